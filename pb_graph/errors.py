@@ -1,0 +1,40 @@
+"""The package's exceptions: each says what went wrong and what to do next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pb_graph.state import Report
+
+
+class PlanAndBudgetError(Exception):
+    """Base of every error this package raises on purpose."""
+
+
+class InputError(PlanAndBudgetError, ValueError):
+    """The question, or something given with it, cannot be used as it is."""
+
+
+class ModelSetupError(PlanAndBudgetError):
+    """No usable chat model: unknown name, missing extra, missing key, or a server that won't start."""
+
+
+class WeightsError(PlanAndBudgetError):
+    """The weights of a local model could not be fetched, stored or verified."""
+
+
+class PlannerProgramError(PlanAndBudgetError, ValueError):
+    """A saved planner program does not fit this version's planner."""
+
+
+class ModelCallError(PlanAndBudgetError):
+    """A call to a chat model failed and is not worth repeating."""
+
+
+class NoAnswerError(PlanAndBudgetError):
+    """Nothing could be answered. ``report`` tells what was spent and which step failed how."""
+
+    def __init__(self, message: str, report: Report) -> None:
+        super().__init__(message)
+        self.report = report
