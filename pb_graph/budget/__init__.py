@@ -1,0 +1,36 @@
+"""Budgets as pure functions and values: what a question may spend, and which part of it where.
+
+`bam`, which needs numpy, is imported when it is first used.
+"""
+
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from pb_graph.budget.allocation import Remainder, allocate, split
+from pb_graph.budget.rules import LEVELS, BudgetRule, Fixed, LevelTable, PerLevel
+from pb_graph.budget.schedules import Schedule, schedule_weights
+
+if TYPE_CHECKING:
+    from pb_graph.budget import bam
+
+__all__ = [
+    "LEVELS",
+    "BudgetRule",
+    "Fixed",
+    "LevelTable",
+    "PerLevel",
+    "Remainder",
+    "Schedule",
+    "allocate",
+    "bam",
+    "schedule_weights",
+    "split",
+]
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name == "bam":
+        return import_module("pb_graph.budget.bam")
+    msg = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(msg)

@@ -1,0 +1,102 @@
+"""Rules for a query's total: how many tokens a question of a given level may spend."""
+
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+LEVELS = range(1, 6)
+"""Difficulty levels, from 1 (easiest) to 5 (hardest)."""
+
+_Tokens = Annotated[int, Field(strict=True, ge=1)]
+_MaybeNoTokens = Annotated[int, Field(strict=True, ge=0)]
+
+
+class _Rule(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class LevelTable(_Rule):
+    """A total for each level.
+
+    Attributes:
+        tokens: level (1 to 5, each exactly once) -> total in tokens, at least 1.
+    """
+
+    needs_level: ClassVar[bool] = True
+
+    rule: Literal["level_table"] = "level_table"
+    tokens: dict[int, _Tokens] = {1: 200, 2: 250, 3: 350, 4: 450, 5: 600}
+
+    @field_validator("tokens")
+    @classmethod
+    def _has_every_level(cls, tokens: dict[int, int]) -> dict[int, int]:
+        if sorted(tokens) != list(LEVELS):
+            msg = f"tokens must have the levels 1 to 5 and no others, not {sorted(tokens)}"
+            raise ValueError(msg)
+        return tokens
+
+    def total(self, level: int | None) -> int:
+        """Return the total, in tokens, for a question of this level.
+
+        Raises:
+            ValueError: when `level` is None or not one of 1 to 5.
+        """
+        return self.tokens[_known(level)]
+
+
+class PerLevel(_Rule):
+    """A base amount, and as much again for each level: `initial + per_level * level`.
+
+    Attributes:
+        initial: tokens every question gets, at least 0.
+        per_level: tokens added per level, at least 0.
+    """
+
+    needs_level: ClassVar[bool] = True
+
+    rule: Literal["per_level"] = "per_level"
+    initial: _MaybeNoTokens
+    per_level: _MaybeNoTokens
+
+    @model_validator(mode="after")
+    def _grants_something(self) -> Self:
+        if self.initial + self.per_level < 1:
+            msg = "initial and per_level are both 0: a question of level 1 would get no token"
+            raise ValueError(msg)
+        return self
+
+    def total(self, level: int | None) -> int:
+        """Return the total, in tokens, for a question of this level.
+
+        Raises:
+            ValueError: when `level` is None or not one of 1 to 5.
+        """
+        return self.initial + self.per_level * _known(level)
+
+
+class Fixed(_Rule):
+    """The same total for every question, whatever its level.
+
+    Attributes:
+        tokens: total in tokens, at least 1.
+    """
+
+    needs_level: ClassVar[bool] = False
+
+    rule: Literal["fixed"] = "fixed"
+    tokens: _Tokens
+
+    def total(self, level: int | None) -> int:  # noqa: ARG002 - every rule is asked alike
+        """Return the total, in tokens; `level` plays no part and may be None."""
+        return self.tokens
+
+
+BudgetRule = Annotated[LevelTable | PerLevel | Fixed, Field(discriminator="rule")]
+"""Any of the three rules; the field `rule` says which."""
+
+
+def _known(level: int | None) -> int:
+    if isinstance(level, bool) or not isinstance(level, int) or level not in LEVELS:
+        msg = f"level must be a whole number from 1 to 5, not {level!r}"
+        raise ValueError(msg)
+    return level

@@ -1,0 +1,73 @@
+"""Schedules: how much a sub-question's position in the plan counts."""
+
+from math import cos, pi
+from typing import Literal, get_args
+
+from pb_graph.budget.checks import real_number, whole_number
+
+Schedule = Literal["uniform", "weighted", "linear", "polynomial", "exponential", "cosine"]
+"""The schedules that position alone decides."""
+
+_NAMES = get_args(Schedule)
+
+MAX_POWER = 10.0
+"""Steeper than this, the first sub-question of two gets 99.9 % of the budget."""
+
+
+def schedule_weights(
+    name: Schedule, m: int, *, power: float = 2.0, gamma: float = 0.9, epsilon: float = 0.1
+) -> list[float]:
+    """Return the positional weight rho_j of each of `m` sub-questions (the paper's decay table).
+
+    With j counted from 0: `uniform` and `weighted` 1, `linear` m - j, `polynomial` (m - j)^power,
+    `exponential` gamma^j, `cosine` 0.5 (1 + cos(pi j / (m - 1))) + epsilon. A plan of one
+    sub-question has nothing to decay over; its cosine weight is 1.
+
+    Args:
+        name: which schedule.
+        m: number of sub-questions, at least 1.
+        power: exponent of `polynomial`, above 0 and at most 10.
+        gamma: ratio of one weight to the one before in `exponential`, above 0 and at most 1.
+        epsilon: least weight in `cosine`, at least 0.
+
+    Returns:
+        `m` weights in the order of the plan, never negative and never increasing.
+
+    Raises:
+        ValueError: for an unknown name or a value outside its range, also of a parameter that
+            the named schedule does not use.
+    """
+    if name not in _NAMES:
+        msg = f"schedule must be one of {', '.join(_NAMES)}, not {name!r}"
+        raise ValueError(msg)
+    m = whole_number("m", m, least=1)
+    power, gamma, epsilon = _in_range(power, gamma, epsilon)
+    match name:
+        case "uniform" | "weighted":
+            return [1.0] * m
+        case "linear":
+            return [float(m - j) for j in range(m)]
+        case "polynomial":
+            return [(m - j) ** power for j in range(m)]
+        case "exponential":
+            return [gamma**j for j in range(m)]
+        case "cosine":
+            return (
+                [0.5 * (1 + cos(pi * j / (m - 1))) + epsilon for j in range(m)] if m > 1 else [1.0]
+            )
+
+
+def _in_range(power: float, gamma: float, epsilon: float) -> tuple[float, float, float]:
+    power = real_number("power", power)
+    if not 0 < power <= MAX_POWER:
+        msg = f"power must be above 0 and at most {MAX_POWER:g}, not {power}"
+        raise ValueError(msg)
+    gamma = real_number("gamma", gamma)
+    if not 0 < gamma <= 1:
+        msg = f"gamma must be above 0 and at most 1, not {gamma}"
+        raise ValueError(msg)
+    epsilon = real_number("epsilon", epsilon)
+    if epsilon < 0:
+        msg = f"epsilon must be at least 0, not {epsilon}"
+        raise ValueError(msg)
+    return power, gamma, epsilon
