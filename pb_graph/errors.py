@@ -17,7 +17,7 @@ class InputError(PlanAndBudgetError, ValueError):
 
 
 class ModelSetupError(PlanAndBudgetError):
-    """No usable chat model: unknown name, missing extra, missing key, or a server that won't start."""
+    """No usable chat model: unknown name, missing extra or key, or a server that won't start."""
 
 
 class WeightsError(PlanAndBudgetError):
@@ -29,7 +29,15 @@ class PlannerProgramError(PlanAndBudgetError, ValueError):
 
 
 class ModelCallError(PlanAndBudgetError):
-    """A call to a chat model failed and is not worth repeating."""
+    """A call to a chat model failed for good.
+
+    Attributes:
+        status: The HTTP status, where there was one.
+    """
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class NoAnswerError(PlanAndBudgetError):

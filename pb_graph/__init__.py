@@ -1,0 +1,63 @@
+"""Plan-and-Budget: plan a question, budget its parts, and solve each within its share.
+
+The names below load on first use, so that importing the package imports no provider, no DSPy and
+no LangGraph.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pb_graph.errors import (
+        InputError,
+        ModelCallError,
+        ModelSetupError,
+        NoAnswerError,
+        PlanAndBudgetError,
+        PlannerProgramError,
+        WeightsError,
+    )
+    from pb_graph.graph import build_graph
+    from pb_graph.settings import Context, Settings
+    from pb_graph.state import Report
+
+_HOMES = {
+    "Context": "settings",
+    "InputError": "errors",
+    "ModelCallError": "errors",
+    "ModelSetupError": "errors",
+    "NoAnswerError": "errors",
+    "PlanAndBudgetError": "errors",
+    "PlannerProgramError": "errors",
+    "Report": "state",
+    "Settings": "settings",
+    "WeightsError": "errors",
+    "build_graph": "graph",
+}
+
+__all__ = [
+    "Context",
+    "InputError",
+    "ModelCallError",
+    "ModelSetupError",
+    "NoAnswerError",
+    "PlanAndBudgetError",
+    "PlannerProgramError",
+    "Report",
+    "Settings",
+    "WeightsError",
+    "build_graph",
+]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 -- whatever the name stands for
+    if name not in _HOMES:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,97 @@
+"""The graph: which node follows which. One serves every method; a baseline is a `Settings`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from langgraph.graph import END, START, StateGraph
+
+from pb_graph.nodes.allocate import allocate, dispatch
+from pb_graph.nodes.answer import answer
+from pb_graph.nodes.estimate import estimate
+from pb_graph.nodes.finish import finish
+from pb_graph.nodes.intake import intake
+from pb_graph.nodes.node import node
+from pb_graph.nodes.plan import plan
+from pb_graph.nodes.review import review
+from pb_graph.nodes.solve import solve
+from pb_graph.nodes.staff import Staff
+from pb_graph.nodes.synthesize import synthesize
+from pb_graph.settings import Context, Settings
+from pb_graph.state import Input, Output, SolveTask, State
+
+if TYPE_CHECKING:
+    from langgraph.graph.state import CompiledStateGraph
+    from langgraph.types import Checkpointer
+
+    from pb_graph.models.caps import CapPolicy
+    from pb_graph.nodes.staff import Model, Program
+
+
+def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
+    model: Model = None,
+    *,
+    planner: Model = None,
+    settings: Settings | None = None,
+    planner_program: Program = None,
+    checkpointer: Checkpointer = None,
+    cap_policy: CapPolicy | None = None,
+) -> CompiledStateGraph[State, Context, Input, Output]:
+    """Compile the graph.
+
+    Args:
+        model: Solves: a chat model object, ``provider:model``, ``local:NAME`` or
+            ``local:/path.gguf``. None means ``PB_MODEL``, else the local default if its extra is
+            installed.
+        planner: Plans and estimates; None for the same as ``model``.
+        settings: Every other choice.
+        planner_program: A tuned `Planner`, or the path of a saved one.
+        checkpointer: For threads and interrupts; leave it out when a host graph has one.
+        cap_policy: How a token cap becomes the models' call arguments, when the one chosen by a
+            model's class does not fit.
+
+    Returns:
+        A graph that takes `Input` and gives `Output`, sync and async.
+
+    Raises:
+        ModelSetupError: A model cannot be made from what was given.
+        PlannerProgramError: The saved planner does not fit this version.
+    """
+    staff = Staff(model, planner, settings or Settings(), planner_program, cap_policy)
+    builder = StateGraph(State, context_schema=Context, input_schema=Input, output_schema=Output)
+    for step in (intake, plan, review, estimate, allocate, answer, synthesize, finish):
+        builder.add_node(step.__name__, node(step, staff))
+    builder.add_node("solve", node(solve, staff), input_schema=SolveTask)
+
+    builder.add_edge(START, "intake")
+    builder.add_conditional_edges("intake", _after_intake, ["plan", "estimate", "answer"])
+    builder.add_conditional_edges("plan", _after_plan, ["review", "estimate", "answer"])
+    builder.add_conditional_edges("review", _after_review, ["estimate", "answer"])
+    builder.add_edge("estimate", "allocate")
+    builder.add_conditional_edges("allocate", dispatch, ["solve", "synthesize", "answer"])
+    builder.add_edge("solve", "allocate")
+    builder.add_edge("answer", "finish")
+    builder.add_edge("synthesize", "finish")
+    builder.add_edge("finish", END)
+    return builder.compile(checkpointer=checkpointer, name="plan_and_budget")
+
+
+def _after_intake(state: State) -> str:
+    settings = Settings.model_validate(state["settings"])
+    if settings.plans:
+        return "plan"
+    return "estimate" if settings.budgets else "answer"
+
+
+def _after_plan(state: State) -> str:
+    settings = Settings.model_validate(state["settings"])
+    return "review" if settings.review_plan else _after_review(state)
+
+
+def _after_review(state: State) -> str:
+    settings = Settings.model_validate(state["settings"])
+    return "estimate" if settings.budgets else "answer"
+
+
+graph = build_graph()
+"""The graph with default settings, for LangGraph Server; its model is made on first use."""

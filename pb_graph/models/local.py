@@ -1,0 +1,269 @@
+"""Local models: llama.cpp inside this process, reached over loopback like any other server."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import secrets
+import sys
+import threading
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pb_graph.errors import ModelSetupError
+from pb_graph.models import weights
+
+if TYPE_CHECKING:
+    from langchain_openai import ChatOpenAI
+
+    from pb_graph.models.weights import Progress
+
+__all__ = ["LocalServer", "default_model", "local_chat_model", "serve"]
+
+DEFAULT_MODEL: Final = "qwen2.5-coder-1.5b"
+INSTALL_HINT: Final = 'pip install "plan-and-budget[local]"'
+
+CONTEXT: Final = 16384  # tokens, shared by the slots: a full 8192-token answer and its prompt fit
+SLOTS: Final = 4  # requests decoded together; more of them wait their turn
+PROMPT_CACHE_MIB: Final = 256  # prompts pushed out of a slot; llama.cpp would take 8 GiB
+SILENT: Final = -1  # llama.cpp logs to stderr from verbosity 0 on
+MAGIC: Final = b"GGUF"
+CGROUP_CPU: Final = Path("/sys/fs/cgroup/cpu.max")
+
+
+@dataclass(slots=True)
+class LocalServer:
+    """One model, served on loopback by a thread of this process.
+
+    Attributes:
+        name: What the model is called in requests and reports.
+        path: The GGUF file.
+        url: Base of the OpenAI-compatible API, with ``/v1``.
+        key: The API key without which every call is refused.
+    """
+
+    name: str
+    path: Path
+    url: str
+    key: str = field(repr=False)
+    _native: Any = field(repr=False)
+
+    def close(self) -> None:
+        """Stop the server and give its memory back. Closing twice is harmless."""
+        with _lock:
+            if _servers.get(self.path) is self:
+                del _servers[self.path]
+            self._native = None  # the last reference: llama.cpp's destructor joins its threads
+
+
+_lock = threading.RLock()
+_servers: dict[Path, LocalServer] = {}
+_forked = False  # llama.cpp was started in a parent of this process
+
+
+def default_model() -> str | None:
+    """Name the local model to use when none is given, or None without the ``[local]`` extra."""
+    return DEFAULT_MODEL if find_spec("xllamacpp") else None
+
+
+def serve(name_or_path: str | Path, *, progress: Progress | None = None) -> LocalServer:
+    """Serve a local model; a second call for the same file returns the running server.
+
+    Args:
+        name_or_path: A name of the catalogue (fetched and verified when needed), or the path of a
+            ``.gguf`` file, which is trusted as it is.
+        progress: Told how far fetching has come.
+
+    Raises:
+        ModelSetupError: Unknown name, no such file, not a GGUF file, missing extra, or llama.cpp
+            cannot load it.
+        WeightsError: The weights of a named model could not be fetched or verified.
+    """
+    path = _locate(name_or_path, progress)
+    with _lock:
+        if path not in _servers:
+            _servers[path] = _start(_public_name(name_or_path), path)
+        return _servers[path]
+
+
+def local_chat_model(
+    name_or_path: str | Path,
+    *,
+    temperature: float = 0.0,
+    timeout: float = 600.0,
+    max_retries: int = 0,
+    progress: Progress | None = None,
+    **options: Any,  # noqa: ANN401 -- whatever ChatOpenAI takes
+) -> ChatOpenAI:
+    """Serve a local model and return a chat model that talks to it.
+
+    Args:
+        name_or_path: As in `serve`.
+        temperature: 0 picks the likeliest token each time.
+        timeout: Seconds one call may take, waiting for a free slot included.
+        max_retries: A local server has no rate limit, so a failed call is worth no second try.
+        progress: Told how far fetching has come.
+        **options: Further arguments of ``ChatOpenAI``.
+
+    Raises:
+        ModelSetupError: As in `serve`.
+        WeightsError: As in `serve`.
+    """
+    import httpx  # noqa: PLC0415 -- this module is imported to list models, too
+    from langchain_openai import ChatOpenAI  # noqa: PLC0415
+
+    server = serve(name_or_path, progress=progress)
+    # No proxy for loopback; no kept-alive connection, which llama.cpp may drop without a word.
+    transport: dict[str, Any] = {
+        "trust_env": False,
+        "limits": httpx.Limits(max_keepalive_connections=0),
+    }
+    settings: dict[str, Any] = {
+        "model": server.name,
+        "base_url": server.url,
+        "api_key": server.key,
+        "temperature": temperature,
+        "timeout": timeout,
+        "max_retries": max_retries,
+        "stream_usage": True,
+        "use_responses_api": False,
+        "openai_proxy": None,  # the environment may hold one for the real OpenAI
+        "http_client": httpx.Client(**transport),
+        "http_async_client": httpx.AsyncClient(**transport),
+    }
+    return ChatOpenAI(**(settings | options))
+
+
+def _locate(name_or_path: str | Path, progress: Progress | None) -> Path:
+    """Return the GGUF file meant, fetched when it is a name of the catalogue."""
+    if _is_path(name_or_path):
+        return _checked(Path(name_or_path).expanduser())
+    return weights.fetch(str(name_or_path), progress=progress).resolve()
+
+
+def _is_path(name_or_path: str | Path) -> bool:
+    text = str(name_or_path)
+    return isinstance(name_or_path, Path) or text.endswith(".gguf") or os.sep in text
+
+
+def _public_name(name_or_path: str | Path) -> str:
+    """Name a model in requests and reports without giving away where it lies."""
+    return Path(name_or_path).stem if _is_path(name_or_path) else str(name_or_path)
+
+
+def _checked(path: Path) -> Path:
+    """Refuse what llama.cpp would only refuse with an unspecific error."""
+    try:
+        with path.open("rb") as file:
+            magic = file.read(len(MAGIC))
+    except OSError as error:
+        msg = f"Cannot read the model file {path}: {error.strerror}. Give the path of a .gguf file."
+        raise ModelSetupError(msg) from error
+    if magic != MAGIC:
+        msg = f"{path} is not a GGUF file (it starts with {magic!r}). Give the path of a GGUF file."
+        raise ModelSetupError(msg)
+    return path.resolve()
+
+
+def _start(name: str, path: Path) -> LocalServer:
+    """Load the model; llama.cpp listens on a free port when this returns."""
+    if _forked:
+        msg = (
+            "llama.cpp ran before this process was forked, and cannot start again in it. Serve "
+            f"{name} before forking, or start processes with the 'spawn' method."
+        )
+        raise ModelSetupError(msg)
+    try:
+        import xllamacpp  # noqa: PLC0415 -- an extra, and heavy
+    except ImportError as error:
+        msg = f"Local models need llama.cpp: {INSTALL_HINT}"
+        raise ModelSetupError(msg) from error
+    key = secrets.token_urlsafe(32)
+    try:
+        native = xllamacpp.Server(_params(xllamacpp.CommonParams(), name, path, key))
+        native.handle_metrics()  # answered by its main loop: stopped before that, it hangs
+    except RuntimeError as error:
+        msg = (
+            f"llama.cpp cannot load {path}: the file may be damaged, of a kind this version does "
+            "not know, or too large for the free memory. Try another model, or upgrade xllamacpp."
+        )
+        raise ModelSetupError(msg) from error
+    return LocalServer(name, path, f"{native.listening_address}/v1", key, native)
+
+
+def _params(params: Any, name: str, path: Path, key: str) -> Any:  # noqa: ANN401 -- untyped library
+    """Fill in llama.cpp's parameters; what is not named keeps its default (prompt cache on)."""
+    params.model.path = str(path)
+    params.model_alias = {name}
+    params.hostnames = ["127.0.0.1"]
+    params.port = 0  # the system picks a free one
+    params.api_keys = [key]
+    params.ui = False
+    params.endpoint_slots = False
+    params.endpoint_metrics = True
+    params.verbosity = SILENT
+    params.warmup = False  # costs a second, and the first prompt warms as well
+    params.n_parallel = SLOTS
+    params.n_ctx = CONTEXT
+    params.kv_unified = True
+    params.cache_ram_mib = PROMPT_CACHE_MIB
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = _threads()
+    return params
+
+
+def _threads() -> int:
+    """Count the cores to compute on; -1 leaves the choice to llama.cpp, which takes them all.
+
+    Its threads spin while they wait for each other, so one thread too many costs far more than it
+    brings: a token a second instead of fifty. llama.cpp sees the machine, not a container's share.
+    """
+    if wanted := os.environ.get("PB_THREADS"):
+        return _positive(wanted)
+    cores = os.cpu_count() or 1
+    limits = [len(os.sched_getaffinity(0))] if hasattr(os, "sched_getaffinity") else []
+    if CGROUP_CPU.exists():
+        quota, period = CGROUP_CPU.read_text().split()
+        limits += [max(1, int(quota) // int(period))] if quota != "max" else []
+    allowed = min([cores, *limits])
+    return allowed if allowed < cores else -1
+
+
+def _positive(threads: str) -> int:
+    if threads.isdecimal() and int(threads) > 0:
+        return int(threads)
+    msg = f"PB_THREADS is {threads!r}; give the number of cores to compute on, 1 or more."
+    raise ModelSetupError(msg)
+
+
+@atexit.register
+def _close_all() -> None:
+    """Stop every server before the interpreter tears down what they need."""
+    with _lock:
+        for server in list(_servers.values()):
+            server.close()
+
+
+def _leave_to_parent() -> None:
+    """After a fork, call the parent's servers but never close them: their threads live there.
+
+    llama.cpp's destructors wait for those threads for ever. So the native objects are never
+    released here, and at exit C++ destructors are skipped (Python's own clean-up has run by then).
+    """
+    global _lock, _forked  # noqa: PLW0603 -- another thread of the parent may have held the lock
+    _lock = threading.RLock()
+    if "xllamacpp" not in sys.modules:
+        return
+    _forked = True
+    for server in _servers.values():
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(server._native))  # noqa: SLF001
+        server._native = None  # noqa: SLF001
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "on_exit"):  # glibc
+        libc.on_exit(libc._exit, None)  # noqa: SLF001 -- a C function's name
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)

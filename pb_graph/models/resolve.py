@@ -1,0 +1,83 @@
+"""From what a user writes to a chat model: ``provider:model``, ``local:NAME``, or nothing."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from pb_graph.errors import ModelSetupError
+from pb_graph.models import local
+from pb_graph.models.faults import scrub
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+    from pb_graph.settings import Settings
+
+MODEL_VARIABLE = "PB_MODEL"
+LOCAL_PREFIX = "local:"
+# A small machine writes slowly: a full answer within the cutoff takes minutes, not seconds.
+LOCAL_TIMEOUT = 600.0
+
+_WAYS_OUT = (
+    "No model was given. Pass one ('openai:gpt-5-mini', or a chat model object), set PB_MODEL, "
+    'or install the local one: pip install "plan-and-budget[local]".'
+)
+
+
+def model_name(given: str | None) -> str:
+    """The model string to use: the one given, else ``PB_MODEL``, else the local default.
+
+    Never an implicit paid call: without any of them this is an error.
+
+    Raises:
+        ModelSetupError: None of them is there, or the string is not ``provider:model``.
+    """
+    name = given or os.environ.get(MODEL_VARIABLE)
+    if not name:
+        default = local.default_model()
+        if default is None:
+            raise ModelSetupError(_WAYS_OUT)
+        name = LOCAL_PREFIX + default
+    provider, separator, model = name.partition(":")
+    if not (provider and separator and model):
+        msg = f"{name!r} names no model. Write 'provider:model', such as 'openai:gpt-5-mini' or "
+        msg += "'local:qwen2.5-coder-1.5b'; `pb-graph models` lists the local ones."
+        raise ModelSetupError(msg)
+    return name
+
+
+def resolve(name: str, settings: Settings) -> BaseChatModel:
+    """Make the chat model that a string names. A local one is fetched and served when needed.
+
+    Raises:
+        ModelSetupError: Unknown provider, missing package, missing key, or a broken local server.
+        WeightsError: A local model's weights could not be fetched or verified.
+    """
+    if name.startswith(LOCAL_PREFIX):
+        return local.local_chat_model(
+            name.removeprefix(LOCAL_PREFIX), timeout=max(settings.timeout, LOCAL_TIMEOUT)
+        )
+    from langchain.chat_models import init_chat_model  # noqa: PLC0415 -- costs 0.7 s
+
+    provider, _, model = name.partition(":")
+    try:
+        return init_chat_model(
+            model,
+            model_provider=provider,
+            timeout=settings.timeout,
+            max_retries=settings.max_retries,
+        )
+    except Exception as error:
+        raise ModelSetupError(_setup_message(name, provider, error)) from error
+
+
+def _setup_message(name: str, provider: str, error: Exception) -> str:
+    detail = " ".join(scrub(str(error)).split())[:300]
+    if isinstance(error, ImportError):
+        remedy = f"Install the package of provider {provider!r} that the message names."
+    elif "key" in detail.lower() or "credential" in detail.lower():
+        remedy = f"Set the provider's key, such as {provider.upper()}_API_KEY."
+    else:
+        remedy = "Check the spelling of provider and model."
+    return f"Cannot set up {name!r}: {detail} {remedy}"

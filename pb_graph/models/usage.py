@@ -1,0 +1,69 @@
+"""The tokens of one response: measured where the provider reports them, else estimated."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages.utils import count_tokens_approximately
+
+LENGTH_REASONS = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
+FILTER_REASONS = frozenset({"content_filter", "safety", "refusal", "blocklist", "recitation"})
+
+_CLOSED_THINKING = re.compile(r"^.*</think>", re.DOTALL)
+_OPEN_THINKING = re.compile(r"<think>.*\Z", re.DOTALL)
+
+
+class Tokens(NamedTuple):
+    """Tokens of one call. ``output`` includes ``reasoning``, ``input`` includes ``cached``."""
+
+    input: int
+    output: int
+    reasoning: int
+    cached: int
+    measured: bool
+
+
+def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage]) -> Tokens:
+    """Read the tokens a provider reported with ``message``, or estimate them from the text.
+
+    The estimate counts characters, because exact tokenizers would have to be downloaded. It never
+    counts a paid answer as nothing: text that is there costs at least one token.
+    """
+    usage = message.usage_metadata
+    if usage is not None and (usage["output_tokens"] or not message.text):
+        reasoning = (usage.get("output_token_details") or {}).get("reasoning") or 0
+        cached = (usage.get("input_token_details") or {}).get("cache_read") or 0
+        return Tokens(usage["input_tokens"], usage["output_tokens"], reasoning, cached, True)
+    overhead = count_tokens_approximately([AIMessage("")])
+    output = count_tokens_approximately([AIMessage(message.text)]) - overhead
+    return Tokens(count_tokens_approximately(list(prompt)), max(0, output), 0, 0, False)
+
+
+def finish_of(message: AIMessage) -> str:
+    """Why generation ended, in one vocabulary: ``stop``, ``length`` or ``filter``."""
+    meta = message.response_metadata
+    incomplete = meta.get("incomplete_details") or {}
+    reason = (
+        meta.get("finish_reason")
+        or meta.get("stop_reason")
+        or meta.get("done_reason")
+        or incomplete.get("reason")
+        or "stop"
+    )
+    reason = str(reason).lower()
+    if reason in LENGTH_REASONS:
+        return "length"
+    return "filter" if reason in FILTER_REASONS else "stop"
+
+
+def visible_text(message: AIMessage) -> str:
+    """The answer without the thinking that some servers leave inside the content.
+
+    Thinking may lack its opening tag (chat templates open it in the prompt) or, when it ran into
+    the cap, its closing one.
+    """
+    text = _CLOSED_THINKING.sub("", message.text)
+    return _OPEN_THINKING.sub("", text).strip()

@@ -1,0 +1,175 @@
+"""Splits the budget over the sub-questions; between waves, what is left over what is left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from langgraph.types import Send
+
+from pb_graph.budget import allocate as split_by_schedule
+from pb_graph.budget import schedule_weights, split
+from pb_graph.budget.ledger import spent
+from pb_graph.nodes.plan import whole_question
+from pb_graph.nodes.waves import builds_on, is_closing, next_wave
+from pb_graph.settings import Settings
+from pb_graph.state import SolveTask, State
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pb_graph.nodes.node import Run, Steps
+    from pb_graph.state import SubQuestion
+
+MIDDLE_LEVEL = 3
+
+
+def allocate(state: Mapping[str, Any], run: Run) -> Steps:
+    """Write ``budget``, ``ceiling`` and ``shares`` before the first wave, new ``shares`` later."""
+    yield from ()  # no model call
+    if state["shares"]:
+        return _rolled_over(state, run)
+    settings, query = run.settings, state["query"]
+    total = settings.budget_rule.total(query["level"])
+    update: dict[str, Any] = {"budget": total}
+    if settings.method != "plan_and_budget":
+        return update
+    plan: list[SubQuestion] = state["plan"]
+    if total < len(plan):
+        note = f"{total} tokens cannot pay {len(plan)} sub-questions: solved as one step"
+        plan = [whole_question()]
+        update |= {"plan": plan, "warnings": [f"allocate: {note}"]}
+    shares = _first_shares(plan, total, query["level"], settings)
+    run.tell("budgets", level=query["level"], budget=total, shares=shares)
+    return update | {
+        "shares": {str(index): share for index, share in enumerate(shares)},
+        "ceiling": _ceiling(state, shares, total, settings),
+    }
+
+
+def dispatch(state: State) -> str | list[Send]:
+    """What follows: one ``solve`` for each sub-question of the next wave, or the synthesis."""
+    settings = Settings.model_validate(state["settings"])
+    if not settings.stepwise:
+        return "answer"
+    plan, results = state["plan"], state["results"]
+    wave = next_wave(plan, {result["index"] for result in results}, settings)
+    return [_task(state, step["index"], settings) for step in wave] or "synthesize"
+
+
+def synthesis_cap(total: int, steps: int, settings: Settings) -> int:
+    """Tokens of the closing call of ``synthesis="call"``: as much as a step gets on average."""
+    return max(-(-total // steps), min(settings.min_step, total))
+
+
+def _task(state: Mapping[str, Any], index: int, settings: Settings) -> Send:
+    needed = builds_on(state["plan"], index, settings)
+    task = SolveTask(
+        settings=state["settings"],
+        query=state["query"],
+        plan=state["plan"],
+        results=sorted(
+            (result for result in state["results"] if result["index"] in needed),
+            key=lambda result: result["index"],
+        ),
+        index=index,
+        budget=state["shares"][str(index)],
+        closing=is_closing(state["plan"], index, settings),
+    )
+    return Send("solve", task)
+
+
+def _first_shares(
+    plan: Sequence[SubQuestion], total: int, level: int | None, settings: Settings
+) -> list[int]:
+    if settings.schedule == "bam":
+        return split(
+            _bam_shares(plan, total, level, settings),
+            total,
+            remainder=settings.remainder,
+            minimum=settings.min_step,
+        )
+    return split_by_schedule(
+        _weights(plan),
+        total,
+        settings.schedule,
+        remainder=settings.remainder,
+        minimum=settings.min_step,
+        power=settings.power,
+        gamma=settings.gamma,
+        epsilon=settings.epsilon,
+    )
+
+
+def _rolled_over(state: Mapping[str, Any], run: Run) -> dict[str, Any]:
+    """Give what the finished steps left unspent to those not yet started, in their old ratio."""
+    done = {result["index"]: result for result in state["results"]}
+    rest = [step for step in state["plan"] if step["index"] not in done]
+    if not run.settings.rollover or not rest:
+        return {}
+    unspent = state["budget"] - sum(result["tokens"] for result in done.values())
+    # A budget that is only said can be overspent; the steps to come are not to suffer for that.
+    left = max(unspent, sum(state["shares"][str(step["index"])] for step in rest))
+    shares = split(
+        _positional_shares(state, rest, left, run.settings),
+        left,
+        remainder=run.settings.remainder,
+        minimum=run.settings.min_step,
+    )
+    new = {str(step["index"]): share for step, share in zip(rest, shares, strict=True)}
+    run.tell("budgets", shares=[new.get(key, old) for key, old in state["shares"].items()])
+    return {"shares": state["shares"] | new}
+
+
+def _positional_shares(
+    state: Mapping[str, Any], rest: Sequence[SubQuestion], left: int, settings: Settings
+) -> list[float]:
+    """Relative shares of the steps in ``rest``, which keep the position they had in the plan."""
+    if settings.schedule == "bam":
+        return _bam_shares(rest, left, state["query"]["level"], settings)
+    plan = state["plan"]
+    rho = schedule_weights(
+        settings.schedule,
+        len(plan),
+        power=settings.power,
+        gamma=settings.gamma,
+        epsilon=settings.epsilon,
+    )
+    weights = [1.0] * len(plan) if settings.schedule == "uniform" else _weights(plan)
+    shares = [weights[step["index"]] * rho[step["index"]] for step in rest]
+    return shares if any(shares) else [1.0] * len(rest)
+
+
+def _weights(plan: Sequence[SubQuestion]) -> list[float]:
+    """Credits as complexity weights; ungraded sub-questions count the same."""
+    credit = [step["credit"] for step in plan]
+    known = [value for value in credit if value is not None]
+    return known if len(known) == len(plan) and any(known) else [1.0] * len(plan)
+
+
+def _bam_shares(
+    plan: Sequence[SubQuestion], total: int, level: int | None, settings: Settings
+) -> list[float]:
+    from pb_graph.budget import bam  # noqa: PLC0415 -- the only schedule that needs numpy
+
+    levels = [step["level"] or level or MIDDLE_LEVEL for step in plan]
+    c = [settings.bam.c[level] for level in levels]
+    beta = [settings.bam.beta[level] for level in levels]
+    return [float(share) for share in bam.optimal_allocation(c, beta, total)]
+
+
+def _ceiling(
+    state: Mapping[str, Any], shares: Sequence[int], total: int, settings: Settings
+) -> int:
+    """Completion tokens this query cannot exceed: those spent, and the caps of all calls to come.
+
+    When the budget is only said, the cutoff of every call is the only bound there is.
+    """
+    calls = 1 if not settings.stepwise else len(shares)
+    synthesis = settings.stepwise and settings.synthesis == "call"
+    if settings.enforcement == "prompt":
+        to_come = settings.cutoff * (calls + synthesis)
+    else:
+        to_come = total if settings.stepwise else min(total, settings.cutoff)
+        if synthesis:
+            to_come += min(synthesis_cap(total, len(shares), settings), settings.cutoff)
+    return spent(state["charges"]) + to_come

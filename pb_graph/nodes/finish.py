@@ -1,0 +1,66 @@
+"""Closes the account: the report, and the final message for a host that reads messages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from langchain_core.messages import AIMessage
+
+from pb_graph.budget.ledger import by_node
+from pb_graph.errors import NoAnswerError
+from pb_graph.state import Report
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pb_graph.nodes.node import Run, Steps
+    from pb_graph.settings import Settings
+    from pb_graph.state import StepReport
+
+MESSAGE_NAME = "plan_and_budget"
+
+
+def finish(state: Mapping[str, Any], run: Run) -> Steps:
+    """Write ``report`` and the final message.
+
+    Raises:
+        NoAnswerError: Nothing was answered; the report tells what was spent on it.
+    """
+    yield from ()  # no model call
+    report = build_report(state, run.settings)
+    run.tell("answer", answer=report["answer"], usage=report["usage"])
+    if not report["answer"]:
+        reasons = " ".join(report["warnings"]) or "Every reply of the model was empty."
+        spent = report["usage"]["output_tokens"]
+        msg = f"No answer, after {spent} completion tokens. {reasons}"
+        raise NoAnswerError(msg, report)
+    return {"report": report, "messages": [AIMessage(report["answer"], name=MESSAGE_NAME)]}
+
+
+def build_report(state: Mapping[str, Any], settings: Settings) -> Report:
+    """The account of a query, from what the nodes left in the state."""
+    local = settings.method == "plan_and_budget"
+    return Report(
+        method=settings.method,
+        execution=settings.execution if local else None,
+        schedule=settings.schedule if local else None,
+        level=state["query"]["level"],
+        budget=state["budget"],
+        ceiling=state["ceiling"],
+        answer=state.get("answer", ""),
+        steps=_steps(state),
+        usage=by_node(state["charges"]),
+        warnings=state["warnings"],
+    )
+
+
+def _steps(state: Mapping[str, Any]) -> list[StepReport]:
+    results = {result["index"]: result for result in state["results"]}
+    reports: list[StepReport] = []
+    for step in state["plan"]:
+        done = results.get(step["index"])
+        share = state["shares"].get(str(step["index"]))
+        outcome: dict[str, Any] = dict(done) if done else {"budget": share}
+        blank = dict.fromkeys(("budget", "cap", "tokens", "finish", "answer"))
+        reports.append(cast("StepReport", step | blank | outcome))
+    return reports

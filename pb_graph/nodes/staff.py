@@ -1,0 +1,150 @@
+"""Who does the work: the chat models and the planner of a graph, made on first use."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.language_models import BaseChatModel
+
+from pb_graph.errors import ModelSetupError
+from pb_graph.models.caps import Limits
+from pb_graph.models.client import ChatClient, Reply
+from pb_graph.models.resolve import LOCAL_PREFIX, model_name, resolve
+from pb_graph.nodes.node import Ask, Run, Say
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pb_graph.models.caps import CapPolicy
+    from pb_graph.planner.consultation import Opinion
+    from pb_graph.planner.planner import Planner
+    from pb_graph.settings import Settings
+
+    Model = BaseChatModel | str | None
+    Program = Planner | str | Path | None
+
+
+class Staff:
+    """The models and the planner behind a graph.
+
+    Provider models are made at once, so that a wrong name or a missing key shows when the graph is
+    built. Local ones, and the default, wait for the first question: a module-level graph must be
+    importable without loading a gigabyte.
+
+    Args:
+        model: Solves: a chat model, ``provider:model``, ``local:NAME``, or None for the default.
+        planner: Plans; None for the same as ``model``.
+        settings: Of the graph.
+        program: The planner's prompts: a `Planner`, the path of a saved one, or None for ours.
+        cap_policy: How a cap becomes the models' arguments; None chooses by a model's class.
+
+    Raises:
+        ModelSetupError: A model cannot be made from what was given.
+        PlannerProgramError: The saved planner does not fit.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        planner: Model,
+        settings: Settings,
+        program: Program = None,
+        cap_policy: CapPolicy | None = None,
+    ) -> None:
+        self.settings = settings
+        self._model = _checked(model)
+        self._planner = _checked(planner)
+        self._program = program
+        self._cap_policy = cap_policy
+        self._made: dict[Any, Any] = {}
+        self._lock = threading.Lock()
+        for given in (self._model, self._planner):
+            if isinstance(given, BaseChatModel) or (given and not given.startswith(LOCAL_PREFIX)):
+                self._client(given)
+        if program is not None:
+            self._loaded(program)
+
+    def serve(self, wish: Say | Ask, run: Run) -> Reply | Opinion:
+        """Make the call that a node wishes for.
+
+        Raises:
+            ModelCallError: The call failed for good.
+            ModelSetupError: There is no model to call.
+            UnreadableReplyError: The planner's reply could not be used.
+        """
+        client = self._client(self._choice(wish, run))
+        if isinstance(wish, Say):
+            return client.call(wish.messages, _limits(wish, run), wish.purpose)
+        from pb_graph.planner.consultation import consult  # noqa: PLC0415 -- DSPy takes a second
+
+        traced = run.context.planner_program is not None
+        return consult(
+            self._planner_of(run), client, wish.consultation, run.settings, traced=traced
+        )
+
+    async def aserve(self, wish: Say | Ask, run: Run) -> Reply | Opinion:
+        """`serve` for an event loop; what has to be loaded first is loaded in a thread."""
+        choice = self._choice(wish, run)
+        client: ChatClient | None = self._made.get(_key(choice))
+        if client is None:
+            client = await asyncio.to_thread(self._client, choice)
+        if isinstance(wish, Say):
+            return await client.acall(wish.messages, _limits(wish, run), wish.purpose)
+        from pb_graph.planner.consultation import aconsult  # noqa: PLC0415
+
+        planner = await asyncio.to_thread(self._planner_of, run)
+        traced = run.context.planner_program is not None
+        return await aconsult(planner, client, wish.consultation, run.settings, traced=traced)
+
+    def _choice(self, wish: Say | Ask, run: Run) -> Model:
+        """The run's own model if it names one, else the graph's."""
+        solver = run.context.model or self._model
+        return solver if isinstance(wish, Say) else (run.context.planner or self._planner or solver)
+
+    def _client(self, given: Model) -> ChatClient:
+        with self._lock:
+            key = _key(given)
+            if key not in self._made:
+                model = (
+                    given
+                    if isinstance(given, BaseChatModel)
+                    else resolve(model_name(given), self.settings)
+                )
+                self._made[key] = ChatClient(model, self._cap_policy)
+            client: ChatClient = self._made[key]
+            return client
+
+    def _planner_of(self, run: Run) -> Planner:
+        return self._loaded(run.context.planner_program or self._program)
+
+    def _loaded(self, program: Program) -> Planner:
+        from pb_graph.planner.planner import Planner, load_planner  # noqa: PLC0415
+
+        if isinstance(program, Planner):
+            return program
+        with self._lock:
+            key = ("program", str(program))
+            if key not in self._made:
+                self._made[key] = load_planner(program)
+            planner: Planner = self._made[key]
+            return planner
+
+
+def _checked(model: object) -> Model:
+    if model is None or isinstance(model, BaseChatModel | str):
+        return model
+    msg = (
+        f"{type(model).__name__} is no chat model. Pass 'provider:model', or a chat model object "
+        "itself instead of one wrapped by .bind() or .with_config()."
+    )
+    raise ModelSetupError(msg)
+
+
+def _key(model: Model) -> Any:  # noqa: ANN401 -- a dictionary key
+    return id(model) if isinstance(model, BaseChatModel) else model
+
+
+def _limits(wish: Say, run: Run) -> Limits:
+    return Limits(min(wish.cap, run.settings.cutoff), run.settings.timeout)

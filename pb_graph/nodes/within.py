@@ -1,0 +1,75 @@
+"""One request to the solver within its budget, under any enforcement."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, NamedTuple
+
+from pb_graph.nodes.node import Say
+from pb_graph.prompts import forced
+
+if TYPE_CHECKING:
+    from langchain_core.messages import BaseMessage
+
+    from pb_graph.models.client import Purpose, Reply
+    from pb_graph.settings import Settings
+    from pb_graph.state import Finish, Query
+
+
+class Outcome(NamedTuple):
+    """What came of a request: the text, all completion tokens spent on it, and how it ended."""
+
+    text: str
+    tokens: int
+    finish: Finish
+    overrun: int
+    """Tokens above the cap, when a server took no notice of it."""
+
+
+def cap_of(budget: int | None, settings: Settings) -> int:
+    """Completion tokens a request may cost: its budget if that is enforced, else the cutoff."""
+    if budget is None or settings.enforcement == "prompt":
+        return settings.cutoff
+    return min(budget, settings.cutoff)
+
+
+def within(  # noqa: PLR0913 -- what to ask, for whom, and within what
+    messages: list[BaseMessage],
+    budget: int | None,
+    settings: Settings,
+    query: Query,
+    purpose: Purpose,
+    *,
+    final: bool,
+) -> Generator[Say, Reply, Outcome]:
+    """Ask once; under ``force``, keep a reserve back for asking an unfinished answer's result.
+
+    Args:
+        messages: The request.
+        budget: Tokens for it; None for methods without a budget.
+        settings: Enforcement, reserve and cutoff.
+        query: For the answer format of a forced ending.
+        purpose: What the calls are charged to.
+        final: Whether the request is for the final answer of the question.
+    """
+    cap = cap_of(budget, settings)
+    forces = budget is not None and settings.enforcement == "force"
+    reserve = min(settings.reserve, cap // 2) if forces else 0
+    reply = yield Say(messages, cap - reserve, purpose)
+    spent = reply.charge["output_tokens"]
+    finish: Finish = "length" if reply.finish == "length" else "stop"
+    left = cap - spent
+    if forces and left > 0 and (finish == "length" or not reply.text):
+        ending = forced(messages, reply.text, query, final=final)
+        statement = yield Say(ending, left, purpose)
+        spent += statement.charge["output_tokens"]
+        text = _joined(reply.text, statement.text, final=final)
+        return Outcome(text, spent, "forced", max(0, spent - cap))
+    return Outcome(reply.text, spent, finish, max(0, spent - cap))
+
+
+def _joined(partial: str, statement: str, *, final: bool) -> str:
+    """The stated result; a final answer keeps the working that led to it."""
+    if final and statement:
+        return f"{partial}\n\n{statement}".strip()
+    return statement or partial

@@ -1,0 +1,77 @@
+"""DSPy's prompt and parser for small planners: terse in, tolerant out."""
+# ruff: noqa: ANN401 -- DSPy's signatures carry no types
+
+from __future__ import annotations
+
+from typing import Any
+
+import dspy
+from dspy.utils.exceptions import AdapterParseError
+
+
+class TerseAdapter(dspy.Adapter):  # type: ignore[misc]  # dspy carries no types
+    """Renders a signature in a few lines and lets its output type read the reply.
+
+    DSPy's own adapters frame every field with a header that a small model has to write, too,
+    which costs output tokens and often goes wrong. Our signatures have one output each, whose type
+    knows how to read free text (``read``) and how to write itself as an example (``written``).
+
+    Args:
+        form: What the reply has to look like; said last, and not open to tuning.
+    """
+
+    def __init__(self, form: str) -> None:
+        super().__init__()
+        self.form = form
+
+    def format(
+        self, signature: Any, demos: list[dict[str, Any]], inputs: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """Instructions and form as the system message, then examples, then the inputs."""
+        messages = [_message("system", f"{signature.instructions}\n\n{self.form}")]
+        for demo in demos:
+            output = demo.get(_output_name(signature))
+            if output is not None:
+                messages.append(_message("user", _render(signature, demo)))
+                messages.append(_message("assistant", _written(output)))
+        return [*messages, _message("user", _render(signature, inputs))]
+
+    def parse(self, signature: Any, completion: str) -> dict[str, Any]:
+        """Read the one output field.
+
+        Raises:
+            AdapterParseError: The output type found nothing it could use.
+        """
+        name = _output_name(signature)
+        try:
+            return {name: signature.output_fields[name].annotation.read(completion)}
+        except ValueError as error:
+            raise AdapterParseError(
+                adapter_name=type(self).__name__,
+                signature=signature,
+                lm_response=completion,
+                message=str(error),
+            ) from error
+
+
+def _output_name(signature: Any) -> str:
+    (name,) = signature.output_fields
+    return str(name)
+
+
+def _render(signature: Any, values: dict[str, Any]) -> str:
+    """The inputs that are there, each under its label; text from outside stays below its label."""
+    parts = []
+    for name, field in signature.input_fields.items():
+        value = values.get(name)
+        if value:
+            parts.append(f"{field.json_schema_extra['desc']}:\n{value}")
+    return "\n\n".join(parts)
+
+
+def _written(output: Any) -> str:
+    return output.written() if hasattr(output, "written") else str(output)
+
+
+def _message(role: str, content: str) -> dict[str, Any]:
+    return {"role": role, "content": content}

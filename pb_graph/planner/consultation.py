@@ -1,0 +1,218 @@
+"""One question to the planner: its inputs, the form of the reply, and how it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import dspy
+from dspy.utils.exceptions import AdapterParseError
+
+from pb_graph.models.caps import Limits
+from pb_graph.models.client import ChatClient, Purpose, Reply
+from pb_graph.models.faults import explain
+from pb_graph.planner.adapter import TerseAdapter
+from pb_graph.planner.engine import LangChainEngine, language_model
+
+if TYPE_CHECKING:
+    from pb_graph.planner.planner import Planner
+    from pb_graph.settings import Settings
+    from pb_graph.state import Query, SubQuestion
+
+PLAN_FORM = """Reply with JSON only, each step as "sub-question | hint". For a question about \
+pens at 3 for $2 and a budget of $14:
+{"steps": ["How many groups of 3 pens does $14 pay for? | divide by the price of a group", \
+"How many pens is that? | multiply by the group size"]}
+If a step does not need the one before it, add the numbers of those it needs: \
+"sub-question | hint | after 1"."""
+
+FUSED_FORM = """Reply with JSON only: the level of the problem, and for each step \
+"sub-question | hint", its level and its credits. For a question about pens at 3 for $2 and a \
+budget of $14:
+{"level": 1, "steps": [{"question": "How many groups of 3 pens does $14 pay for? | divide by the \
+price of a group", "level": 1, "credit": 60}, {"question": "How many pens is that? | multiply by \
+the group size", "level": 1, "credit": 40}]}"""
+
+_LEVEL = {"type": "integer", "minimum": 1, "maximum": 5}
+_CREDIT = {"type": "integer", "minimum": 1, "maximum": 100}
+_STEP = {"type": "string", "maxLength": 160}
+
+
+class UnreadableReplyError(Exception):
+    """The planner answered, but not with what was asked. Internal: nodes repair or fall back."""
+
+    def __init__(self, reason: str, replies: list[Reply]) -> None:
+        super().__init__(reason)
+        self.replies = replies
+
+
+@dataclass(frozen=True, slots=True)
+class Consultation:
+    """What to ask which predictor.
+
+    Attributes:
+        predictor: Name of the planner's predictor.
+        node: Node that the calls are charged to.
+        inputs: Values of the signature's input fields.
+        form: What the reply has to look like, in words.
+        schema: The same as a JSON schema, for servers that constrain decoding.
+    """
+
+    predictor: str
+    node: str
+    inputs: dict[str, str]
+    form: str
+    schema: dict[str, Any] = field(repr=False)
+
+    def corrected(self, complaint: str) -> Consultation:
+        """The same question again, with what was wrong about the last reply."""
+        inputs = self.inputs | {"correction": complaint}
+        return Consultation(self.predictor, self.node, inputs, self.form, self.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """What the planner made of it: the value of the one output field, and every call's reply."""
+
+    value: Any
+    replies: list[Reply]
+
+
+def decomposition(query: Query, settings: Settings) -> Consultation:
+    """Ask for a plan."""
+    return Consultation(
+        "decompose", "plan", _about(query), PLAN_FORM, _plan_schema(settings.max_steps)
+    )
+
+
+def graded_decomposition(query: Query, settings: Settings, examples: str) -> Consultation:
+    """Ask for a plan with levels and credits."""
+    inputs = _about(query) | {"examples": examples}
+    return Consultation("fused", "plan", inputs, *_fused_form(settings.max_steps))
+
+
+def estimation(query: Query, plan: Sequence[SubQuestion], examples: str) -> Consultation:
+    """Ask for the level of the question, and levels and credits of its sub-questions."""
+    lines = [f"{step['index'] + 1}. {step['question']}" for step in plan]
+    inputs = _about(query) | {"examples": examples, "sub_questions": "\n".join(lines)}
+    form, schema = _difficulty_form(len(plan), ask_level=query["level"] is None)
+    return Consultation("estimate", "estimate", inputs, form, schema)
+
+
+def consult(
+    planner: Planner, client: ChatClient, ask: Consultation, settings: Settings, *, traced: bool
+) -> Opinion:
+    """Ask once.
+
+    Args:
+        planner: Whose predictor is asked.
+        client: The chat model behind it.
+        ask: What to ask.
+        settings: Cap and time-out of a planner call.
+        traced: Whether an active DSPy trace shall see it, as an optimizer needs. Otherwise not:
+            DSPy's default trace is one global list that only grows.
+
+    Raises:
+        UnreadableReplyError: The reply held nothing usable; its charge is in ``replies``.
+        ModelCallError: The model could not be called.
+    """
+    engine = _engine(client, ask, settings)
+    with _planner_context(engine, ask, traced=traced):
+        try:
+            prediction = getattr(planner, ask.predictor)(**ask.inputs)
+        except Exception as error:
+            raise _cause(error, engine) from error
+    return _opinion(prediction, engine)
+
+
+async def aconsult(
+    planner: Planner, client: ChatClient, ask: Consultation, settings: Settings, *, traced: bool
+) -> Opinion:
+    """`consult` for an event loop."""
+    engine = _engine(client, ask, settings)
+    with _planner_context(engine, ask, traced=traced):
+        try:
+            prediction = await getattr(planner, ask.predictor).acall(**ask.inputs)
+        except Exception as error:
+            raise _cause(error, engine) from error
+    return _opinion(prediction, engine)
+
+
+def _engine(client: ChatClient, ask: Consultation, settings: Settings) -> LangChainEngine:
+    cap = min(settings.planner_cap, settings.cutoff)
+    return LangChainEngine(client, Limits(cap, settings.timeout, ask.schema), Purpose(ask.node))
+
+
+def _planner_context(
+    engine: LangChainEngine, ask: Consultation, *, traced: bool
+) -> AbstractContextManager[None]:
+    """DSPy's settings for this one call; never ``dspy.configure``, which is the host's."""
+    context: AbstractContextManager[None] = dspy.context(
+        lm=language_model(engine),
+        adapter=TerseAdapter(ask.form),
+        trace=dspy.settings.trace if traced else None,
+        disable_history=True,
+        track_usage=False,
+    )
+    return context
+
+
+def _cause(error: Exception, engine: LangChainEngine) -> Exception:
+    """What really went wrong below DSPy, with the replies that were paid for."""
+    if engine.errors:
+        return explain(engine.errors[-1])
+    if isinstance(error, AdapterParseError) or engine.replies:
+        return UnreadableReplyError(str(error.__cause__ or "it was empty"), engine.replies)
+    return explain(error)
+
+
+def _opinion(prediction: Any, engine: LangChainEngine) -> Opinion:  # noqa: ANN401 -- untyped DSPy
+    (name,) = prediction.keys()
+    return Opinion(prediction[name], engine.replies)
+
+
+def _plan_schema(max_steps: int) -> dict[str, Any]:
+    return _object(steps=_array(_STEP, min(2, max_steps), max_steps))
+
+
+def _fused_form(max_steps: int) -> tuple[str, dict[str, Any]]:
+    step = _object(question=_STEP, level=_LEVEL, credit=_CREDIT)
+    return FUSED_FORM, _object(level=_LEVEL, steps=_array(step, min(2, max_steps), max_steps))
+
+
+def _difficulty_form(steps: int, *, ask_level: bool) -> tuple[str, dict[str, Any]]:
+    """Words and schema for as many levels and credits as there are sub-questions."""
+    parts: dict[str, tuple[str, dict[str, Any]]] = {}
+    if ask_level:
+        parts["level"] = ("level of the whole problem", _LEVEL)
+    if steps:
+        parts["levels"] = (f"{steps} levels, one for each sub-question", _array(_LEVEL, steps))
+        parts["credits"] = (f"{steps} credits with the sum 100", _array(_CREDIT, steps))
+    words = ", ".join(f'"{name}": <{meaning}>' for name, (meaning, _) in parts.items())
+    schema = _object(**{name: schema for name, (_, schema) in parts.items()})
+    return f"Reply with one line of JSON only: {{{words}}}", schema
+
+
+def _object(**properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _array(items: dict[str, Any], least: int, most: int | None = None) -> dict[str, Any]:
+    return {"type": "array", "items": items, "minItems": least, "maxItems": most or least}
+
+
+def _about(query: Query) -> dict[str, str]:
+    level = query["level"]
+    return {
+        "domain": query["domain"],
+        "problem": query["question"],
+        "level": "" if level is None else f"level {level} of 5",
+        "correction": "",
+    }

@@ -1,0 +1,133 @@
+"""A LangChain chat model as DSPy's engine, so that one model object plans and solves.
+
+DSPy 3.4 takes engines; its older ``BaseLM`` contract goes away in 3.5. All contact with the engine
+contract is in this module. One attempt per call: no cache (a hit would report no tokens), no
+retries (the chat model has its own), no history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Self
+
+import dspy
+from dspy.lm15 import Message, Request, Response, TextPart, Usage, response_to_events
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+
+if TYPE_CHECKING:
+    from pb_graph.models.caps import Limits
+    from pb_graph.models.client import ChatClient, Purpose, Reply
+
+_ROLES: dict[str, type[BaseMessage]] = {
+    "user": HumanMessage,
+    "assistant": AIMessage,
+    "system": SystemMessage,
+    "developer": SystemMessage,
+}
+
+
+class _Engine:
+    """What the sync and the async engine share.
+
+    Args:
+        client: Makes the calls and measures their tokens.
+        limits: Cap, time-out and schema of every call.
+        purpose: What the calls are charged to.
+
+    Attributes:
+        replies: Every reply, in order: what the planning really cost.
+        errors: What ended calls, as it was before DSPy wrapped it.
+    """
+
+    supports_function_calling = supports_reasoning = supports_response_schema = False
+    supported_params = frozenset({"temperature", "max_tokens", "stop"})
+
+    def __init__(self, client: ChatClient, limits: Limits, purpose: Purpose) -> None:
+        self.client = client
+        self.limits = limits
+        self.purpose = purpose
+        self.replies: list[Reply] = []
+        self.errors: list[Exception] = []
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self  # optimizers copy predictors; the connection is shared
+
+    @contextmanager
+    def _noting_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            self.errors.append(error)
+            raise
+
+    def _response(self, reply: Reply, request: Request) -> Response:
+        self.replies.append(reply)
+        charge = reply.charge
+        return Response(
+            id=None,
+            model=request.model,
+            message=Message.assistant([TextPart(reply.text)]),
+            finish_reason="length" if reply.finish == "length" else "stop",
+            usage=Usage(
+                input_tokens=charge["input_tokens"], output_tokens=charge["output_tokens"]
+            ),
+        )
+
+
+class LangChainEngine(_Engine):
+    """Serves DSPy's requests from a chat client, within fixed limits."""
+
+    def complete(self, request: Request) -> Response:
+        """Answer one request."""
+        with self._noting_errors():
+            reply = self.client.call(_messages(request), self.limits, self.purpose)
+        return self._response(reply, request)
+
+    def stream(self, request: Request) -> Iterator[Any]:
+        """Give the same answer as events; the client itself never streams."""
+        yield from response_to_events(self.complete(request))
+
+    def close(self) -> None:
+        """Nothing to close: the chat model is the caller's."""
+
+
+class AsyncLangChainEngine(_Engine):
+    """`LangChainEngine` for an event loop; its replies and errors are those of its twin."""
+
+    def __init__(self, twin: LangChainEngine) -> None:
+        super().__init__(twin.client, twin.limits, twin.purpose)
+        self.replies, self.errors = twin.replies, twin.errors
+
+    async def complete(self, request: Request) -> Response:
+        """Answer one request."""
+        with self._noting_errors():
+            reply = await self.client.acall(_messages(request), self.limits, self.purpose)
+        return self._response(reply, request)
+
+    async def stream(self, request: Request) -> AsyncIterator[Any]:
+        """Give the same answer as events."""
+        for event in response_to_events(await self.complete(request)):
+            yield event
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
+
+
+def language_model(engine: LangChainEngine) -> dspy.LM:
+    """DSPy's view of an engine. The label carries no provider, so no model family's rules apply."""
+    return dspy.LM(
+        "chat:planner",
+        engine=engine,
+        async_engine=AsyncLangChainEngine(engine),
+        cache=False,
+        num_retries=0,
+    )
+
+
+def _messages(request: Request) -> list[BaseMessage]:
+    system = request.system
+    if not isinstance(system, str | None):
+        system = "".join(part.text for part in system)
+    head: list[BaseMessage] = [SystemMessage(system)] if system else []
+    return head + [_ROLES[message.role](message.text or "") for message in request.messages]

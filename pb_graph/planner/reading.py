@@ -1,0 +1,273 @@
+"""What a planner model writes, read tolerantly: JSON, numbered lines, or prose around them.
+
+The text is data. It is bounded in size, parsed by pattern or as JSON, and never evaluated.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Self
+
+from json_repair import repair_json
+from pydantic import BaseModel, ConfigDict
+
+MAX_TEXT = 20_000
+MAX_ITEMS = 100
+MAX_QUESTION = 500
+MAX_HINT = 200
+
+_NUMBERED = re.compile(
+    r"^\s*(?:[#>*_`-]+\s*)*(?:(?:sub-?question|step|question)\s*)?(\d{1,2})\s*[.):]\s*(\S.*)$",
+    re.IGNORECASE,
+)
+_BULLET = re.compile(r"^\s*[-*•]\s+(\S.*)$")
+_HINT = re.compile(r"^\W*hint\W*:?\s*(\S.*)$", re.IGNORECASE)
+_NEEDS = re.compile(
+    r"^\W*(?:needs|after|depends on|uses)?\W*((?:\d{1,2}[\s,and]*)+)\W*$", re.IGNORECASE
+)
+_LABEL = re.compile(r"^\W*(?:sub-?question|step)\s*\d*\W*:\s*", re.IGNORECASE)
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_FENCED = re.compile(r"```(?:json)?\s*(.*?)(?:```|\Z)", re.DOTALL)
+
+# A LaTeX command that a model wrote into JSON without doubling its backslash.
+_BARE_LATEX = re.compile(r"(?<!\\)\\(?=[A-Za-z]{2})(?!u[0-9a-fA-F]{4})")
+
+_QUESTION_KEYS = ("question", "sub_question", "subquestion", "sub-question", "text", "step", "q")
+_NEEDS_KEYS = ("depends_on", "needs", "after", "dependencies")
+_LEVEL_KEYS = ("level", "evaluated_level", "difficulty")
+_CREDIT_KEYS = ("credit", "credits", "points", "weight")
+_LIST_KEYS = ("steps", "plan", "sub_questions", "subquestions", "questions")
+
+
+class PlannedStep(BaseModel):
+    """One sub-question as planned. ``depends_on`` counts from 0; None when nothing was said."""
+
+    model_config = ConfigDict(frozen=True)
+
+    question: str
+    hint: str = ""
+    depends_on: list[int] | None = None
+    level: float | None = None
+    credit: float | None = None
+
+
+class Plan(BaseModel):
+    """A decomposition, in order."""
+
+    model_config = ConfigDict(frozen=True)
+
+    steps: list[PlannedStep]
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Find the plan in ``text``.
+
+        Raises:
+            ValueError: There is no sub-question in it.
+        """
+        steps = list(_json_steps(_json_in(text))) or list(_numbered_steps(text[:MAX_TEXT]))
+        if not steps:
+            msg = "no sub-question found: write each as an item of its own"
+            raise ValueError(msg)
+        return cls(steps=steps[:MAX_ITEMS])
+
+    def written(self) -> str:
+        """The plan as numbered lines, one for each sub-question; `read` reads it back."""
+        lines = []
+        for number, step in enumerate(self.steps, start=1):
+            needs = "" if step.depends_on is None else _written_needs(step.depends_on)
+            lines.append(" | ".join(filter(None, [f"{number}. {step.question}", step.hint, needs])))
+        return "\n".join(lines)
+
+
+class GradedPlan(Plan):
+    """A decomposition whose sub-questions carry level and credit, with the level of the whole."""
+
+    level: float | None = None
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """As `Plan.read`; the level of the whole question is optional."""
+        found = _json_in(text)
+        level = _first_number(found, _LEVEL_KEYS) if isinstance(found, Mapping) else None
+        return cls(steps=Plan.read(text).steps, level=level)
+
+
+class Difficulty(BaseModel):
+    """Levels and credits as estimated, unchecked; None where nothing usable was written."""
+
+    model_config = ConfigDict(frozen=True)
+
+    level: float | None = None
+    levels: list[float | None] = []
+    credits: list[float | None] = []
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Find the estimates in ``text``.
+
+        Raises:
+            ValueError: There is no number in it.
+        """
+        found = cls._from_json(_json_in(text)) or cls._from_lines(text[:MAX_TEXT])
+        if found is None:
+            msg = "no levels found: write them as numbers from 1 to 5"
+            raise ValueError(msg)
+        return found
+
+    def written(self) -> str:
+        """The estimates as the one line of JSON that `read` reads back."""
+        return self.model_dump_json(exclude_defaults=True)
+
+    @classmethod
+    def _from_json(cls, found: object) -> Self | None:
+        if isinstance(found, int | float) and not isinstance(found, bool):
+            return cls(level=float(found))
+        if not isinstance(found, Mapping):
+            return None
+        whole = found.get("problem")
+        level = _first_number(whole if isinstance(whole, Mapping) else found, _LEVEL_KEYS)
+        if isinstance(found.get("levels"), list) or isinstance(found.get("credits"), list):
+            levels = _numbers(found.get("levels"))
+            return cls(level=level, levels=levels, credits=_numbers(found.get("credits")))
+        rows = [row for row in _rows(found) if isinstance(row, Mapping)][:MAX_ITEMS]
+        if level is None and not rows:
+            return None
+        return cls(
+            level=level,
+            levels=[_first_number(row, _LEVEL_KEYS) for row in rows],
+            credits=[_first_number(row, _CREDIT_KEYS) for row in rows],
+        )
+
+    @classmethod
+    def _from_lines(cls, text: str) -> Self | None:
+        rows = [match.group(2) for line in text.splitlines() if (match := _NUMBERED.match(line))]
+        pairs = [[float(number) for number in _NUMBER.findall(row)] for row in rows[:MAX_ITEMS]]
+        head = re.search(r"level\D{0,20}(\d)", text, re.IGNORECASE) or re.match(r"\s*(\d)\b", text)
+        level = float(head.group(1)) if head else None
+        if not any(pairs):
+            return None if level is None else cls(level=level)
+        return cls(
+            level=level,
+            levels=[pair[0] if pair else None for pair in pairs],
+            credits=[pair[-1] if len(pair) > 1 else None for pair in pairs],
+        )
+
+
+def _json_in(text: str) -> object:
+    """The JSON value in ``text``, mended when it was cut off; None when there is none."""
+    text = text[:MAX_TEXT].strip()
+    fenced = _FENCED.search(text)
+    body = fenced.group(1).strip() if fenced else text
+    start = min((at for at in (body.find("{"), body.find("[")) if at >= 0), default=-1)
+    numbered = _NUMBERED.search(body[:start]) if start > 0 else None
+    if start < 0 or numbered or _NUMBERED.match(body):
+        return None
+    return repair_json(_BARE_LATEX.sub(r"\\\\", body[start:]), return_objects=True)
+
+
+def _json_steps(found: object) -> Iterator[PlannedStep]:
+    for row in _rows(found):
+        step = _json_step(row)
+        if step is not None:
+            yield step
+
+
+def _rows(found: object) -> Iterable[object]:
+    """The items of a plan, whatever the model called the list that holds them."""
+    if isinstance(found, Mapping):
+        named = next((found[key] for key in _LIST_KEYS if isinstance(found.get(key), list)), None)
+        if named is not None:
+            return list(named)
+        return [value for key, value in found.items() if str(key).strip().isdigit()]
+    return found if isinstance(found, list) else []
+
+
+def _json_step(row: object) -> PlannedStep | None:
+    if isinstance(row, str):
+        return _piped_step(row)
+    if not isinstance(row, Mapping):
+        return None
+    question = next((row[key] for key in _QUESTION_KEYS if isinstance(row.get(key), str)), "")
+    step = _piped_step(question)
+    if step is None:
+        return None
+    needs = next((row[key] for key in _NEEDS_KEYS if key in row), None)
+    hint = row.get("hint")
+    return PlannedStep(
+        question=step.question,
+        hint=_tidy(hint)[:MAX_HINT] if isinstance(hint, str) else step.hint,
+        depends_on=_needs(needs) if needs is not None else step.depends_on,
+        level=_first_number(row, _LEVEL_KEYS),
+        credit=_first_number(row, _CREDIT_KEYS),
+    )
+
+
+def _numbered_steps(text: str) -> Iterator[PlannedStep]:
+    """Numbered lines, or else bullets; a line 'Hint: …' belongs to the one before."""
+    lines = text.splitlines()
+    marked = [match.group(2) if (match := _NUMBERED.match(line)) else None for line in lines]
+    if not any(marked):
+        marked = [match.group(1) if (match := _BULLET.match(line)) else None for line in lines]
+    current: PlannedStep | None = None
+    for line, item in zip(lines, marked, strict=True):
+        hint = _HINT.match(line.strip())
+        if hint and current and not current.hint:
+            current = current.model_copy(update={"hint": _tidy(hint.group(1))[:MAX_HINT]})
+        elif item:
+            if current:
+                yield current
+            current = _piped_step(item)
+    if current:
+        yield current
+
+
+def _piped_step(text: str) -> PlannedStep | None:
+    """Read 'sub-question | hint | numbers it needs', of which only the first is required."""
+    question, *rest = [_tidy(part) for part in text.split("|")]
+    question = _LABEL.sub("", question)[:MAX_QUESTION]
+    if not any(character.isalnum() for character in question):
+        return None
+    needs = next((_NEEDS.match(part) for part in rest if _NEEDS.match(part)), None)
+    hints = [part for part in rest if part and not _NEEDS.match(part) and part != "-"]
+    return PlannedStep(
+        question=question,
+        hint=" ".join(hints)[:MAX_HINT],
+        depends_on=_needs(needs.group(1)) if needs else None,
+    )
+
+
+def _needs(found: object) -> list[int]:
+    """Sub-question numbers as a model writes them (from 1), as indices (from 0)."""
+    numbers = found if isinstance(found, list) else _NUMBER.findall(str(found))
+    values = [_number(number) for number in numbers[:MAX_ITEMS]]
+    return [int(value) - 1 for value in values if value is not None]
+
+
+def _written_needs(indices: list[int]) -> str:
+    return f"after {', '.join(str(index + 1) for index in indices)}" if indices else ""
+
+
+def _numbers(found: object) -> list[float | None]:
+    return [_number(value) for value in found[:MAX_ITEMS]] if isinstance(found, list) else []
+
+
+def _first_number(row: Mapping[Any, Any], keys: Iterable[str]) -> float | None:
+    return next((_number(row[key]) for key in keys if key in row), None)
+
+
+def _number(value: object) -> float | None:
+    """A finite number, also out of text like '20 points'; None for anything else."""
+    if isinstance(value, str):
+        match = _NUMBER.search(value)
+        value = float(match.group()) if match and len(match.group()) < 20 else None  # noqa: PLR2004
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if math.isfinite(value) else None
+
+
+def _tidy(text: str) -> str:
+    """Plain text on one line, without Markdown emphasis around it."""
+    return " ".join(text.split()).strip("*_` ").replace("**", "")

@@ -1,0 +1,158 @@
+"""The solver's prompts. What comes from outside is set apart as data; budgets are ours to say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+
+from pb_graph.state import Query, StepResult, SubQuestion
+
+WORDS_PER_TOKEN = 0.75
+"""English text runs at about four tokens for three words."""
+
+DEFAULT_INSTRUCTION = "Answer the question correctly and without detours."
+DEFAULT_FORMAT = 'End with one line that starts with "Final answer:" and holds nothing else.'
+
+FORCE_STEP = "Stop here. State the result of this sub-question in one short line."
+FORCE_FINAL = "Stop here. Give your best final answer now, without any more working."
+
+Unit = Literal["tokens", "words"]
+
+
+def amount(tokens: int, unit: Unit) -> str:
+    """A budget as the solver is told it."""
+    if unit == "tokens":
+        return f"{tokens} tokens"
+    return f"{max(1, round(tokens * WORDS_PER_TOKEN))} words"
+
+
+def whole_question(
+    query: Query,
+    plan: Sequence[SubQuestion] = (),
+    *,
+    budget: int | None = None,
+    shares: Mapping[int, int] | None = None,
+    unit: Unit = "tokens",
+) -> list[BaseMessage]:
+    """Ask the whole question in one call: all single-call methods of the paper.
+
+    Args:
+        query: The question and what was given with it.
+        plan: Sub-questions to lead the way; none for the direct methods.
+        budget: Total to stay below, for the global-budget methods.
+        shares: Tokens of each sub-question by index, for plan-and-budget in a single pass.
+        unit: Unit in which budgets are said.
+    """
+    parts = [problem(query, show_level=bool(plan))]
+    if plan:
+        lead = "These sub-questions outline one way to solve it; take a better way if you see one:"
+        parts.append("\n".join([lead, *(_outline(step, shares, unit) for step in plan)]))
+    else:
+        parts.append("Reason step by step.")
+    if budget is not None:
+        parts.append(f"Use less than {amount(budget, unit)} in all.")
+    parts.append(answer_format(query))
+    return [system(query), HumanMessage("\n\n".join(parts))]
+
+
+def one_step(  # noqa: PLR0913 -- one argument for each thing the prompt says
+    query: Query,
+    plan: Sequence[SubQuestion],
+    index: int,
+    earlier: Sequence[StepResult],
+    *,
+    budget: int,
+    closing: bool,
+    unit: Unit = "tokens",
+) -> list[BaseMessage]:
+    """Ask one sub-question, after those it builds on and their answers.
+
+    The messages of a step begin with those of the steps before it, so that a provider's prefix
+    cache pays for the question and the plan only once.
+
+    Args:
+        query: The question and what was given with it.
+        plan: All sub-questions.
+        index: The one to solve.
+        earlier: Results of the sub-questions it builds on, in order of their index.
+        budget: Its share, in tokens.
+        closing: Whether it also has to give the final answer.
+        unit: Unit in which budgets are said.
+    """
+    lines = [_outline(step, None, unit) for step in plan]
+    opening = "\n".join([problem(query, show_level=True), "", "The plan:", *lines])
+    asks = [
+        *(_ask(plan[done["index"]], amount(done["budget"], unit)) for done in earlier),
+        _ask(plan[index], amount(budget, unit)),
+    ]
+    asks[0] = f"{opening}\n\n{asks[0]}"
+    if closing:
+        asks[-1] += f" Then answer the whole question. {answer_format(query)}"
+    messages: list[BaseMessage] = [system(query)]
+    for ask, done in zip(asks, earlier, strict=False):
+        messages += [HumanMessage(ask), AIMessage(done["answer"] or "(no result)")]
+    return [*messages, HumanMessage(asks[-1])]
+
+
+def put_together(
+    query: Query, plan: Sequence[SubQuestion], results: Sequence[StepResult], *, budget: int
+) -> list[BaseMessage]:
+    """Ask for the final answer, given what the steps found."""
+    found = "\n".join(
+        f"{done['index'] + 1}. {plan[done['index']]['question']}\n   Found: {done['answer']}"
+        for done in results
+    )
+    text = "\n\n".join(
+        [
+            problem(query, show_level=False),
+            f"Its sub-questions have been worked on:\n{found}",
+            f"From these, answer the question in at most {amount(budget, 'tokens')}.",
+            answer_format(query),
+        ]
+    )
+    return [system(query), HumanMessage(text)]
+
+
+def forced(
+    messages: Sequence[BaseMessage], partial: str, query: Query, *, final: bool
+) -> list[BaseMessage]:
+    """Interrupt a call that ran into its cap, and ask for its result only."""
+    demand = f"{FORCE_FINAL} {answer_format(query)}" if final else FORCE_STEP
+    return [*messages, AIMessage(partial or "(still thinking)"), HumanMessage(demand)]
+
+
+def system(query: Query) -> SystemMessage:
+    """The part of the prompt that all calls of a query share."""
+    return SystemMessage(query["instruction"] or DEFAULT_INSTRUCTION)
+
+
+def problem(query: Query, *, show_level: bool) -> str:
+    """The question, and what was given with it, marked off as data."""
+    lines = [f"<question>\n{query['question']}\n</question>"]
+    if query["reference"]:
+        lines.append(f"<reference>\n{query['reference']}\n</reference>")
+    if show_level and query["level"] is not None:
+        lines.append(f"Difficulty: level {query['level']} of 5.")
+    return "\n".join(lines)
+
+
+def answer_format(query: Query) -> str:
+    """How the final answer has to look; always the last thing said."""
+    return query["answer_format"] or DEFAULT_FORMAT
+
+
+def _outline(step: SubQuestion, shares: Mapping[int, int] | None, unit: Unit) -> str:
+    hint = f" ({step['hint']})" if step["hint"] else ""
+    line = f"{step['index'] + 1}. {step['question']}{hint}"
+    if shares is None:
+        return line
+    return f"{line} Think briefly and solve it in at most {amount(shares[step['index']], unit)}."
+
+
+def _ask(step: SubQuestion, share: str) -> str:
+    return (
+        f"Solve sub-question {step['index'] + 1} now, and only that: {step['question']} "
+        f"Think briefly and use at most {share}."
+    )

@@ -1,0 +1,218 @@
+"""Every choice a user can make, with default, unit and meaning; and what may change per run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator, model_validator
+
+from pb_graph.budget.rules import LEVELS, BudgetRule, Fixed, LevelTable
+from pb_graph.budget.schedules import Schedule as PositionalSchedule
+
+Method = Literal[
+    "vanilla", "global_budget", "planned_vanilla", "planned_global_budget", "plan_and_budget"
+]
+"""Which of the paper's methods answers the question."""
+
+Schedule = PositionalSchedule | Literal["bam"]
+"""How a total is split over the sub-questions: by position, or by the Budget Allocation Model."""
+
+Level = Annotated[int, Field(ge=1, le=5)]
+"""Difficulty, from 1 (easiest) to 5 (hardest)."""
+
+
+class Bam(BaseModel):
+    """Parameters of the Budget Allocation Model (Eq. 1) for each difficulty level.
+
+    A sub-question of level l keeps an epistemic uncertainty of ``c[l] / b ** beta[l]`` after b
+    tokens. The defaults are an assumption, not a fit: harder sub-questions start out more
+    uncertain (larger c) and give way more slowly (smaller beta).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    c: dict[Level, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
+        default={1: 1.0, 2: 2.0, 3: 4.0, 4: 8.0, 5: 16.0},
+        description="Initial epistemic uncertainty per level, positive, no unit.",
+    )
+    beta: dict[Level, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
+        default={1: 2.0, 2: 1.75, 3: 1.5, 4: 1.25, 5: 1.0},
+        description="How fast tokens reduce it per level, positive, no unit; larger is easier.",
+    )
+
+    @model_validator(mode="after")
+    def _every_level(self) -> Self:
+        for name in ("c", "beta"):
+            if sorted(getattr(self, name)) != list(LEVELS):
+                msg = f"bam.{name} needs one value for each level 1 to 5"
+                raise ValueError(msg)
+        return self
+
+
+class Settings(BaseModel):
+    """How the graph plans, budgets and solves. Immutable; unknown fields are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    method: Method = Field(
+        default="plan_and_budget", description="The paper's method that answers the question."
+    )
+    execution: Literal["single_pass", "stepwise"] = Field(
+        default="stepwise",
+        description="plan_and_budget only: all sub-questions in one call, or one call for each.",
+    )
+    planning: Literal["two_call", "fused"] = Field(
+        default="two_call",
+        description="Decompose and estimate difficulty in two planner calls, or in one.",
+    )
+    schedule: Schedule = Field(
+        default="cosine", description="How the total is split over the sub-questions."
+    )
+    power: float = Field(default=2.0, gt=0, le=10, description="p of the polynomial schedule.")
+    gamma: float = Field(default=0.9, gt=0, le=1, description="Decay of the exponential schedule.")
+    epsilon: float = Field(default=0.1, ge=0, le=10, description="Floor of the cosine schedule.")
+    bam: Bam = Field(default_factory=Bam, description="Parameters of schedule='bam'.")
+    remainder: Literal["largest", "floor"] = Field(
+        default="largest",
+        description="Tokens that flooring leaves: to the largest remainders, or dropped (paper).",
+    )
+    budget: BudgetRule | PositiveInt = Field(
+        default_factory=LevelTable,
+        description="Total solving tokens of a question: a number, or a rule by its level.",
+    )
+    min_step: int = Field(
+        default=24,
+        ge=0,
+        description="Tokens below which no step's share falls while the total allows.",
+    )
+    rollover: bool = Field(
+        default=True,
+        description="Re-allocate what finished steps left unspent over those not yet started.",
+    )
+    enforcement: Literal["prompt", "cap", "force"] = Field(
+        default="force",
+        description="The budget is only said; also a hard cap; or a cap with a forced ending.",
+    )
+    reserve: PositiveInt = Field(
+        default=48, description="Tokens of a share that 'force' keeps back for stating the result."
+    )
+    cutoff: PositiveInt = Field(
+        default=8192, description="Hard limit of completion tokens of every single call."
+    )
+    planner_cap: PositiveInt = Field(
+        default=384, description="Hard limit of completion tokens of a planner call."
+    )
+    parallel: bool = Field(
+        default=True, description="Solve independent sub-questions at the same time."
+    )
+    synthesis: Literal["last_step", "call"] = Field(
+        default="last_step",
+        description="The last sub-question gives the final answer, or a further capped call does.",
+    )
+    prompt_unit: Literal["tokens", "words"] = Field(
+        default="tokens", description="The unit in which the solver is told its budget."
+    )
+    review_plan: bool = Field(
+        default=False, description="Interrupt for a human to review the plan."
+    )
+    max_steps: int = Field(default=5, ge=1, le=20, description="Most sub-questions of a plan.")
+    timeout: float = Field(
+        default=120.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="Seconds until a model call is given up.",
+    )
+    max_retries: int = Field(
+        default=2, ge=0, le=10, description="Retries of a call after a transient fault."
+    )
+    domain: str = Field(
+        default="general problem solving",
+        min_length=1,
+        max_length=200,
+        description="The field of the questions, as the planner is told.",
+    )
+
+    @field_validator("budget", mode="before")
+    @classmethod
+    def _at_least_one_token(cls, budget: object) -> object:
+        if isinstance(budget, bool) or (isinstance(budget, (int, float)) and budget < 1):
+            msg = "a budget is a whole number of tokens, at least 1, or a rule by level"
+            raise ValueError(msg)
+        return budget
+
+    @property
+    def budget_rule(self) -> BudgetRule:
+        """The rule that turns a level into the total; a plain number is a fixed total."""
+        return Fixed(tokens=self.budget) if isinstance(self.budget, int) else self.budget
+
+    @property
+    def plans(self) -> bool:
+        """Whether the method decomposes the question."""
+        return self.method not in ("vanilla", "global_budget")
+
+    @property
+    def budgets(self) -> bool:
+        """Whether the method has a total budget."""
+        return self.method not in ("vanilla", "planned_vanilla")
+
+    @property
+    def stepwise(self) -> bool:
+        """Whether each sub-question gets a call of its own."""
+        return self.method == "plan_and_budget" and self.execution == "stepwise"
+
+
+CONTEXT_KEY = "plan_and_budget"
+
+
+@dataclass(kw_only=True)
+class Context:
+    """What a run may change: ``graph.invoke(..., context=Context(...))``, or an assistant's config.
+
+    Inside a host graph the runtime context is the host's own object; the host can still reach us
+    by keeping one of these, or a mapping of its fields, under the name ``plan_and_budget``.
+    """
+
+    settings: Settings | None = field(
+        default=None,
+        metadata={"description": "Fields set here replace those the graph was built with."},
+    )
+    model: str | None = field(
+        default=None, metadata={"description": "'provider:model' that solves."}
+    )
+    planner: str | None = field(
+        default=None, metadata={"description": "'provider:model' that plans."}
+    )
+    planner_program: Any = field(
+        default=None,
+        metadata={"description": "A Planner (or the path of a saved one) to plan with."},
+    )
+
+    def settings_over(self, base: Settings) -> Settings:
+        """The settings of this run: ``base`` with the fields that this context sets itself."""
+        if self.settings is None:
+            return base
+        return Settings.model_validate(
+            base.model_dump() | self.settings.model_dump(exclude_unset=True)
+        )
+
+    @classmethod
+    def resolve(cls, found: object) -> Context:
+        """Our context in whatever the runtime holds: nothing, ours, a mapping, or a host's object.
+
+        Raises:
+            pydantic.ValidationError: our part is there, but its settings are not valid.
+        """
+        ours: object = found
+        if not isinstance(found, cls):
+            get = found.get if isinstance(found, Mapping) else partial(getattr, found)
+            ours = get(CONTEXT_KEY, None)
+        fields = vars(ours) if isinstance(ours, cls) else ours
+        if not isinstance(fields, Mapping):
+            return cls()
+        known = {name: fields[name] for name in cls.__dataclass_fields__ if name in fields}
+        if isinstance(known.get("settings"), Mapping):
+            known["settings"] = Settings.model_validate(known["settings"])
+        return cls(**known)

@@ -1,0 +1,131 @@
+"""What travels through the graph. All of it is plain JSON, so no checkpointer needs a pickle."""
+
+from __future__ import annotations
+
+import operator
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
+
+from langchain_core.messages import AnyMessage
+from langgraph.channels import EphemeralValue
+from langgraph.graph.message import add_messages
+
+from pb_graph.budget.ledger import Charge, QueryUsage
+
+Finish = Literal["stop", "length", "forced", "error"]
+"""How a step ended: by itself, at its cap, by a forced statement, or not at all."""
+
+
+class SubQuestion(TypedDict):
+    """One part of a plan. Indices count from 0; ``depends_on`` names earlier ones only."""
+
+    index: int
+    question: str
+    hint: str
+    depends_on: list[int]
+    level: int | None
+    credit: float | None
+    """Share of the question's 100 points; None until it has been estimated."""
+
+
+class StepResult(TypedDict):
+    """What solving one sub-question gave, and the share it was given for that."""
+
+    index: int
+    budget: int
+    cap: int
+    tokens: int
+    finish: Finish
+    answer: str
+
+
+class StepReport(SubQuestion):
+    """A sub-question with its budget and its outcome; in one pass only the budget is known."""
+
+    budget: int | None
+    cap: int | None
+    tokens: int | None
+    finish: Finish | None
+    answer: str | None
+
+
+class Report(TypedDict):
+    """The account of one query, plain JSON. ``usage["output_tokens"]`` is its T."""
+
+    method: str
+    execution: str | None
+    schedule: str | None
+    level: int | None
+    budget: int | None
+    """Solving tokens the question was given; None for methods without a budget."""
+    ceiling: int | None
+    """Completion tokens that this query cannot exceed, known before the first solving call."""
+    answer: str
+    steps: list[StepReport]
+    usage: QueryUsage
+    warnings: list[str]
+
+
+class Query(TypedDict):
+    """The question as it is being answered; ``level`` is None until it is given or estimated."""
+
+    question: str
+    reference: str | None
+    instruction: str | None
+    answer_format: str | None
+    domain: str
+    level: int | None
+
+
+class Input(TypedDict, total=False):
+    """What a caller may give: ``question`` or ``messages``, and what helps to answer it.
+
+    All but the messages live for one step only: the next question on the same thread must not
+    inherit the level or the reference of the last one.
+    """
+
+    messages: Annotated[list[AnyMessage], add_messages]
+    question: Annotated[str, EphemeralValue(str)]
+    reference: Annotated[str, EphemeralValue(str)]
+    instruction: Annotated[str, EphemeralValue(str)]
+    answer_format: Annotated[str, EphemeralValue(str)]
+    domain: Annotated[str, EphemeralValue(str)]
+    level: Annotated[int, EphemeralValue(int)]
+
+
+class Output(TypedDict):
+    """What a caller gets back."""
+
+    messages: Annotated[list[AnyMessage], add_messages]
+    answer: str
+    report: Report
+
+
+class State(Input, total=False):
+    """Everything between the two."""
+
+    settings: dict[str, Any]
+    """The settings of this run as JSON, so that a resumed run keeps the ones it began with."""
+    query: Query
+    plan: list[SubQuestion]
+    budget: int | None
+    ceiling: int | None
+    shares: dict[str, int]
+    """Tokens of each step by its index (as text: JSON has no other keys)."""
+    results: Annotated[list[StepResult], operator.add]
+    charges: Annotated[list[Charge], operator.add]
+    warnings: Annotated[list[str], operator.add]
+    answer: str
+    report: Report
+
+
+class SolveTask(TypedDict):
+    """What one ``solve`` node needs to know, sent to it by ``allocate``."""
+
+    settings: dict[str, Any]
+    query: Query
+    plan: list[SubQuestion]
+    results: list[StepResult]
+    index: int
+    budget: int
+    closing: NotRequired[bool]
+    """Whether this step also has to give the final answer."""
