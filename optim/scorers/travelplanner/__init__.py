@@ -1,0 +1,153 @@
+"""TravelPlanner: reads a plan without a language model, and checks it by the item's own tables.
+
+A score of 1 means that all hard constraints hold (so the mean is the benchmark's hard macro pass
+rate); they are looked at only in a plan that is complete and stays within the sandbox, as in the
+official evaluation. What an item's `reference_information` does not list is outside the sandbox.
+
+Where the official evaluation has an accident in its code, this one does what is meant. Stricter:
+the last attraction of a day is checked too; on a day without a journey, meals and lodging must be
+in the current city; a train is outside the sandbox, not free; "flight" counts in lower case as
+well. Looser: a name that is part of another one finds its own row; the full stop of the prompt's
+own example ("Romare Bearden Park, Charlotte.") is no part of the city; a meal at home does not
+hide the cuisines of the same day's other meals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from optim.scorers.reading import without_thinking
+from optim.scorers.score import Score
+from optim.scorers.travelplanner import commonsense, hard
+from optim.scorers.travelplanner.commonsense import Case, read_city_states
+from optim.scorers.travelplanner.journey import cost
+from optim.scorers.travelplanner.plan import Day, read_plan, write_plan
+from optim.scorers.travelplanner.rates import Rates, by_constraint, rates
+from optim.scorers.travelplanner.trip import Query, Trip
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from optim.scorers.score import Question
+
+__all__ = [
+    "Extraction",
+    "PlanExtractor",
+    "Rates",
+    "TravelPlannerScorer",
+    "by_constraint",
+    "rates",
+    "read_city_states",
+    "read_plan",
+]
+
+_LONGEST = 100_000  # characters kept from the end; a plan of seven days has five thousand
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """A plan rewritten in the prescribed format, and the completion tokens that took."""
+
+    text: str
+    tokens: int
+
+
+class PlanExtractor(Protocol):
+    """Rewrites free text in the prescribed format, as a language model can."""
+
+    def __call__(self, output: str) -> Extraction:
+        """Rewrite an output in which no plan could be read."""
+
+
+class TravelPlannerScorer:
+    """1 for a plan that keeps every hard constraint of its question, else 0.
+
+    The question's metadata holds the data set's fields: org, dest, days, people_number, budget,
+    local_constraint, reference_information, and, where known, visiting_city_number. The score's
+    metadata says, for each check and constraint, whether it passed, and the reason when not.
+
+    Args:
+        city_states: City -> state of the benchmark's city set (`read_city_states`), to check that
+            longer trips stay in their state; without it the rest of the route is checked.
+        extract: Asked only when no plan can be read; its tokens are reported apart, under
+            `extraction_tokens`.
+    """
+
+    def __init__(
+        self,
+        *,
+        city_states: Mapping[str, str] | None = None,
+        extract: PlanExtractor | None = None,
+    ) -> None:
+        self._city_states = city_states
+        self._extract = extract
+
+    def score(self, output: str, question: Question) -> Score:
+        """Score a plan.
+
+        Raises:
+            ScorerError: The question's metadata is not that of a TravelPlanner item.
+        """
+        query = Query.from_metadata(question.metadata)
+        trip = Trip.from_reference(question.metadata.get("reference_information"))
+        days, tokens = self._read(output)
+        if days is None:
+            return Score(
+                0.0,
+                None,
+                "no plan could be read",
+                {**_undelivered(query), "extraction_tokens": tokens},
+            )
+        case = Case(query, trip, days[: query.days], self._city_states)
+        metadata = {**_judge(case), "extraction_tokens": tokens}
+        return _score(days, metadata)
+
+    def _read(self, output: str) -> tuple[list[Day] | None, int]:
+        text = without_thinking(output)[-_LONGEST:]
+        days = read_plan(text)
+        if days is not None or self._extract is None or not text:
+            return days, 0
+        extraction = self._extract(text)
+        return read_plan(extraction.text[-_LONGEST:]), extraction.tokens
+
+
+def _judge(case: Case) -> dict[str, Any]:
+    """Run every check; a plan that the gates keep out passes no hard constraint."""
+    reasons = {name: check(case) for name, check in commonsense.CHECKS.items()}
+    entered = all(reasons[gate] is None for gate in commonsense.GATES)
+    for name in hard.applicable(case.query.constraints):
+        reasons[f"hard.{name}"] = (
+            hard.CHECKS[name](case) if entered else "not looked at: the plan fails a gate"
+        )
+    return {
+        "delivered": True,
+        "entered": entered,
+        "commonsense": {name: reasons[name] is None for name in commonsense.CHECKS},
+        "hard": {
+            name: reasons[f"hard.{name}"] is None
+            for name in hard.applicable(case.query.constraints)
+        },
+        "reasons": {name: reason for name, reason in reasons.items() if reason is not None},
+        "cost": cost(case.query, case.trip, case.days) if entered else None,
+    }
+
+
+def _undelivered(query: Query) -> dict[str, Any]:
+    return {
+        "delivered": False,
+        "entered": False,
+        "commonsense": dict.fromkeys(commonsense.CHECKS, False),
+        "hard": dict.fromkeys(hard.applicable(query.constraints), False),
+        "reasons": {},
+        "cost": None,
+    }
+
+
+def _score(days: list[Day], metadata: dict[str, Any]) -> Score:
+    passed = all(metadata["hard"].values())
+    reasons = metadata["reasons"]
+    # Failed gates explain the rest; commonsense does not count in the value, but is worth saying.
+    said = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+    explanation = said or "keeps every constraint"
+    return Score(float(passed), write_plan(days), explanation, metadata)

@@ -1,0 +1,211 @@
+"""What a TravelPlanner item says: the traveller's wishes, and the tables of that one trip."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from optim.scorers.score import ScorerError
+from optim.scorers.travelplanner.plan import Place, city_name, squeezed
+
+Row = Mapping[str, Any]
+
+_COLUMNS = {
+    "attractions": ("Name", "Latitude", "Longitude", "Address", "Phone", "Website", "City"),
+    "restaurants": ("Name", "Average Cost", "Cuisines", "Aggregate Rating", "City"),
+    "accommodations": (
+        "NAME",
+        "price",
+        "room type",
+        "house_rules",
+        "minimum nights",
+        "maximum occupancy",
+        "review rate number",
+        "city",
+    ),
+    "flights": (
+        "Flight Number",
+        "Price",
+        "DepTime",
+        "ArrTime",
+        "ActualElapsedTime",
+        "FlightDate",
+        "OriginCityName",
+        "DestCityName",
+        "Distance",
+    ),
+}
+_PLACES = re.compile(r"(?P<kind>attractions|restaurants|accommodations) in ", re.IGNORECASE)
+_DRIVE = re.compile(r"(?P<mode>self-driving|taxi) from (?P<start>.+) to (?P<end>.+)", re.IGNORECASE)
+_COST = re.compile(r"cost:\s*\$?(?P<cost>[\d,]+(?:\.\d+)?)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Query:
+    """What the traveller asks for.
+
+    Attributes:
+        origin: The city the trip starts and ends in.
+        destination: The city (3 days) or state (longer) to visit.
+        days: Length of the trip.
+        people: Number of travellers.
+        budget: Dollars for all of them.
+        cities: How many cities to visit.
+        constraints: "house rule", "cuisine", "room type", "transportation"; only those asked for.
+    """
+
+    origin: str
+    destination: str
+    days: int
+    people: int
+    budget: float
+    cities: int
+    constraints: Mapping[str, Any]
+
+    @classmethod
+    def from_metadata(cls, metadata: Mapping[str, Any]) -> Query:
+        """Read the data set's own fields.
+
+        Raises:
+            ScorerError: One is missing or no number.
+        """
+        try:
+            days = int(metadata["days"])
+            wishes: Mapping[str, Any] = metadata.get("local_constraint") or {}
+            return cls(
+                origin=str(metadata["org"]),
+                destination=str(metadata["dest"]),
+                days=days,
+                people=int(metadata["people_number"]),
+                budget=float(metadata["budget"]),
+                # 3, 5 and 7 days visit 1, 2 and 3 cities throughout the data set.
+                cities=int(metadata.get("visiting_city_number") or max(1, (days - 1) // 2)),
+                constraints={name: wish for name, wish in wishes.items() if wish},
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            msg = f"not a TravelPlanner question; its metadata is wrong at {error}"
+            raise ScorerError(msg) from error
+
+
+@dataclass(frozen=True)
+class Trip:
+    """The sandbox of one item: places by (kind, city), flights by number, drives by route."""
+
+    places: Mapping[tuple[str, str], list[Row]] = field(default_factory=dict)
+    flights: Mapping[str, Row] = field(default_factory=dict)
+    drives: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
+
+    @classmethod
+    def from_reference(cls, reference: object) -> Trip:
+        """Read `reference_information`: {Description, Content} tables, as text or as rows.
+
+        Raises:
+            ScorerError: There is no such list, or it holds no places.
+        """
+        places: dict[tuple[str, str], list[Row]] = defaultdict(list)
+        flights: dict[str, Row] = {}
+        drives: dict[tuple[str, str, str], float] = {}
+        for description, content in _sections(reference):
+            if kind := _PLACES.match(description):
+                for row in _rows(kind["kind"].lower(), content):
+                    city = str(row.get("City", row.get("city", "")))
+                    places[kind["kind"].lower(), city_name(city)].append(row)
+            elif description.lower().startswith("flight"):
+                flights.update({str(r["Flight Number"]): r for r in _rows("flights", content)})
+            elif (drive := _DRIVE.match(description)) and (cost := _COST.search(str(content))):
+                start, end = city_name(drive["start"]), city_name(drive["end"])
+                drives[drive["mode"].lower(), start, end] = float(cost["cost"].replace(",", ""))
+        if not places:
+            msg = "the question's reference_information holds no tables of places"
+            raise ScorerError(msg)
+        return cls(places, flights, drives)
+
+    def find(self, kind: str, place: Place | None) -> Row | None:
+        """The row of a place: of that very name, else the first whose name contains it.
+
+        The official evaluation takes the first that contains the name, which charges the wrong
+        price where one name is part of another.
+        """
+        if place is None:
+            return None
+        rows = self.places.get((kind, place.city), [])
+        same = [row for row in rows if _name(row) == place.name]
+        return next(iter(same or [row for row in rows if place.name in _name(row)]), None)
+
+    def flight(self, number: str, start: str, end: str) -> Row | None:
+        """The flight of that number between these cities."""
+        row = self.flights.get(number)
+        if row and (city_name(row["OriginCityName"]), city_name(row["DestCityName"])) == (
+            start,
+            end,
+        ):
+            return row
+        return None
+
+
+def number(value: Any) -> float:  # noqa: ANN401 - a cell of a table
+    """A table cell as a number.
+
+    Raises:
+        ScorerError: It is none.
+    """
+    try:
+        found = float(str(value).replace(",", "").lstrip("$"))
+    except ValueError:
+        found = math.nan
+    if not math.isfinite(found):
+        msg = f"the question's reference_information has {value!r} where a number belongs"
+        raise ScorerError(msg)
+    return found
+
+
+def _name(row: Row) -> str:
+    return squeezed(str(row.get("Name", row.get("NAME", ""))))
+
+
+def _sections(reference: object) -> list[tuple[str, Any]]:
+    if not isinstance(reference, Sequence) or isinstance(reference, str):
+        msg = "reference_information must be a list of {Description, Content} tables"
+        raise ScorerError(msg)
+    return [
+        (str(section.get("Description", "")), section.get("Content", ""))
+        for section in reference
+        if isinstance(section, Mapping)
+    ]
+
+
+def _rows(kind: str, content: Any) -> list[Row]:  # noqa: ANN401 - text, or rows
+    if isinstance(content, str):
+        return _text_rows(content, _COLUMNS[kind])
+    return [row for row in content if isinstance(row, Mapping)]
+
+
+def _text_rows(table: str, columns: tuple[str, ...]) -> list[Row]:
+    """Read a right-aligned text table, as pandas prints it: a cell ends where its title ends.
+
+    Cells may hold any number of spaces, so that splitting on them would not do. A row index
+    before the first column, where there is one, is part of no column title, and is cut off.
+    """
+    header, *lines = table.strip("\n").splitlines() or [""]
+    ends, position = [], 0
+    for column in columns:
+        position = header.find(column, position) + len(column)
+        ends.append(position)
+    if any(column not in header for column in columns):
+        return []  # "There is no flight from …", "No valid information."
+    index = all(re.match(r"\d+\s{2}", line) for line in lines)
+    rows: list[Row] = []
+    for line in lines:
+        text = re.sub(r"^\d+", lambda digits: " " * len(digits[0]), line) if index else line
+        starts = [0, *ends[:-1]]
+        rows.append(
+            {
+                column: text[start:end].strip()
+                for column, start, end in zip(columns, starts, ends, strict=True)
+            }
+        )
+    return rows

@@ -1,0 +1,653 @@
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from optim.scorers.score import ScorerError
+from optim.scorers.travelplanner import (
+    Extraction,
+    TravelPlannerScorer,
+    by_constraint,
+    rates,
+    read_city_states,
+)
+from optim.scorers.travelplanner.plan import Day, Place, place, read_plan, write_plan
+from optim.scorers.travelplanner.trip import Trip
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from optim.scorers.score import Score
+
+
+@dataclass(frozen=True)
+class Question:
+    metadata: Mapping[str, Any]
+    targets: tuple[str, ...] = field(default=())
+
+
+def table(rows: list[dict[str, Any]], *, index: bool = False) -> str:
+    """Rows as pandas prints them: right-aligned below their titles, with a left-aligned index."""
+    columns = list(rows[0])
+    widths = [max(len(str(row[column])) for row in [*rows, {column: column}]) for column in columns]
+    lines = [
+        " ".join(str(cell).rjust(width) for cell, width in zip(cells, widths, strict=True))
+        for cells in [columns, *([row[column] for column in columns] for row in rows)]
+    ]
+    numbers = ["", *(str(7 * number) for number in range(1, len(lines)))]
+    return "\n".join(
+        f"{number.ljust(3)}  {line}" if index else line
+        for number, line in zip(numbers, lines, strict=True)
+    )
+
+
+def restaurants(city: str, **cuisines: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "Name": name.replace("_", " "),
+            "Average Cost": 10,
+            "Cuisines": kinds,
+            "Aggregate Rating": 4.5,
+            "City": city,
+        }
+        for name, kinds in cuisines.items()
+    ]
+
+
+def accommodation(name: str, city: str, **other: object) -> dict[str, Any]:
+    return {
+        "NAME": name,
+        "price": 100.0,
+        "room type": "Entire home/apt",
+        "house_rules": "No smoking & No parties",
+        "minimum nights": 2.0,
+        "maximum occupancy": 2,
+        "review rate number": 3.0,
+        "city": city,
+        **other,
+    }
+
+
+def flight(number: str, start: str, end: str) -> dict[str, Any]:
+    return {
+        "Flight Number": number,
+        "Price": 50,
+        "DepTime": "10:00",
+        "ArrTime": "12:00",
+        "ActualElapsedTime": "2 hours 0 minutes",
+        "FlightDate": "2022-03-01",
+        "OriginCityName": start,
+        "DestCityName": end,
+        "Distance": 300.0,
+    }
+
+
+def attractions(city: str, *names: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "Name": name,
+            "Latitude": 1.5,
+            "Longitude": -2.5,
+            "Address": "1 Main St, Somewhere",
+            "Phone": "Unknown",
+            "Website": "https://x.example/",
+            "City": city,
+        }
+        for name in names
+    ]
+
+
+MEALS = restaurants(
+    "Bay City",
+    Alpha="American, Tea",
+    Beta="French",
+    Gamma="Indian, Cafe",
+    Gamma_Express="Pizza",
+    Delta="Chinese",
+    Epsilon="Mexican",
+    Zeta="BBQ",
+    Eta="Seafood",
+)
+BEDS = [
+    accommodation("Loft,  by the river", "Bay City"),
+    accommodation("Room", "Bay City", **{"room type": "Private room", "house_rules": "No pets"}),
+    accommodation("Dorm", "Bay City", **{"room type": "Shared room", "minimum nights": 5.0}),
+]
+SIGHTS = attractions("Bay City", "Old Museum", "Zoo", "3 Oaks Park")
+REFERENCE = [
+    {"Description": "Attractions in Bay City", "Content": table(SIGHTS)},
+    {"Description": "Restaurants in Bay City", "Content": table(MEALS, index=True)},
+    {"Description": "Accommodations in Bay City", "Content": table(BEDS)},
+    {
+        "Description": "Flight from St. Home to Bay City on 2022-03-01",
+        "Content": table([flight("F1234567", "St. Home", "Bay City")]),
+    },
+    {
+        "Description": "Flight from Bay City to St. Home on 2022-03-03",
+        "Content": table([flight("F7654321", "Bay City", "St. Home")]),
+    },
+    {
+        "Description": "Self-driving from St. Home to Bay City",
+        "Content": "self-driving, from St. Home to Bay City, duration: 9 hours, "
+        "distance: 1,000 km, cost: 50",
+    },
+    {
+        "Description": "Taxi from St. Home to Bay City",
+        "Content": "taxi, from St. Home to Bay City, duration: 9 hours, distance: 1,000 km, "
+        "cost: 1,000",
+    },
+    {
+        "Description": "Self-driving from Bay City to St. Home",
+        "Content": "self-driving, from Bay City to St. Home, duration: 9 hours, "
+        "distance: 1,000 km, cost: 50",
+    },
+    {"Description": "Taxi from Bay City to St. Home", "Content": "No valid information."},
+]
+
+PLAN = """
+Travel Plan:
+Day 1:
+Current City: from St. Home to Bay City
+Transportation: Flight Number: F1234567, from St. Home to Bay City, Departure Time: 10:00
+Breakfast: -
+Attraction: Old Museum, Bay City
+Lunch: Alpha, Bay City
+Dinner: Beta, Bay City
+Accommodation: Loft,  by the river, Bay City
+
+Day 2:
+Current City: Bay City
+Transportation: -
+Breakfast: Gamma, Bay City
+Attraction: Zoo, Bay City;3 Oaks Park, Bay City.
+Lunch: Delta, Bay City
+Dinner: Epsilon, Bay City
+Accommodation: Loft,  by the river, Bay City
+
+Day 3:
+Current City: from Bay City to St. Home
+Transportation: Flight Number: F7654321, from Bay City to St. Home, Departure Time: 10:00
+Breakfast: Zeta, Bay City
+Attraction: -
+Lunch: -
+Dinner: -
+Accommodation: -
+"""
+# 3 people: flights 2 x 50 x 3, meals 6 x 10 x 3, nights 2 x 100 x 2 rooms.
+COST = 300 + 180 + 400
+
+
+def question(**other: object) -> Question:
+    return Question(
+        {
+            "org": "St. Home",
+            "dest": "Bay City",
+            "days": 3,
+            "date": ["2022-03-01", "2022-03-02", "2022-03-03"],
+            "people_number": 3,
+            "local_constraint": dict.fromkeys(
+                ["house rule", "cuisine", "room type", "transportation"]
+            ),
+            "budget": COST,
+            "reference_information": REFERENCE,
+            **other,
+        }
+    )
+
+
+def wishing(**wishes: object) -> Question:
+    return question(local_constraint={name.replace("_", " "): w for name, w in wishes.items()})
+
+
+def score(plan: str = PLAN, asked: Question | None = None) -> Score:
+    return TravelPlannerScorer().score(plan, asked or question())
+
+
+def change(*pairs: tuple[str, str], plan: str = PLAN) -> str:
+    for old, new in pairs:
+        assert old in plan
+        plan = plan.replace(old, new)
+    return plan
+
+
+def test_a_good_plan_scores_1() -> None:
+    judged = score()
+    assert (judged.value, judged.explanation) == (1, "keeps every constraint")
+    assert judged.metadata["cost"] == COST
+    assert set(judged.metadata["commonsense"].values()) == {True}
+    assert judged.metadata["hard"] == {"budget": True}
+
+
+def test_the_metadata_is_plain_json() -> None:
+    metadata = score(change(("Zoo", "Moo"))).metadata
+    assert json.loads(json.dumps(metadata)) == metadata
+
+
+def test_a_dollar_over_the_budget_scores_0() -> None:
+    judged = score(asked=question(budget=COST - 1))
+    assert (judged.value, judged.metadata["hard"]) == (0, {"budget": False})
+    assert "880 dollars of 879" in judged.explanation
+
+
+@pytest.mark.parametrize(
+    ("people", "cost"),
+    [(1, 50 * 2 + 60 + 200), (2, 100 * 2 + 120 + 200), (5, 250 * 2 + 300 + 600)],
+)
+def test_everyone_pays_and_rooms_are_shared(people: int, cost: float) -> None:
+    assert score(asked=question(people_number=people, budget=9999)).metadata["cost"] == cost
+
+
+DRIVE = [
+    ("Flight Number: F1234567, from St. Home", "Self-driving, from St. Home"),
+    ("Flight Number: F7654321, from Bay City", "Self-driving, from Bay City"),
+]
+
+
+@pytest.mark.parametrize(("people", "fares"), [(5, 100), (6, 200)])
+def test_five_people_fit_into_a_car(people: int, fares: float) -> None:
+    judged = score(change(*DRIVE), question(people_number=people, budget=9999))
+    assert judged.metadata["cost"] == fares + 60 * people + 200 * ((people + 1) // 2)
+
+
+@pytest.mark.parametrize(("people", "fare"), [(4, 1000), (5, 2000)])
+def test_four_people_fit_into_a_taxi(people: int, fare: float) -> None:
+    plan = change(("Flight Number: F1234567, from St. Home", "Taxi, from St. Home"))
+    judged = score(plan, question(people_number=people, budget=9999))
+    rooms = (people + 1) // 2
+    assert judged.metadata["cost"] == fare + 50 * people + 60 * people + 200 * rooms
+
+
+@pytest.mark.parametrize(
+    ("wishes", "kept"),
+    [
+        ({"house_rule": "pets"}, True),
+        ({"house_rule": "children under 10"}, True),
+        ({"house_rule": "smoking"}, False),
+        ({"house_rule": "parties"}, False),
+        ({"house_rule": "parities"}, False),
+        ({"room_type": "entire room"}, True),
+        ({"room_type": "not shared room"}, True),
+        ({"room_type": "private room"}, False),
+        ({"room_type": "shared room"}, False),
+        ({"cuisine": ["American", "French", "Indian"]}, True),
+        ({"cuisine": ["American", "Seafood"]}, False),
+        ({"cuisine": ["Pizza"]}, False),  # of "Gamma Express", which is not "Gamma"
+        ({"transportation": "no self-driving"}, True),
+        ({"transportation": "no flight"}, False),
+    ],
+)
+def test_wishes_are_kept_or_not(wishes: dict[str, Any], kept: bool) -> None:
+    judged = score(asked=wishing(**wishes))
+    assert judged.value == kept
+    assert sorted(judged.metadata["hard"].values()) == sorted([True, kept])
+
+
+def test_a_wish_not_to_drive_is_broken_by_driving() -> None:
+    assert score(change(*DRIVE), wishing(transportation="no self-driving")).value == 0
+    assert score(change(*DRIVE), wishing(transportation="no flight")).value == 1
+
+
+GATED = [
+    (("Zoo", "Moo"), "within_sandbox"),
+    (("3 Oaks Park, Bay City.", "4 Oaks Park, Bay City"), "within_sandbox"),
+    (("Alpha, Bay City", "Alpha, Elsewhere"), "within_sandbox"),
+    (("Alpha, Bay City", "Alpha"), "within_sandbox"),
+    (("Lunch: Alpha, Bay City", "Lunch: , Bay City"), "within_sandbox"),
+    (("F1234567", "F7654321"), "within_sandbox"),
+    (("F1234567", "F0000000"), "within_sandbox"),
+    (("Flight Number: F1234567", "Flight"), "within_sandbox"),
+    (("Flight Number: F1234567", "Train"), "within_sandbox"),
+    (("Flight Number: F7654321", "Taxi"), "within_sandbox"),  # "No valid information."
+    (("Lunch: Delta, Bay City", "Lunch: -"), "complete_information"),
+    (("Lunch: Delta, Bay City\n", ""), "complete_information"),
+    (("Attraction: Zoo, Bay City;3 Oaks Park, Bay City.", "Attraction: -"), "complete_information"),
+    (("Current City: Bay City", "Current City: Other"), "complete_information"),
+    (("Current City: Bay City\n", "Current City: -\n"), "complete_information"),
+    (("Day 3:", "Afterwards:"), "complete_information"),
+]
+
+
+@pytest.mark.parametrize(("pair", "gate"), GATED)
+def test_hard_constraints_are_looked_at_behind_the_gates(pair: tuple[str, str], gate: str) -> None:
+    judged = score(change(pair), wishing(room_type="entire room"))
+    assert judged.value == 0
+    assert not judged.metadata["commonsense"][gate]
+    assert (judged.metadata["entered"], judged.metadata["cost"]) == (False, None)
+    assert judged.metadata["hard"] == {"budget": False, "room_type": False}
+
+
+def test_a_walk_within_the_city_needs_no_sandbox() -> None:
+    assert score(change(("Transportation: -", "Transportation: Walking"))).value == 1
+
+
+@pytest.mark.parametrize(
+    ("pair", "check"),
+    [
+        (("Lunch: Delta", "Lunch: Alpha"), "diverse_restaurants"),
+        (("3 Oaks Park", "Old Museum"), "diverse_attractions"),
+        (("Loft,  by the river", "Dorm"), "minimum_nights"),
+        (("Flight Number: F1234567, from St. Home", "Self-driving, from St. Home"),
+         "consistent_transportation"),
+        (("Current City: from Bay City to St. Home", "Current City: Bay City"), "reasonable_route"),
+    ],
+)  # fmt: skip
+def test_other_commonsense_is_reported_but_does_not_count(
+    pair: tuple[str, str], check: str
+) -> None:
+    judged = score(change(pair), question(budget=9999))
+    assert not judged.metadata["commonsense"][check]
+    assert judged.metadata["reasons"][check]
+
+
+def test_only_the_gates_and_hard_constraints_count() -> None:
+    judged = score(change(("Lunch: Delta", "Lunch: Alpha")))
+    assert (judged.value, judged.explanation) == (
+        1,
+        "diverse_restaurants: twice in the plan: Alpha, Bay City",
+    )
+
+
+def test_two_words_of_a_name_with_odd_spaces_are_the_name() -> None:
+    assert score(change(("Loft,  by the river", "Loft, by the river"))).value == 1
+
+
+def test_a_part_of_a_name_finds_it_as_in_the_official_evaluation() -> None:
+    assert score(change(("Dinner: Epsilon", "Dinner: Epsi"))).value == 1
+
+
+def markdown(plan: str) -> str:
+    lines = []
+    for line in plan.splitlines():
+        name, colon, rest = line.partition(": ")
+        lines.append(f"- **{name}:** {rest}" if colon else f"### {line}" if line else "")
+    return "\n".join(lines)
+
+
+def as_json(plan: str = PLAN) -> list[dict[str, Any]]:
+    days = read_plan(plan) or []
+    return [
+        {"days": number, **{name: value or "-" for name, value in vars(day).items()}}
+        for number, day in enumerate(days, start=1)
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        markdown(PLAN),
+        PLAN.replace("Day ", "**Day ").replace(":\nCurrent", ":**\nCurrent"),
+        PLAN.replace("Day 1:", "Day 1: March 1st"),
+        PLAN.replace("\n", "\r\n"),
+        PLAN.replace("Breakfast:", "🍳 Breakfast :").replace("Dinner:", "4. **Dinner**: "),
+        PLAN.replace("Attraction:", "Attractions:").replace(
+            " Zoo, Bay City;3 Oaks Park, Bay City.", "\n- Zoo, Bay City\n- 3 Oaks Park, Bay City"
+        ),
+        PLAN.replace("Bay City", "Bay City(Somestate)"),
+        "<think>Day 1:\nCurrent City: Nowhere</think>" + PLAN,
+        "Draft:\nDay 1:\nCurrent City: Nowhere\n\nFinal:\n" + PLAN,
+        PLAN + "\nCosts:\nDay 1:\nTransportation: $150\nLunch: $30\nDay 2 was cheap.",
+        PLAN.replace("Day 3:", "Day 2 ends here.\n\nDay 3:"),
+        json.dumps(as_json()),
+        "Here you are:\n```json\n" + json.dumps({"plan": as_json()}, indent=2) + "\n```\nEnjoy!",
+        json.dumps([*as_json(), {}, {}]),
+        json.dumps(as_json()).replace('"current_city"', '"Current City"'),
+        json.dumps(as_json()).replace('"-"', "null"),
+        json.dumps(
+            [{**day, "attraction": day["attraction"].split(";")} for day in as_json()]
+        ),
+    ],
+)  # fmt: skip
+def test_a_plan_is_read_as_models_write_it(text: str) -> None:
+    judged = score(text)
+    assert judged.value == 1, judged.explanation
+    assert judged.answer is not None
+    assert score(judged.answer).value == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "I cannot plan this.",
+        "<think>" + PLAN,
+        "Day 1: fly. Day 2: rest.",
+        "[{'days': 1, 'current_city': 'Bay City'}]",  # Python, not JSON
+        "[1, 2, {}]",
+        '{"plan": "none"}',
+        '__import__("os").system("touch owned")',
+        '[{"days": __import__("os").mkdir("owned")}]',
+        "<script>alert('Day 1:')</script>",
+    ],
+)
+def test_what_is_no_plan_is_not_delivered(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    judged = score(text, wishing(cuisine=["French"]))
+    assert (judged.value, judged.answer, judged.metadata["delivered"]) == (0, None, False)
+    assert judged.metadata["hard"] == {"budget": False, "cuisine": False}
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        PLAN.replace("Zoo", '__import__("os").mkdir("owned")'),
+        PLAN.replace("Alpha, Bay City", "{{{{[[[[(((, Bay City"),
+        PLAN.replace("Alpha", "<script>alert(1)</script>"),
+        PLAN.replace("Alpha", "(.*)+$"),
+        json.dumps([{"current_city": {"a": ["b"]}, "lunch": [[["x"]]], "dinner": {"name": 1}}]),
+    ],
+)
+def test_hostile_plans_are_only_text(
+    hostile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert score(hostile).value == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "x" * 1_000_000,
+        "Day 1:\n" * 150_000,
+        '[{"a":' * 200_000,
+        "[ " * 500_000,
+        "*" * 1_000_000,
+        "Day 1:\nCurrent City: " + "from a " * 150_000,
+        "Day 1:\nCurrent City: x\nAttraction: -\n" + "- a\n" * 250_000,
+        "Day 1:\nCurrent City: x\nLunch: " + "a, " * 330_000,
+    ],
+)
+def test_a_megabyte_is_read_soon(hostile: str) -> None:
+    start = time.perf_counter()
+    assert score(hostile).value == 0
+    assert time.perf_counter() - start < 10
+
+
+def test_a_plan_at_the_end_of_a_megabyte_is_found() -> None:
+    assert score("so much thought\n" * 70_000 + PLAN).value == 1
+
+
+def test_a_plan_is_written_as_it_was_read() -> None:
+    days = read_plan(PLAN)
+    assert days is not None
+    assert read_plan(write_plan(days)) == days
+    assert days[0].breakfast == ""
+    assert read_plan("Day 1:\nCurrent City: A") == [Day(current_city="A")]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Alpha, Bay City", Place("Alpha", "Bay City")),
+        ("A, B & C, Bay City(Ohio);", Place("A, B & C", "Bay City")),
+        ("Alpha, St. Home.", Place("Alpha", "St. Home")),
+        (r"Two\nlines, X", Place("Two lines", "X")),
+        ("Alpha", None),
+        ("", None),
+    ],
+)
+def test_a_place_is_a_name_and_a_city(text: str, found: Place | None) -> None:
+    assert place(text) == found
+
+
+@pytest.mark.parametrize("as_rows", [True, False])
+def test_tables_come_as_text_or_as_rows(as_rows: bool) -> None:
+    content = BEDS if as_rows else table(BEDS)
+    trip = Trip.from_reference([{"Description": "Accommodations in X", "Content": content}])
+    row = trip.find("accommodations", Place("Loft, by the river", "Bay City"))
+    assert row is not None
+    assert (row["house_rules"], float(row["price"])) == ("No smoking & No parties", 100)
+
+
+def test_a_name_that_starts_with_a_number_is_no_row_index() -> None:
+    sights = table(attractions("X", "54 Below"))
+    trip = Trip.from_reference([{"Description": "Attractions in X", "Content": sights}])
+    assert trip.find("attractions", Place("54 Below", "X"))
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ({"reference_information": None}, "list of"),
+        ({"reference_information": "[{'Description': ''}]"}, "list of"),
+        ({"reference_information": []}, "no tables"),
+        ({"budget": "cheap"}, "cheap"),
+        ({"local_constraint": "{'cuisine': None}"}, "metadata is wrong"),
+        ({"local_constraint": {"room type": "igloo"}}, "igloo"),
+        (
+            {
+                "reference_information": [
+                    {**part, "Content": str(part["Content"]).replace(" 100.0", "   n/a")}
+                    for part in REFERENCE
+                ]
+            },
+            "where a number belongs",
+        ),
+    ],
+)
+def test_a_broken_question_is_an_error_not_a_0(other: dict[str, Any], message: str) -> None:
+    with pytest.raises(ScorerError, match=message):
+        score(asked=question(**other))
+
+
+def test_a_missing_field_is_named() -> None:
+    metadata = {name: value for name, value in question().metadata.items() if name != "org"}
+    with pytest.raises(ScorerError, match="org"):
+        score(asked=Question(metadata))
+
+
+LONG = """
+Day 1:
+Current City: from St. Home to A(Some)
+Transportation: Self-driving, from St. Home to A(Some), cost: 1
+Day 2:
+Current City: A(Some)
+Day 3:
+Current City: from A(Some) to B(Some)
+Day 4:
+Current City: B(Some)
+Day 5:
+Current City: from B(Some) to St. Home
+"""
+
+
+@pytest.mark.parametrize(
+    ("pairs", "reason"),
+    [
+        ([], None),
+        ([("St. Home to A", "Other to A")], "starts in Other"),
+        ([("B(Some) to St. Home", "B(Some) to A")], "does not end"),
+        (
+            [
+                ("Current City: B(Some)", "Current City: from B(Some) to A(Some)"),
+                ("from B(Some) to St.", "from A(Some) to St."),
+            ],
+            "A is visited twice",
+        ),
+        ([("Current City: A(Some)", "Current City: C(Some)")], "entered but not left"),
+        ([("A(Some)", "Elsewhere")], "Elsewhere is not in Some"),
+        ([("A(Some)", "Atlantis")], "no city of the sandbox"),
+    ],
+)
+def test_the_route_is_a_circle_through_the_state(
+    pairs: list[tuple[str, str]], reason: str | None
+) -> None:
+    states = read_city_states("St. Home\tHomeland\nA\tSome\nB\tSome\nC\tSome\nElsewhere\tOther\n\n")
+    made = TravelPlannerScorer(city_states=states)
+    judged = made.score(change(*pairs, plan=LONG), question(days=5, dest="Some"))
+    found = judged.metadata["reasons"].get("reasonable_route")
+    assert found == reason or (reason and reason in found)
+
+
+def test_without_the_city_set_the_state_is_not_checked() -> None:
+    judged = score(change(("A(Some)", "Atlantis"), plan=LONG), question(days=5, dest="Some"))
+    assert judged.metadata["commonsense"]["reasonable_route"]
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        ("from St. Home to Bay City, Departure", "from Bay City to Nowhere, Departure"),
+        ("Lunch: Delta, Bay City", "Lunch: Delta, Nowhere"),
+        ("river, Bay City\n\nDay 2", "river, St. Home\n\nDay 2"),
+    ],
+)
+def test_each_day_stays_in_its_city(pair: tuple[str, str]) -> None:
+    assert not score(change(pair)).metadata["commonsense"]["within_current_city"]
+
+
+def test_free_text_can_be_rewritten_and_its_tokens_are_reported_apart() -> None:
+    asked: list[str] = []
+
+    def extract(output: str) -> Extraction:
+        asked.append(output)
+        return Extraction(PLAN, tokens=700)
+
+    made = TravelPlannerScorer(extract=extract)
+    judged = made.score("<think>hm</think>We fly to Bay City.", question())
+    assert (judged.value, judged.metadata["extraction_tokens"]) == (1, 700)
+    assert asked == ["We fly to Bay City."]
+    assert made.score(PLAN, question()).metadata["extraction_tokens"] == 0
+    assert len(asked) == 1
+    assert made.score("", question()).metadata["delivered"] is False
+
+
+def test_rates_are_those_of_the_benchmark() -> None:
+    asked = wishing(cuisine=["Seafood"])
+    items = [
+        score().metadata,  # everything: 1 of 1 hard, 8 of 8 commonsense
+        score(asked=asked).metadata,  # 1 of 2 hard
+        score(change(("Zoo", "Moo")), asked).metadata,  # kept out: 0 of 2 hard, 7 of 8
+        score("nothing", asked).metadata,  # not delivered: 0 of 2, 0 of 8
+    ]
+    found = rates(items)
+    assert found.delivery == 3 / 4
+    assert found.hard_micro == 2 / 7
+    assert found.hard_macro == 1 / 4
+    assert found.commonsense_micro == (8 + 8 + 7) / 32
+    assert found.commonsense_macro == 2 / 4
+    assert found.final == 1 / 4
+    counts = by_constraint(items)
+    assert (counts["hard.budget"], counts["hard.cuisine"]) == ((2, 4), (0, 3))
+    assert counts["commonsense.within_sandbox"] == (2, 4)
+
+
+def test_rates_of_nothing_are_an_error() -> None:
+    with pytest.raises(ScorerError, match="at least one"):
+        rates([])
+
+
+def test_no_source_evaluates_text() -> None:
+    sources = Path(__file__).parents[3].joinpath("optim", "scorers").rglob("*.py")
+    for source in sources:
+        text = source.read_text()
+        assert "eval(" not in text
+        assert "exec(" not in text

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from optim.scorers.score import ScorerError
+from optim.scorers.worker import TimeLimitError, Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+# Answers {"echo": text, "pid": …}; sleeps, dies or floods on command.
+PROGRAM = """
+import json, os, sys, time
+print(json.dumps({"ready": True}), flush=True)
+for line in sys.stdin:
+    text = json.loads(line)["text"]
+    if text == "sleep":
+        time.sleep(60)
+    if text == "die" or (text == "die once" and not os.path.exists(MARK)):
+        open(MARK, "w").close()
+        os._exit(3)
+    print(json.dumps({"echo": text, "pid": os.getpid()}), flush=True)
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "program.py"
+    path.write_text(f"MARK = {str(tmp_path / 'mark')!r}\n{PROGRAM}")
+    return path
+
+
+@pytest.fixture
+def worker(program: Path) -> Iterator[Worker]:
+    made = Worker(program, limit=30)
+    yield made
+    made.close()
+
+
+def running(pid: int) -> bool:
+    listed = subprocess.run(["ps", "-p", str(pid)], check=False, capture_output=True)  # noqa: S603, S607
+    return listed.returncode == 0
+
+
+def test_the_same_child_answers_again(worker: Worker) -> None:
+    first, second = worker.ask({"text": "a"}), worker.ask({"text": "ü\ud800\n"})
+    assert (first["echo"], second["echo"]) == ("a", "ü\ud800\n")
+    assert first["pid"] == second["pid"]
+
+
+def test_too_slow_a_child_is_killed_and_replaced(program: Path) -> None:
+    worker = Worker(program, limit=1)
+    before = worker.ask({"text": "a"})["pid"]
+    start = time.perf_counter()
+    with pytest.raises(TimeLimitError, match="within 1 s"):
+        worker.ask({"text": "sleep"})
+    assert time.perf_counter() - start < 10
+    assert not running(before)
+    assert worker.ask({"text": "b"})["echo"] == "b"
+    worker.close()
+
+
+def test_a_child_that_dies_once_is_asked_again(worker: Worker) -> None:
+    assert worker.ask({"text": "die once"})["echo"] == "die once"
+
+
+def test_a_child_that_dies_twice_is_an_error_not_an_answer(worker: Worker) -> None:
+    with pytest.raises(ScorerError, match="died 2 times"):
+        worker.ask({"text": "die"})
+    assert worker.ask({"text": "still there"})["echo"] == "still there"
+
+
+def test_a_child_killed_between_requests_is_replaced(worker: Worker) -> None:
+    pid = worker.ask({"text": "a"})["pid"]
+    subprocess.run(["kill", "-9", str(pid)], check=True)  # noqa: S603, S607
+    assert worker.ask({"text": "b"})["echo"] == "b"
+
+
+def test_a_child_that_cannot_start_says_why(tmp_path: Path) -> None:
+    program = tmp_path / "broken.py"
+    program.write_text("""print('{"failed": "no math_verify here"}')""")
+    with pytest.raises(ScorerError, match="no math_verify here"):
+        Worker(program, limit=5).ask({})
+    program.write_text("syntax error")
+    with pytest.raises(ScorerError, match="ended at once"):
+        Worker(program, limit=5).ask({})
+
+
+def test_threads_get_their_own_answers(worker: Worker) -> None:
+    texts = [f"text {number}" for number in range(200)]
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda text: worker.ask({"text": text}), texts))
+    assert [answer["echo"] for answer in answers] == texts
+
+
+def test_an_interrupted_request_does_not_answer_the_next(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker.ask({"text": "a"})
+    child = worker._child
+    assert child is not None
+    send = child._send_and_read
+
+    def interrupted(line: str) -> str:
+        send(line)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(child, "_send_and_read", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        worker.ask({"text": "b"})
+    assert worker.ask({"text": "c"})["echo"] == "c"
+
+
+def test_closing_ends_the_child_and_is_repeatable(worker: Worker) -> None:
+    pid = worker.ask({"text": "a"})["pid"]
+    worker.close()
+    worker.close()
+    assert not running(pid)
+    assert worker.ask({"text": "b"})["pid"] != pid
+
+
+def test_a_forgotten_worker_takes_its_child_along(program: Path) -> None:
+    worker = Worker(program, limit=5)
+    pid = worker.ask({"text": "a"})["pid"]
+    del worker
+    assert not running(pid)
+
+
+def test_the_child_ends_with_the_process(program: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from optim.scorers.worker import Worker\n"
+        f"w = Worker(Path({str(program)!r}), 5); print(w.ask({{'text': 'a'}})['pid'])"
+    )
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    )
+    assert not running(int(done.stdout))
+
+
+def test_a_script_without_a_main_guard_does_not_run_twice(program: Path, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        f"import sys; sys.path[:0] = {sys.path!r}\n"
+        "from pathlib import Path\nfrom optim.scorers.worker import Worker\nprint('paid')\n"
+        f"Worker(Path({str(program)!r}), 5).ask({{'text': 'a'}})\n"
+    )
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, str(script)], check=True, capture_output=True, text=True
+    )
+    assert done.stdout.count("paid") == 1
+
+
+def test_no_thread_is_left_behind(worker: Worker) -> None:
+    before = threading.active_count()
+    for _ in range(20):
+        worker.ask({"text": "a"})
+    time.sleep(0.1)
+    assert threading.active_count() <= before + 1
