@@ -1,0 +1,132 @@
+r"""Our own word problems at levels 1 to 5: made on the spot, with answers that are proven.
+
+More steps make a higher level; from level 4 on, some sentences have nothing to do with the
+question, and facts may come out of order. Needs no download, and has never been in anyone's
+training data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from itertools import count as count_up
+from typing import TYPE_CHECKING
+
+from optim.datasets.columns import answers, level, text
+from optim.datasets.question import LEVELS, Question
+from optim.datasets.spec import DataSet
+from optim.datasets.stories import FAMILIES, Dice
+from pb_graph.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from optim.datasets.spec import Row
+    from optim.datasets.stories import Story
+
+__all__ = ["DATASET", "STEPS", "generate", "parse"]
+
+STEPS = {1: 2, 2: 3, 3: 5, 4: 7, 5: 9}
+_DISTRACTORS = {4: 1, 5: 2}
+_DOMAIN = "arithmetic"
+_INSTRUCTION = "Solve this word problem. Its answer is a whole number."
+_ANSWER_FORMAT = (
+    r"Close with the number alone inside the braces of one \boxed command, without a unit."
+)
+_BESIDE_THE_POINT = (
+    "A sign outside says that the street has {} trees.",
+    "It is {} degrees Celsius outside.",
+    "The clock on the wall is {} years old.",
+    "The next bus leaves in {} minutes.",
+    "A poster nearby announces a concert on page {} of the paper.",
+    "The radio plays song number {} of its chart.",
+)
+
+
+def generate(
+    count: int, *, seed: int = 0, levels: Iterable[int] = LEVELS, split: str = "test"
+) -> list[Question]:
+    """Make questions, as evenly over the levels as possible.
+
+    The same on every machine and Python. Nested: the first 30 of 60 are what 30 gives. Splits
+    have questions of their own, so that examples can come from another one than is evaluated.
+
+    Args:
+        count: How many, at least 1.
+        seed: Another seed makes others.
+        levels: Levels to make, in turn.
+        split: Name of the split.
+
+    Raises:
+        InputError: A count below 1, no level, or one outside 1 to 5.
+    """
+    turns = tuple(dict.fromkeys(levels))
+    if count < 1 or not turns or not set(turns) <= set(LEVELS):
+        msg = f"make at least 1 question of levels 1 to 5, not {count} of {turns}"
+        raise InputError(msg)
+    questions: dict[str, Question] = {}
+    for index in range(count):
+        chosen, place = turns[index % len(turns)], index // len(turns)
+        question = _new(chosen, f"{split}/{seed}/{chosen}/{place}", questions)
+        questions[question.question] = question
+    return list(questions.values())
+
+
+def parse(row: Row) -> Question:
+    """Read a question that was made earlier: id, question, answer and level."""
+    return _question(text(row, "id"), text(row, "question"), level(row), answers(row, ("answer",)))
+
+
+def _new(chosen: int, key: str, taken: Iterable[str]) -> Question:
+    """Make the question of that key, again where chance repeats an earlier text."""
+    for attempt in count_up():
+        dice = Dice(f"{key}/{attempt}")
+        family = dice.pick(FAMILIES)
+        story = family(dice, STEPS[chosen])
+        told = _told(story, dice, chosen)
+        if told not in taken:
+            break
+    steps = [asdict(step) for step in story.steps]
+    metadata: dict[str, object] = {"family": family.__name__, "steps": steps}
+    answer = str(story.steps[-1].value)
+    return _question(f"arithmetic-{key.replace('/', '-')}", told, chosen, (answer,), metadata)
+
+
+def _told(story: Story, dice: Dice, chosen: int) -> str:
+    sentences = list(story.sentences)
+    asides = dice.shuffled(_BESIDE_THE_POINT)[: _DISTRACTORS.get(chosen, 0)]
+    for aside in asides:
+        place = dice.between(1, len(sentences) - 1)
+        sentences.insert(place, aside.format(dice.between(3, 60)))
+    return " ".join([*sentences, story.question])
+
+
+def _question(
+    name: str,
+    question: str,
+    chosen: int | None,
+    targets: tuple[str, ...],
+    metadata: dict[str, object] | None = None,
+) -> Question:
+    return Question(
+        id=name,
+        question=question,
+        level=chosen,
+        targets=targets,
+        reference=None,
+        instruction=_INSTRUCTION,
+        answer_format=_ANSWER_FORMAT,
+        domain=_DOMAIN,
+        metadata=metadata or {},
+    )
+
+
+DATASET = DataSet(
+    name="arithmetic",
+    domain=_DOMAIN,
+    instruction=_INSTRUCTION,
+    answer_format=_ANSWER_FORMAT,
+    scorer="math",
+    columns=("id", "question", "answer", "level"),
+    parse=parse,
+    generate=generate,
+)

@@ -1,0 +1,92 @@
+"""Drawing questions evenly over the levels, the same ones on every run and machine.
+
+Order comes from SHA-256 of seed and id: neither the file's order nor Python's version matters.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from pb_graph.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from optim.datasets.question import Question
+
+__all__ = ["exemplars", "sample"]
+
+
+def sample(questions: Sequence[Question], n: int, seed: int) -> list[Question]:
+    """Draw n questions without replacement, as evenly over the levels present as they allow.
+
+    30 questions of 5 levels are 6 of each. Where a level runs out, the others make up for it.
+    Samples are nested: the first 30 of a sample of 60 are the sample of 30. Questions without a
+    level count as one level of their own.
+
+    Args:
+        questions: Where to draw from; ids are unique.
+        n: How many, at least 1; all of them, in drawn order, when there are fewer.
+        seed: Another seed draws others.
+
+    Raises:
+        InputError: n below 1.
+    """
+    if n < 1:
+        msg = f"the number of questions to draw must be at least 1, not {n}"
+        raise InputError(msg)
+    return list(islice(_rounds(_drawn(questions, seed), seed), n))
+
+
+def exemplars(
+    questions: Iterable[Question], evaluated: Iterable[Question], seed: int, per_level: int = 1
+) -> list[Question]:
+    """Draw examples of known difficulty that are none of the questions being evaluated.
+
+    Args:
+        questions: The pool; those without a level are passed over.
+        evaluated: What is being evaluated; excluded by id and by text (case and spacing aside).
+        seed: Another seed draws others.
+        per_level: How many of each level; a level with fewer left gives what it has.
+
+    Returns:
+        The examples, easiest level first; none when the pool has nothing else.
+    """
+    held_out = list(evaluated)
+    ids = {question.id for question in held_out}
+    texts = {_plain(question.question) for question in held_out}
+    left = [
+        question
+        for question in questions
+        if question.level is not None
+        and question.id not in ids
+        and _plain(question.question) not in texts
+    ]
+    drawn = _drawn(left, seed)
+    return [item for level in sorted(drawn, key=str) for item in drawn[level][:per_level]]
+
+
+def _drawn(questions: Collection[Question], seed: int) -> dict[int | None, list[Question]]:
+    """Give the questions of each level in drawn order."""
+    levels: dict[int | None, list[Question]] = defaultdict(list)
+    for question in sorted(questions, key=lambda item: _lot(seed, item.id)):
+        levels[question.level].append(question)
+    return levels
+
+
+def _rounds(levels: dict[int | None, list[Question]], seed: int) -> Iterator[Question]:
+    """Give one question of each level in turn; which level goes first is drawn for each round."""
+    for turn in range(max(map(len, levels.values()), default=0)):
+        for level in sorted(levels, key=lambda item: _lot(seed, f"{turn}:{item}")):
+            yield from levels[level][turn : turn + 1]
+
+
+def _lot(seed: int, name: str) -> bytes:
+    return hashlib.sha256(f"{seed}:{name}".encode()).digest()
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())

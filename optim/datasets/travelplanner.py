@@ -1,0 +1,186 @@
+"""TravelPlanner, sole planning: a trip to plan from the tables that come with the query.
+
+Schema of osunlp/TravelPlanner. Fields that hold structures arrive as such, as JSON, or as Python
+literals in text; the last are read by `ast.literal_eval` within a size, never evaluated.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from typing import TYPE_CHECKING, Any
+
+from optim.datasets.columns import content_id, level, optional_text, text
+from optim.datasets.question import Question
+from optim.datasets.spec import DataSet, HubSource
+from pb_graph.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from optim.datasets.spec import Row
+
+__all__ = ["DATASET", "parse"]
+
+_DOMAIN = "travel planning"
+_INSTRUCTION = (
+    "Plan the trip that is asked for. Take every flight, drive, restaurant, attraction and "
+    "accommodation from the reference, named as it is there, keep within the budget for all "
+    "travellers together, and meet each wish of the query. Do not eat twice in the same "
+    "restaurant or visit an attraction twice, stay at least the minimum nights of an "
+    "accommodation, and end where the trip began."
+)
+_ANSWER_FORMAT = (
+    "Close with the whole plan as plain text. Each day is a block of eight lines, in this order: "
+    "'Day' with its number and a colon, then 'Current City:', 'Transportation:', 'Breakfast:', "
+    "'Attraction:', 'Lunch:', 'Dinner:' and 'Accommodation:', each followed by its entry. An entry "
+    "that is not needed is a single hyphen, such as the accommodation of the last day.\n"
+    "Current City: the city, or on a day of travel the word from, the city left, the word to, and "
+    "the city reached.\n"
+    "Transportation: for a flight 'Flight Number:' with its number, then from which city to which, "
+    "'Departure Time:' and 'Arrival Time:'; for a drive 'Self-driving' or 'Taxi', then from which "
+    "city to which, duration, distance and cost; all separated by commas.\n"
+    "Meals and accommodation: the name, a comma, the city. Attraction: the same for each, with a "
+    "semicolon after every one."
+)
+_LEVELS = {"easy": 1, "medium": 3, "hard": 5}  # as the paper's released code maps them
+_LONGEST_LITERAL = 4_000_000  # characters; the largest real reference has about 50 000
+_NUMBERS = ("days", "people_number", "budget")
+_COLUMNS = (
+    "org",
+    "dest",
+    "days",
+    "visiting_city_number",
+    "date",
+    "people_number",
+    "local_constraint",
+    "budget",
+    "query",
+    "level",
+    "reference_information",
+)
+
+
+def parse(row: Row) -> Question:
+    """Read one row. `metadata` holds what the scorer checks, with structures as plain JSON.
+
+    `reference_information` becomes a list of {Description, Content}, from that or from a mapping
+    of description to content; the solver gets it as text. Levels are easy, medium and hard (1, 3
+    and 5) or a number.
+
+    Raises:
+        InputError: A missing or unreadable field. The official test split has queries only, and
+            so nothing that can be checked.
+    """
+    query = text(row, "query")
+    tables = _tables(_structure(row, "reference_information"))
+    return Question(
+        id=optional_text(row, "id") or content_id("travelplanner", query),
+        question=query,
+        level=_level(row),
+        targets=(),
+        reference="\n\n".join(map(_table_text, tables)),
+        instruction=_INSTRUCTION,
+        answer_format=_ANSWER_FORMAT,
+        domain=_DOMAIN,
+        metadata={
+            **{name: text(row, name) for name in ("org", "dest")},
+            **{name: _whole(row, name) for name in _NUMBERS},
+            **_optional(row),
+            "reference_information": tables,
+        },
+    )
+
+
+def _level(row: Row) -> int | None:
+    named = str(row.get("level")).strip().lower()
+    return _LEVELS[named] if named in _LEVELS else level(row)
+
+
+def _whole(row: Row, column: str) -> int:
+    value = text(row, column).lstrip("$").replace(",", "")
+    try:
+        number = float(value)
+    except ValueError:
+        number = 0.0
+    if not (number.is_integer() and number > 0):
+        msg = f"{column!r} is {value!r}, not a whole number above 0"
+        raise InputError(msg)
+    return int(number)
+
+
+def _optional(row: Row) -> dict[str, Any]:
+    wishes = _structure(row, "local_constraint") if row.get("local_constraint") else {}
+    if not isinstance(wishes, dict):
+        msg = "'local_constraint' is not a mapping of wishes"
+        raise InputError(msg)
+    found: dict[str, Any] = {"local_constraint": wishes}
+    if row.get("visiting_city_number"):
+        found["visiting_city_number"] = _whole(row, "visiting_city_number")
+    if row.get("date"):
+        found["date"] = _structure(row, "date")
+    return found
+
+
+def _structure(row: Row, column: str) -> Any:  # noqa: ANN401 - whatever the literal holds
+    value = row.get(column)
+    if isinstance(value, (list, tuple, dict)):
+        return value
+    written = text(row, column)
+    if len(written) > _LONGEST_LITERAL:
+        msg = f"{column!r} is longer than {_LONGEST_LITERAL} characters"
+        raise InputError(msg)
+    try:
+        return json.loads(written)
+    except (ValueError, RecursionError):
+        return _literal(written, column)
+
+
+def _literal(written: str, column: str) -> Any:  # noqa: ANN401 - likewise
+    try:
+        return ast.literal_eval(written)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
+        msg = f"{column!r} is neither JSON nor a Python literal"
+        raise InputError(msg) from error
+
+
+def _tables(reference: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - judged here
+    if isinstance(reference, dict):
+        reference = [{"Description": name, "Content": rows} for name, rows in reference.items()]
+    if not isinstance(reference, (list, tuple)) or not all(map(_is_table, reference)):
+        msg = "'reference_information' is not a list of {Description, Content} tables"
+        raise InputError(msg)
+    return [dict(table) for table in reference]
+
+
+def _is_table(table: Any) -> bool:  # noqa: ANN401 - judged here
+    if not isinstance(table, dict) or not isinstance(table.get("Description"), str):
+        return False
+    content = table.get("Content")
+    rows = isinstance(content, list) and all(isinstance(row, dict) for row in content)
+    return isinstance(content, str) or rows
+
+
+def _table_text(table: Mapping[str, Any]) -> str:
+    content = table["Content"]
+    body = content if isinstance(content, str) else _lines(content)
+    return f"{table['Description']}\n{body}"
+
+
+def _lines(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Write rows one to a line under their column names."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    lines = [" | ".join(str(row.get(name, "")) for name in names) for row in rows]
+    return "\n".join([" | ".join(names), *lines])
+
+
+DATASET = DataSet(
+    name="travelplanner",
+    domain=_DOMAIN,
+    instruction=_INSTRUCTION,
+    answer_format=_ANSWER_FORMAT,
+    scorer="travelplanner",
+    columns=_COLUMNS,
+    parse=parse,
+    hub=HubSource("osunlp/TravelPlanner", "validation", "validation"),
+)

@@ -1,0 +1,48 @@
+"""The figures that the paper printed, to show beside measured ones."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+__all__ = ["PublishedRow", "published_rows"]
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedRow:
+    """One cell group of the paper's result tables.
+
+    Attributes:
+        dataset: ``MATH-500``, ``NaturalInstructions`` or ``TravelPlanner``.
+        planner: The model that decomposed and assessed the questions.
+        method: One of the ten methods; the six schedules are those of Plan-and-Budget.
+        model: The model that solved the questions.
+        score: Mean score in percent: accuracy, ROUGE or hard constraint pass rate.
+        score_std: Its standard deviation over five runs, in percent.
+        tokens: Mean completion tokens per query; the paper's T leaves planning out.
+        tokens_std: Its standard deviation over five runs.
+        e3: E³ as printed; `optim.e3.e3` gives the same number from `score` and `tokens`.
+    """
+
+    dataset: str
+    planner: str
+    method: str
+    model: str
+    score: float
+    score_std: float
+    tokens: float
+    tokens_std: float
+    e3: float
+
+
+def published_rows() -> list[PublishedRow]:
+    """Give the 240 rows of the six result tables, in the paper's order."""
+    return list(_rows())
+
+
+@cache
+def _rows() -> tuple[PublishedRow, ...]:
+    document = json.loads(files("optim").joinpath("published.json").read_text(encoding="utf-8"))
+    return tuple(PublishedRow(**row) for row in document["rows"])

@@ -1,0 +1,300 @@
+import csv
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from optim.datasets import (
+    DATASETS,
+    BadRow,
+    BadRowsError,
+    DataSet,
+    Question,
+    SkippedRowsWarning,
+    data_set,
+    load,
+)
+from optim.scorers import NAMES
+from pb_graph.errors import InputError
+
+ROWS: list[dict[str, Any]] = [
+    {"id": f"q{i}", "question": f"What is {i} + {i}?", "answer": str(2 * i), "level": 1 + i % 5}
+    for i in range(20)
+]
+
+
+def written(path: Path, *lines: object) -> Path:
+    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    path.write_text("\n".join(texts) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    return written(tmp_path / "good.jsonl", *ROWS)
+
+
+# --- every data set
+
+
+@pytest.mark.parametrize("chosen", DATASETS.values(), ids=lambda chosen: chosen.name)
+def test_a_data_set_says_what_the_solver_and_the_scorer_need(chosen: DataSet) -> None:
+    assert chosen.scorer in NAMES
+    assert chosen.domain
+    assert chosen.instruction
+    assert chosen.answer_format
+    # What stands between the braces is copied by small models.
+    assert "\\boxed{" not in chosen.answer_format
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(InputError, match=r"no data set named 'maths'.*math500"):
+        load("maths")
+    assert data_set("gsm8k").hub.path == "openai/gsm8k"
+
+
+# --- files
+
+
+def test_all_rows_come_in_file_order(good: Path) -> None:
+    questions = load("jsonl", path=good)
+    assert [q.id for q in questions] == [row["id"] for row in ROWS]
+    assert questions[3].targets == ("6",)
+    assert questions[3].level == 4
+
+
+def test_every_kind_of_file_reads_the_same(good: Path, tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet  # noqa: PLC0415 - only where the extra is installed
+
+    written(tmp_path / "a.json", ROWS)
+    written(tmp_path / "a.ndjson", *ROWS)
+    with (tmp_path / "a.csv").open("w", newline="") as file:
+        table = csv.DictWriter(file, list(ROWS[0]))
+        table.writeheader()
+        table.writerows(ROWS)
+    parquet.write_table(pyarrow.Table.from_pylist(ROWS), tmp_path / "a.parquet")
+    for ending in ("json", "ndjson", "csv", "parquet"):
+        assert load("jsonl", path=str(tmp_path / f"a.{ending}")) == load("jsonl", path=good)
+
+
+def test_a_mark_blank_lines_and_line_separators_in_text_do_no_harm(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    row = {"question": "one\u2028two?", "answer": "x"}
+    path.write_bytes(b"\xef\xbb\xbf" + json.dumps(row, ensure_ascii=False).encode() + b"\r\n\n")
+    assert load("jsonl", path=path)[0].question == "one\u2028two?"
+
+
+def test_a_wide_csv_cell_is_read_and_the_limit_put_back(tmp_path: Path) -> None:
+    before = csv.field_size_limit()
+    path = written(tmp_path / "a.csv", "question,answer", f"{'x' * 200_000},y")
+    assert len(load("jsonl", path=path)[0].question) == 200_000
+    assert csv.field_size_limit() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("a.txt", "x", "cannot read .txt; convert it to .jsonl"),
+        ("a", "x", "a file without ending"),
+        ("a.json", "{", "not valid JSON"),
+        ("a.json", "{}", "holds dict, not a list"),
+        ("a.json", "[" * 100_000, "not valid JSON"),
+        ("a.parquet", "x", "not a readable Parquet file"),
+        ("a.jsonl", "", "has no question"),
+        ("a.csv", "", "has no question"),
+    ],
+)
+def test_a_file_that_cannot_be_read_says_why(
+    tmp_path: Path, name: str, content: str, reason: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match=reason):
+        load("jsonl", path=tmp_path / name)
+
+
+def test_csv_in_another_encoding_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"question,answer\ncaf\xe9,x\n")
+    with pytest.raises(InputError, match="not valid CSV in UTF-8"):
+        load("jsonl", path=tmp_path / "a.csv")
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"there is no file .*nowhere\.jsonl"):
+        load("jsonl", path=tmp_path / "nowhere.jsonl")
+
+
+# --- bad rows
+
+BAD: list[tuple[object, str]] = [
+    ("{not json", "invalid JSON"),
+    ("[1, 2]", "holds list, not an object"),
+    ({"answer": "1"}, "no 'question' (columns: answer)"),
+    ({"question": "  ", "answer": "1"}, "'question' is empty"),
+    ({"question": "a?", "answer": None}, "'answer' is empty"),
+    ({"question": "b?", "answers": []}, "'answers' is an empty list"),
+    ({"question": "c?", "answer": "1", "level": 6}, "level '6' is outside 1 to 5"),
+    ({"question": "d?", "answer": "1", "level": 0}, "level '0' is outside 1 to 5"),
+    ({"question": "e?", "answer": "1", "level": 2.5}, "level '2.5' is outside 1 to 5"),
+    ({"question": "f?", "answer": "1", "level": True}, "'level' holds bool, not text"),
+    ({"question": ["g?"], "answer": "1"}, "'question' holds list, not text"),
+    ({"question": "h?", "answer": "1", "id": "q1"}, "id 'q1' is already that of line 2"),
+    ({"question": "i?", "answer": {"value": 1}}, "'answer' holds dict, not text"),
+]
+
+
+@pytest.mark.parametrize(("bad", "reason"), BAD)
+def test_a_bad_row_is_named_by_its_line_and_skipped_only_on_request(
+    tmp_path: Path, bad: object, reason: str
+) -> None:
+    path = written(tmp_path / "a.jsonl", *ROWS[:3], bad, *ROWS[3:])
+    with pytest.raises(BadRowsError) as refused:
+        load("jsonl", path=path)
+    (row,) = refused.value.rows
+    assert row.line == 4
+    assert row.reason.startswith(reason)
+    assert f"line 4: {reason}" in str(refused.value)
+    with pytest.warns(SkippedRowsWarning, match=r"1 bad rows in .*a.jsonl\n  line 4") as skipped:
+        assert len(load("jsonl", path=path, skip_bad_rows=True)) == 20
+    assert skipped[0].message.rows == (row,)  # type: ignore[union-attr]
+    assert skipped[0].filename == __file__
+
+
+def test_many_bad_rows_are_counted(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl", *["x"] * 30)
+    with pytest.raises(BadRowsError, match=r"30 bad rows[\s\S]*and 20 more") as refused:
+        load("jsonl", path=path)
+    assert [row.line for row in refused.value.rows] == list(range(1, 31))
+
+
+def test_bytes_that_are_no_text_are_a_bad_row(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b'{"question": "\xff", "answer": "1"}\n')
+    with pytest.raises(BadRowsError, match="line 1: invalid JSON"):
+        load("jsonl", path=tmp_path / "a.jsonl")
+
+
+def test_csv_rows_are_named_by_the_line_they_start_on(tmp_path: Path) -> None:
+    content = 'question,answer\n"two\nlines?",x\n,y\nz?,1,2\n'
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(BadRowsError) as refused:
+        load("jsonl", path=tmp_path / "a.csv")
+    assert refused.value.rows == (
+        BadRow(4, "'question' is empty"),
+        BadRow(5, "has more cells than the header"),
+    )
+
+
+# --- choices
+
+
+def test_a_field_map_names_the_columns(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl", {"prompt": "p?", "gold": ["a", "b", "a"], "hard": "3"})
+    fields = {"question": "prompt", "answers": "gold", "level": "hard"}
+    (question,) = load("jsonl", path=path, fields=fields)
+    assert (question.question, question.targets, question.level) == ("p?", ("a", "b"), 3)
+    with pytest.raises(InputError, match="jsonl has no field 'prompt'; it has: id, question"):
+        load("jsonl", path=path, fields={"prompt": "question"})
+    with pytest.raises(BadRowsError, match="no column 'text', which the field map names"):
+        load("jsonl", path=path, fields={"question": "text"})
+
+
+def test_a_file_may_say_what_the_solver_is_told(tmp_path: Path) -> None:
+    told = {"instruction": "Do.", "answer_format": "So.", "domain": "law", "reference": "Act 1"}
+    path = written(tmp_path / "a.jsonl", {"question": "q?", "answer": 42, **told})
+    (question,) = load("jsonl", path=path)
+    assert {name: getattr(question, name) for name in told} == told
+    assert question.targets == ("42",)
+
+
+def test_ids_that_a_file_lacks_come_from_the_text(tmp_path: Path) -> None:
+    rows = [{key: row[key] for key in ("question", "answer")} for row in ROWS]
+    there = load("jsonl", path=written(tmp_path / "a.jsonl", *rows))
+    back = load("jsonl", path=written(tmp_path / "b.jsonl", *reversed(rows)))
+    assert {q.id: q.question for q in there} == {q.id: q.question for q in back}
+
+
+def test_limit_seed_and_levels_choose(good: Path) -> None:
+    drawn = load("jsonl", path=good, limit=10, seed=1)
+    assert sorted(q.level or 0 for q in drawn) == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+    assert drawn == load("jsonl", path=good, limit=10, seed=1)
+    assert drawn != load("jsonl", path=good, limit=10, seed=2)
+    assert {q.level for q in load("jsonl", path=good, levels=[2, 3])} == {2, 3}
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"levels": [6]}, "between 1 and 5"),
+        ({"limit": 0}, "at least 1"),
+        ({"split": "test"}, "a local file is read as a whole"),
+    ],
+)
+def test_choices_that_do_not_exist_are_refused(
+    good: Path, options: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(InputError, match=reason):
+        load("jsonl", path=good, **options)
+
+
+def test_a_level_without_questions_is_said(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl", {"question": "q?", "answer": "1"})
+    with pytest.raises(InputError, match=r"no question of level \(2,\)"):
+        load("jsonl", path=path, levels=[2])
+
+
+def test_a_question_refuses_what_cannot_be_asked() -> None:
+    parts = (("1",), None, "i", "f", "d")
+    with pytest.raises(InputError, match="id and a text"):
+        Question("q", " ", 1, *parts)
+    with pytest.raises(InputError, match="level 9"):
+        Question("q", "t", 9, *parts)
+    assert hash(Question("q", "t", 1, *parts, {"a": []}))
+
+
+# --- the hub
+
+
+def library(monkeypatch: pytest.MonkeyPatch, load_dataset: Callable[..., object]) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load_dataset))
+
+
+def test_without_a_path_the_hub_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def load_dataset(*where: object, split: str) -> list[dict[str, str]]:
+        asked.append((*where, split))
+        return [{"question": "q?", "answer": "so\n#### 1,000"}]
+
+    library(monkeypatch, load_dataset)
+    (question,) = load("gsm8k")
+    load("gsm8k", split="train")
+    assert question.targets == ("1000",)
+    assert asked == [("openai/gsm8k", "main", "test"), ("openai/gsm8k", "main", "train")]
+
+
+def test_a_hub_out_of_reach_names_the_way_around(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load_dataset(*_: object, split: str) -> None:
+        msg = f"no route to {split}"
+        raise ConnectionError(msg)
+
+    library(monkeypatch, load_dataset)
+    with pytest.raises(InputError, match=r"no route to test.*--data PATH"):
+        load("math500")
+
+
+def test_without_the_library_the_error_names_extra_and_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(InputError, match=r"plan-and-budget\[eval\].*--data PATH"):
+        load("travelplanner")
+
+
+@pytest.mark.parametrize("name", ["jsonl", "natural_instructions"])
+def test_a_data_set_without_a_hub_needs_a_file(name: str) -> None:
+    with pytest.raises(InputError, match="give a local file with --data PATH"):
+        load(name)

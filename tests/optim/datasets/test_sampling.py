@@ -1,0 +1,78 @@
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from optim.datasets import Question, exemplars, sample
+from pb_graph.errors import InputError
+
+
+def question(name: str, level: int | None, text: str | None = None) -> Question:
+    return Question(name, text or f"text of {name}", level, ("1",), None, "i", "f", "d")
+
+
+LEVELS = st.lists(st.sampled_from([1, 2, 3, 4, 5, None]), min_size=1, max_size=60)
+SEED = st.integers(0, 10)
+
+
+def pool(levels: list[int | None]) -> list[Question]:
+    return [question(f"q{i}", level) for i, level in enumerate(levels)]
+
+
+def test_thirty_of_five_levels_are_six_of_each() -> None:
+    skewed = pool([1] * 50 + [2] * 9 + [3] * 6 + [4] * 100 + [5] * 35)
+    assert Counter(q.level for q in sample(skewed, 30, 0)) == dict.fromkeys(range(1, 6), 6)
+
+
+@given(LEVELS, st.integers(1, 70), SEED)
+def test_levels_differ_by_one_at_most_unless_one_runs_out(
+    levels: list[int | None], n: int, seed: int
+) -> None:
+    drawn = sample(pool(levels), n, seed)
+    assert len({q.id for q in drawn}) == len(drawn) == min(n, len(levels))
+    there, taken = Counter(levels), Counter(q.level for q in drawn)
+    most = max(taken.values())
+    assert all(taken[level] >= min(most - 1, there[level]) for level in there)
+
+
+@given(LEVELS, st.integers(1, 30), st.integers(0, 30), SEED)
+def test_samples_are_nested(levels: list[int | None], n: int, more: int, seed: int) -> None:
+    assert sample(pool(levels), n + more, seed)[:n] == sample(pool(levels), n, seed)
+
+
+@given(LEVELS, st.randoms(), SEED)
+def test_the_order_of_the_file_does_not_matter(levels: list[int | None], random, seed: int) -> None:  # noqa: ANN001 - hypothesis gives no public type
+    shuffled = pool(levels)
+    random.shuffle(shuffled)
+    assert sample(shuffled, 10, seed) == sample(pool(levels), 10, seed)
+
+
+def test_the_draw_is_the_same_on_every_machine() -> None:
+    drawn = sample(pool([1, 2, 3] * 10), 6, seed=0)
+    assert [q.id for q in drawn] == ["q15", "q16", "q26", "q29", "q27", "q13"]
+
+
+def test_fewer_than_one_is_refused() -> None:
+    with pytest.raises(InputError, match="at least 1, not 0"):
+        sample(pool([1]), 0, 0)
+
+
+@given(LEVELS, st.integers(0, 40), SEED, st.integers(1, 3))
+def test_exemplars_are_never_evaluated(
+    levels: list[int | None], n: int, seed: int, per_level: int
+) -> None:
+    everything = pool(levels)
+    evaluated = everything[:n]
+    found = exemplars(everything, evaluated, seed, per_level)
+    assert not {q.id for q in found} & {q.id for q in evaluated}
+    left = Counter(q.level for q in everything[n:] if q.level)
+    expected = {level: min(count, per_level) for level, count in left.items()}
+    assert Counter(q.level for q in found) == expected
+    assert [q.level for q in found] == sorted(q.level or 0 for q in found)
+
+
+def test_the_same_text_under_another_id_is_no_exemplar() -> None:
+    evaluated = [question("a", 1, "What is  2 + 2?")]
+    copies = [question("b", 1, "what is 2 + 2? \n"), question("c", 2)]
+    assert [q.id for q in exemplars(copies, evaluated, 0)] == ["c"]
