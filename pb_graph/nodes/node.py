@@ -91,10 +91,10 @@ def _drive(function: NodeFunction, state: Mapping[str, Any], run: Run) -> Update
             try:
                 reply = run.staff.serve(wish, run)
             except Exception as error:  # noqa: BLE001 -- the node decides what an error means
-                charges += _charges(error)
+                charges += _noted(error, run)
                 wish = steps.throw(error)
             else:
-                charges += _charges(reply)
+                charges += _noted(reply, run)
                 wish = steps.send(reply)
     except StopIteration as stop:
         return _charged(stop.value, charges)
@@ -109,20 +109,22 @@ async def _adrive(function: NodeFunction, state: Mapping[str, Any], run: Run) ->
             try:
                 reply = await run.staff.aserve(wish, run)
             except Exception as error:  # noqa: BLE001 -- the node decides what an error means
-                charges += _charges(error)
+                charges += _noted(error, run)
                 wish = steps.throw(error)
             else:
-                charges += _charges(reply)
+                charges += _noted(reply, run)
                 wish = steps.send(reply)
     except StopIteration as stop:
         return _charged(stop.value, charges)
 
 
-def _charges(outcome: Reply | Opinion | Exception) -> list[Charge]:
+def _noted(outcome: Reply | Opinion | Exception, run: Run) -> list[Charge]:
     """What a call, or the calls below a planner's opinion or its failure, were charged."""
-    if isinstance(outcome, Reply):
-        return [outcome.charge]
-    return [reply.charge for reply in getattr(outcome, "replies", [])]
+    replies = [outcome] if isinstance(outcome, Reply) else getattr(outcome, "replies", [])
+    charges = [reply.charge for reply in replies]
+    for charge in charges:
+        run.tell("call", **charge)
+    return charges
 
 
 def _charged(update: Update, charges: list[Charge]) -> Update:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pb_graph.planner.planner import Planner
     from pb_graph.settings import Settings
 
-    Model = BaseChatModel | str | None
+    Model = BaseChatModel | ChatClient | str | None
     Program = Planner | str | Path | None
 
 
@@ -34,7 +34,8 @@ class Staff:
     importable without loading a gigabyte.
 
     Args:
-        model: Solves: a chat model, ``provider:model``, ``local:NAME``, or None for the default.
+        model: Solves: a chat model, a client for one, ``provider:model``, ``local:NAME``, or None
+            for the default.
         planner: Plans; None for the same as ``model``.
         settings: Of the graph.
         program: The planner's prompts: a `Planner`, the path of a saved one, or None for ours.
@@ -61,7 +62,8 @@ class Staff:
         self._made: dict[Any, Any] = {}
         self._lock = threading.Lock()
         for given in (self._model, self._planner):
-            if isinstance(given, BaseChatModel) or (given and not given.startswith(LOCAL_PREFIX)):
+            waits = given is None or (isinstance(given, str) and given.startswith(LOCAL_PREFIX))
+            if not waits:
                 self._client(given)
         if program is not None:
             self._loaded(program)
@@ -87,9 +89,8 @@ class Staff:
     async def aserve(self, wish: Say | Ask, run: Run) -> Reply | Opinion:
         """`serve` for an event loop; what has to be loaded first is loaded in a thread."""
         choice = self._choice(wish, run)
-        client: ChatClient | None = self._made.get(_key(choice))
-        if client is None:
-            client = await asyncio.to_thread(self._client, choice)
+        ready = isinstance(choice, ChatClient) or _key(choice) in self._made
+        client = self._client(choice) if ready else await asyncio.to_thread(self._client, choice)
         if isinstance(wish, Say):
             return await client.acall(wish.messages, _limits(wish, run), wish.purpose)
         from pb_graph.planner.consultation import aconsult  # noqa: PLC0415
@@ -104,15 +105,14 @@ class Staff:
         return solver if isinstance(wish, Say) else (run.context.planner or self._planner or solver)
 
     def _client(self, given: Model) -> ChatClient:
+        if isinstance(given, ChatClient):
+            return given
         with self._lock:
             key = _key(given)
             if key not in self._made:
-                model = (
-                    given
-                    if isinstance(given, BaseChatModel)
-                    else resolve(model_name(given), self.settings)
-                )
-                self._made[key] = ChatClient(model, self._cap_policy)
+                if not isinstance(given, BaseChatModel):
+                    given = resolve(model_name(given), self.settings)
+                self._made[key] = ChatClient(given, self._cap_policy)
             client: ChatClient = self._made[key]
             return client
 
@@ -133,7 +133,7 @@ class Staff:
 
 
 def _checked(model: object) -> Model:
-    if model is None or isinstance(model, BaseChatModel | str):
+    if model is None or isinstance(model, BaseChatModel | ChatClient | str):
         return model
     msg = (
         f"{type(model).__name__} is no chat model. Pass 'provider:model', or a chat model object "
@@ -143,7 +143,7 @@ def _checked(model: object) -> Model:
 
 
 def _key(model: Model) -> Any:  # noqa: ANN401 -- a dictionary key
-    return id(model) if isinstance(model, BaseChatModel) else model
+    return model if isinstance(model, str | None) else id(model)
 
 
 def _limits(wish: Say, run: Run) -> Limits:

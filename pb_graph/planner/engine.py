@@ -69,9 +69,7 @@ class _Engine:
             model=request.model,
             message=Message.assistant([TextPart(reply.text)]),
             finish_reason="length" if reply.finish == "length" else "stop",
-            usage=Usage(
-                input_tokens=charge["input_tokens"], output_tokens=charge["output_tokens"]
-            ),
+            usage=Usage(input_tokens=charge["input_tokens"], output_tokens=charge["output_tokens"]),
         )
 
 

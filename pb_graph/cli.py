@@ -1,0 +1,172 @@
+"""``pb-graph``: solve a question, list the local models, fetch one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from pb_graph.errors import NoAnswerError, PlanAndBudgetError
+
+if TYPE_CHECKING:
+    from langgraph.graph.state import CompiledStateGraph
+
+    from pb_graph.display import Display
+    from pb_graph.settings import Context, Settings
+    from pb_graph.state import Input, Output, Report, State
+
+    Graph = CompiledStateGraph[State, Context, Input, Output]
+
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+
+app = typer.Typer(
+    name="pb-graph",
+    help="Plan a question, budget its parts, and solve each within its share.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.command()
+def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
+    question: Annotated[str, typer.Argument(help="The question; '-' reads it from stdin.")],
+    model: Annotated[
+        str | None, typer.Option(help="'provider:model' or 'local:NAME' that solves.")
+    ] = None,
+    planner: Annotated[str | None, typer.Option(help="The same for planning.")] = None,
+    method: Annotated[str | None, typer.Option(help="vanilla … plan_and_budget.")] = None,
+    execution: Annotated[str | None, typer.Option(help="stepwise or single_pass.")] = None,
+    schedule: Annotated[str | None, typer.Option(help="uniform … cosine, or bam.")] = None,
+    budget: Annotated[int | None, typer.Option(help="Solving tokens for the question.")] = None,
+    level: Annotated[int | None, typer.Option(help="Difficulty 1 to 5, if known.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Any other setting; repeatable."),
+    ] = None,
+    program: Annotated[str | None, typer.Option(help="A saved planner program.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the report, as JSON only.")
+    ] = False,
+) -> None:
+    """Solve one question and show where its tokens went."""
+    chosen = {"method": method, "execution": execution, "schedule": schedule, "budget": budget}
+    settings = _settings({name: value for name, value in chosen.items() if value is not None}, set_)
+    text = sys.stdin.read() if question == "-" else question
+    given: Input = {"question": text}
+    if level is not None:
+        given["level"] = level
+    from pb_graph.display import Display  # noqa: PLC0415 -- what solving needs takes a second
+    from pb_graph.graph import build_graph  # noqa: PLC0415
+
+    display = Display(quiet=as_json)
+    try:
+        for name in {model, planner or model}:
+            _fetched(name)
+        graph = build_graph(model, planner=planner, settings=settings, planner_program=program)
+        report = asyncio.run(_run(given, graph, display))
+    except KeyboardInterrupt:
+        typer.echo(f"pb-graph: interrupted. {display.spent()}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    except NoAnswerError as error:
+        if as_json:
+            typer.echo(json.dumps(error.report, ensure_ascii=False))
+        _fail(str(error))
+    except PlanAndBudgetError as error:
+        _fail(str(error))
+    if as_json:
+        typer.echo(json.dumps(report, ensure_ascii=False))
+    else:
+        display.close_with(report)
+
+
+@app.command()
+def models() -> None:
+    """List the local models and whether they are here."""
+    from pb_graph.display import print_models  # noqa: PLC0415
+
+    print_models()
+
+
+@app.command()
+def pull(name: Annotated[str, typer.Argument(help="A name that `pb-graph models` lists.")]) -> None:
+    """Fetch and verify the weights of a local model."""
+    from pb_graph.models import weights  # noqa: PLC0415
+
+    try:
+        with weights.progress_bar() as progress:
+            path = weights.fetch(name, progress=progress)
+    except PlanAndBudgetError as error:
+        _fail(str(error))
+    typer.echo(f"{name}: verified, at {path}")
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()
+
+
+async def _run(given: Input, graph: Graph, display: Display) -> Report:
+    """Follow one run; async, because then Ctrl-C ends a call at once instead of waiting for it."""
+    report: Report | None = None
+    with display:
+        stream = graph.astream(given, stream_mode=("custom", "values"), version="v2")
+        async for part in stream:
+            if part["type"] == "custom":
+                display.show(part["data"])
+            elif part["type"] == "values":
+                report = part["data"].get("report", report)
+    assert report is not None  # noqa: S101 -- the last node either writes it or raises
+    return report
+
+
+def _fetched(name: str | None) -> None:
+    """Fetch a local model's weights before the run, with a progress bar and a working Ctrl-C."""
+    from pb_graph.models import weights  # noqa: PLC0415
+    from pb_graph.models.resolve import LOCAL_PREFIX, model_name  # noqa: PLC0415
+
+    local = model_name(name).removeprefix(LOCAL_PREFIX)
+    if local in weights.CATALOGUE and not weights.installed(local):
+        with weights.progress_bar() as progress:
+            weights.fetch(local, progress=progress)
+
+
+def _settings(chosen: dict[str, Any], assignments: list[str] | None) -> Settings:
+    from pydantic import ValidationError  # noqa: PLC0415
+
+    from pb_graph.settings import Settings  # noqa: PLC0415
+
+    for assignment in assignments or []:
+        name, separator, value = assignment.partition("=")
+        if not separator:
+            _misused(f"--set wants NAME=VALUE, not {assignment!r}.")
+        chosen[name.strip()] = _value(value)
+    try:
+        return Settings.model_validate(chosen)
+    except ValidationError as error:
+        faults = [
+            f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}"
+            for fault in error.errors(include_url=False)
+        ]
+        _misused("\n".join(faults))
+
+
+def _value(text: str) -> object:
+    """JSON where it is JSON (numbers, true, objects), else the text itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(f"pb-graph: {message}", err=True)
+    raise typer.Exit(FAILED)
+
+
+def _misused(message: str) -> NoReturn:
+    typer.echo(f"pb-graph: {message}", err=True)
+    raise typer.Exit(USAGE)
