@@ -26,8 +26,8 @@ __all__ = ["LocalServer", "default_model", "local_chat_model", "serve"]
 DEFAULT_MODEL: Final = "qwen2.5-coder-1.5b"
 INSTALL_HINT: Final = 'pip install "plan-and-budget[local]"'
 
-CONTEXT: Final = 16384  # tokens, shared by the slots: a full 8192-token answer and its prompt fit
 SLOTS: Final = 4  # requests decoded together; more of them wait their turn
+CONTEXT: Final = 10240  # tokens of each slot: an answer of 8192 tokens fits, and its prompt
 PROMPT_CACHE_MIB: Final = 256  # prompts pushed out of a slot; llama.cpp would take 8 GiB
 SILENT: Final = -1  # llama.cpp logs to stderr from verbosity 0 on
 MAGIC: Final = b"GGUF"
@@ -146,7 +146,7 @@ def _locate(name_or_path: str | Path, progress: Progress | None) -> Path:
 
 def _is_path(name_or_path: str | Path) -> bool:
     text = str(name_or_path)
-    return isinstance(name_or_path, Path) or text.endswith(".gguf") or os.sep in text
+    return isinstance(name_or_path, Path) or text.endswith(".gguf") or "/" in text or os.sep in text
 
 
 def _public_name(name_or_path: str | Path) -> str:
@@ -207,8 +207,8 @@ def _params(params: Any, name: str, path: Path, key: str) -> Any:  # noqa: ANN40
     params.verbosity = SILENT
     params.warmup = False  # costs a second, and the first prompt warms as well
     params.n_parallel = SLOTS
-    params.n_ctx = CONTEXT
-    params.kv_unified = True
+    params.n_ctx = CONTEXT * SLOTS
+    params.kv_unified = False  # a slot that overflows a shared memory fails all the others
     params.cache_ram_mib = PROMPT_CACHE_MIB
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = _threads()
     return params

@@ -3,10 +3,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError
+
+
+class Example(NamedTuple):
+    """An exchange that shows the form of a reply: what was asked, and how it was answered."""
+
+    asked: str
+    answered: str
 
 
 class TerseAdapter(dspy.Adapter):  # type: ignore[misc]  # dspy carries no types
@@ -18,17 +25,22 @@ class TerseAdapter(dspy.Adapter):  # type: ignore[misc]  # dspy carries no types
 
     Args:
         form: What the reply has to look like; said last, and not open to tuning.
+        example: Shown when the predictor brings no examples of its own.
     """
 
-    def __init__(self, form: str) -> None:
+    def __init__(self, form: str, example: Example | None = None) -> None:
         super().__init__()
         self.form = form
+        self.example = example
 
     def format(
         self, signature: Any, demos: list[dict[str, Any]], inputs: dict[str, Any]
     ) -> list[dict[str, Any]]:
         """Instructions and form as the system message, then examples, then the inputs."""
         messages = [_message("system", f"{signature.instructions}\n\n{self.form}")]
+        if self.example and not demos:
+            messages.append(_message("user", self.example.asked))
+            messages.append(_message("assistant", self.example.answered))
         for demo in demos:
             output = demo.get(_output_name(signature))
             if output is not None:

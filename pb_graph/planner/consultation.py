@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import dspy
@@ -13,7 +13,7 @@ from dspy.utils.exceptions import AdapterParseError
 from pb_graph.models.caps import Limits
 from pb_graph.models.client import ChatClient, Purpose, Reply
 from pb_graph.models.faults import explain
-from pb_graph.planner.adapter import TerseAdapter
+from pb_graph.planner.adapter import Example, TerseAdapter
 from pb_graph.planner.engine import LangChainEngine, language_model
 
 if TYPE_CHECKING:
@@ -21,19 +21,25 @@ if TYPE_CHECKING:
     from pb_graph.settings import Settings
     from pb_graph.state import Query, SubQuestion
 
-PLAN_FORM = """Reply with JSON only, each step as "sub-question | hint". For a question about \
-pens at 3 for $2 and a budget of $14:
-{"steps": ["How many groups of 3 pens does $14 pay for? | divide by the price of a group", \
-"How many pens is that? | multiply by the group size"]}
-If a step does not need the one before it, add the numbers of those it needs: \
-"sub-question | hint | after 1"."""
+PLAN_FORM = """Reply with JSON only: {"steps": ["sub-question | hint", ...]}. Where a step does \
+not need the one before it, add the numbers of those it needs: "sub-question | hint | after 1"."""
+FUSED_FORM = """Reply with JSON only: {"level": N, "steps": [{"question": "sub-question | hint", \
+"level": N, "credit": N}, ...]}."""
 
-FUSED_FORM = """Reply with JSON only: the level of the problem, and for each step \
-"sub-question | hint", its level and its credits. For a question about pens at 3 for $2 and a \
-budget of $14:
-{"level": 1, "steps": [{"question": "How many groups of 3 pens does $14 pay for? | divide by the \
-price of a group", "level": 1, "credit": 60}, {"question": "How many pens is that? | multiply by \
-the group size", "level": 1, "credit": 40}]}"""
+# An exchange to imitate, set apart from the real problem: inside the instructions its words would
+# turn up in a small model's plans.
+_EXAMPLE_PROBLEM = "Problem:\nA shop sells pens at 3 for $2. How many pens can be bought with $14?"
+PLAN_EXAMPLE = Example(
+    _EXAMPLE_PROBLEM,
+    '{"steps": ["How many groups of 3 pens does $14 pay for? | divide by the price of a group", '
+    '"How many pens is that? | multiply by the group size"]}',
+)
+FUSED_EXAMPLE = Example(
+    _EXAMPLE_PROBLEM,
+    '{"level": 1, "steps": [{"question": "How many groups of 3 pens does $14 pay for? | divide by '
+    'the price of a group", "level": 1, "credit": 60}, {"question": "How many pens is that? | '
+    'multiply by the group size", "level": 1, "credit": 40}]}',
+)
 
 _LEVEL = {"type": "integer", "minimum": 1, "maximum": 5}
 _CREDIT = {"type": "integer", "minimum": 1, "maximum": 100}
@@ -58,6 +64,7 @@ class Consultation:
         inputs: Values of the signature's input fields.
         form: What the reply has to look like, in words.
         schema: The same as a JSON schema, for servers that constrain decoding.
+        example: An exchange to imitate, where the form needs one.
     """
 
     predictor: str
@@ -65,11 +72,11 @@ class Consultation:
     inputs: dict[str, str]
     form: str
     schema: dict[str, Any] = field(repr=False)
+    example: Example | None = None
 
     def corrected(self, complaint: str) -> Consultation:
         """The same question again, with what was wrong about the last reply."""
-        inputs = self.inputs | {"correction": complaint}
-        return Consultation(self.predictor, self.node, inputs, self.form, self.schema)
+        return replace(self, inputs=self.inputs | {"correction": complaint})
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +89,17 @@ class Opinion:
 
 def decomposition(query: Query, settings: Settings) -> Consultation:
     """Ask for a plan."""
-    return Consultation(
-        "decompose", "plan", _about(query), PLAN_FORM, _plan_schema(settings.max_steps)
-    )
+    schema = _object(steps=_array(_STEP, min(2, settings.max_steps), settings.max_steps))
+    return Consultation("decompose", "plan", _about(query), PLAN_FORM, schema, PLAN_EXAMPLE)
 
 
 def graded_decomposition(query: Query, settings: Settings, examples: str) -> Consultation:
     """Ask for a plan with levels and credits."""
     inputs = _about(query) | {"examples": examples}
-    return Consultation("fused", "plan", inputs, *_fused_form(settings.max_steps))
+    step = _object(question=_STEP, level=_LEVEL, credit=_CREDIT)
+    steps = _array(step, min(2, settings.max_steps), settings.max_steps)
+    schema = _object(level=_LEVEL, steps=steps)
+    return Consultation("fused", "plan", inputs, FUSED_FORM, schema, FUSED_EXAMPLE)
 
 
 def estimation(query: Query, plan: Sequence[SubQuestion], examples: str) -> Consultation:
@@ -151,7 +160,7 @@ def _planner_context(
     """DSPy's settings for this one call; never ``dspy.configure``, which is the host's."""
     context: AbstractContextManager[None] = dspy.context(
         lm=language_model(engine),
-        adapter=TerseAdapter(ask.form),
+        adapter=TerseAdapter(ask.form, ask.example),
         trace=dspy.settings.trace if traced else None,
         disable_history=True,
         track_usage=False,
@@ -171,15 +180,6 @@ def _cause(error: Exception, engine: LangChainEngine) -> Exception:
 def _opinion(prediction: Any, engine: LangChainEngine) -> Opinion:  # noqa: ANN401 -- untyped DSPy
     (name,) = prediction.keys()
     return Opinion(prediction[name], engine.replies)
-
-
-def _plan_schema(max_steps: int) -> dict[str, Any]:
-    return _object(steps=_array(_STEP, min(2, max_steps), max_steps))
-
-
-def _fused_form(max_steps: int) -> tuple[str, dict[str, Any]]:
-    step = _object(question=_STEP, level=_LEVEL, credit=_CREDIT)
-    return FUSED_FORM, _object(level=_LEVEL, steps=_array(step, min(2, max_steps), max_steps))
 
 
 def _difficulty_form(steps: int, *, ask_level: bool) -> tuple[str, dict[str, Any]]:

@@ -1,0 +1,128 @@
+"""The smallest real model, really served: fetched once, loaded once, called over loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import textwrap
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from pb_graph.errors import WeightsError
+from pb_graph.models import local, weights
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from langchain_openai import ChatOpenAI
+
+pytestmark = pytest.mark.integration
+
+NAME = "smollm2-135m"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[local.LocalServer]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PB_THREADS", "1")  # beside other tests, more threads are slower
+        try:
+            running = local.serve(NAME)
+        except WeightsError as error:
+            pytest.skip(f"neither the cache nor an index delivers {NAME}: {error}")
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def chat(server: local.LocalServer) -> ChatOpenAI:
+    assert local.serve(NAME) is server
+    return local.local_chat_model(NAME)
+
+
+def test_the_weights_are_verified_and_in_the_cache(server: local.LocalServer) -> None:
+    assert weights.installed(NAME) is not None
+    assert weights._is_verified(server.path, weights.find(NAME))
+
+
+def test_a_call_without_the_key_is_refused(server: local.LocalServer) -> None:
+    def status(headers: dict[str, str]) -> int:
+        return httpx.get(f"{server.url}/models", headers=headers, trust_env=False).status_code
+
+    assert status({}) == status({"Authorization": "Bearer guess"}) == 401
+    assert status({"Authorization": f"Bearer {server.key}"}) == 200
+
+
+def test_the_cap_holds_and_usage_is_reported(chat: ChatOpenAI) -> None:
+    reply = chat.invoke("Count from one to fifty.", max_tokens=6)
+    assert reply.usage_metadata
+    assert reply.usage_metadata["output_tokens"] == 6
+    assert reply.usage_metadata["input_tokens"] > 0
+    assert reply.response_metadata["finish_reason"] == "length"
+    assert reply.response_metadata["model_name"] == NAME
+
+
+def test_a_repeated_prompt_is_read_from_the_cache(chat: ChatOpenAI) -> None:
+    chat.invoke("Name a colour.", max_tokens=1)
+    reply = chat.invoke("Name a colour.", max_tokens=1)
+    assert reply.usage_metadata
+    assert reply.usage_metadata["input_token_details"]["cache_read"] > 0
+
+
+def test_a_stream_reports_usage_too(chat: ChatOpenAI) -> None:
+    chunks = list(chat.stream("Count from one to fifty.", max_tokens=4))
+    assert [c.usage_metadata["output_tokens"] for c in chunks if c.usage_metadata] == [4]
+
+
+def test_a_schema_constrains_what_is_written(chat: ChatOpenAI) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"level": {"type": "integer", "minimum": 1, "maximum": 5}},
+        "required": ["level"],
+        "additionalProperties": False,
+    }
+    wanted = {"type": "json_schema", "json_schema": {"name": "estimate", "schema": schema}}
+    reply = chat.bind(extra_body={"response_format": wanted}).invoke("Hard?", max_tokens=40)
+    assert json.loads(str(reply.content))["level"] in range(1, 6)
+
+
+async def test_more_calls_than_slots_are_all_answered(chat: ChatOpenAI) -> None:
+    calls = [chat.ainvoke(f"Say {i}.", max_tokens=2) for i in range(2 * local.SLOTS)]
+    replies = await asyncio.gather(*calls)
+    assert [r.usage_metadata["output_tokens"] for r in replies if r.usage_metadata] == [2] * 8
+
+
+def run(script: str) -> subprocess.CompletedProcess[str]:
+    """Run a script in a process of its own, with the model's name as ``NAME``."""
+    code = f"NAME = {NAME!r}\n" + textwrap.dedent(script)
+    return subprocess.run(  # noqa: S603 -- our own code
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+@pytest.mark.usefixtures("server")
+def test_a_process_ends_cleanly_and_silently_with_its_server_open() -> None:
+    done = run("from pb_graph.models import local; local.serve(NAME)")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="no fork on this system")
+@pytest.mark.usefixtures("server")
+def test_a_forked_process_calls_the_parents_server_and_leaves_it_open() -> None:
+    done = run("""
+        import os, sys, warnings
+        from pb_graph.models import local
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads
+        model = local.local_chat_model(NAME)
+        if (child := os.fork()) == 0:
+            model.invoke("Hi", max_tokens=1)
+            local.local_chat_model(NAME).invoke("Hi", max_tokens=1)
+            local.serve(NAME).close()
+            sys.exit(7)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        model.invoke("Hi", max_tokens=1)
+    """)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "7\n", "")
