@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from pb_graph.errors import NoAnswerError, PlanAndBudgetError
+from pb_graph.errors import InputError, NoAnswerError, PlanAndBudgetError
 
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
@@ -55,6 +55,8 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     """Solve one question and show where its tokens went."""
     chosen = {"method": method, "execution": execution, "schedule": schedule, "budget": budget}
     settings = _settings({name: value for name, value in chosen.items() if value is not None}, set_)
+    if settings.review_plan:
+        _misused("review_plan pauses for a host that can answer: use the graph from Python.")
     text = sys.stdin.read() if question == "-" else question
     given: Input = {"question": text}
     if level is not None:
@@ -71,6 +73,8 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     except KeyboardInterrupt:
         typer.echo(f"pb-graph: interrupted. {display.spent()}", err=True)
         raise typer.Exit(INTERRUPTED) from None
+    except InputError as error:
+        _misused(str(error))
     except NoAnswerError as error:
         if as_json:
             typer.echo(json.dumps(error.report, ensure_ascii=False))
@@ -148,10 +152,14 @@ def _settings(chosen: dict[str, Any], assignments: list[str] | None) -> Settings
         return Settings.model_validate(chosen)
     except ValidationError as error:
         faults = [
-            f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}"
-            for fault in error.errors(include_url=False)
+            f"{_where(fault['loc'])}: {fault['msg']}" for fault in error.errors(include_url=False)
         ]
         _misused("\n".join(faults))
+
+
+def _where(location: tuple[int | str, ...]) -> str:
+    """The field at fault as a user knows it, without pydantic's names for the parts of a union."""
+    return ".".join(part for part in map(str, location) if part.replace("_", "").isalnum())
 
 
 def _value(text: str) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console, Group
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pb_graph.state import Report, SubQuestion
 
 _MIB = 2**20
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # all but tab and newline
 # What the graph does after an event.
 _NEXT = {
     "intake": "Planning",
@@ -87,9 +89,9 @@ class Display:
 
     def close_with(self, report: Report) -> None:
         """Print the answer and the account."""
-        self._console.print(Panel(Text(report["answer"]), title="Answer", title_align="left"))
+        self._console.print(Panel(_safe(report["answer"]), title="Answer", title_align="left"))
         for warning in report["warnings"]:
-            self._console.print(Text(f"note: {warning}", style="yellow"))
+            self._console.print(_safe(f"note: {warning}", style="yellow"))
         self._console.print(account(report))
 
     def _refresh(self) -> None:
@@ -105,12 +107,17 @@ class Display:
             index = step["index"]
             table.add_row(
                 str(index + 1),
-                Text(step["question"]),
+                _safe(step["question"]),
                 str(step["level"] or "–"),  # noqa: RUF001 -- an en dash stands for nothing
                 str(self._shares.get(index, "")),
                 self._spent.get(index, ""),
             )
         return table
+
+
+def _safe(text: str, style: str = "") -> Text:
+    """Text from a model or a server: no markup, and no control codes for the terminal."""
+    return Text(_CONTROL.sub("", text), style=style)
 
 
 def account(report: Report) -> Text:

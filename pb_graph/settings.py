@@ -194,9 +194,8 @@ class Context:
         """The settings of this run: ``base`` with the fields that this context sets itself."""
         if self.settings is None:
             return base
-        return Settings.model_validate(
-            base.model_dump() | self.settings.model_dump(exclude_unset=True)
-        )
+        changed = {name: getattr(self.settings, name) for name in self.settings.model_fields_set}
+        return Settings.model_validate(dict(base) | changed)
 
     @classmethod
     def resolve(cls, found: object) -> Context:

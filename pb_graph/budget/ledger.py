@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypedDict
+
+from typing_extensions import TypedDict  # pydantic cannot read typing's own before Python 3.12
 
 
 class Charge(TypedDict):

@@ -30,7 +30,7 @@ CapPolicy = Callable[["BaseChatModel", Limits], dict[str, Any]]
 """Turns limits into the keyword arguments that one call of a model understands."""
 
 _OPENAI_HOSTS = ("api.openai.com", "openai.azure.com")
-_OPENAI_NAMES = re.compile(r"^(gpt-|o\d|chatgpt-)")
+_OPENAI_NAMES = re.compile(r"^(gpt-(?!oss)|o\d|chatgpt-)")
 _CAP_FIELDS = ("max_tokens", "max_output_tokens", "num_predict", "max_new_tokens")
 
 
@@ -77,7 +77,8 @@ def openai_compatible(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
 
 def _speaks_new_name(model: Any) -> bool:  # noqa: ANN401 -- any OpenAI-like chat model
     """Whether the cap goes out as LangChain sends it (OpenAI itself, Azure, the Responses API)."""
-    base = str(model.openai_api_base or "")
+    # The SDK below may have taken its address from OPENAI_BASE_URL, which the model does not show.
+    base = str(model.openai_api_base or getattr(model.root_client, "base_url", ""))
     return (
         not base
         or any(host in base for host in _OPENAI_HOSTS)

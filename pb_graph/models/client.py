@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from langchain_core.messages import AIMessage, BaseMessage
 
@@ -51,7 +51,10 @@ class ChatClient:
     """
 
     def __init__(self, model: BaseChatModel, policy: CapPolicy | None = None) -> None:
-        self.model = model.model_copy(update={"disable_streaming": True})
+        quiet: dict[str, object] = {"disable_streaming": True}
+        if "streaming" in type(model).model_fields:
+            quiet["streaming"] = False  # else the request asks for the stream that nobody reads
+        self.model = model.model_copy(update=quiet)
         self._policy = policy or policy_for(model)
         self._constrains = True
         # The HTTP client's own time-out is kept; a plain model has none that we could set.
@@ -63,48 +66,51 @@ class ChatClient:
         Raises:
             ModelCallError: The call failed for good; it says what to do.
         """
-        started = time.perf_counter()
+        started, limits = time.perf_counter(), self._understood(limits)
         try:
-            message = self.model.invoke(list(messages), _QUIET, **self._arguments(limits))
+            message = self.model.invoke(list(messages), _QUIET, **self._policy(self.model, limits))
         except Exception as error:
-            if self._schema_refused(error, limits):
-                return self.call(messages, limits, purpose)
-            raise explain(error) from error
+            if not _schema_refused(error, limits):
+                raise explain(error) from error
+            reply = self.call(messages, _without_schema(limits), purpose)
+            self._constrains = False
+            return reply
         return _reply(message, messages, limits, purpose, time.perf_counter() - started)
 
     async def acall(
         self, messages: Sequence[BaseMessage], limits: Limits, purpose: Purpose
     ) -> Reply:
         """`call` for an event loop."""
-        started = time.perf_counter()
+        started, limits = time.perf_counter(), self._understood(limits)
         try:
             message = await self._bounded(messages, limits)
         except Exception as error:
-            if self._schema_refused(error, limits):
-                return await self.acall(messages, limits, purpose)
-            raise explain(error) from error
+            if not _schema_refused(error, limits):
+                raise explain(error) from error
+            reply = await self.acall(messages, _without_schema(limits), purpose)
+            self._constrains = False
+            return reply
         return _reply(message, messages, limits, purpose, time.perf_counter() - started)
 
     async def _bounded(self, messages: Sequence[BaseMessage], limits: Limits) -> AIMessage:
-        call = self.model.ainvoke(list(messages), _QUIET, **self._arguments(limits))
+        call = self.model.ainvoke(list(messages), _QUIET, **self._policy(self.model, limits))
         if not self._guarded:
             return await call
         async with asyncio.timeout(limits.timeout):
             return await call
 
-    def _arguments(self, limits: Limits) -> dict[str, Any]:
-        if not self._constrains:
-            limits = Limits(limits.cap, limits.timeout)
-        return self._policy(self.model, limits)
+    def _understood(self, limits: Limits) -> Limits:
+        """Without the schema, once this server has been found not to know what to do with it."""
+        return limits if self._constrains else _without_schema(limits)
 
-    def _schema_refused(self, error: Exception, limits: Limits) -> bool:
-        """Whether to try once more without the schema: a server that cannot constrain says 400."""
-        refused = (
-            self._constrains and limits.schema is not None and status_of(error) in _UNSUPPORTED
-        )
-        if refused:
-            self._constrains = False
-        return refused
+
+def _schema_refused(error: Exception, limits: Limits) -> bool:
+    """Whether to try once more without the schema: a server that cannot constrain says 400."""
+    return limits.schema is not None and status_of(error) in _UNSUPPORTED
+
+
+def _without_schema(limits: Limits) -> Limits:
+    return Limits(limits.cap, limits.timeout)
 
 
 def _reply(
@@ -116,12 +122,13 @@ def _reply(
 ) -> Reply:
     tokens = tokens_of(message, prompt)
     finish = finish_of(message)
+    output = tokens.output if tokens.measured else _plausible(tokens.output, finish, limits.cap)
     charge = Charge(
         node=purpose.node,
         step=purpose.step,
         cap=limits.cap,
         input_tokens=tokens.input,
-        output_tokens=tokens.output,
+        output_tokens=output,
         reasoning_tokens=tokens.reasoning,
         cached_tokens=tokens.cached,
         seconds=round(seconds, 4),
@@ -129,3 +136,14 @@ def _reply(
         measured=tokens.measured,
     )
     return Reply(visible_text(message), finish, charge)
+
+
+def _plausible(estimate: int, finish: str, cap: int) -> int:
+    """What a capped reply can have cost, given the estimate from its text.
+
+    One that ended at its cap cost the cap, however much of it was hidden thinking. An estimate a
+    little above the cap is the estimate's fault; one far above it shows that the cap was ignored.
+    """
+    if estimate > 2 * cap + 16:
+        return estimate
+    return cap if finish == "length" else min(estimate, cap)

@@ -7,9 +7,18 @@ import re
 from pb_graph.errors import ModelCallError
 
 _SECRETS = re.compile(
-    r"(?i)(bearer\s+|api[-_ ]?key\s*[:=]?\s*['\"]?|\bsk-|\bkey-)[A-Za-z0-9_\-.*]{6,}['\"]?"
+    r"(bearer\s+"
+    r"|api[-_ ]?key['\"]?\s*[:=]\s*['\"]?"
+    r"|api[-_ ]?key\s+(?=[\w.*-]*\d)"  # 'API key variable' is no secret
+    r"|[?&]key="
+    r"|\bsk[-_]"
+    r"|\b(?:key|gsk|hf|xai)[-_](?=[\w.*-]*\d)"
+    r"|\bAIza)"
+    r"[\w.*+/=~-]{6,}",
+    re.IGNORECASE,
 )
 _MAX_DETAIL = 300
+_MAX_READ = 10_000
 
 _REMEDIES = {
     400: "The request was refused; a prompt longer than the model's context is a common cause.",
@@ -28,7 +37,7 @@ def explain(error: Exception) -> ModelCallError:
         return error
     status = status_of(error)
     kind = type(error).__name__
-    detail = " ".join(scrub(str(error)).split())[:_MAX_DETAIL]
+    detail = " ".join(scrub(str(error)[:_MAX_READ]).split())[:_MAX_DETAIL]
     msg = f"The model call failed with {kind}{f' (HTTP {status})' if status else ''}: {detail}"
     return ModelCallError(f"{msg} {_remedy(error, status)}", status=status)
 

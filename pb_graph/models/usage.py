@@ -9,8 +9,26 @@ from typing import NamedTuple
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.utils import count_tokens_approximately
 
-LENGTH_REASONS = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
-FILTER_REASONS = frozenset({"content_filter", "safety", "refusal", "blocklist", "recitation"})
+LENGTH_REASONS = frozenset(
+    {
+        "length",
+        "max_tokens",
+        "max_output_tokens",
+        "model_length",
+        "model_context_window_exceeded",
+    }
+)
+FILTER_REASONS = frozenset(
+    {
+        "content_filter",
+        "safety",
+        "refusal",
+        "blocklist",
+        "recitation",
+        "prohibited_content",
+        "spii",
+    }
+)
 
 _CLOSED_THINKING = re.compile(r"^.*</think>", re.DOTALL)
 _OPEN_THINKING = re.compile(r"<think>.*\Z", re.DOTALL)
@@ -39,7 +57,8 @@ def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage]) -> Tokens:
         return Tokens(usage["input_tokens"], usage["output_tokens"], reasoning, cached, True)
     overhead = count_tokens_approximately([AIMessage("")])
     output = count_tokens_approximately([AIMessage(message.text)]) - overhead
-    return Tokens(count_tokens_approximately(list(prompt)), max(0, output), 0, 0, False)
+    least = 1 if message.text else 0
+    return Tokens(count_tokens_approximately(list(prompt)), max(least, output), 0, 0, False)
 
 
 def finish_of(message: AIMessage) -> str:
@@ -65,5 +84,7 @@ def visible_text(message: AIMessage) -> str:
     Thinking may lack its opening tag (chat templates open it in the prompt) or, when it ran into
     the cap, its closing one.
     """
-    text = _CLOSED_THINKING.sub("", message.text)
+    # Half a surrogate pair, which JSON can carry, breaks whoever encodes the text next.
+    text = message.text.encode(errors="replace").decode()
+    text = _CLOSED_THINKING.sub("", text)
     return _OPEN_THINKING.sub("", text).strip()

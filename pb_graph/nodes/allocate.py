@@ -86,14 +86,14 @@ def _first_shares(
             _bam_shares(plan, total, level, settings),
             total,
             remainder=settings.remainder,
-            minimum=settings.min_step,
+            minimum=_least(settings),
         )
     return split_by_schedule(
         _weights(plan),
         total,
         settings.schedule,
         remainder=settings.remainder,
-        minimum=settings.min_step,
+        minimum=_least(settings),
         power=settings.power,
         gamma=settings.gamma,
         epsilon=settings.epsilon,
@@ -113,7 +113,7 @@ def _rolled_over(state: Mapping[str, Any], run: Run) -> dict[str, Any]:
         _positional_shares(state, rest, left, run.settings),
         left,
         remainder=run.settings.remainder,
-        minimum=run.settings.min_step,
+        minimum=_least(run.settings),
     )
     new = {str(step["index"]): share for step, share in zip(rest, shares, strict=True)}
     run.tell("budgets", shares=[new.get(key, old) for key, old in state["shares"].items()])
@@ -146,6 +146,11 @@ def _weights(plan: Sequence[SubQuestion]) -> list[float]:
     return known if len(known) == len(plan) and any(known) else [1.0] * len(plan)
 
 
+def _least(settings: Settings) -> int:
+    """Smallest share: no call can be made with a cap of 0."""
+    return max(1, settings.min_step)
+
+
 def _bam_shares(
     plan: Sequence[SubQuestion], total: int, level: int | None, settings: Settings
 ) -> list[float]:
@@ -162,12 +167,13 @@ def _ceiling(
 ) -> int:
     """Completion tokens this query cannot exceed: those spent, and the caps of all calls to come.
 
-    When the budget is only said, the cutoff of every call is the only bound there is.
+    When the budget is only said, the cutoff of every call is the only bound there is, and there
+    may be one call more, when the last step comes to nothing.
     """
     calls = 1 if not settings.stepwise else len(shares)
     synthesis = settings.stepwise and settings.synthesis == "call"
     if settings.enforcement == "prompt":
-        to_come = settings.cutoff * (calls + synthesis)
+        to_come = settings.cutoff * (calls + settings.stepwise)
     else:
         to_come = total if settings.stepwise else min(total, settings.cutoff)
         if synthesis:

@@ -37,12 +37,4 @@ def answer(state: Mapping[str, Any], run: Run) -> Steps:
         )
     except ModelCallError as failure:
         return update | {"warnings": [f"answer: {failure}"]}
-    notes = overrun_note("answer", outcome.overrun)
-    return update | {"answer": outcome.text, "warnings": notes}
-
-
-def overrun_note(what: str, overrun: int) -> list[str]:
-    """A warning for a server that wrote more than its cap; nothing can take that back."""
-    if not overrun:
-        return []
-    return [f"{what}: the server wrote {overrun} tokens more than the cap it was given"]
+    return update | {"answer": outcome.text, "warnings": outcome.notes("answer")}

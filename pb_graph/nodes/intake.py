@@ -46,6 +46,7 @@ def intake(state: Mapping[str, Any], run: Run) -> Steps:
         "budget": None,
         "ceiling": None,
         "shares": {},
+        "answer": "",
         "results": Overwrite([]),
         "charges": Overwrite([]),
         "warnings": Overwrite([]),

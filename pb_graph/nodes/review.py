@@ -53,6 +53,9 @@ def review(state: Mapping[str, Any], run: Run) -> Steps:
 
 
 def _edited(answer: object, max_steps: int) -> list[SubQuestion]:
+    if not isinstance(answer, dict):
+        msg = f"expected true or {{'plan': [...]}}, not {answer!r:.100}"
+        raise ValueError(msg)  # noqa: TRY004 -- the reviewer is told, nothing is raised to anyone
     edit = PlanEdit.model_validate(answer)
     if len(edit.plan) > max_steps:
         msg = f"the plan has {len(edit.plan)} sub-questions; Settings.max_steps allows {max_steps}"

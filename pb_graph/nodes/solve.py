@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from pb_graph.errors import ModelCallError
 from pb_graph.models.client import Purpose
-from pb_graph.nodes.answer import overrun_note
 from pb_graph.nodes.within import Outcome, cap_of, within
 from pb_graph.prompts import one_step
 from pb_graph.state import StepResult
@@ -53,4 +52,4 @@ def solve(task: Mapping[str, Any], run: Run) -> Steps:
         answer=outcome.text,
     )
     run.tell("step_done", **result)
-    return {"results": [result], "warnings": warnings + overrun_note(name, outcome.overrun)}
+    return {"results": [result], "warnings": warnings + outcome.notes(name)}

@@ -8,7 +8,6 @@ from pb_graph.budget.ledger import spent
 from pb_graph.errors import ModelCallError
 from pb_graph.models.client import Purpose
 from pb_graph.nodes.allocate import synthesis_cap
-from pb_graph.nodes.answer import overrun_note
 from pb_graph.nodes.within import within
 from pb_graph.prompts import put_together
 
@@ -46,8 +45,7 @@ def synthesize(state: Mapping[str, Any], run: Run) -> Steps:
         return _fallback(found, [*warnings, f"synthesize: {failure}"])
     if not outcome.text:
         return _fallback(found, [*warnings, "synthesize: the reply was empty"])
-    warnings += overrun_note("synthesize", outcome.overrun)
-    return {"answer": outcome.text, "warnings": warnings}
+    return {"answer": outcome.text, "warnings": warnings + outcome.notes("synthesize")}
 
 
 def _fallback(found: Sequence[StepResult], warnings: list[str]) -> dict[str, Any]:

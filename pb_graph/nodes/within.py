@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, NamedTuple
 
+from pb_graph.errors import ModelCallError
 from pb_graph.nodes.node import Say
 from pb_graph.prompts import forced
 
@@ -24,6 +25,17 @@ class Outcome(NamedTuple):
     finish: Finish
     overrun: int
     """Tokens above the cap, when a server took no notice of it."""
+    failure: str = ""
+    """Why the forced ending could not be had."""
+
+    def notes(self, what: str) -> list[str]:
+        """What a reader of the report should know about this request."""
+        found = []
+        if self.failure:
+            found.append(f"{what}: its forced ending failed. {self.failure}")
+        if self.overrun:
+            found.append(f"{what}: the server wrote {self.overrun} tokens more than its cap")
+        return found
 
 
 def cap_of(budget: int | None, settings: Settings) -> int:
@@ -61,7 +73,11 @@ def within(  # noqa: PLR0913 -- what to ask, for whom, and within what
     left = cap - spent
     if forces and left > 0 and (finish == "length" or not reply.text):
         ending = forced(messages, reply.text, query, final=final)
-        statement = yield Say(ending, left, purpose)
+        try:
+            statement = yield Say(ending, left, purpose)
+        except ModelCallError as failure:  # what was paid for already is kept
+            ended: Finish = finish if reply.text else "error"
+            return Outcome(reply.text, spent, ended, 0, str(failure))
         spent += statement.charge["output_tokens"]
         text = _joined(reply.text, statement.text, final=final)
         return Outcome(text, spent, "forced", max(0, spent - cap))

@@ -45,7 +45,7 @@ class TerseAdapter(dspy.Adapter):  # type: ignore[misc]  # dspy carries no types
             output = demo.get(_output_name(signature))
             if output is not None:
                 messages.append(_message("user", _render(signature, demo)))
-                messages.append(_message("assistant", _written(output)))
+                messages.append(_message("assistant", _written(signature, output)))
         return [*messages, _message("user", _render(signature, inputs))]
 
     def parse(self, signature: Any, completion: str) -> dict[str, Any]:
@@ -81,8 +81,12 @@ def _render(signature: Any, values: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def _written(output: Any) -> str:
-    return output.written() if hasattr(output, "written") else str(output)
+def _written(signature: Any, output: Any) -> str:
+    """An example's reply; one that was saved and loaded is a mapping by now."""
+    if isinstance(output, str):
+        return output
+    kind = signature.output_fields[_output_name(signature)].annotation
+    return str(kind.model_validate(output).written())
 
 
 def _message(role: str, content: str) -> dict[str, Any]:

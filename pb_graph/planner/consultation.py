@@ -29,6 +29,11 @@ FUSED_FORM = """Reply with JSON only: {"level": N, "steps": [{"question": "sub-q
 # An exchange to imitate, set apart from the real problem: inside the instructions its words would
 # turn up in a small model's plans.
 _EXAMPLE_PROBLEM = "Problem:\nA shop sells pens at 3 for $2. How many pens can be bought with $14?"
+_EXAMPLE_SUB_QUESTIONS = """
+
+Sub-questions:
+1. How many groups of 3 pens does $14 pay for?
+2. How many pens is that?"""
 PLAN_EXAMPLE = Example(
     _EXAMPLE_PROBLEM,
     '{"steps": ["How many groups of 3 pens does $14 pay for? | divide by the price of a group", '
@@ -106,8 +111,8 @@ def estimation(query: Query, plan: Sequence[SubQuestion], examples: str) -> Cons
     """Ask for the level of the question, and levels and credits of its sub-questions."""
     lines = [f"{step['index'] + 1}. {step['question']}" for step in plan]
     inputs = _about(query) | {"examples": examples, "sub_questions": "\n".join(lines)}
-    form, schema = _difficulty_form(len(plan), ask_level=query["level"] is None)
-    return Consultation("estimate", "estimate", inputs, form, schema)
+    form, schema, example = _difficulty_form(len(plan), ask_level=query["level"] is None)
+    return Consultation("estimate", "estimate", inputs, form, schema, example)
 
 
 def consult(
@@ -129,10 +134,12 @@ def consult(
     """
     engine = _engine(client, ask, settings)
     with _planner_context(engine, ask, traced=traced):
+        # Said once more at the call: a predictor may have been saved with a model of its own, which
+        # nobody would cap or count.
         try:
-            prediction = getattr(planner, ask.predictor)(**ask.inputs)
+            prediction = getattr(planner, ask.predictor)(**ask.inputs, lm=dspy.settings.lm)
         except Exception as error:
-            raise _cause(error, engine) from error
+            raise _cause(error, engine) from _root(error, engine)
     return _opinion(prediction, engine)
 
 
@@ -143,9 +150,10 @@ async def aconsult(
     engine = _engine(client, ask, settings)
     with _planner_context(engine, ask, traced=traced):
         try:
-            prediction = await getattr(planner, ask.predictor).acall(**ask.inputs)
+            predictor = getattr(planner, ask.predictor)
+            prediction = await predictor.acall(**ask.inputs, lm=dspy.settings.lm)
         except Exception as error:
-            raise _cause(error, engine) from error
+            raise _cause(error, engine) from _root(error, engine)
     return _opinion(prediction, engine)
 
 
@@ -177,22 +185,30 @@ def _cause(error: Exception, engine: LangChainEngine) -> Exception:
     return explain(error)
 
 
+def _root(error: Exception, engine: LangChainEngine) -> BaseException | None:
+    """The provider's own exception, not what DSPy made of it: an error is never its own cause."""
+    return engine.errors[-1].__cause__ if engine.errors else error
+
+
 def _opinion(prediction: Any, engine: LangChainEngine) -> Opinion:  # noqa: ANN401 -- untyped DSPy
     (name,) = prediction.keys()
     return Opinion(prediction[name], engine.replies)
 
 
-def _difficulty_form(steps: int, *, ask_level: bool) -> tuple[str, dict[str, Any]]:
-    """Words and schema for as many levels and credits as there are sub-questions."""
-    parts: dict[str, tuple[str, dict[str, Any]]] = {}
+def _difficulty_form(steps: int, *, ask_level: bool) -> tuple[str, dict[str, Any], Example]:
+    """Words, schema and example for as many levels and credits as there are sub-questions."""
+    parts: dict[str, tuple[str, dict[str, Any], str]] = {}
     if ask_level:
-        parts["level"] = ("level of the whole problem", _LEVEL)
+        parts["level"] = ("level of the whole problem", _LEVEL, "1")
     if steps:
-        parts["levels"] = (f"{steps} levels, one for each sub-question", _array(_LEVEL, steps))
-        parts["credits"] = (f"{steps} credits with the sum 100", _array(_CREDIT, steps))
-    words = ", ".join(f'"{name}": <{meaning}>' for name, (meaning, _) in parts.items())
-    schema = _object(**{name: schema for name, (_, schema) in parts.items()})
-    return f"Reply with one line of JSON only: {{{words}}}", schema
+        parts["levels"] = (f"{steps} levels, in order", _array(_LEVEL, steps), "[1, 1]")
+        parts["credits"] = (f"{steps} credits, sum 100", _array(_CREDIT, steps), "[60, 40]")
+    words = ", ".join(f'"{name}": <{meaning}>' for name, (meaning, _, _) in parts.items())
+    schema = _object(**{name: schema for name, (_, schema, _) in parts.items()})
+    answered = ", ".join(f'"{name}": {value}' for name, (_, _, value) in parts.items())
+    asked = _EXAMPLE_PROBLEM + (_EXAMPLE_SUB_QUESTIONS if steps else "")
+    form = f"Reply with one line of JSON only: {{{words}}}"
+    return form, schema, Example(asked, f"{{{answered}}}")
 
 
 def _object(**properties: dict[str, Any]) -> dict[str, Any]:

@@ -68,7 +68,9 @@ class _Engine:
             id=None,
             model=request.model,
             message=Message.assistant([TextPart(reply.text)]),
-            finish_reason="length" if reply.finish == "length" else "stop",
+            # Never "length": DSPy would log advice about its own cap, which is not the one that
+            # cut the reply off. The ledger has the true reason.
+            finish_reason="stop",
             usage=Usage(input_tokens=charge["input_tokens"], output_tokens=charge["output_tokens"]),
         )
 

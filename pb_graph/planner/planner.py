@@ -69,6 +69,8 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
             raise PlannerProgramError(msg)
         try:
             self.load_state(document["state"])
+            for _, predictor in self.named_predictors():
+                _check(predictor)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             msg = f"{path} is damaged: {error}. Save it again."
             raise PlannerProgramError(msg) from error
@@ -83,6 +85,18 @@ def load_planner(program: Planner | str | Path | None) -> Planner:
     return planner if program is None else planner.load(program)
 
 
+def _check(predictor: dspy.Predict) -> None:
+    """Whether DSPy, which loads anything, loaded text to ask with and examples to show."""
+    if not isinstance(predictor.signature.instructions, str):
+        msg = "its instructions are no text"
+        raise TypeError(msg)
+    ((name, field),) = predictor.signature.output_fields.items()
+    for demo in predictor.demos:
+        output = demo.get(name)
+        if output is not None and not isinstance(output, str):
+            field.annotation.model_validate(output)
+
+
 def _read(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
@@ -92,7 +106,7 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError as error:
         msg = f"Cannot read the planner program {path}: {error.strerror}."
         raise PlannerProgramError(msg) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         msg = f"{path} is not JSON: {error}. Give a file that Planner.save wrote."
         raise PlannerProgramError(msg) from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:

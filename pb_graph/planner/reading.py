@@ -5,7 +5,7 @@ The text is data. It is bounded in size, parsed by pattern or as JSON, and never
 
 from __future__ import annotations
 
-import math
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
@@ -14,21 +14,29 @@ from json_repair import repair_json
 from pydantic import BaseModel, ConfigDict
 
 MAX_TEXT = 20_000
+MAX_MENDED = 4_000  # mending broken JSON takes time that grows with the square of its length
+MAX_NUMBER = 1e9
 MAX_ITEMS = 100
 MAX_QUESTION = 500
 MAX_HINT = 200
 
+# Patterns meet text that a model may have been talked into: each must stay linear, so nothing
+# repeated may match what its neighbour matches.
 _NUMBERED = re.compile(
-    r"^\s*(?:[#>*_`-]+\s*)*(?:(?:sub-?question|step|question)\s*)?(\d{1,2})\s*[.):]\s*(\S.*)$",
-    re.IGNORECASE,
+    r"^[ \t#>*_`(-]*(?:(?:sub-?question|step|question)[ \t]*)?(\d{1,2})[ \t*_`]*[.):][ \t]*(\S.*)$",
+    re.IGNORECASE | re.MULTILINE,
 )
 _BULLET = re.compile(r"^\s*[-*•]\s+(\S.*)$")
-_HINT = re.compile(r"^\W*hint\W*:?\s*(\S.*)$", re.IGNORECASE)
+_HINT = re.compile(r"^\W*hints?\b[\s*_`:.)-]*(\S.*)$", re.IGNORECASE)
 _NEEDS = re.compile(
-    r"^\W*(?:needs|after|depends on|uses)?\W*((?:\d{1,2}[\s,and]*)+)\W*$", re.IGNORECASE
+    r"^\W*(?:(?:needs|after|depends on|uses)\W*)?(?:(?:sub-?questions?|steps?)\W*)?"
+    r"(\d{1,2}(?:(?:[\s,&#]|and)+\d{1,2})*)\W*$",
+    re.IGNORECASE,
 )
+_NEEDS_NOTHING = re.compile(r"^\W*(?:needs|after|depends on|uses)\W+nothing\W*$", re.IGNORECASE)
 _LABEL = re.compile(r"^\W*(?:sub-?question|step)\s*\d*\W*:\s*", re.IGNORECASE)
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _FENCED = re.compile(r"```(?:json)?\s*(.*?)(?:```|\Z)", re.DOTALL)
 
 # A LaTeX command that a model wrote into JSON without doubling its backslash.
@@ -74,12 +82,8 @@ class Plan(BaseModel):
         return cls(steps=steps[:MAX_ITEMS])
 
     def written(self) -> str:
-        """The plan as numbered lines, one for each sub-question; `read` reads it back."""
-        lines = []
-        for number, step in enumerate(self.steps, start=1):
-            needs = "" if step.depends_on is None else _written_needs(step.depends_on)
-            lines.append(" | ".join(filter(None, [f"{number}. {step.question}", step.hint, needs])))
-        return "\n".join(lines)
+        """The plan as the JSON that a planner is asked for; `read` reads it back."""
+        return json.dumps({"steps": [_piped(step) for step in self.steps]}, ensure_ascii=False)
 
 
 class GradedPlan(Plan):
@@ -93,6 +97,14 @@ class GradedPlan(Plan):
         found = _json_in(text)
         level = _first_number(found, _LEVEL_KEYS) if isinstance(found, Mapping) else None
         return cls(steps=Plan.read(text).steps, level=level)
+
+    def written(self) -> str:
+        """As `Plan.written`, with the grades."""
+        steps = [
+            {"question": _piped(step), "level": step.level, "credit": step.credit}
+            for step in self.steps
+        ]
+        return json.dumps({"level": self.level, "steps": steps}, ensure_ascii=False)
 
 
 class Difficulty(BaseModel):
@@ -123,8 +135,6 @@ class Difficulty(BaseModel):
 
     @classmethod
     def _from_json(cls, found: object) -> Self | None:
-        if isinstance(found, int | float) and not isinstance(found, bool):
-            return cls(level=float(found))
         if not isinstance(found, Mapping):
             return None
         whole = found.get("problem")
@@ -144,7 +154,7 @@ class Difficulty(BaseModel):
     @classmethod
     def _from_lines(cls, text: str) -> Self | None:
         rows = [match.group(2) for line in text.splitlines() if (match := _NUMBERED.match(line))]
-        pairs = [[float(number) for number in _NUMBER.findall(row)] for row in rows[:MAX_ITEMS]]
+        pairs = [[_number(number) for number in _NUMBER.findall(row)] for row in rows[:MAX_ITEMS]]
         head = re.search(r"level\D{0,20}(\d)", text, re.IGNORECASE) or re.match(r"\s*(\d)\b", text)
         level = float(head.group(1)) if head else None
         if not any(pairs):
@@ -162,10 +172,20 @@ def _json_in(text: str) -> object:
     fenced = _FENCED.search(text)
     body = fenced.group(1).strip() if fenced else text
     start = min((at for at in (body.find("{"), body.find("[")) if at >= 0), default=-1)
-    numbered = _NUMBERED.search(body[:start]) if start > 0 else None
-    if start < 0 or numbered or _NUMBERED.match(body):
+    if start < 0 or (_NUMBERED.search(body) and body[:start].rpartition("\n")[2].strip()):
+        return None  # a bracket within a line of a numbered list is part of what it says
+    body = _BARE_LATEX.sub(r"\\\\", body[start:])
+    try:
+        return json.loads(body, strict=False)
+    except (ValueError, RecursionError):
+        return _mended(body[:MAX_MENDED])
+
+
+def _mended(body: str) -> object:
+    try:
+        return repair_json(body, return_objects=True)
+    except (ValueError, RecursionError):  # nested deeper than the parsers go
         return None
-    return repair_json(_BARE_LATEX.sub(r"\\\\", body[start:]), return_objects=True)
 
 
 def _json_steps(found: object) -> Iterator[PlannedStep]:
@@ -230,13 +250,19 @@ def _piped_step(text: str) -> PlannedStep | None:
     question = _LABEL.sub("", question)[:MAX_QUESTION]
     if not any(character.isalnum() for character in question):
         return None
-    needs = next((_NEEDS.match(part) for part in rest if _NEEDS.match(part)), None)
-    hints = [part for part in rest if part and not _NEEDS.match(part) and part != "-"]
+    needs = [part for part in rest if _NEEDS.match(part) or _NEEDS_NOTHING.match(part)]
+    hints = [part for part in rest if part not in (*needs, "", "-")]
     return PlannedStep(
         question=question,
         hint=" ".join(hints)[:MAX_HINT],
-        depends_on=_needs(needs.group(1)) if needs else None,
+        depends_on=_needs(needs[0]) if needs else None,
     )
+
+
+def _piped(step: PlannedStep) -> str:
+    """The opposite of `_piped_step`."""
+    needs = "" if step.depends_on is None else _written_needs(step.depends_on)
+    return " | ".join(filter(None, [step.question, step.hint, needs]))
 
 
 def _needs(found: object) -> list[int]:
@@ -247,7 +273,7 @@ def _needs(found: object) -> list[int]:
 
 
 def _written_needs(indices: list[int]) -> str:
-    return f"after {', '.join(str(index + 1) for index in indices)}" if indices else ""
+    return f"after {', '.join(str(index + 1) for index in indices) or 'nothing'}"
 
 
 def _numbers(found: object) -> list[float | None]:
@@ -259,15 +285,16 @@ def _first_number(row: Mapping[Any, Any], keys: Iterable[str]) -> float | None:
 
 
 def _number(value: object) -> float | None:
-    """A finite number, also out of text like '20 points'; None for anything else."""
+    """A number of sane size, also out of text like '20 points'; None for anything else."""
     if isinstance(value, str):
-        match = _NUMBER.search(value)
-        value = float(match.group()) if match and len(match.group()) < 20 else None  # noqa: PLR2004
+        match = _NUMBER.search(value[:MAX_QUESTION])
+        value = float(match.group()) if match else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if math.isfinite(value) else None
+    return float(value) if -MAX_NUMBER < value < MAX_NUMBER else None
 
 
 def _tidy(text: str) -> str:
-    """Plain text on one line, without Markdown emphasis around it."""
-    return " ".join(text.split()).strip("*_` ").replace("**", "")
+    """Plain text on one line: no Markdown emphasis around it, no control codes, no half letters."""
+    text = " ".join(_UNPRINTABLE.sub(" ", text).split())
+    return text.strip("*_` ").replace("**", "")

@@ -67,7 +67,7 @@ def _kept(plan: Plan, max_steps: int) -> tuple[list[int], list[str]]:
     """Indices of the planned steps that are used: the first of each wording, up to the limit."""
     first: dict[str, int] = {}
     for index, step in enumerate(plan.steps):
-        first.setdefault(step.question.casefold(), index)
+        first.setdefault(_wording(step), index)
     kept, notes = list(first.values()), []
     if len(kept) < len(plan.steps):
         notes.append(f"the plan repeated {len(plan.steps) - len(kept)} sub-question(s): dropped")
@@ -77,12 +77,15 @@ def _kept(plan: Plan, max_steps: int) -> tuple[list[int], list[str]]:
 
 
 def _sub_questions(plan: Plan, kept: list[int], notes: list[str]) -> list[SubQuestion]:
+    by_wording = {_wording(plan.steps[old]): new for new, old in enumerate(kept)}
+    # A step that was dropped as a repeat stands for the one it repeats.
+    new_index = {old: by_wording.get(_wording(step), -1) for old, step in enumerate(plan.steps)}
     return [
         SubQuestion(
             index=new,
             question=plan.steps[old].question,
             hint=plan.steps[old].hint,
-            depends_on=_depends_on(plan.steps[old], new, kept, notes),
+            depends_on=_depends_on(plan.steps[old], new, new_index, notes),
             level=None,
             credit=None,
         )
@@ -90,14 +93,19 @@ def _sub_questions(plan: Plan, kept: list[int], notes: list[str]) -> list[SubQue
     ]
 
 
-def _depends_on(step: PlannedStep, index: int, kept: list[int], notes: list[str]) -> list[int]:
+def _wording(step: PlannedStep) -> str:
+    return step.question.casefold()
+
+
+def _depends_on(
+    step: PlannedStep, index: int, new_index: dict[int, int], notes: list[str]
+) -> list[int]:
     """Earlier indices only, which also rules out circles."""
     if step.depends_on is None:
         return [index - 1] if index else []
-    new_index = {old: new for new, old in enumerate(kept)}
     wanted = {new_index.get(old, -1) for old in step.depends_on}
     earlier = sorted(needed for needed in wanted if 0 <= needed < index)
-    if len(earlier) < len(set(step.depends_on)):
+    if len(earlier) < len(wanted):
         notes.append(
             f"sub-question {index + 1} was said to depend on others than earlier ones: corrected"
         )
