@@ -1,0 +1,147 @@
+"""What the graph costs beside its model calls: run `python tests/benchmarks/graph_overhead.py`.
+
+Compares plan_and_budget, stepwise, on four sub-questions and a model that answers at once, with a
+bare LangGraph of the same nodes and edges whose functions do nothing: one query after the other,
+sync and async, and 500 at the same time. Prints milliseconds per query and the ratios (at most 8;
+10 to 20 ms are fine).
+"""
+
+import asyncio
+import json
+import operator
+from collections.abc import Callable
+from statistics import median
+from time import perf_counter
+from typing import Annotated, Any, TypedDict
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Send
+
+from pb_graph import Settings, build_graph
+
+STEPS, QUERIES, AT_ONCE, REPETITIONS = 4, 30, 500, 5
+QUESTION = {"question": "How many pens does $14 buy at 3 for $2?"}
+PLAN = {"steps": [f"What is part {number}?" for number in range(1, STEPS + 1)]}
+GRADES = {"level": 3, "levels": [3] * STEPS, "credits": [25] * STEPS}
+
+
+class InstantChat(BaseChatModel):
+    """Plans, grades and answers at once, whatever it is asked: one reply that reads as each."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "instant"
+
+    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:  # noqa: ANN401, ARG002
+        message = AIMessage(
+            json.dumps(PLAN | GRADES),
+            usage_metadata={"input_tokens": 9, "output_tokens": 9, "total_tokens": 18},
+        )
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+    async def _agenerate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:  # noqa: ANN401
+        return self._generate(messages)
+
+
+class BareState(TypedDict):
+    """As little as the same way through a graph needs."""
+
+    question: str
+    done: Annotated[list[int], operator.add]
+
+
+def bare_graph(*, with_async: bool) -> Any:  # noqa: ANN401 -- compiled graphs' types say little
+    """The same nodes and edges, and nothing in the nodes."""
+
+    def nothing(_: BareState) -> dict[str, Any]:
+        return {"done": []}
+
+    def solve(task: dict[str, int]) -> dict[str, Any]:
+        return {"done": [task["index"]]}
+
+    async def anothing(state: BareState) -> dict[str, Any]:
+        return nothing(state)
+
+    async def asolve(task: dict[str, int]) -> dict[str, Any]:
+        return solve(task)
+
+    def dispatch(state: BareState) -> str | list[Send]:
+        index = len(state["done"])
+        return [Send("solve", {"index": index})] if index < STEPS else "synthesize"
+
+    builder: Any = StateGraph(BareState)
+    for name in ("intake", "plan", "estimate", "allocate", "synthesize", "finish"):
+        builder.add_node(name, anothing if with_async else nothing)
+    builder.add_node("solve", asolve if with_async else solve)
+    builder.add_edge(START, "intake")
+    builder.add_conditional_edges("intake", lambda _: "plan", ["plan"])
+    builder.add_conditional_edges("plan", lambda _: "estimate", ["estimate"])
+    builder.add_edge("estimate", "allocate")
+    builder.add_conditional_edges("allocate", dispatch, ["solve", "synthesize"])
+    builder.add_edge("solve", "allocate")
+    builder.add_edge("synthesize", "finish")
+    builder.add_edge("finish", END)
+    return builder.compile()
+
+
+def sync_seconds(graph: Any) -> float:  # noqa: ANN401
+    """Seconds per query, one after the other."""
+    begin = perf_counter()
+    for _ in range(QUERIES):
+        graph.invoke(QUESTION)
+    return (perf_counter() - begin) / QUERIES
+
+
+def async_seconds(graph: Any) -> float:  # noqa: ANN401
+    """Seconds per query, one after the other in an event loop."""
+
+    async def all_in_turn() -> float:
+        begin = perf_counter()
+        for _ in range(QUERIES):
+            await graph.ainvoke(QUESTION)
+        return (perf_counter() - begin) / QUERIES
+
+    return asyncio.run(all_in_turn())
+
+
+def concurrent_seconds(graph: Any) -> float:  # noqa: ANN401
+    """Seconds per query, all at the same time."""
+
+    async def all_at_once() -> float:
+        begin = perf_counter()
+        await asyncio.gather(*(graph.ainvoke(QUESTION) for _ in range(AT_ONCE)))
+        return (perf_counter() - begin) / AT_ONCE
+
+    return asyncio.run(all_at_once())
+
+
+def compare(name: str, seconds: Callable[[Any], float], ours: Any, bare: Any, times: int) -> None:  # noqa: ANN401
+    """Print both, in turns, and their ratio."""
+    pairs = [(seconds(ours), seconds(bare)) for _ in range(times)]
+    mine, theirs = (median(column) * 1000 for column in zip(*pairs, strict=True))
+    print(
+        f"{name:24} {mine:6.2f} ms, bare {theirs:5.2f} ms: {mine / theirs:5.2f} times (at most 8)"
+    )
+
+
+def main() -> None:
+    """Print three comparisons."""
+    chosen = Settings(
+        method="plan_and_budget", execution="stepwise", planning="two_call", schedule="cosine"
+    )
+    ours: Any = build_graph(InstantChat(), settings=chosen)
+    report = ours.invoke(QUESTION)["report"]
+    if report["usage"]["calls"] != STEPS + 2 or report["warnings"]:
+        msg = f"not the way that was to be measured: {report}"
+        raise RuntimeError(msg)
+    bare, abare = bare_graph(with_async=False), bare_graph(with_async=True)
+    compare("invoke", sync_seconds, ours, bare, REPETITIONS)
+    compare("ainvoke", async_seconds, ours, abare, REPETITIONS)
+    compare(f"{AT_ONCE} concurrent ainvoke", concurrent_seconds, ours, abare, 3)
+
+
+if __name__ == "__main__":
+    main()

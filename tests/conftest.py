@@ -1,0 +1,32 @@
+"""What every test can rely on: no network, no keys, no time limits."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+import pytest_socket
+from hypothesis import settings
+
+settings.register_profile("plan-and-budget", deadline=None, print_blob=True)
+settings.load_profile("plan-and-budget")
+
+_FOREIGN = ("PB_MODEL", "OPENAI_", "ANTHROPIC_", "LANGSMITH_", "LANGCHAIN_", "LANGGRAPH_")
+
+
+@pytest.fixture(autouse=True)
+def no_network(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Only loopback, and only for tests that say so; event loops need their socket pair."""
+    if request.node.get_closest_marker("integration"):
+        pytest_socket.socket_allow_hosts(["127.0.0.1", "::1", "localhost"], allow_unix_socket=True)
+    else:
+        pytest_socket.disable_socket(allow_unix_socket=True)
+    yield
+    pytest_socket._remove_restrictions()
+
+
+@pytest.fixture(autouse=True)
+def no_foreign_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys, models and tracing of whoever runs the tests stay out of them."""
+    for name in list(os.environ):
+        if name.startswith(_FOREIGN):
+            monkeypatch.delenv(name)

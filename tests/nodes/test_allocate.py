@@ -1,0 +1,136 @@
+"""Allocation gives every token away once, and again what earlier steps left over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.chat_model import Reply, ScriptedChat, runs_on
+from tests.support.graphs import CHAIN, DIAMOND, report_of
+from tests.support.worlds import Outcome, followed
+
+STEPWISE: dict[str, Any] = {
+    "method": "plan_and_budget",
+    "execution": "stepwise",
+    "schedule": "uniform",
+    "enforcement": "cap",
+    "min_step": 1,
+}
+
+
+def budgets(outcome: Outcome) -> list[list[int]]:
+    """The shares at first, and after every wave that left some step to be solved."""
+    return [event["shares"] for event in outcome.of("budgets")]
+
+
+def test_without_rollover_shares_stay() -> None:
+    outcome = followed(ScriptedChat(plan=CHAIN), **STEPWISE, budget=400, rollover=False)
+    assert budgets(outcome) == [[100] * 4]
+    assert [step["budget"] for step in outcome.report["steps"]] == [100] * 4
+
+
+def test_rollover_gives_what_a_step_left_to_those_to_come() -> None:
+    model = ScriptedChat(plan=CHAIN, solve=Reply("ok", reasoning=9))
+    outcome = followed(model, **STEPWISE, budget=400, rollover=True)
+    assert budgets(outcome) == [
+        [100, 100, 100, 100],
+        [100, 130, 130, 130],
+        [100, 130, 190, 190],
+        [100, 130, 190, 370],
+    ]
+    assert outcome.report["usage"]["output_tokens"] <= outcome.report["ceiling"]
+
+
+def test_rollover_keeps_the_ratio_that_the_schedule_meant() -> None:
+    model = ScriptedChat(plan=CHAIN, solve="ok", credits=[10, 40, 20, 30])
+    chosen = STEPWISE | {"schedule": "weighted", "budget": 1000, "rollover": True}
+    assert budgets(followed(model, **chosen))[1] == [100, 444, 222, 333]
+
+
+def test_rollover_waits_for_the_whole_wave() -> None:
+    model = ScriptedChat(plan=DIAMOND, solve=Reply("ok", reasoning=9))
+    outcome = followed(model, **STEPWISE, budget=400, rollover=True, parallel=True)
+    assert budgets(outcome) == [
+        [100, 100, 100, 100],
+        [100, 130, 130, 130],
+        [100, 130, 130, 370],
+    ]
+
+
+def test_a_failed_steps_share_goes_to_the_others() -> None:
+    fails = iter([ValueError("no")])
+    model = ScriptedChat(plan=CHAIN, solve=lambda _: next(fails, Reply("ok", reasoning=9)))
+    outcome = followed(model, **STEPWISE, budget=300, rollover=True)
+    assert budgets(outcome)[1] == [75, 100, 100, 100]
+
+
+def test_a_budget_that_is_only_said_can_be_overspent_without_harm_to_later_steps() -> None:
+    model = ScriptedChat(plan=CHAIN, solve=runs_on)
+    chosen = STEPWISE | {"enforcement": "prompt", "budget": 100, "rollover": True, "cutoff": 50}
+    assert [step["budget"] for step in followed(model, **chosen).report["steps"]] == [25] * 4
+
+
+@pytest.mark.parametrize("execution", ["stepwise", "single_pass"])
+def test_fewer_tokens_than_steps_make_it_one_step(execution: str) -> None:
+    model = ScriptedChat(plan=CHAIN)
+    report = report_of(model, method="plan_and_budget", execution=execution, budget=3)
+    assert len(report["steps"]) == 1
+    assert report["steps"][0]["budget"] == 3
+    assert any("3 tokens cannot pay 4 sub-questions" in note for note in report["warnings"])
+
+
+@pytest.mark.parametrize("rollover", [True, False])
+@pytest.mark.parametrize("remainder", ["largest", "floor"])
+def test_every_step_can_say_at_least_one_token(rollover: bool, remainder: str) -> None:
+    model = ScriptedChat(plan=CHAIN, credits=[97, 1, 1, 1], solve=runs_on)
+    chosen: dict[str, Any] = {
+        "schedule": "polynomial",
+        "min_step": 0,
+        "budget": 10,
+        "enforcement": "cap",
+    }
+    report = report_of(model, remainder=remainder, rollover=rollover, **chosen)
+    assert [step["tokens"] for step in report["steps"]] == [7, 1, 1, 1]
+
+
+def test_min_step_lifts_late_steps_as_far_as_the_total_allows() -> None:
+    model = ScriptedChat(plan=CHAIN)
+    chosen: dict[str, Any] = {
+        "schedule": "polynomial",
+        "budget": 200,
+        "rollover": False,
+        "min_step": 40,
+    }
+    report = report_of(model, **chosen)
+    assert min(step["budget"] for step in report["steps"]) == 40
+    assert sum(step["budget"] for step in report["steps"]) == 200
+
+
+def test_the_bam_schedule_gives_harder_sub_questions_more() -> None:
+    model = ScriptedChat(plan=CHAIN, levels=[1, 2, 4, 5])
+    report = report_of(model, **(STEPWISE | {"schedule": "bam", "budget": 1000, "rollover": False}))
+    shares = [step["budget"] for step in report["steps"]]
+    assert shares == sorted(shares)
+    assert sum(shares) == 1000
+
+
+def test_in_one_pass_steps_are_told_their_shares_and_the_call_has_the_total() -> None:
+    model = ScriptedChat(plan=CHAIN)
+    chosen = STEPWISE | {"execution": "single_pass", "budget": 444}
+    report = report_of(model, **chosen)
+    (call,) = model.solving()
+    assert call.cap == 444
+    assert call.ask.count("111 tokens") == 4
+    assert [step["budget"] for step in report["steps"]] == [111] * 4
+    assert [step["tokens"] for step in report["steps"]] == [None] * 4
+
+
+def test_the_ceiling_is_known_before_the_first_solving_call() -> None:
+    outcome = followed(ScriptedChat(plan=CHAIN), **STEPWISE, budget=400, synthesis="last_step")
+    planning = sum(
+        usage["output_tokens"]
+        for node, usage in outcome.report["usage"]["by_node"].items()
+        if node in ("plan", "estimate")
+    )
+    assert outcome.report["ceiling"] == planning + 400

@@ -1,0 +1,127 @@
+"""Estimation asks for no more than the budget is made of, and corrects what it is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.chat_model import HTTPError, Role, ScriptedChat
+from tests.support.graphs import CHAIN, QUESTION, report_of
+
+KNOWN = QUESTION | {"level": 4}
+STEPWISE: dict[str, Any] = {
+    "method": "plan_and_budget",
+    "planning": "two_call",
+    "schedule": "weighted",
+}
+TABLE = {"rule": "level_table", "tokens": {1: 100, 2: 200, 3: 300, 4: 400, 5: 500}}
+
+
+def planner_roles(given: dict[str, Any], **settings: Any) -> list[Role]:  # noqa: ANN401
+    model = ScriptedChat(plan=CHAIN)
+    report_of(model, given, **settings)
+    return [call.role for call in model.calls if call.role != "solve"]
+
+
+@pytest.mark.parametrize(
+    ("given", "settings", "roles"),
+    [
+        (QUESTION, {"method": "vanilla"}, []),
+        (QUESTION, {"method": "planned_vanilla"}, ["decompose"]),
+        (QUESTION, {"method": "global_budget", "budget": TABLE}, ["estimate"]),
+        (KNOWN, {"method": "global_budget", "budget": TABLE}, []),
+        (QUESTION, {"method": "global_budget", "budget": 300}, []),
+        (
+            QUESTION,
+            {"method": "planned_global_budget", "budget": TABLE},
+            ["decompose", "estimate"],
+        ),
+        (QUESTION, {"method": "planned_global_budget", "budget": 300}, ["decompose"]),
+        (KNOWN, {"method": "planned_global_budget", "budget": TABLE}, ["decompose"]),
+        (KNOWN, {**STEPWISE, "budget": TABLE}, ["decompose", "estimate"]),
+        (QUESTION, {**STEPWISE, "budget": 300}, ["decompose", "estimate"]),
+        (QUESTION, {**STEPWISE, "schedule": "bam", "budget": 300}, ["decompose", "estimate"]),
+        (QUESTION, {**STEPWISE, "schedule": "uniform", "budget": 300}, ["decompose"]),
+        (KNOWN, {**STEPWISE, "schedule": "uniform", "budget": TABLE}, ["decompose"]),
+        (QUESTION, {**STEPWISE, "planning": "fused", "budget": TABLE}, ["fused"]),
+        (KNOWN, {**STEPWISE, "planning": "fused", "budget": TABLE}, ["fused"]),
+    ],
+)
+def test_only_what_is_needed_and_not_known_is_estimated(
+    given: dict[str, Any], settings: dict[str, Any], roles: list[Role]
+) -> None:
+    assert planner_roles(given, **settings) == roles
+
+
+@pytest.mark.parametrize("planning", ["two_call", "fused"])
+def test_a_given_level_sets_the_total_whatever_the_planner_thinks(planning: str) -> None:
+    model = ScriptedChat(level=1)
+    report = report_of(model, KNOWN, **(STEPWISE | {"planning": planning, "budget": TABLE}))
+    assert (report["level"], report["budget"]) == (4, 400)
+
+
+@pytest.mark.parametrize("planning", ["two_call", "fused"])
+def test_an_estimated_level_sets_the_total(planning: str) -> None:
+    model = ScriptedChat(level=2)
+    report = report_of(model, **(STEPWISE | {"planning": planning, "budget": TABLE}))
+    assert (report["level"], report["budget"]) == (2, 200)
+
+
+@pytest.mark.parametrize("planning", ["two_call", "fused"])
+@pytest.mark.parametrize(
+    ("given", "used", "noted"),
+    [
+        ([10, 20, 30, 40], [10, 20, 30, 40], None),
+        ([8, 16, 24, 32], [10, 20, 30, 40], "summed to 80"),
+        (["10", "20 points", "30", "40"], [10, 20, 30, 40], None),
+        (["lots"] * 4, [25, 25, 25, 25], "no usable credits"),
+        ([-10, 20, 20, 20], [25, 25, 25, 25], "1 credit(s) were no positive numbers"),
+        ([0, 0, 0, 0], [25, 25, 25, 25], "no usable credits"),
+        ([0, 50, 50, 0], [0, 50, 50, 0], None),
+        ([None, 30, 40, 50], [25, 18.75, 25, 31.25], "1 credit(s)"),
+    ],
+    ids=str,
+)
+def test_credits_are_used_as_shares_of_100_and_corrections_are_noted(
+    given: list[Any], used: list[float], noted: str | None, planning: str
+) -> None:
+    model = ScriptedChat(plan=CHAIN, credits=given)
+    report = report_of(model, **(STEPWISE | {"planning": planning}))
+    assert [step["credit"] for step in report["steps"]] == used
+    assert any(noted in note for note in report["warnings"]) if noted else not report["warnings"]
+
+
+@pytest.mark.parametrize("credit", [[50, 50], [20] * 5, "100"])
+def test_credits_that_cannot_be_matched_up_are_not_used(credit: object) -> None:
+    report = report_of(ScriptedChat(plan=CHAIN, credits=credit), **STEPWISE)
+    assert [step["credit"] for step in report["steps"]] == [25] * 4
+    assert report["warnings"]
+
+
+@pytest.mark.parametrize(
+    ("level", "used", "noted"),
+    [(9, 5, True), (-3, 1, True), ("4", 4, False), ("level 2", 2, False), ("hard", 3, True)],
+)
+def test_levels_outside_1_to_5_are_corrected_and_noted(
+    level: object, used: int, noted: bool
+) -> None:
+    model = ScriptedChat(level=level)
+    report = report_of(model, method="global_budget", budget=TABLE)
+    assert report["level"] == used
+    assert bool(report["warnings"]) == noted
+
+
+def test_when_the_estimator_is_down_a_middle_level_is_assumed() -> None:
+    model = ScriptedChat(planner=HTTPError(503))
+    report = report_of(model, method="global_budget", budget=TABLE)
+    assert (report["level"], report["budget"]) == (3, 300)
+    assert any("HTTP 503" in note for note in report["warnings"])
+
+
+def test_an_unreadable_estimate_is_asked_for_once_more() -> None:
+    model = ScriptedChat(planner="It is hard to say.")
+    report = report_of(model, method="global_budget", budget=TABLE)
+    assert report["usage"]["by_node"]["estimate"]["calls"] == 2
+    assert report["usage"]["output_tokens"] == model.output_tokens
+    assert len(report["warnings"]) == 2

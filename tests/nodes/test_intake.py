@@ -1,0 +1,103 @@
+"""Intake takes a question from either key, refuses what is none, and starts a clean account."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langgraph.checkpoint.memory import InMemorySaver
+
+from pb_graph import InputError
+from tests.support.chat_model import ScriptedChat
+from tests.support.graphs import QUESTION, Way, checked, graph_of, report_of, run
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"level": 3}, "no question"),
+        ({"messages": []}, "no question"),
+        ({"messages": [AIMessage("Hello!"), SystemMessage("Be kind.")]}, "no question"),
+        ({"question": 42}, "no question"),
+        ({"question": ""}, "is empty"),
+        ({"question": " \n\t"}, "is empty"),
+        ({"messages": [HumanMessage("")]}, "is empty"),
+        ({"question": "x" * 1_000_000}, "1000000 characters; at most 100000"),
+        ({"messages": [HumanMessage("x" * 1_000_000)]}, "1000000 characters; at most 100000"),
+        ({**QUESTION, "reference": "x" * 1_000_000}, "'reference' has 1000000 characters"),
+        ({**QUESTION, "reference": ["a page"]}, "'reference' must be text, not list"),
+        ({**QUESTION, "answer_format": 7}, "'answer_format' must be text, not int"),
+        ({**QUESTION, "level": 9}, "whole number from 1 .* to 5 .*, not 9"),
+        ({**QUESTION, "level": 0}, "not 0"),
+        ({**QUESTION, "level": "hard"}, "not 'hard'"),
+        ({**QUESTION, "level": True}, "not True"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_cannot_be_a_question_is_refused_before_anything_is_spent(
+    given: dict[str, Any], complaint: str
+) -> None:
+    model = ScriptedChat()
+    with pytest.raises(InputError, match=complaint):
+        run(graph_of(model), given)
+    assert model.calls == []
+
+
+@pytest.mark.parametrize("way", get_args(Way))
+def test_the_question_may_come_as_messages_and_the_answer_is_one_more(way: Way) -> None:
+    model = ScriptedChat()
+    earlier = [SystemMessage("Be brief."), HumanMessage("Hello"), AIMessage("Hello!")]
+    out = run(graph_of(model), {"messages": [*earlier, HumanMessage("How many?")]}, way)
+    assert [message.type for message in out["messages"]] == ["system", "human", "ai", "human", "ai"]
+    assert out["messages"][-1].name == "plan_and_budget"
+    assert out["messages"][-1].text == out["answer"] == "Final answer: 42"
+    assert all("How many?" in str(call.messages) for call in model.calls)
+
+
+def test_text_blocks_are_read_as_text() -> None:
+    model = ScriptedChat()
+    message = HumanMessage([{"type": "text", "text": "How many?"}])
+    run(graph_of(model, method="vanilla"), {"messages": [message]})
+    assert "How many?" in model.calls[0].ask
+
+
+def test_what_is_given_with_the_question_reaches_the_solver() -> None:
+    model = ScriptedChat()
+    given = QUESTION | {
+        "reference": "Pens come in threes.",
+        "instruction": "Answer like a pirate.",
+        "answer_format": "Answer in Roman numerals.",
+    }
+    report_of(model, given, method="plan_and_budget", execution="stepwise")
+    first, last = model.solving()[0], model.solving()[-1]
+    assert first.messages[0].text == "Answer like a pirate."
+    assert "Pens come in threes." in first.ask
+    assert last.ask.endswith("Answer in Roman numerals.")
+
+
+def test_a_domain_given_with_the_question_replaces_that_of_the_settings() -> None:
+    model = ScriptedChat()
+    report_of(model, QUESTION | {"domain": "heraldry"}, domain="mathematics")
+    said = str(model.calls[0].messages)
+    assert "heraldry" in said
+    assert "mathematics" not in said
+
+
+@pytest.mark.parametrize("way", get_args(Way))
+def test_the_next_question_on_a_thread_inherits_nothing(way: Way) -> None:
+    model = ScriptedChat(level=2)
+    graph = graph_of(model, checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "1"}}
+    given = {**QUESTION, "level": 5, "reference": "the old page", "instruction": "Be a pirate."}
+    first = checked(run(graph, given, way, config=thread)["report"])
+    before = len(model.calls)
+    out = run(graph, {"question": "And how many for $20?"}, way, config=thread)
+    second, calls = checked(out["report"]), model.calls[before:]
+    assert (first["level"], second["level"]) == (5, 2)
+    assert second["usage"]["calls"] == len(calls)
+    assert second["usage"]["output_tokens"] == sum(call.output_tokens for call in calls)
+    assert len(second["steps"]) == 2
+    assert not any("the old page" in str(call.messages) for call in calls)
+    assert not any("pirate" in str(call.messages) for call in calls)
+    assert [message.type for message in out["messages"]] == ["ai", "ai"]

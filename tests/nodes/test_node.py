@@ -1,0 +1,156 @@
+"""Nodes in a host's hands: callbacks, streams, parents, threads, and many questions at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any, get_args
+
+import pytest
+from langchain_core.callbacks import UsageMetadataCallbackHandler
+from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+
+from tests.support.chat_model import Call, HTTPError, ScriptedChat
+from tests.support.graphs import (
+    CHAIN,
+    DIAMOND,
+    QUESTION,
+    Way,
+    checked,
+    graph_of,
+    run,
+)
+
+ASKED = {"messages": [HumanMessage("How many?")]}
+STEPWISE: dict[str, Any] = {"method": "plan_and_budget", "execution": "stepwise"}
+
+
+def host_of(graph: Any) -> Any:  # noqa: ANN401 -- compiled graphs, whose types say little
+    """A host graph with the graph as its only node."""
+    builder = StateGraph(MessagesState)
+    builder.add_node("solver", graph)
+    builder.add_edge(START, "solver")
+    return builder.compile()
+
+
+async def streamed(graph: Any, given: object, way: Way, **options: Any) -> list[Any]:  # noqa: ANN401
+    if way == "invoke":
+        return list(await asyncio.to_thread(lambda: list(graph.stream(given, **options))))
+    return [part async for part in graph.astream(given, **options)]
+
+
+both_ways = pytest.mark.parametrize("way", get_args(Way))
+
+
+@both_ways
+def test_the_hosts_callbacks_see_every_call(way: Way) -> None:
+    handler = UsageMetadataCallbackHandler()
+    model = ScriptedChat(plan=DIAMOND)
+    out = run(graph_of(model, **STEPWISE), QUESTION, way, config={"callbacks": [handler]})
+    seen, usage = handler.usage_metadata["scripted-1"], out["report"]["usage"]
+    assert seen["output_tokens"] == usage["output_tokens"] == model.output_tokens
+    assert seen["input_tokens"] == usage["input_tokens"]
+
+
+@both_ways
+async def test_no_inner_token_gets_into_a_hosts_message_stream(way: Way) -> None:
+    model = ScriptedChat(plan=DIAMOND, solve="Final answer: forty two")
+    host = host_of(graph_of(model, **STEPWISE))
+    for subgraphs in (False, True):
+        parts = await streamed(host, ASKED, way, stream_mode="messages", subgraphs=subgraphs)
+        said = [(part[1] if subgraphs else part)[0] for part in parts]
+        assert {message.text for message in said} == {"Final answer: forty two"}
+        assert {message.name for message in said} == {"plan_and_budget"}
+        assert len({message.id for message in said}) == 1
+
+
+@both_ways
+async def test_a_streamed_run_is_measured_like_any_other(way: Way) -> None:
+    model = ScriptedChat(plan=CHAIN)
+    parts = await streamed(graph_of(model), QUESTION, way, stream_mode=["messages", "values"])
+    usage = parts[-1][1]["report"]["usage"]
+    assert usage["measured"]
+    assert usage["output_tokens"] == model.output_tokens
+
+
+@both_ways
+async def test_progress_is_told_as_custom_events(way: Way) -> None:
+    model = ScriptedChat(plan=CHAIN)
+    chosen = STEPWISE | {"planning": "two_call", "schedule": "weighted", "rollover": False}
+    events = await streamed(graph_of(model, **chosen), QUESTION, way, stream_mode="custom")
+    calls = [event for event in events if event["event"] == "call"]
+    assert sum(call["output_tokens"] for call in calls) == model.output_tokens
+    assert [event["event"] for event in events if event["event"] != "call"] == [
+        "intake",
+        "plan",
+        "estimate",
+        "budgets",
+        *["step_started", "step_done"] * 4,
+        "answer",
+    ]
+    json.dumps(events)
+
+
+@both_ways
+def test_a_parent_of_messages_gets_one_message_more(way: Way) -> None:
+    out = run(host_of(graph_of(ScriptedChat(), **STEPWISE)), ASKED, way)
+    assert [message.type for message in out["messages"]] == ["human", "ai"]
+    assert out["messages"][-1].name == "plan_and_budget"
+    assert set(out) == {"messages"}
+
+
+@both_ways
+def test_what_a_checkpointer_stores_is_plain_json(way: Way) -> None:
+    graph = graph_of(ScriptedChat(plan=DIAMOND), checkpointer=InMemorySaver(), **STEPWISE)
+    thread = {"configurable": {"thread_id": "1"}}
+    run(graph, ASKED | {"level": 2}, way, config=thread)
+    history = list(graph.get_state_history(thread))
+    assert len(history) > 6
+    for snapshot in history:
+        values = dict(snapshot.values)
+        values.pop("messages", None)
+        assert json.loads(json.dumps(values)) == values
+
+
+async def test_fifty_questions_at_once_have_an_account_each() -> None:
+    def echoes(call: Call) -> str:
+        text = str(call.messages)
+        (number,) = {n for n in range(50) if f"question number {n}." in text}
+        return f"the answer {'so ' * number}{number}"
+
+    model = ScriptedChat(plan=CHAIN, solve=echoes)
+    graph = graph_of(model, **STEPWISE, budget=1000, enforcement="cap")
+    outs = await asyncio.gather(
+        *(graph.ainvoke({"question": f"This is question number {n}."}) for n in range(50))
+    )
+    reports = [checked(out["report"]) for out in outs]
+    for number, report in enumerate(reports):
+        assert report["answer"].split()[-1] == str(number)
+        assert report["usage"]["by_node"]["solve"]["output_tokens"] == 4 * (number + 3)
+        assert report["usage"]["calls"] == 6
+    assert sum(report["usage"]["output_tokens"] for report in reports) == model.output_tokens
+
+
+async def test_fifty_questions_at_once_find_out_that_a_server_knows_no_schema() -> None:
+    plain = ScriptedChat()
+
+    def plain_server(call: Call) -> Any:  # noqa: ANN401
+        return HTTPError(400) if call.schema else plain._planned(call)
+
+    graph = graph_of(ScriptedChat(planner=plain_server), method="planned_vanilla")
+    outs = await asyncio.gather(*(graph.ainvoke(QUESTION) for _ in range(50)))
+    assert [out["report"]["warnings"] for out in outs] == [[]] * 50
+
+
+async def test_a_sync_run_works_inside_a_running_event_loop() -> None:
+    model = ScriptedChat(plan=DIAMOND)
+    report = checked(graph_of(model, **STEPWISE).invoke(QUESTION)["report"])
+    assert report["usage"]["output_tokens"] == model.output_tokens
+    assert report["warnings"] == []
+
+
+def test_batch_answers_each() -> None:
+    outs = graph_of(ScriptedChat(), **STEPWISE).batch([QUESTION] * 5)
+    assert [out["answer"] for out in outs] == ["Final answer: 42"] * 5

@@ -1,0 +1,109 @@
+"""Planning takes what it can use of a reply, repairs once, then goes on without a plan."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, get_args
+
+import pytest
+
+from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, in_turn
+from tests.support.graphs import CHAIN, QUESTION, Way, report_of
+
+PLANNED: dict[str, Any] = {"method": "planned_vanilla"}
+
+
+def planned(steps: list[Any], **settings: Any) -> dict[str, Any]:  # noqa: ANN401
+    return report_of(ScriptedChat(planner=json.dumps({"steps": steps})), **(PLANNED | settings))
+
+
+def test_a_plan_has_sub_questions_with_hints_and_needs() -> None:
+    report = planned(["First? | by counting", "Second?", "Third? | by adding | after 1"])
+    assert [step["question"] for step in report["steps"]] == ["First?", "Second?", "Third?"]
+    assert [step["hint"] for step in report["steps"]] == ["by counting", "", "by adding"]
+    assert [step["depends_on"] for step in report["steps"]] == [[], [0], [0]]
+    assert report["warnings"] == []
+
+
+def test_a_plan_of_fifty_steps_is_cut_to_the_limit() -> None:
+    steps = [f"Part {number}?" for number in range(50)]
+    report = report_of(
+        ScriptedChat(planner=json.dumps({"steps": steps})), max_steps=4, planner_cap=2000, **PLANNED
+    )
+    assert [step["question"] for step in report["steps"]] == steps[:4]
+    assert report["warnings"] == ["the plan had 50 sub-questions: the first 4 are kept"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "needs"),
+    [
+        (["First? | after 2", "Second? | after 1"], [[], [0]]),
+        (["First? | after 1", "Second?"], [[], [0]]),
+        (["First?", "Second? | after 3", "Third?"], [[], [], [1]]),
+        (["First?", "Second? | after 99"], [[], []]),
+    ],
+    ids=["circle", "itself", "forward", "nowhere"],
+)
+def test_needs_that_no_order_can_meet_are_dropped_and_noted(
+    steps: list[str], needs: list[list[int]]
+) -> None:
+    report = planned(steps)
+    assert [step["depends_on"] for step in report["steps"]] == needs
+    assert any("depend on others than earlier ones" in note for note in report["warnings"])
+
+
+def test_repeated_sub_questions_are_dropped_and_noted() -> None:
+    report = planned(["First?", "first?", "Second? | after 2"])
+    assert [step["question"] for step in report["steps"]] == ["First?", "Second?"]
+    assert report["warnings"]
+
+
+@pytest.mark.parametrize("way", get_args(Way))
+@pytest.mark.parametrize("planning", ["two_call", "fused"])
+def test_a_reply_without_a_plan_is_asked_for_once_more(planning: str, way: Way) -> None:
+    good = json.dumps({"steps": ["First?", "Second?"]})
+    grades = json.dumps({"level": 3, "levels": [3, 3], "credits": [50, 50]})
+    model = ScriptedChat(planner=in_turn("I would rather not.", good, grades))
+    report = report_of(model, way=way, planning=planning)
+    assert len(report["steps"]) == 2
+    assert any(note.startswith("plan: the first reply") for note in report["warnings"])
+    assert report["usage"]["by_node"]["plan"]["calls"] == 2
+    assert report["usage"]["output_tokens"] == model.output_tokens
+    assert len(str(model.calls[1].messages)) > len(str(model.calls[0].messages))
+
+
+@pytest.mark.parametrize("said", ["I would rather not.", '{"steps": []}', ""])
+@pytest.mark.parametrize("planning", ["two_call", "fused"])
+def test_two_replies_without_a_plan_make_it_one_step(planning: str, said: str) -> None:
+    model = ScriptedChat(planner=said)
+    report = report_of(model, QUESTION | {"level": 3}, planning=planning)
+    assert len(report["steps"]) == 1
+    assert report["answer"] == "Final answer: 42"
+    assert "plan: the question is solved as one step" in report["warnings"]
+    assert report["usage"]["output_tokens"] == model.output_tokens
+
+
+@pytest.mark.parametrize("way", get_args(Way))
+def test_when_the_planner_is_down_the_question_is_answered_without_a_plan(way: Way) -> None:
+    model = ScriptedChat(planner=HTTPError(503))
+    report = report_of(model, way=way, method="plan_and_budget")
+    assert report["answer"] == "Final answer: 42"
+    assert any("plan: " in note and "HTTP 503" in note for note in report["warnings"])
+    assert "plan: the question is solved as one step" in report["warnings"]
+
+
+def test_a_planner_call_keeps_to_its_cap() -> None:
+    model = ScriptedChat(plan=CHAIN)
+    report_of(model, planner_cap=5, cutoff=7, method="plan_and_budget")
+    assert {call.cap for call in model.calls if call.role != "solve"} == {5}
+    assert all(call.output_tokens <= 7 for call in model.calls)
+
+
+def test_a_server_that_knows_no_schema_is_asked_without_it() -> None:
+    def plain_server(call: Call) -> Said:
+        return HTTPError(400) if call.schema else '{"steps": ["First?", "Second?"]}'
+
+    model = ScriptedChat(planner=plain_server)
+    report = report_of(model, **PLANNED)
+    assert len(report["steps"]) == 2
+    assert report["warnings"] == []

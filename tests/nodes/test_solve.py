@@ -1,0 +1,167 @@
+"""A step stays within its share, states its result when forced, and fails alone."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+
+from pb_graph.state import Finish
+from tests.support.chat_model import (
+    Call,
+    HTTPError,
+    Reply,
+    Said,
+    Script,
+    ScriptedChat,
+    in_turn,
+    runs_on,
+    until_forced,
+)
+from tests.support.graphs import CHAIN, Way, report_of
+
+# Four steps of 100 tokens each.
+STEPWISE: dict[str, Any] = {
+    "method": "plan_and_budget",
+    "execution": "stepwise",
+    "schedule": "uniform",
+    "budget": 400,
+    "rollover": False,
+    "synthesis": "last_step",
+    "reserve": 30,
+}
+
+
+def solved(solve: Script, **settings: Any) -> tuple[ScriptedChat, dict[str, Any]]:  # noqa: ANN401
+    model = ScriptedChat(plan=CHAIN, solve=solve)
+    return model, report_of(model, **(STEPWISE | settings))
+
+
+@pytest.mark.parametrize(
+    ("enforcement", "solve", "finish", "tokens"),
+    [
+        ("prompt", Reply("ok", reasoning=200), "stop", 201),
+        ("cap", Reply("ok", reasoning=50), "stop", 51),
+        ("cap", runs_on, "length", 100),
+        ("force", Reply("ok", reasoning=50), "stop", 51),
+        ("force", runs_on, "forced", 100),
+        ("force", until_forced, "forced", 73),
+    ],
+)
+def test_a_step_ends_in_one_of_these_ways(
+    enforcement: str, solve: Script, finish: Finish, tokens: int
+) -> None:
+    _, report = solved(solve, enforcement=enforcement)
+    assert {step["finish"] for step in report["steps"]} == {finish}
+    assert {step["tokens"] for step in report["steps"]} == {tokens}
+
+
+def test_a_cap_is_sent_with_every_call() -> None:
+    assert {call.cap for call in solved("ok", enforcement="cap")[0].solving()} == {100}
+    assert {call.cap for call in solved("ok", enforcement="force")[0].solving()} == {70}
+    said = solved("ok", enforcement="prompt", cutoff=5000)[0]
+    assert {call.cap for call in said.solving()} == {5000}
+
+
+def test_the_cutoff_bounds_every_call() -> None:
+    model, report = solved(runs_on, enforcement="prompt", cutoff=60)
+    assert {call.cap for call in model.solving()} == {60}
+    assert {step["tokens"] for step in report["steps"]} == {60}
+
+
+def test_a_forced_ending_may_use_all_that_is_left() -> None:
+    model, _ = solved(in_turn("", "ok"), enforcement="force")
+    first, forced = model.solving()[:2]
+    assert (first.cap, forced.cap) == (70, 100)
+    assert forced.messages[: len(first.messages)] == first.messages
+
+
+def test_a_forced_result_stands_alone_but_a_final_answer_keeps_its_working() -> None:
+    def works(call: Call) -> Said:
+        return "so 42" if call.forced else runs_on(call)
+
+    _, report = solved(works, enforcement="force")
+    assert report["steps"][0]["answer"] == "so 42"
+    assert report["answer"].startswith("and so on")
+    assert report["answer"].endswith("so 42")
+
+
+@pytest.mark.parametrize("method", ["global_budget", "planned_global_budget"])
+def test_a_single_call_is_forced_as_well(method: str) -> None:
+    _, report = solved(until_forced, enforcement="force", method=method)
+    assert report["answer"] == "Final answer: 42"
+    assert report["usage"]["output_tokens"] <= report["ceiling"]
+
+
+@pytest.mark.parametrize("budget", [2, 3, 10])
+def test_even_a_tiny_budget_is_not_paid_for_silence(budget: int) -> None:
+    _, report = solved(until_forced, enforcement="force", method="global_budget", budget=budget)
+    assert report["answer"]
+    assert report["usage"]["output_tokens"] <= budget
+
+
+@pytest.mark.parametrize("way", get_args(Way))
+def test_a_failed_step_is_recorded_and_the_rest_goes_on(way: Way) -> None:
+    model = ScriptedChat(plan=CHAIN, solve=in_turn("one", HTTPError(500), "three", "four"))
+    report = report_of(model, way=way, **STEPWISE)
+    assert [step["finish"] for step in report["steps"]] == ["stop", "error", "stop", "stop"]
+    assert [step["answer"] for step in report["steps"]] == ["one", "", "three", "four"]
+    assert report["answer"] == "four"
+    assert any("sub-question 2" in note and "HTTP 500" in note for note in report["warnings"])
+
+
+def fails_when_forced(call: Call) -> Said:
+    return HTTPError(500) if call.forced else runs_on(call)
+
+
+@pytest.mark.parametrize("rollover", [True, False])
+def test_what_was_paid_before_a_forced_ending_failed_is_kept_and_counted(rollover: bool) -> None:
+    model, report = solved(fails_when_forced, enforcement="force", rollover=rollover)
+    assert [step["finish"] for step in report["steps"]] == ["length"] * 4
+    assert all(step["tokens"] and step["answer"] for step in report["steps"])
+    assert model.output_tokens == sum(step["tokens"] for step in report["steps"]) + sum(
+        call.output_tokens for call in model.calls if call.role != "solve"
+    )
+    assert report["usage"]["output_tokens"] == model.output_tokens <= report["ceiling"]
+    assert any("forced ending failed" in note for note in report["warnings"])
+
+
+def test_a_server_that_ignores_its_cap_is_noted() -> None:
+    model = ScriptedChat(plan=CHAIN, solve="word " * 150, obeys_cap=False)
+    report = report_of(model, enforcement="cap", **STEPWISE)
+    assert [step["tokens"] for step in report["steps"]] == [150] * 4
+    assert report["usage"]["output_tokens"] == model.output_tokens
+    assert sum("50 tokens more than its cap" in note for note in report["warnings"]) == 4
+
+
+@pytest.mark.parametrize("solve", ["An answer of several long-winded words.", runs_on])
+@pytest.mark.parametrize("enforcement", ["cap", "force"])
+def test_estimated_tokens_keep_to_the_ceiling_of_a_server_that_reports_none(
+    enforcement: str, solve: Script
+) -> None:
+    model = ScriptedChat(plan=CHAIN, solve=solve, reports_usage=False)
+    report = report_of(model, enforcement=enforcement, **STEPWISE)
+    assert not report["usage"]["measured"]
+    assert 0 < report["usage"]["output_tokens"] <= report["ceiling"]
+    assert report["warnings"] == []
+
+
+def test_hidden_thinking_that_ran_into_the_cap_is_estimated_as_the_cap() -> None:
+    model = ScriptedChat(solve=until_forced, reports_usage=False)
+    chosen = STEPWISE | {"method": "global_budget", "budget": 100, "enforcement": "force"}
+    report = report_of(model, **chosen)
+    assert report["usage"]["output_tokens"] >= 70
+
+
+@pytest.mark.parametrize("unit", ["tokens", "words"])
+def test_the_share_is_said_in_the_unit_of_the_settings(unit: str) -> None:
+    model, _ = solved("ok", prompt_unit=unit)
+    assert {"tokens": "100 tokens", "words": "75 words"}[unit] in model.solving()[0].ask
+
+
+def test_paid_silence_is_no_answer_of_a_step() -> None:
+    silence = Reply(reasoning=1000)
+    _, report = solved(in_turn("one", silence, "three", "four"), enforcement="cap")
+    assert report["steps"][1]["answer"] == ""
+    assert report["steps"][1]["tokens"] == 100
+    assert report["answer"] == "four"

@@ -1,0 +1,98 @@
+"""The last step's answer is the answer; else one capped call makes the best of the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.chat_model import Call, HTTPError, Reply, Said, ScriptedChat, in_turn, runs_on
+from tests.support.graphs import CHAIN, report_of
+
+STEPWISE: dict[str, Any] = {
+    "method": "plan_and_budget",
+    "execution": "stepwise",
+    "schedule": "uniform",
+    "budget": 400,
+    "rollover": False,
+    "enforcement": "cap",
+}
+LAST_STEP = STEPWISE | {"synthesis": "last_step"}
+CALL = STEPWISE | {"synthesis": "call"}
+
+
+def at_the_end(said: Said) -> ScriptedChat:
+    """Solve the steps as they should be, and say this in the closing call."""
+
+    def solve(call: Call) -> Said:
+        return said if call.node == "synthesize" else "partial"
+
+    return ScriptedChat(plan=CHAIN, solve=solve)
+
+
+def test_when_the_last_step_answers_no_further_call_is_made() -> None:
+    model = ScriptedChat(plan=CHAIN, solve=in_turn("one", "two", "three", "four"))
+    report = report_of(model, **LAST_STEP)
+    assert report["answer"] == "four"
+    assert len(model.solving()) == 4
+
+
+def test_only_the_last_step_is_asked_for_the_final_answer() -> None:
+    model = ScriptedChat(plan=CHAIN)
+    report_of(model, {"question": "How many?", "answer_format": "In Latin."}, **LAST_STEP)
+    assert ["In Latin." in call.ask for call in model.solving()] == [False, False, False, True]
+
+
+def test_a_call_puts_the_answer_together_below_the_ceiling() -> None:
+    model = at_the_end("together")
+    report = report_of(model, **CALL)
+    assert report["answer"] == "together"
+    assert len(model.solving()) == 5
+    closing = model.solving()[-1]
+    assert closing.cap == 100
+    assert closing.ask.count("partial") == 4
+    assert report["usage"]["by_node"]["synthesize"]["calls"] == 1
+
+
+@pytest.mark.parametrize("enforcement", ["prompt", "cap", "force"])
+def test_the_ceiling_includes_the_closing_call(enforcement: str) -> None:
+    model = ScriptedChat(plan=CHAIN, solve=runs_on)
+    report = report_of(model, **(CALL | {"enforcement": enforcement, "cutoff": 120}))
+    assert report["usage"]["output_tokens"] == report["ceiling"]
+    assert report["usage"]["by_node"]["synthesize"]["output_tokens"] >= 100
+
+
+@pytest.mark.parametrize("last", ["", HTTPError(500)])
+def test_when_the_last_step_comes_to_nothing_what_is_left_pays_for_one_call(last: Said) -> None:
+    model = ScriptedChat(plan=CHAIN, solve=in_turn("one", "two", "three", last, "rescued"))
+    report = report_of(model, **LAST_STEP)
+    assert report["answer"] == "rescued"
+    assert len(model.solving()) == 5
+    assert report["usage"]["output_tokens"] <= report["ceiling"]
+    assert any("asked once more" in note for note in report["warnings"])
+
+
+def test_when_nothing_is_left_the_last_answer_found_stands() -> None:
+    silence = Reply(reasoning=1000)
+    model = ScriptedChat(plan=CHAIN, solve=in_turn(*[Reply("part " * 100)] * 3, silence))
+    report = report_of(model, **LAST_STEP)
+    assert report["answer"] == report["steps"][2]["answer"]
+    assert any("no budget left" in note for note in report["warnings"])
+    assert any("sub-question 3 stands for the whole" in note for note in report["warnings"])
+
+
+@pytest.mark.parametrize("enforcement", ["prompt", "cap", "force"])
+def test_the_rescue_is_below_the_ceiling_too(enforcement: str) -> None:
+    words = Reply("part " * 100)
+    model = ScriptedChat(
+        plan=CHAIN, solve=in_turn(words, words, words, HTTPError(500), Reply("so " * 500))
+    )
+    report = report_of(model, **(LAST_STEP | {"enforcement": enforcement, "cutoff": 100}))
+    assert report["usage"]["output_tokens"] <= report["ceiling"]
+
+
+@pytest.mark.parametrize("said", ["", HTTPError(500)])
+def test_when_the_closing_call_fails_the_last_step_stands(said: Said) -> None:
+    report = report_of(at_the_end(said), **CALL)
+    assert report["answer"] == "partial"
+    assert any("sub-question 4 stands for the whole" in note for note in report["warnings"])

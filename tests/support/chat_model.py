@@ -1,0 +1,306 @@
+"""A scripted chat model: plans and answers as a test wrote it, and keeps to its cap as servers do.
+
+A token is a word here. What a call was given and what it cost is in ``model.calls``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolCall
+from langchain_core.messages.ai import UsageMetadata
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from pydantic import Field
+
+from pb_graph.models.caps import Limits
+from pb_graph.prompts import FORCE_FINAL, FORCE_STEP
+
+Role = Literal["decompose", "estimate", "fused", "solve"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the model says; hidden reasoning is paid for first, as a thinking model's is."""
+
+    text: str = ""
+    reasoning: int = 0
+    tool_calls: Sequence[ToolCall] = ()
+
+
+@dataclass(slots=True)
+class Call:
+    """One call as the model saw it, and what it cost."""
+
+    role: Role
+    messages: list[BaseMessage]
+    cap: int | None
+    schema: dict[str, Any] | None
+    node: str | None
+    """The graph's node that made the call."""
+    tags: list[str]
+    arguments: dict[str, Any] = field(repr=False)
+    output_tokens: int = 0
+    finish: str | None = None
+
+    @property
+    def ask(self) -> str:
+        """What was said last."""
+        return str(self.messages[-1].text)
+
+    @property
+    def forced(self) -> bool:
+        """Whether an unfinished answer is being asked for its result only."""
+        return self.ask.startswith((FORCE_STEP, FORCE_FINAL))
+
+
+Said = str | Reply | Exception
+Script = Said | Callable[[Call], Said]
+
+
+def runs_on(_: Call) -> Said:
+    """Never ends by itself: every call runs into its cap."""
+    return "and so on " * 3000
+
+
+def says_nothing(_: Call) -> Said:
+    """Is empty and free."""
+    return ""
+
+
+def thinks_in_vain(_: Call) -> Said:
+    """Is empty, but paid to the last token of the cap: reasoning ate it."""
+    return Reply(reasoning=1_000_000)
+
+
+def until_forced(call: Call) -> Said:
+    """Thinks up to the cap, unless told to stop thinking and to state a result."""
+    return "Final answer: 42" if call.forced else thinks_in_vain(call)
+
+
+def in_turn(*said: Said) -> Callable[[Call], Said]:
+    """Say these one after another, the last one for ever."""
+    script = itertools.chain(said, itertools.repeat(said[-1]))
+    return lambda _: next(script)
+
+
+class HTTPError(Exception):
+    """A provider's failure with a status, as SDKs raise it."""
+
+    def __init__(self, status_code: int, message: str = "refused") -> None:
+        super().__init__(message)
+        self.status_code = status_code
+
+
+def with_schema(_: BaseChatModel, limits: Limits) -> dict[str, Any]:
+    """Cap policy of a server that can constrain decoding: the model sees the JSON schema, too."""
+    return {"max_tokens": limits.cap, "schema": limits.schema}
+
+
+class Record:
+    """What happened; shared by the copies that the package makes of a model."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self.most_at_once = 0
+        self._open = 0
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def opened(self, call: Call) -> Iterator[None]:
+        with self._lock:
+            self.calls.append(call)
+            self._open += 1
+            self.most_at_once = max(self.most_at_once, self._open)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._open -= 1
+
+
+class ScriptedChat(BaseChatModel):
+    """Plays planner and solver.
+
+    Args:
+        plan: Sub-questions as a planner writes them: ``question | hint | after 1``.
+        level: Estimated level of the question.
+        levels: Estimated levels of the sub-questions; all 3 when not given.
+        credits: Estimated credits; equal when not given.
+        planner: Answers planner calls instead of the four above.
+        solve: Answers everything else.
+        reports_usage: Whether responses carry their tokens.
+        obeys_cap: Whether it stops at ``max_tokens``.
+        seconds: How long a solver's call takes.
+    """
+
+    plan: Sequence[str] = ("What is given?", "What follows? | from the first")
+    level: Any = 3
+    levels: Any = None
+    credits: Any = None
+    planner: Any = None
+    solve: Any = "Final answer: 42"
+    reports_usage: bool = True
+    obeys_cap: bool = True
+    seconds: float = 0.0
+    record: Record = Field(default_factory=Record, repr=False)
+
+    @property
+    def calls(self) -> list[Call]:
+        """Every call, in order of its beginning."""
+        return self.record.calls
+
+    @property
+    def output_tokens(self) -> int:
+        """Completion tokens of all calls."""
+        return sum(call.output_tokens for call in self.calls)
+
+    def solving(self) -> list[Call]:
+        """The calls that were not the planner's."""
+        return [call for call in self.calls if call.role == "solve"]
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:  # noqa: ANN401 -- inherited
+        return self.bind(tools=tools, **kwargs)
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,  # noqa: ARG002 -- inherited
+        run_manager: Any = None,  # noqa: ANN401
+        **kwargs: Any,  # noqa: ANN401
+    ) -> ChatResult:
+        call = _call(messages, run_manager, kwargs)
+        with self.record.opened(call):
+            if self.seconds and call.role == "solve":
+                time.sleep(self.seconds)
+            return self._result(call)
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,  # noqa: ARG002
+        run_manager: Any = None,  # noqa: ANN401
+        **kwargs: Any,  # noqa: ANN401
+    ) -> ChatResult:
+        call = _call(messages, run_manager, kwargs)
+        with self.record.opened(call):
+            await asyncio.sleep(self.seconds if call.role == "solve" else 0)
+            return self._result(call)
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: Any = None,  # noqa: ANN401
+        **kwargs: Any,  # noqa: ANN401
+    ) -> Iterator[ChatGenerationChunk]:
+        whole = self._generate(messages, stop, run_manager, **kwargs).generations[0].message
+        for word in _words(str(whole.text)):
+            yield ChatGenerationChunk(message=AIMessageChunk(content=word))
+
+    def _result(self, call: Call) -> ChatResult:
+        said = self._said(call)
+        if isinstance(said, Exception):
+            raise said
+        reply = Reply(said) if isinstance(said, str) else said
+        room = call.cap if self.obeys_cap and call.cap is not None else 10**9
+        words = _words(reply.text)
+        reasoning = min(reply.reasoning, room)
+        written = words[: room - reasoning]
+        cut = reply.reasoning + len(words) > room
+        call.output_tokens = reasoning + len(written)
+        call.finish = "length" if cut else "stop"
+        message = AIMessage(
+            "".join(written),
+            tool_calls=list(reply.tool_calls),
+            usage_metadata=_usage(call, reasoning) if self.reports_usage else None,
+            response_metadata={"model_name": "scripted-1", "finish_reason": call.finish},
+        )
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+    def _said(self, call: Call) -> Said:
+        script = self.solve if call.role == "solve" else self._planning()
+        said: Said = script(call) if callable(script) else script
+        return said
+
+    def _planning(self) -> Any:  # noqa: ANN401 -- a Script
+        return self._planned if self.planner is None else self.planner
+
+    def _planned(self, call: Call) -> str:
+        if call.role == "decompose":
+            return json.dumps({"steps": list(self.plan)})
+        if call.role == "estimate":
+            count = _steps_to_grade(call, len(self.plan))
+            if not count:
+                return json.dumps({"level": self.level})
+            grades = {"levels": self._levels(count), "credits": self._credits(count)}
+            return json.dumps({"level": self.level, **grades})
+        rows = zip(
+            self.plan, self._levels(len(self.plan)), self._credits(len(self.plan)), strict=True
+        )
+        steps = [{"question": text, "level": level, "credit": worth} for text, level, worth in rows]
+        return json.dumps({"level": self.level, "steps": steps})
+
+    def _levels(self, steps: int) -> Any:  # noqa: ANN401 -- also what no planner should write
+        return [3] * steps if self.levels is None else self.levels
+
+    def _credits(self, steps: int) -> Any:  # noqa: ANN401
+        return [100 // steps] * steps if self.credits is None else self.credits
+
+
+def _call(messages: list[BaseMessage], run_manager: Any, kwargs: dict[str, Any]) -> Call:  # noqa: ANN401
+    node = (getattr(run_manager, "metadata", None) or {}).get("langgraph_node")
+    schema = kwargs.get("schema")
+    return Call(
+        role=_role(schema, node),
+        messages=messages,
+        cap=kwargs.get("max_tokens"),
+        schema=schema,
+        node=node,
+        tags=list(getattr(run_manager, "tags", None) or []),
+        arguments=kwargs,
+    )
+
+
+def _role(schema: dict[str, Any] | None, node: str | None) -> Role:
+    """By the schema, if the server gets to see it; else by the node, fused, as both can be read."""
+    if schema is None:
+        roles: dict[str | None, Role] = {"plan": "fused", "estimate": "estimate"}
+        return roles.get(node, "solve")
+    if "steps" not in schema["properties"]:
+        return "estimate"
+    items = schema["properties"]["steps"]["items"]
+    return "fused" if items["type"] == "object" else "decompose"
+
+
+def _steps_to_grade(call: Call, planned: int) -> int:
+    if call.schema is None:
+        return planned
+    return int(call.schema["properties"].get("levels", {}).get("minItems", 0))
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\s*\S+", text)
+
+
+def _usage(call: Call, reasoning: int) -> UsageMetadata:
+    prompt = sum(len(str(message.text).split()) for message in call.messages)
+    return UsageMetadata(
+        input_tokens=prompt,
+        output_tokens=call.output_tokens,
+        total_tokens=prompt + call.output_tokens,
+        output_token_details={"reasoning": reasoning},
+    )

@@ -1,0 +1,59 @@
+"""Evaluations in tests: word problems that need no network, and a model that can solve them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from optim.datasets.arithmetic import generate
+from optim.evaluate import Evaluation, evaluate
+from optim.experiment import Experiment
+from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, with_schema
+
+QUESTIONS = generate(30)
+_ASKED = re.compile(r"<question>\n(.*?)\n</question>", re.DOTALL)
+_BY_TEXT = {question.question: question for question in QUESTIONS}
+
+
+def level_of(call: Call) -> int:
+    """The level of the question that a solving call is about."""
+    return _question(call).level or 0
+
+
+def solves(call: Call) -> Said:
+    """Is always right."""
+    return rf"It is \boxed{{{_question(call).targets[0]}}}"
+
+
+def solves_the_easy_ones(call: Call) -> Said:
+    """Is right up to level 3, and writes as many words more as the level."""
+    answer = _question(call).targets[0] if level_of(call) <= 3 else "0"
+    return "well " * level_of(call) + rf"\boxed{{{answer}}}"
+
+
+def fails_on_the_hardest(call: Call) -> Said:
+    """The server breaks down over level 5."""
+    return HTTPError(500) if level_of(call) == 5 else solves(call)
+
+
+def experiment(model: ScriptedChat, log_dir: Path, **options: Any) -> Experiment:  # noqa: ANN401
+    """An experiment on a question of each level."""
+    chosen: dict[str, Any] = {"methods": "vanilla", "limit": 5} | options
+    return Experiment(
+        dataset="arithmetic", model=model, cap_policy=with_schema, log_dir=log_dir, **chosen
+    )
+
+
+def evaluated(model: ScriptedChat, log_dir: Path, **options: Any) -> Evaluation:  # noqa: ANN401
+    """Run one, and show nothing."""
+    return evaluate(experiment(model, log_dir, **options), console=Console(quiet=True))
+
+
+def _question(call: Call) -> Any:  # noqa: ANN401
+    text = "\n".join(str(message.text) for message in call.messages)
+    found = _ASKED.search(text)
+    assert found, text
+    return _BY_TEXT[found[1]]

@@ -1,0 +1,54 @@
+"""Building and running graphs in tests, sync and async alike."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import TypeAdapter
+
+from pb_graph import Settings, build_graph
+from pb_graph.state import Report
+from tests.support.chat_model import ScriptedChat, with_schema
+
+Way = Literal["invoke", "ainvoke"]
+QUESTION = {"question": "How many pens does $14 buy at 3 for $2?"}
+REPORT: TypeAdapter[Report] = TypeAdapter(Report)
+
+# One step is independent of the others; the last one always puts them together.
+DIAMOND = ("First?", "Left? | from the first | after 1", "Right? | after 1", "Both? | after 2, 3")
+CHAIN = ("First?", "Second?", "Third?", "Fourth?")
+
+
+def graph_of(model: ScriptedChat, *, checkpointer: Any = None, **settings: Any) -> Any:  # noqa: ANN401
+    """A graph whose planner sees its schema. What a test does not set is ours to choose."""
+    return build_graph(
+        model,
+        settings=Settings(**settings),
+        cap_policy=with_schema,
+        checkpointer=checkpointer,
+    )
+
+
+def run(graph: Any, given: object = QUESTION, way: Way = "invoke", **options: Any) -> Any:  # noqa: ANN401
+    """Invoke a graph one way or the other."""
+    if way == "invoke":
+        return graph.invoke(given, **options)
+    return asyncio.run(graph.ainvoke(given, **options))
+
+
+def report_of(
+    model: ScriptedChat,
+    given: Mapping[str, Any] = QUESTION,
+    way: Way = "invoke",
+    **settings: Any,  # noqa: ANN401
+) -> dict[str, Any]:
+    """Answer a question, and return its validated report."""
+    return checked(run(graph_of(model, **settings), given, way)["report"])
+
+
+def checked(report: Any) -> dict[str, Any]:  # noqa: ANN401 -- that is the question
+    """The report, if it has exactly its declared type."""
+    valid: Any = REPORT.validate_python(report, strict=True, extra="forbid")
+    return dict(valid)

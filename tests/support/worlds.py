@@ -1,0 +1,135 @@
+"""Random questions, planners, solvers and settings, and what happened when they met."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from hypothesis import strategies as st
+
+from pb_graph import NoAnswerError
+from pb_graph.settings import Method, Schedule
+from tests.support.chat_model import (
+    Call,
+    HTTPError,
+    Reply,
+    Said,
+    ScriptedChat,
+    runs_on,
+    says_nothing,
+    thinks_in_vain,
+    until_forced,
+)
+from tests.support.graphs import QUESTION, Way, checked, graph_of
+
+
+def answers(_: Call) -> Said:
+    return "Final answer: 42"
+
+
+def thinks_then_answers(_: Call) -> Said:
+    return Reply("It must be so. Final answer: 42", reasoning=30)
+
+
+def fails(_: Call) -> Said:
+    return HTTPError(500)
+
+
+BEHAVIOURS = [
+    answers,
+    thinks_then_answers,
+    runs_on,
+    says_nothing,
+    thinks_in_vain,
+    until_forced,
+    fails,
+]
+CREDITS = [0, 1, 33, 100, 250, -5, "20 points", "many", None]
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> list[str]:
+    """One to seven sub-questions, each after any numbers, also later ones and its own."""
+    count = draw(st.integers(1, 7))
+    plan = []
+    for number in range(1, count + 1):
+        after = draw(st.none() | st.lists(st.integers(1, count), max_size=3))
+        needs = "" if not after else f" | after {', '.join(map(str, after))}"
+        plan.append(f"Part {number}?{needs}")
+    return plan
+
+
+@st.composite
+def models(draw: st.DrawFn) -> ScriptedChat:
+    """A planner with good and bad grades, and a solver that changes its mind."""
+    moods = itertools.cycle(draw(st.lists(st.sampled_from(BEHAVIOURS), min_size=1, max_size=6)))
+    plan = draw(plans())
+    return ScriptedChat(
+        plan=plan,
+        level=draw(st.integers(0, 7)),
+        credits=draw(
+            st.lists(st.sampled_from(CREDITS), min_size=len(plan), max_size=len(plan)) | st.none()
+        ),
+        solve=lambda call: next(moods)(call),  # noqa: PLW0108 -- the next one each time
+    )
+
+
+def settings(**fixed: Any) -> st.SearchStrategy[dict[str, Any]]:  # noqa: ANN401
+    """Any settings that bear on budgets."""
+    free: dict[str, st.SearchStrategy[Any]] = {
+        "method": st.sampled_from(get_args(Method)),
+        "execution": st.sampled_from(["single_pass", "stepwise"]),
+        "planning": st.sampled_from(["two_call", "fused"]),
+        "schedule": st.sampled_from([*get_args(get_args(Schedule)[0]), "bam"]),
+        "remainder": st.sampled_from(["largest", "floor"]),
+        "budget": st.integers(1, 12) | st.integers(1, 2000),
+        "min_step": st.sampled_from([0, 1, 24, 500]),
+        "reserve": st.integers(1, 100),
+        "cutoff": st.integers(1, 200) | st.just(8192),
+        "enforcement": st.sampled_from(["prompt", "cap", "force"]),
+        "rollover": st.booleans(),
+        "parallel": st.booleans(),
+        "synthesis": st.sampled_from(["last_step", "call"]),
+    }
+    return st.fixed_dictionaries(free | {name: st.just(value) for name, value in fixed.items()})
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a question: its account, and its progress events in order."""
+
+    report: dict[str, Any]
+    events: list[dict[str, Any]]
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        return [event for event in self.events if event["event"] == kind]
+
+
+def followed(model: ScriptedChat, way: Way = "invoke", **chosen: Any) -> Outcome:  # noqa: ANN401
+    """Answer the question, and listen. When there is no answer, the error's report counts."""
+    graph = graph_of(model, **chosen)
+    events: list[dict[str, Any]] = []
+    final: dict[str, Any] = {}
+
+    def note(part: tuple[str, dict[str, Any]]) -> None:
+        mode, data = part
+        if mode == "custom":
+            events.append(data)
+        else:
+            final.update(data)
+
+    async def follow() -> None:
+        async for part in graph.astream(QUESTION, stream_mode=["custom", "values"]):
+            note(part)
+
+    try:
+        if way == "ainvoke":
+            asyncio.run(follow())
+        else:
+            for part in graph.stream(QUESTION, stream_mode=["custom", "values"]):
+                note(part)
+    except NoAnswerError as error:
+        return Outcome(checked(error.report), events)
+    return Outcome(checked(final["report"]), events)

@@ -1,0 +1,114 @@
+"""Dependencies point one way: optim -> graph -> nodes -> planner, models, budget."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FRAMEWORKS = {"langgraph", "langchain", "langchain_core", "langchain_openai", "dspy"}
+
+# What a part of the package may know of the others; types for annotations are free for all.
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "budget": set(),
+    "settings": {"budget"},
+    "state": {"budget"},
+    "prompts": {"state"},
+    "models": {"budget", "errors"},
+    "planner": {"budget", "errors", "models", "state"},
+    "nodes": {"budget", "errors", "models", "planner", "prompts", "settings", "state"},
+    "graph": {"nodes", "settings", "state"},
+}
+FRAMEWORKS_OF: dict[str, set[str]] = {
+    "errors": set(),
+    "budget": set(),
+    "settings": set(),
+    "state": {"langchain_core", "langgraph"},
+    "prompts": {"langchain_core"},
+    "models": {"langchain_core", "langchain", "langchain_openai"},
+    "planner": {"langchain_core", "dspy"},
+    "nodes": {"langchain_core", "langgraph"},
+    "graph": {"langgraph"},
+}
+
+
+def sources(folder: str) -> list[Path]:
+    return sorted((ROOT / folder).rglob("*.py"))
+
+
+def part_of(module: str) -> str:
+    """The part of the package a dotted name belongs to: 'pb_graph.nodes.plan' -> 'nodes'."""
+    return [*module.split("."), ""][1]
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Modules imported when the code runs, wherever in it; not those for annotations only."""
+    pending: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, ast.If) and "TYPE_CHECKING" in ast.unparse(item.test):
+            pending += item.orelse
+        elif isinstance(item, ast.Import):
+            yield from (alias.name for alias in item.names)
+        elif isinstance(item, ast.ImportFrom):
+            yield from (f"{item.module}.{alias.name}" for alias in item.names)
+        else:
+            pending += ast.iter_child_nodes(item)
+
+
+def parts_of_ours(path: Path) -> set[str]:
+    return {part_of(name) for name in imports(path) if name.split(".")[0] == "pb_graph"}
+
+
+@pytest.mark.parametrize("path", sources("pb_graph"), ids=module_of)
+def test_no_part_imports_one_above_it(path: Path) -> None:
+    part = part_of(module_of(path))
+    if part in MAY_IMPORT:
+        assert parts_of_ours(path) - {part} <= MAY_IMPORT[part]
+    assert "optim" not in {name.split(".")[0] for name in imports(path)}
+
+
+@pytest.mark.parametrize("path", sources("pb_graph"), ids=module_of)
+def test_each_part_knows_only_its_own_frameworks(path: Path) -> None:
+    part = part_of(module_of(path))
+    found = {name.split(".")[0] for name in imports(path)} & FRAMEWORKS
+    assert found <= FRAMEWORKS_OF.get(part, FRAMEWORKS)
+
+
+def test_the_engine_contract_of_dspy_stays_in_one_module() -> None:
+    users = [
+        module_of(path)
+        for path in sources("pb_graph")
+        if any(name.startswith("dspy.lm15") for name in imports(path))
+    ]
+    assert users == ["pb_graph.planner.engine"]
+
+
+def test_a_node_never_touches_a_model() -> None:
+    """Nodes say what they want; only their driver and the staff behind it make calls."""
+    for path in sources("pb_graph/nodes"):
+        calls = {
+            node.func.attr
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        }
+        assert not calls & {"invoke", "ainvoke", "stream", "astream"}
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    for path in [*sources("pb_graph"), *sources("optim")]:
+        assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), path
+
+
+def test_no_module_is_left_out_of_the_rules() -> None:
+    parts = {part_of(module_of(path)) for path in sources("pb_graph")}
+    assert set(MAY_IMPORT) <= parts
+    assert parts - set(MAY_IMPORT) <= {"__init__", "cli", "display", "agents"}

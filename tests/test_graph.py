@@ -1,0 +1,162 @@
+"""The whole graph on scripted models: every method keeps its account, and below its ceiling."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, get_args
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from pb_graph.settings import Method, Schedule
+from tests.support import worlds
+from tests.support.chat_model import (
+    Call,
+    Script,
+    ScriptedChat,
+    runs_on,
+    says_nothing,
+    thinks_in_vain,
+    until_forced,
+)
+from tests.support.graphs import CHAIN, DIAMOND, Way, report_of
+from tests.support.worlds import followed
+
+SCHEDULES = [*get_args(get_args(Schedule)[0]), "bam"]
+METHODS = [
+    *({"method": method} for method in get_args(Method) if method != "plan_and_budget"),
+    {"method": "plan_and_budget", "execution": "single_pass"},
+    {"method": "plan_and_budget", "execution": "stepwise"},
+]
+STEPWISE: dict[str, Any] = {"method": "plan_and_budget", "execution": "stepwise"}
+
+every_method = pytest.mark.parametrize("method", METHODS, ids=lambda m: "-".join(m.values()))
+every_enforcement = pytest.mark.parametrize("enforcement", ["prompt", "cap", "force"])
+both_ways = pytest.mark.parametrize("way", get_args(Way))
+
+
+@both_ways
+@every_enforcement
+@every_method
+def test_every_method_answers_and_accounts_for_every_call(
+    method: dict[str, Any], enforcement: str, way: Way
+) -> None:
+    model = ScriptedChat(plan=DIAMOND)
+    report = report_of(model, way=way, enforcement=enforcement, budget=400, **method)
+    assert report["answer"] == "Final answer: 42"
+    assert report["method"] == method["method"]
+    assert report["execution"] == method.get("execution")
+    assert report["usage"]["calls"] == len(model.calls)
+    assert report["usage"]["output_tokens"] == model.output_tokens
+    assert report["usage"]["measured"]
+    assert report["ceiling"] is not None
+    assert model.output_tokens <= report["ceiling"]
+    assert report["warnings"] == []
+
+
+@pytest.mark.parametrize("solve", [runs_on, says_nothing, thinks_in_vain, until_forced])
+@pytest.mark.parametrize("enforcement", ["cap", "force"])
+@every_method
+def test_no_misbehaviour_lifts_an_enforced_ceiling(
+    method: dict[str, Any], enforcement: str, solve: Script
+) -> None:
+    model = ScriptedChat(plan=CHAIN, solve=solve)
+    report = followed(model, enforcement=enforcement, budget=100, **method).report
+    assert report["usage"]["output_tokens"] == model.output_tokens <= report["ceiling"]
+
+
+@pytest.mark.parametrize("planning", ["two_call", "fused"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_every_schedule_splits_the_whole_budget(schedule: str, planning: str) -> None:
+    model = ScriptedChat(plan=CHAIN, levels=[1, 3, 5, 2], credits=[10, 20, 30, 40])
+    report = report_of(
+        model, schedule=schedule, planning=planning, budget=301, rollover=False, **STEPWISE
+    )
+    assert sum(step["budget"] for step in report["steps"]) == 301
+    assert [step["credit"] for step in report["steps"]] in ([10, 20, 30, 40], [None] * 4)
+    assert all(step["cap"] == step["budget"] for step in report["steps"])
+
+
+@both_ways
+def test_independent_sub_questions_are_solved_at_the_same_time(way: Way) -> None:
+    plan = ("First?", *(f"Part {j}? | after 1" for j in range(2, 5)), "All? | after 2, 3, 4")
+    model = ScriptedChat(plan=plan, seconds=0.05)
+    report_of(model, way=way, parallel=True, **STEPWISE)
+    assert model.record.most_at_once == 3
+
+
+def test_without_parallel_one_call_follows_another() -> None:
+    model = ScriptedChat(plan=DIAMOND, seconds=0.01)
+    report_of(model, way="ainvoke", parallel=False, **STEPWISE)
+    assert model.record.most_at_once == 1
+
+
+def test_a_step_is_shown_the_answers_it_builds_on_and_no_others() -> None:
+    def numbered(call: Call) -> str:
+        shown = [str(message.text) for message in call.messages if message.type == "ai"]
+        return f"found{len(model.solving()) - 1} from {','.join(s.split()[0] for s in shown)}"
+
+    model = ScriptedChat(plan=(*DIAMOND[:3], "Apart? | after 0", "End?"), solve=numbered)
+    report = report_of(model, parallel=False, schedule="uniform", budget=500, **STEPWISE)
+    said = [step["answer"] for step in report["steps"]]
+    assert said[0] == "found0 from"
+    assert said[1] == "found1 from found0"
+    assert said[2] == "found2 from found0"
+    assert said[4].endswith("found0,found1,found2,found3")
+
+
+def test_the_messages_of_a_step_begin_with_those_of_the_step_before() -> None:
+    model = ScriptedChat(plan=CHAIN)
+    report_of(model, **STEPWISE)
+    calls = [call.messages for call in model.solving()]
+    assert len(calls) == 4
+    for before, after in pairwise(calls):
+        assert after[: len(before)] == before
+        assert len(after) == len(before) + 2
+
+
+def test_under_force_every_step_that_can_state_a_result_does() -> None:
+    model = ScriptedChat(plan=CHAIN, solve=until_forced)
+    report = report_of(model, enforcement="force", reserve=20, budget=400, **STEPWISE)
+    assert [step["finish"] for step in report["steps"]] == ["forced"] * 4
+    assert all(step["answer"] == "Final answer: 42" for step in report["steps"])
+    assert report["usage"]["output_tokens"] <= report["ceiling"]
+
+
+@hypothesis_settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+@given(worlds.models(), worlds.settings(), st.sampled_from(get_args(Way)))
+def test_in_any_world_the_account_is_right_and_the_ceiling_holds(
+    model: ScriptedChat, chosen: dict[str, Any], way: Way
+) -> None:
+    report = followed(model, way, **chosen).report
+    assert report["usage"]["calls"] == sum(call.finish is not None for call in model.calls)
+    assert report["usage"]["output_tokens"] == model.output_tokens
+    assert all(call.cap and 1 <= call.cap <= chosen["cutoff"] for call in model.calls)
+    assert report["ceiling"] is not None
+    assert model.output_tokens <= report["ceiling"]
+
+
+@hypothesis_settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+@given(worlds.models(), worlds.settings(**STEPWISE, remainder="largest"))
+def test_in_any_world_each_step_is_done_once_and_after_those_it_needs(
+    model: ScriptedChat, chosen: dict[str, Any]
+) -> None:
+    outcome = followed(model, **chosen)
+    steps = outcome.report["steps"]
+    done: set[int] = set()
+    for event in outcome.events:
+        if event["event"] == "step_started":
+            step = steps[event["index"]]
+            assert set(step["depends_on"]) <= done
+            last = event["index"] == len(steps) - 1
+            assert not (last and chosen["synthesis"] == "last_step") or len(done) == len(steps) - 1
+        elif event["event"] == "step_done":
+            assert event["index"] not in done
+            done.add(event["index"])
+    assert done == set(range(len(steps)))
+    assert all(sum(event["shares"]) == chosen["budget"] for event in outcome.of("budgets")[:1])
+    assert all(
+        step["depends_on"] == [] or max(step["depends_on"]) < j for j, step in enumerate(steps)
+    )

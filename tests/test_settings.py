@@ -1,0 +1,110 @@
+"""Settings: every choice is checked when it is made, and survives the trip through the state."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from pydantic import ValidationError
+
+from pb_graph import Context, Settings
+from pb_graph.budget import Fixed, LevelTable, PerLevel
+from pb_graph.settings import Bam, Method
+from tests.support import worlds
+
+
+@pytest.mark.parametrize(
+    ("chosen", "complaint"),
+    [
+        ({"methd": "vanilla"}, "methd"),
+        ({"method": "magic"}, "'vanilla', 'global_budget'"),
+        ({"execution": "twice"}, "'single_pass' or 'stepwise'"),
+        ({"schedule": "sine"}, "'cosine'"),
+        ({"enforcement": "hope"}, "'prompt', 'cap' or 'force'"),
+        ({"budget": 0}, "at least 1"),
+        ({"budget": -5}, "at least 1"),
+        ({"budget": 0.5}, "at least 1"),
+        ({"budget": True}, "at least 1"),
+        ({"budget": float("nan")}, "budget"),
+        ({"budget": {"rule": "fixed", "tokens": 0}}, "greater than or equal to 1"),
+        ({"budget": {"rule": "level_table", "tokens": {1: 100}}}, "levels 1 to 5"),
+        ({"power": 0}, "greater than 0"),
+        ({"power": float("inf")}, "less than or equal to 10"),
+        ({"gamma": 1.5}, "less than or equal to 1"),
+        ({"gamma": float("nan")}, "gamma"),
+        ({"epsilon": -0.1}, "greater than or equal to 0"),
+        ({"min_step": -1}, "greater than or equal to 0"),
+        ({"reserve": 0}, "greater than 0"),
+        ({"cutoff": 0}, "greater than 0"),
+        ({"planner_cap": 0}, "greater than 0"),
+        ({"max_steps": 0}, "greater than or equal to 1"),
+        ({"max_steps": 21}, "less than or equal to 20"),
+        ({"timeout": 0}, "greater than 0"),
+        ({"timeout": float("inf")}, "finite"),
+        ({"max_retries": -1}, "greater than or equal to 0"),
+        ({"domain": ""}, "at least 1 character"),
+        ({"bam": {"c": {1: 1.0}}}, "bam.c needs one value for each level 1 to 5"),
+        ({"bam": {"beta": dict.fromkeys(range(1, 6), 0.0)}}, "greater than 0"),
+    ],
+    ids=str,
+)
+def test_what_is_out_of_range_is_refused_with_the_range(
+    chosen: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(ValidationError, match=complaint):
+        Settings(**chosen)
+
+
+def test_settings_do_not_change() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        Settings().method = "vanilla"
+
+
+def test_every_field_is_described() -> None:
+    assert all(field.description for field in Settings.model_fields.values())
+    assert all(field.description for field in Bam.model_fields.values())
+
+
+@pytest.mark.parametrize(
+    ("budget", "total"),
+    [
+        (300, 300),
+        (Fixed(tokens=300), 300),
+        (PerLevel(initial=100, per_level=50), 250),
+        (LevelTable(tokens={1: 1, 2: 2, 3: 30, 4: 4, 5: 5}), 30),
+        ({"rule": "per_level", "initial": 0, "per_level": 10}, 30),
+    ],
+)
+def test_a_budget_is_a_number_or_a_rule(budget: Any, total: int) -> None:  # noqa: ANN401
+    assert Settings(budget=budget).budget_rule.total(3) == total
+
+
+@given(worlds.settings())
+def test_settings_survive_the_trip_through_the_state(chosen: dict[str, Any]) -> None:
+    settings = Settings(**chosen)
+    stored = json.loads(json.dumps(settings.model_dump(mode="json")))
+    assert Settings.model_validate(stored) == settings
+
+
+def test_methods_differ_in_whether_they_plan_and_budget() -> None:
+    passed = {
+        method: (Settings(method=method).plans, Settings(method=method).budgets)
+        for method in get_args(Method)
+    }
+    assert passed == {
+        "vanilla": (False, False),
+        "global_budget": (False, True),
+        "planned_vanilla": (True, False),
+        "planned_global_budget": (True, True),
+        "plan_and_budget": (True, True),
+    }
+
+
+def test_a_context_replaces_only_what_it_sets_itself() -> None:
+    base = Settings(method="vanilla", cutoff=77, budget=100)
+    rule = PerLevel(initial=10, per_level=5)
+    merged = Context(settings=Settings(budget=rule)).settings_over(base)
+    assert merged == Settings(method="vanilla", cutoff=77, budget=rule)
+    assert Context().settings_over(base) is base
