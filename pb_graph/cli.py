@@ -129,11 +129,11 @@ async def _run(given: Input, graph: Graph, display: Display) -> Report:
 
 def _fetched(name: str | None) -> None:
     """Fetch a local model's weights before the run, with a progress bar and a working Ctrl-C."""
-    from pb_graph.models import weights  # noqa: PLC0415
+    from pb_graph.models import catalogue, weights  # noqa: PLC0415
     from pb_graph.models.resolve import LOCAL_PREFIX, model_name  # noqa: PLC0415
 
     local = model_name(name).removeprefix(LOCAL_PREFIX)
-    if local in weights.CATALOGUE and not weights.installed(local):
+    if local in catalogue.CATALOGUE and not weights.installed(local):
         with weights.progress_bar() as progress:
             weights.fetch(local, progress=progress)
 

@@ -59,7 +59,8 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     """
     staff = Staff(model, planner, settings or Settings(), planner_program, cap_policy)
     builder = StateGraph(State, context_schema=Context, input_schema=Input, output_schema=Output)
-    for step in (intake, plan, review, estimate, allocate, answer, synthesize, finish):
+    builder.add_node("intake", node(intake, staff, opens=True))
+    for step in (plan, review, estimate, allocate, answer, synthesize, finish):
         builder.add_node(step.__name__, node(step, staff))
     builder.add_node("solve", node(solve, staff), input_schema=SolveTask)
 

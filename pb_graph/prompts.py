@@ -89,7 +89,7 @@ def one_step(  # noqa: PLR0913 -- one argument for each thing the prompt says
     ]
     asks[0] = f"{opening}\n\n{asks[0]}"
     if closing:
-        asks[-1] += f"\n\nThis is the last one, so end with the answer to the whole question. "
+        asks[-1] += "\n\nThis is the last one, so end with the answer to the whole question. "
         asks[-1] += answer_format(query)
     messages: list[BaseMessage] = [system(query)]
     for ask, done in zip(asks, earlier, strict=False):

@@ -19,7 +19,7 @@ from pb_graph.models import weights
 if TYPE_CHECKING:
     from langchain_openai import ChatOpenAI
 
-    from pb_graph.models.weights import Progress
+    from pb_graph.models.download import Progress
 
 __all__ = ["LocalServer", "default_model", "local_chat_model", "serve"]
 

@@ -17,7 +17,7 @@ from pb_graph.state import SolveTask, State
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pb_graph.nodes.node import Run, Steps
+    from pb_graph.nodes.contract import Run, Steps
     from pb_graph.state import SubQuestion
 
 MIDDLE_LEVEL = 3

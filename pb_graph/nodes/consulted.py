@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from pb_graph.errors import ModelCallError
-from pb_graph.nodes.node import Ask
+from pb_graph.nodes.contract import Ask
 
 if TYPE_CHECKING:
     from pb_graph.planner.consultation import Consultation, Opinion

@@ -12,7 +12,7 @@ from pb_graph.nodes.consulted import consulted
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pb_graph.nodes.node import Run, Steps
+    from pb_graph.nodes.contract import Run, Steps
     from pb_graph.settings import Settings
     from pb_graph.state import SubQuestion
 

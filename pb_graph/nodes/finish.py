@@ -13,7 +13,7 @@ from pb_graph.state import Report
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pb_graph.nodes.node import Run, Steps
+    from pb_graph.nodes.contract import Run, Steps
     from pb_graph.settings import Settings
     from pb_graph.state import StepReport
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from langchain_core.messages import AnyMessage
 
-    from pb_graph.nodes.node import Run, Steps
+    from pb_graph.nodes.contract import Run, Steps
 
 MAX_QUESTION = 100_000
 MAX_REFERENCE = 400_000

@@ -7,125 +7,104 @@ call was charged is put into the ledger here: no node can forget it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.runnables import RunnableLambda
-from langgraph.config import get_stream_writer
 from langgraph.runtime import get_runtime
 
-from pb_graph.budget.ledger import Charge
-from pb_graph.models.client import Purpose, Reply
+from pb_graph.models.client import Reply
+from pb_graph.nodes.contract import Ask, NodeFunction, Run, Say, Update
 from pb_graph.settings import Context, Settings
 
 if TYPE_CHECKING:
-    from langchain_core.messages import BaseMessage
     from langchain_core.runnables import Runnable
 
+    from pb_graph.budget.ledger import Charge
     from pb_graph.nodes.staff import Staff
-    from pb_graph.planner.consultation import Consultation, Opinion
+    from pb_graph.planner.consultation import Opinion
 
-Update = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Say:
-    """Ask the solver one thing, within a cap. The reply is a `Reply`."""
-
-    messages: list[BaseMessage]
-    cap: int
-    purpose: Purpose
+    Outcome = Reply | Opinion | Exception
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """Ask the planner one thing. The reply is an `Opinion`."""
+def node(function: NodeFunction, staff: Staff, *, opens: bool = False) -> Runnable[Any, Update]:
+    """Make a graph node out of a generator function.
 
-    consultation: Consultation
+    Args:
+        function: The node.
+        staff: Serves its wishes.
+        opens: Whether it is the first node. That one goes by the graph's settings and the run's
+            context; the others go by what it then wrote into the state, so that a query that is
+            resumed keeps the settings it began with.
+    """
 
-
-Steps = Generator["Say | Ask", Any, Update]
-NodeFunction = Callable[[Any, "Run"], Steps]
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What a node may know besides the state: the settings, the context, and who listens."""
-
-    settings: Settings
-    context: Context
-    staff: Staff
-
-    def tell(self, event: str, **details: object) -> None:
-        """Send a progress event to whoever streams in ``custom`` mode."""
-        get_stream_writer()({"event": event, **details})
-
-
-def node(function: NodeFunction, staff: Staff) -> Runnable[Any, Update]:
-    """Make a graph node out of a generator function."""
+    def run_of(state: Mapping[str, Any]) -> Run:
+        context = Context.resolve(get_runtime().context)
+        if opens:
+            return Run(context.settings_over(staff.settings), context)
+        return Run(Settings.model_validate(state["settings"]), context)
 
     def run_sync(state: Mapping[str, Any]) -> Update:
-        return _drive(function, state, _run(state, staff))
+        run = run_of(state)
+        talk = _talk(function, state, run)
+        try:
+            wish = next(talk)
+            while True:
+                wish = talk.send(_served(staff, wish, run))
+        except StopIteration as stop:
+            return dict(stop.value)
 
     async def run_async(state: Mapping[str, Any]) -> Update:
-        return await _adrive(function, state, _run(state, staff))
+        run = run_of(state)
+        talk = _talk(function, state, run)
+        try:
+            wish = next(talk)
+            while True:
+                wish = talk.send(await _aserved(staff, wish, run))
+        except StopIteration as stop:
+            return dict(stop.value)
 
-    name = function.__name__
-    return RunnableLambda(run_sync, run_async, name=name)
+    return RunnableLambda(run_sync, run_async, name=function.__name__)
 
 
-def _run(state: Mapping[str, Any], staff: Staff) -> Run:
-    context = Context.resolve(get_runtime().context)
-    stored = state.get("settings")
-    settings = Settings.model_validate(stored) if stored else context.settings_over(staff.settings)
-    return Run(settings, context, staff)
-
-
-def _drive(function: NodeFunction, state: Mapping[str, Any], run: Run) -> Update:
+def _talk(
+    function: NodeFunction, state: Mapping[str, Any], run: Run
+) -> Generator[Say | Ask, Outcome, Update]:
+    """Pass a node's wishes on and the outcomes back, and note in the ledger what they cost."""
     steps = function(state, run)
     charges: list[Charge] = []
     try:
         wish = next(steps)
         while True:
-            try:
-                reply = run.staff.serve(wish, run)
-            except Exception as error:  # noqa: BLE001 -- the node decides what an error means
-                charges += _noted(error, run)
-                wish = steps.throw(error)
+            outcome = yield wish
+            charges += _noted(outcome, run)
+            if isinstance(outcome, Exception):
+                wish = steps.throw(outcome)
             else:
-                charges += _noted(reply, run)
-                wish = steps.send(reply)
+                wish = steps.send(outcome)
     except StopIteration as stop:
-        return _charged(stop.value, charges)
+        update: Update = stop.value
+        return update | {"charges": charges} if charges else update
 
 
-async def _adrive(function: NodeFunction, state: Mapping[str, Any], run: Run) -> Update:
-    steps = function(state, run)
-    charges: list[Charge] = []
+def _served(staff: Staff, wish: Say | Ask, run: Run) -> Outcome:
     try:
-        wish = next(steps)
-        while True:
-            try:
-                reply = await run.staff.aserve(wish, run)
-            except Exception as error:  # noqa: BLE001 -- the node decides what an error means
-                charges += _noted(error, run)
-                wish = steps.throw(error)
-            else:
-                charges += _noted(reply, run)
-                wish = steps.send(reply)
-    except StopIteration as stop:
-        return _charged(stop.value, charges)
+        return staff.serve(wish, run)
+    except Exception as error:  # noqa: BLE001 -- the node decides what an error means
+        return error
 
 
-def _noted(outcome: Reply | Opinion | Exception, run: Run) -> list[Charge]:
+async def _aserved(staff: Staff, wish: Say | Ask, run: Run) -> Outcome:
+    try:
+        return await staff.aserve(wish, run)
+    except Exception as error:  # noqa: BLE001 -- the node decides what an error means
+        return error
+
+
+def _noted(outcome: Outcome, run: Run) -> list[Charge]:
     """What a call, or the calls below a planner's opinion or its failure, were charged."""
     replies = [outcome] if isinstance(outcome, Reply) else getattr(outcome, "replies", [])
     charges = [reply.charge for reply in replies]
     for charge in charges:
         run.tell("call", **charge)
     return charges
-
-
-def _charged(update: Update, charges: list[Charge]) -> Update:
-    return update | {"charges": charges} if charges else update

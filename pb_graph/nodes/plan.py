@@ -10,7 +10,7 @@ from pb_graph.state import SubQuestion
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pb_graph.nodes.node import Run, Steps
+    from pb_graph.nodes.contract import Run, Steps
 
 
 def plan(state: Mapping[str, Any], run: Run) -> Steps:

@@ -12,7 +12,7 @@ from pb_graph.state import SubQuestion
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pb_graph.nodes.node import Run, Steps
+    from pb_graph.nodes.contract import Run, Steps
 
 HELP = (
     "Resume with true to accept the plan, or with {'plan': [...]}: a list of sub-questions, each a "

@@ -13,7 +13,7 @@ from pb_graph.state import StepResult
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pb_graph.nodes.node import Run, Steps
+    from pb_graph.nodes.contract import Run, Steps
 
 
 def solve(task: Mapping[str, Any], run: Run) -> Steps:

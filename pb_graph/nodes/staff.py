@@ -12,7 +12,7 @@ from pb_graph.errors import ModelSetupError
 from pb_graph.models.caps import Limits
 from pb_graph.models.client import ChatClient, Reply
 from pb_graph.models.resolve import LOCAL_PREFIX, model_name, resolve
-from pb_graph.nodes.node import Ask, Run, Say
+from pb_graph.nodes.contract import Ask, Run, Say
 
 if TYPE_CHECKING:
     from pathlib import Path

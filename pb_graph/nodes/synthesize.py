@@ -14,7 +14,7 @@ from pb_graph.prompts import put_together
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pb_graph.nodes.node import Run, Steps
+    from pb_graph.nodes.contract import Run, Steps
     from pb_graph.state import StepResult
 
 

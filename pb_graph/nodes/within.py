@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, NamedTuple
 
 from pb_graph.errors import ModelCallError
-from pb_graph.nodes.node import Say
+from pb_graph.nodes.contract import Say
 from pb_graph.prompts import forced
 
 if TYPE_CHECKING:

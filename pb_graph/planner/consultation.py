@@ -138,7 +138,7 @@ def consult(
         # nobody would cap or count.
         try:
             prediction = getattr(planner, ask.predictor)(**ask.inputs, lm=dspy.settings.lm)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 -- raised on, as what it really is
             raise _cause(error, engine) from _root(error, engine)
     return _opinion(prediction, engine)
 
@@ -152,7 +152,7 @@ async def aconsult(
         try:
             predictor = getattr(planner, ask.predictor)
             prediction = await predictor.acall(**ask.inputs, lm=dspy.settings.lm)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 -- raised on, as what it really is
             raise _cause(error, engine) from _root(error, engine)
     return _opinion(prediction, engine)
 

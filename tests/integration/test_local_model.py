@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from pb_graph.errors import WeightsError
-from pb_graph.models import local, weights
+from pb_graph.models import catalogue, local, weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,7 @@ def chat(server: local.LocalServer) -> ChatOpenAI:
 
 def test_the_weights_are_verified_and_in_the_cache(server: local.LocalServer) -> None:
     assert weights.installed(NAME) is not None
-    assert weights._is_verified(server.path, weights.find(NAME))
+    assert weights._is_verified(server.path, catalogue.find(NAME))
 
 
 def test_a_call_without_the_key_is_refused(server: local.LocalServer) -> None:

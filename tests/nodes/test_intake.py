@@ -9,6 +9,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from pb_graph import InputError
+from pb_graph.settings import Context, Settings
 from tests.support.chat_model import ScriptedChat
 from tests.support.graphs import QUESTION, Way, checked, graph_of, report_of, run
 
@@ -101,3 +102,12 @@ def test_the_next_question_on_a_thread_inherits_nothing(way: Way) -> None:
     assert not any("the old page" in str(call.messages) for call in calls)
     assert not any("pirate" in str(call.messages) for call in calls)
     assert [message.type for message in out["messages"]] == ["ai", "ai"]
+
+
+def test_the_next_question_on_a_thread_goes_by_its_own_settings() -> None:
+    graph = graph_of(ScriptedChat(), checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "1"}}
+    run(graph, config=thread)
+    other = Context(settings=Settings(method="vanilla"))
+    assert run(graph, config=thread, context=other)["report"]["method"] == "vanilla"
+    assert run(graph, config=thread)["report"]["method"] == "plan_and_budget"

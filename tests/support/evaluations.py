@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from optim.datasets.arithmetic import generate
@@ -13,9 +16,23 @@ from optim.evaluate import Evaluation, evaluate
 from optim.experiment import Experiment
 from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, with_schema
 
+tolerates_inspect = [
+    # It leaves streams of a finished run to the garbage collector; see `leaks_collected`.
+    pytest.mark.filterwarnings("ignore:Unclosed <MemoryObject:ResourceWarning"),
+    # It calls tenacity in a way that tenacity's newest version deprecates.
+    pytest.mark.filterwarnings("ignore:The 'initial' parameter is deprecated:DeprecationWarning"),
+]
+
 QUESTIONS = generate(30)
 _ASKED = re.compile(r"<question>\n(.*?)\n</question>", re.DOTALL)
 _BY_TEXT = {question.question: question for question in QUESTIONS}
+
+
+@pytest.fixture(autouse=True)
+def leaks_collected() -> Iterator[None]:
+    """Collect what Inspect leaves before a test that does not ignore its warnings would."""
+    yield
+    gc.collect()
 
 
 def level_of(call: Call) -> int:

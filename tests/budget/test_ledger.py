@@ -1,0 +1,96 @@
+"""The account: what each call was charged, once, by node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pb_graph.budget.ledger import Charge, by_node, spent, total
+
+NUMBERS = ("input_tokens", "output_tokens", "reasoning_tokens", "cached_tokens")
+
+
+def charge(node: str = "solve", output: int = 10, **changes: Any) -> Charge:  # noqa: ANN401
+    whole: Any = {
+        "node": node,
+        "step": None,
+        "cap": 100,
+        "input_tokens": 30,
+        "output_tokens": output,
+        "reasoning_tokens": 4,
+        "cached_tokens": 20,
+        "seconds": 0.25,
+        "finish": "stop",
+        "measured": True,
+    }
+    charge: Charge = whole | changes
+    return charge
+
+
+def test_a_total_sums_every_column_and_counts_the_calls() -> None:
+    assert total([charge(output=10), charge(output=7)]) == {
+        "input_tokens": 60,
+        "output_tokens": 17,
+        "reasoning_tokens": 8,
+        "cached_tokens": 40,
+        "calls": 2,
+        "seconds": 0.5,
+        "measured": True,
+    }
+
+
+def test_nothing_was_charged_for_nothing() -> None:
+    assert total([]) | {"seconds": 0} == dict.fromkeys((*NUMBERS, "calls", "seconds"), 0) | {
+        "measured": True
+    }
+    assert by_node([])["by_node"] == {}
+    assert spent([]) == 0
+
+
+def test_one_estimate_makes_the_whole_sum_an_estimate_but_not_the_other_nodes() -> None:
+    usage = by_node([charge("plan"), charge("solve"), charge("solve", measured=False)])
+    assert not usage["measured"]
+    assert {name: part["measured"] for name, part in usage["by_node"].items()} == {
+        "plan": True,
+        "solve": False,
+    }
+
+
+def test_nodes_appear_in_the_order_of_their_first_call() -> None:
+    usage = by_node([charge("plan"), charge("solve"), charge("plan"), charge("answer")])
+    assert list(usage["by_node"]) == ["plan", "solve", "answer"]
+    assert usage["by_node"]["plan"]["calls"] == 2
+
+
+def test_any_iterable_will_do() -> None:
+    rows = [charge("plan", 3), charge("solve", 4)]
+    assert total(iter(rows)) == total(rows)
+    assert by_node(iter(rows)) == by_node(rows)
+    assert spent(iter(rows)) == 7
+
+
+COUNTS = st.integers(0, 10**6)
+CHARGES = st.lists(
+    st.builds(
+        charge,
+        st.sampled_from(["plan", "estimate", "solve"]),
+        COUNTS,
+        input_tokens=COUNTS,
+        seconds=st.floats(0, 1000),
+        measured=st.booleans(),
+    ),
+    max_size=20,
+)
+
+
+@given(CHARGES)
+def test_the_nodes_add_up_to_the_query(charges: list[Charge]) -> None:
+    usage = by_node(charges)
+    parts = usage["by_node"].values()
+    for column in (*NUMBERS, "calls"):
+        assert usage[column] == sum(part[column] for part in parts)  # type: ignore[literal-required]
+    assert usage["output_tokens"] == spent(charges)
+    assert usage["measured"] == all(part["measured"] for part in parts)
+    assert abs(usage["seconds"] - sum(part["seconds"] for part in parts)) < 0.01

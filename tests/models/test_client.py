@@ -1,0 +1,327 @@
+"""The one door through which tokens are spent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.outputs import ChatResult
+from langchain_core.runnables import RunnableLambda
+from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
+
+from pb_graph.errors import ModelCallError
+from pb_graph.models.caps import Limits
+from pb_graph.models.client import ChatClient, Purpose, Reply
+from tests.support.chat_model import (
+    Call,
+    HTTPError,
+    Said,
+    ScriptedChat,
+    in_turn,
+    runs_on,
+    thinks_in_vain,
+    with_schema,
+)
+
+LIMITS = Limits(cap=10, timeout=5.0)
+WITH_SCHEMA = Limits(10, 5.0, {"type": "object", "properties": {}})
+PURPOSE = Purpose("solve", 2)
+ASK = [HumanMessage("What is 6 * 7?")]
+
+Make = Callable[..., Reply]
+
+
+@pytest.fixture(params=["sync", "async"])
+def call(request: pytest.FixtureRequest) -> Make:
+    """Makes a call one way or the other."""
+
+    def made(client: ChatClient | BaseChatModel, limits: Limits = LIMITS) -> Reply:
+        client = client if isinstance(client, ChatClient) else ChatClient(client)
+        if request.param == "sync":
+            return client.call(ASK, limits, PURPOSE)
+        return asyncio.run(client.acall(ASK, limits, PURPOSE))
+
+    return made
+
+
+def test_a_reply_is_text_ending_and_charge(call: Make) -> None:
+    reply = call(ScriptedChat(solve="forty two"))
+    assert (reply.text, reply.finish) == ("forty two", "stop")
+    assert reply.charge | {"seconds": 0} == {
+        "node": "solve",
+        "step": 2,
+        "cap": 10,
+        "input_tokens": 5,
+        "output_tokens": 2,
+        "reasoning_tokens": 0,
+        "cached_tokens": 0,
+        "seconds": 0,
+        "finish": "stop",
+        "measured": True,
+    }
+
+
+def test_a_call_that_hits_its_cap_says_so(call: Make) -> None:
+    reply = call(ScriptedChat(solve=runs_on))
+    assert (reply.finish, reply.charge["finish"]) == ("length", "length")
+    assert reply.charge["output_tokens"] == 10
+
+
+def test_thinking_is_paid_for_even_if_nothing_came_of_it(call: Make) -> None:
+    reply = call(ScriptedChat(solve=thinks_in_vain))
+    assert reply.text == ""
+    assert reply.charge["output_tokens"] == reply.charge["reasoning_tokens"] == 10
+
+
+def test_an_unreported_reply_is_estimated_and_marked(call: Make) -> None:
+    reply = call(ScriptedChat(solve="forty two", reports_usage=False))
+    assert not reply.charge["measured"]
+    assert 0 < reply.charge["output_tokens"] <= 10
+
+
+def test_an_unreported_reply_that_hit_its_cap_cost_its_cap(call: Make) -> None:
+    reply = call(ScriptedChat(solve=runs_on, reports_usage=False))
+    assert not reply.charge["measured"]
+    assert reply.charge["output_tokens"] == 10
+
+
+def test_an_ignored_cap_shows_even_in_an_estimate(call: Make) -> None:
+    model = ScriptedChat(solve="word " * 100, reports_usage=False, obeys_cap=False)
+    assert call(model).charge["output_tokens"] > 60
+
+
+def test_only_what_is_meant_to_be_seen_is_the_text(call: Make) -> None:
+    reply = call(ScriptedChat(solve="<think>6 * 7</think> 42"))
+    assert reply.text == "42"
+    assert reply.charge["output_tokens"] == 4
+
+
+def test_the_callers_model_is_left_as_it_is(call: Make) -> None:
+    model = ScriptedChat(solve="42")
+    before = model.model_dump(exclude={"record"})
+    call(model)
+    assert model.model_dump(exclude={"record"}) == before
+    assert model.disable_streaming is False
+
+
+class Listener(BaseCallbackHandler):
+    """A host's callback: notes how calls begin, and every token that is streamed."""
+
+    def __init__(self) -> None:
+        self.tags: list[list[str]] = []
+        self.tokens: list[object] = []
+        self.ended = 0
+
+    def on_chat_model_start(self, *_: Any, tags: list[str] | None = None, **__: Any) -> None:  # noqa: ANN401
+        self.tags.append(tags or [])
+
+    def on_llm_new_token(self, token: object, **_: Any) -> None:  # noqa: ANN401
+        self.tokens.append(token)
+
+    def on_llm_end(self, *_: Any, **__: Any) -> None:  # noqa: ANN401
+        self.ended += 1
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+async def test_a_host_that_streams_hears_the_call_but_none_of_its_tokens(
+    *, asynchronous: bool
+) -> None:
+    client = ChatClient(ScriptedChat(solve="forty two"))
+    listener = Listener()
+
+    async def inside(_: object) -> str:
+        return (await client.acall(ASK, LIMITS, PURPOSE)).text
+
+    host = RunnableLambda(lambda _: client.call(ASK, LIMITS, PURPOSE).text, inside)
+    config: Any = {"callbacks": [listener], "tags": ["the-hosts"]}
+    if asynchronous:
+        events = [event async for event in host.astream_events("go", config, version="v2")]
+        assert not any(event["event"] == "on_chat_model_stream" for event in events)
+    else:
+        assert list(host.stream("go", config)) == ["forty two"]
+    assert [set(tags) for tags in listener.tags] == [{"nostream", "the-hosts"}]
+    assert listener.tokens == []
+    assert listener.ended == 1
+
+
+def refuses_schemas(call: Call) -> Said:
+    return HTTPError(400, "response_format is not supported") if call.schema else "42"
+
+
+@pytest.mark.parametrize("status", [400, 422])
+def test_a_server_that_takes_no_schema_is_asked_without_and_remembered(
+    call: Make, status: int
+) -> None:
+    model = ScriptedChat(
+        planner=lambda call: HTTPError(status) if call.schema else "42",
+        solve="42",
+    )
+    client = ChatClient(model, with_schema)
+    assert call(client, WITH_SCHEMA).text == "42"
+    assert call(client, WITH_SCHEMA).text == "42"
+    assert [call.schema is None for call in model.calls] == [False, True, True]
+
+
+def test_a_request_refused_for_another_reason_does_not_cost_the_schema(call: Make) -> None:
+    said = in_turn(HTTPError(400, "too long"), HTTPError(400, "too long"), "42")
+    model = ScriptedChat(planner=said, solve=said)
+    client = ChatClient(model, with_schema)
+    with pytest.raises(ModelCallError, match="too long"):
+        call(client, WITH_SCHEMA)
+    call(client, WITH_SCHEMA)
+    assert [call.schema is None for call in model.calls] == [False, True, False]
+
+
+def test_without_a_schema_a_refusal_is_final(call: Make) -> None:
+    model = ScriptedChat(solve=HTTPError(400))
+    with pytest.raises(ModelCallError):
+        call(model)
+    assert len(model.calls) == 1
+
+
+async def test_calls_at_the_same_time_all_survive_the_discovery() -> None:
+    class Slow(ScriptedChat):
+        async def _agenerate(self, *args: Any, **kwargs: Any) -> ChatResult:  # noqa: ANN401
+            await asyncio.sleep(0.01)
+            return await super()._agenerate(*args, **kwargs)
+
+    client = ChatClient(Slow(planner=refuses_schemas, solve="42"), with_schema)
+    replies = await asyncio.gather(*(client.acall(ASK, WITH_SCHEMA, PURPOSE) for _ in range(5)))
+    assert [reply.text for reply in replies] == ["42"] * 5
+
+
+@pytest.mark.parametrize("error", [HTTPError(500), ConnectionError("refused"), KeyError("usage")])
+def test_a_failure_is_ours_with_a_remedy_and_its_cause(call: Make, error: Exception) -> None:
+    model = ScriptedChat(solve=error)
+    with pytest.raises(ModelCallError) as caught:
+        call(model)
+    assert caught.value.__cause__ is error
+    assert len(model.calls) == 1
+
+
+async def test_a_plain_model_is_not_waited_for_for_ever() -> None:
+    client = ChatClient(ScriptedChat(solve="42", seconds=30))
+    with pytest.raises(ModelCallError, match=r"Settings\.timeout"):
+        await client.acall(ASK, Limits(10, 0.05), PURPOSE)
+
+
+async def test_a_models_own_timeout_stands() -> None:
+    class Patient(ScriptedChat):
+        timeout: float | None = 60
+
+    client = ChatClient(Patient(solve="42", seconds=0.2))
+    assert (await client.acall(ASK, Limits(10, 0.05), PURPOSE)).text == "42"
+
+
+async def test_a_cancelled_call_is_cancelled_not_failed() -> None:
+    client = ChatClient(ScriptedChat(solve="42", seconds=30))
+    task = asyncio.create_task(client.acall(ASK, LIMITS, PURPOSE))
+    await asyncio.sleep(0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+class TestOverHTTP:
+    """A real ChatOpenAI in front of a server that is none."""
+
+    @staticmethod
+    def client(answer: Callable[[dict[str, Any]], httpx.Response]) -> ChatClient:
+        def serve(request: httpx.Request) -> httpx.Response:
+            return answer(json.loads(request.content))
+
+        model = ChatOpenAI(
+            model="m",
+            api_key=SecretStr("sk-secret-0123456789"),
+            base_url="http://127.0.0.1:9/v1",
+            max_retries=0,
+            streaming=True,
+            http_client=httpx.Client(transport=httpx.MockTransport(serve)),
+        )
+        return ChatClient(model)
+
+    @staticmethod
+    def completion(text: str) -> httpx.Response:
+        message = {"role": "assistant", "content": text}
+        return httpx.Response(
+            200,
+            json={
+                "id": "1",
+                "object": "chat.completion",
+                "created": 0,
+                "model": "m",
+                "choices": [{"index": 0, "message": message, "finish_reason": "length"}],
+                "usage": {
+                    "prompt_tokens": 9,
+                    "completion_tokens": 10,
+                    "total_tokens": 19,
+                    "prompt_tokens_details": {"cached_tokens": 8},
+                    "completion_tokens_details": {"reasoning_tokens": 7},
+                },
+            },
+        )
+
+    def test_a_streaming_model_does_not_stream_and_its_usage_is_measured(self) -> None:
+        bodies: list[dict[str, Any]] = []
+
+        def answer(body: dict[str, Any]) -> httpx.Response:
+            bodies.append(body)
+            return self.completion("4")
+
+        charge = self.client(answer).call(ASK, LIMITS, PURPOSE).charge
+        assert not bodies[0].get("stream")
+        assert charge["measured"]
+        assert (charge["output_tokens"], charge["reasoning_tokens"]) == (10, 7)
+        assert (charge["input_tokens"], charge["cached_tokens"]) == (9, 8)
+
+    def test_truncated_json_under_a_schema_is_a_reply_not_an_exception(self) -> None:
+        client = self.client(lambda _: self.completion('{"level": '))
+        reply = client.call(ASK, WITH_SCHEMA, PURPOSE)
+        assert (reply.text, reply.finish) == ('{"level":', "length")
+
+    def test_a_refused_schema_is_not_sent_again(self) -> None:
+        formats: list[object] = []
+
+        def answer(body: dict[str, Any]) -> httpx.Response:
+            formats.append(body.get("response_format"))
+            if formats[-1]:
+                return httpx.Response(400, json={"error": {"message": "no response_format here"}})
+            return self.completion("4")
+
+        client = self.client(answer)
+        client.call(ASK, WITH_SCHEMA, PURPOSE)
+        client.call(ASK, WITH_SCHEMA, PURPOSE)
+        assert [wanted is None for wanted in formats] == [False, True, True]
+
+    def test_a_refused_key_is_named_but_not_shown(self) -> None:
+        refusal = {"error": {"message": "Incorrect API key provided: sk-secret-0123456789"}}
+        client = self.client(lambda _: httpx.Response(401, json=refusal))
+        with pytest.raises(ModelCallError, match="key variable") as caught:
+            client.call(ASK, LIMITS, PURPOSE)
+        assert caught.value.status == 401
+        assert "0123456789" not in str(caught.value)
+
+    def test_a_reply_of_nonsense_is_an_error_of_ours(self) -> None:
+        client = self.client(lambda _: httpx.Response(200, text="<html>"))
+        with pytest.raises(ModelCallError):
+            client.call(ASK, LIMITS, PURPOSE)
+
+
+def test_a_reply_may_consist_of_blocks(call: Make) -> None:
+    class Blocks(ScriptedChat):
+        def _result(self, call: Call) -> ChatResult:
+            result = super()._result(call)
+            thought = {"type": "reasoning", "reasoning": "hm"}
+            blocks: list[Any] = [thought, {"type": "text", "text": "42"}]
+            result.generations[0].message = AIMessage(blocks)
+            return result
+
+    assert call(Blocks()).text == "42"

@@ -1,0 +1,138 @@
+"""Providers' exceptions as ours: what to do next, and no secret."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from pb_graph.errors import ModelCallError, PlanAndBudgetError
+from pb_graph.models.faults import explain, scrub, status_of
+from tests.support.chat_model import HTTPError
+
+
+class ResponseError(Exception):
+    """Carries its status where httpx and requests put it."""
+
+    def __init__(self, status: object) -> None:
+        super().__init__("from the server")
+        self.response = SimpleNamespace(status_code=status)
+
+
+@pytest.mark.parametrize(
+    ("status", "remedy"),
+    [
+        (400, "context"),
+        (401, "API key"),
+        (403, "permissions"),
+        (404, "name and the base URL"),
+        (408, r"Settings\.timeout"),
+        (413, "shorten"),
+        (422, "refused"),
+        (429, "rate limit"),
+        (500, "try again later"),
+        (503, "try again later"),
+    ],
+)
+def test_a_status_says_what_to_do(status: int, remedy: str) -> None:
+    error = explain(HTTPError(status, "it went wrong"))
+    assert isinstance(error, PlanAndBudgetError)
+    assert error.status == status
+    with pytest.raises(ModelCallError, match=rf"HTTPError \(HTTP {status}\): it went .*{remedy}"):
+        raise error
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (TimeoutError(), r"Settings\.timeout"),
+        (type("ReadTimeout", (Exception,), {})("slow"), r"Settings\.timeout"),
+        (ConnectionError("refused"), "running and reachable"),
+        (ValueError(""), "running and reachable"),
+    ],
+)
+def test_without_a_status_the_kind_of_error_says_it(error: Exception, remedy: str) -> None:
+    explained = explain(error)
+    assert explained.status is None
+    with pytest.raises(ModelCallError, match=rf"{type(error).__name__}.*{remedy}"):
+        raise explained
+
+
+def test_what_is_explained_already_stays_as_it_is() -> None:
+    error = ModelCallError("said", 500)
+    assert explain(error) is error
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (HTTPError(418), 418),
+        (ResponseError(502), 502),
+        (ResponseError("502"), None),
+        (ResponseError(None), None),
+        (ValueError("x"), None),
+    ],
+)
+def test_a_status_is_found_wherever_sdks_keep_it(error: Exception, status: int | None) -> None:
+    assert status_of(error) == status
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Incorrect API key provided: {}.",
+        "Authorization: Bearer {}",
+        "authorization=bearer {}",
+        "api_key={}",
+        "api_key='{}'",
+        '{{"api_key": "{}"}}',
+        "x-api-key: {}",
+        "Invalid API key {}",
+        "GET https://host/v1/models?alt=sse&key={} failed",
+    ],
+)
+@pytest.mark.parametrize("key", ["sk-proj-Ab12_cd34-Ef56", "sk-abcdefgh", "sk-or-v1-0123456789abc"])
+def test_keys_are_blanked_out(text: str, key: str) -> None:
+    said = scrub(text.format(key))
+    assert key[4:] not in said
+    assert "[hidden]" in said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Authorization: Bearer eyJhbGciOi.JzdWIi+/x==",
+        "api_key=0123456789abcdef",
+        "the key AIzaSyA-1234567890abcdefghijklmnopqrstu is not valid",
+        "bad key gsk_0123456789abcdef",
+    ],
+)
+def test_other_providers_keys_are_blanked_out_whole(text: str) -> None:
+    said = scrub(text)
+    assert "[hidden]" in said
+    assert not any(piece in said for piece in ("Jzd", "abcdef", "=="))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The api_key client option must be set, or the OPENAI_API_KEY environment variable",
+        "Set an API key first.",
+        "a task-oriented key-value store",
+        "risk-averse monkeys",
+    ],
+)
+def test_what_only_speaks_of_keys_stays_readable(text: str) -> None:
+    assert scrub(text) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["word " * 200_000, "api key" + " " * 300_000, "sk-" * 300_000, "x" * 10**6]
+)
+def test_a_message_stays_short_however_much_a_server_says(text: str) -> None:
+    started = time.perf_counter()
+    message = str(explain(ValueError(text)))
+    assert time.perf_counter() - started < 1
+    assert len(message) < 500
+    assert "\n" not in message

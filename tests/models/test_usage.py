@@ -1,0 +1,121 @@
+"""Tokens, endings and visible text of a response, as providers really report them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages.ai import UsageMetadata
+
+from pb_graph.models.usage import finish_of, tokens_of, visible_text
+
+PROMPT = [HumanMessage("What is 6 * 7? " * 20)]
+
+
+def usage(output: int, **details: Any) -> UsageMetadata:  # noqa: ANN401
+    sums: Any = {"input_tokens": 30, "output_tokens": output, "total_tokens": 30 + output}
+    whole: UsageMetadata = sums | details
+    return whole
+
+
+def test_what_a_provider_reports_is_taken() -> None:
+    message = AIMessage("forty-two", usage_metadata=usage(12))
+    assert tokens_of(message, PROMPT) == (30, 12, 0, 0, True)
+
+
+def test_reasoning_and_cached_tokens_are_parts_of_the_sums() -> None:
+    details = usage(
+        12, output_token_details={"reasoning": 9}, input_token_details={"cache_read": 25}
+    )
+    tokens = tokens_of(AIMessage("42", usage_metadata=details), PROMPT)
+    assert (tokens.output, tokens.reasoning, tokens.input, tokens.cached) == (12, 9, 30, 25)
+
+
+def test_empty_details_count_as_nothing() -> None:
+    details = usage(12, output_token_details={}, input_token_details={})
+    assert tokens_of(AIMessage("42", usage_metadata=details), PROMPT) == (30, 12, 0, 0, True)
+
+
+def test_without_a_report_tokens_are_estimated_and_marked() -> None:
+    tokens = tokens_of(AIMessage("word " * 100), PROMPT)
+    assert not tokens.measured
+    assert 100 <= tokens.output <= 150
+    assert 60 <= tokens.input <= 100
+    assert (tokens.reasoning, tokens.cached) == (0, 0)
+
+
+def test_a_written_answer_is_never_free() -> None:
+    for message in (AIMessage("4"), AIMessage("4", usage_metadata=usage(0))):
+        tokens = tokens_of(message, PROMPT)
+        assert not tokens.measured
+        assert tokens.output >= 1
+
+
+def test_an_empty_reply_may_be_free() -> None:
+    assert tokens_of(AIMessage("", usage_metadata=usage(0)), PROMPT).output == 0
+    assert tokens_of(AIMessage(""), PROMPT).output == 0
+
+
+def test_an_empty_reply_that_was_paid_for_counts() -> None:
+    message = AIMessage("", usage_metadata=usage(99))
+    assert tokens_of(message, PROMPT) == (30, 99, 0, 0, True)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "finish"),
+    [
+        ({"finish_reason": "stop"}, "stop"),
+        ({"finish_reason": "length"}, "length"),
+        ({"finish_reason": "content_filter"}, "filter"),
+        ({"finish_reason": "tool_calls"}, "stop"),
+        ({"stop_reason": "end_turn"}, "stop"),
+        ({"stop_reason": "stop_sequence"}, "stop"),
+        ({"stop_reason": "max_tokens"}, "length"),
+        ({"stop_reason": "model_context_window_exceeded"}, "length"),
+        ({"stop_reason": "refusal"}, "filter"),
+        ({"finish_reason": "STOP"}, "stop"),
+        ({"finish_reason": "MAX_TOKENS"}, "length"),
+        ({"finish_reason": "SAFETY"}, "filter"),
+        ({"finish_reason": "RECITATION"}, "filter"),
+        ({"finish_reason": "PROHIBITED_CONTENT"}, "filter"),
+        ({"done_reason": "stop"}, "stop"),
+        ({"done_reason": "length"}, "length"),
+        ({"status": "completed", "incomplete_details": None}, "stop"),
+        (
+            {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}},
+            "length",
+        ),
+        ({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}, "filter"),
+        ({"finish_reason": "model_length"}, "length"),
+        ({"finish_reason": None}, "stop"),
+        ({}, "stop"),
+    ],
+)
+def test_endings_have_one_vocabulary(metadata: dict[str, Any], finish: str) -> None:
+    assert finish_of(AIMessage("x", response_metadata=metadata)) == finish
+
+
+@pytest.mark.parametrize(
+    ("content", "visible"),
+    [
+        (" The answer is 42.\n", "The answer is 42."),
+        ("<think>6 * 7 is 42</think>\n\n42", "42"),
+        ("6 * 7 is 42\n</think>\n42", "42"),
+        ("<think>a</think>no, wait<think>b</think> 42", "42"),
+        ("<think>6 * 7 is", ""),
+        ("42 <think>or is it", "42"),
+        ("", ""),
+        ([{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "42"}], "42"),
+        ("half \ud800", "half ?"),
+        (r"a < b, \think, </thin>", r"a < b, \think, </thin>"),
+    ],
+)
+def test_only_what_is_meant_to_be_seen_is_visible(content: Any, visible: str) -> None:  # noqa: ANN401
+    assert visible_text(AIMessage(content)) == visible
+
+
+def test_hidden_thinking_in_the_content_is_paid_for() -> None:
+    message = AIMessage("<think>" + "word " * 100 + "</think>42")
+    assert visible_text(message) == "42"
+    assert tokens_of(message, PROMPT).output >= 100

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from optim.methods import NAMES, method_from_file, methods
+from optim.published import published_rows
+from pb_graph import InputError
+
+
+def test_all_are_the_rows_of_the_papers_tables() -> None:
+    rows = methods("all")
+    assert {row.name for row in rows} == {row.method for row in published_rows()}
+    assert len(rows) == 10
+
+
+@pytest.mark.parametrize(
+    "name", ["vanilla", "global_budget", "planned_vanilla", "planned_global_budget"]
+)
+def test_a_baseline_is_the_method_of_its_name(name: str) -> None:
+    (row,) = methods(name)
+    assert row.settings.method == name
+
+
+@pytest.mark.parametrize(
+    "name", ["uniform", "weighted", "linear", "polynomial", "exponential", "cosine"]
+)
+def test_a_schedule_is_plan_and_budget_in_a_single_pass(name: str) -> None:
+    (row,) = methods(name)
+    settings = row.settings
+    assert (settings.method, settings.execution) == ("plan_and_budget", "single_pass")
+    assert settings.schedule == name
+
+
+def test_the_papers_budgets_are_only_said_unless_asked_otherwise() -> None:
+    assert {row.settings.enforcement for row in methods("all")} == {"prompt"}
+    capped = methods("all", {"enforcement": "cap"})
+    assert {row.settings.enforcement for row in capped} == {"cap"}
+
+
+def test_stepwise_has_the_cosine_schedule_unless_asked_otherwise() -> None:
+    assert methods("stepwise")[0].settings.schedule == "cosine"
+    (other,) = methods("stepwise", {"schedule": "bam"})
+    assert (other.settings.schedule, other.settings.execution) == ("bam", "stepwise")
+
+
+def test_overrides_apply_to_all() -> None:
+    assert {row.settings.cutoff for row in methods(NAMES, {"cutoff": 1500})} == {1500}
+
+
+def test_names_come_with_commas_or_as_a_list() -> None:
+    names = ["vanilla", "cosine"]
+    assert methods("vanilla, cosine") == methods(names)
+    assert [row.name for row in methods(names)] == names
+
+
+@pytest.mark.parametrize(
+    ("names", "overrides", "complaint"),
+    [
+        ("no_such", {}, "no method named 'no_such'; there are: all, vanilla"),
+        ("cosine,cosine", {}, "'cosine' is named twice"),
+        ("all,cosine", {}, "'cosine' is named twice"),
+        ("vanilla", {"cutoff": 0}, "method 'vanilla': cutoff: .* greater than 0"),
+        ("vanilla", {"colour": 1}, "colour: Extra inputs"),
+        ("cosine", {"schedule": "linear"}, "schedule=linear takes away what .* 'cosine' says"),
+        ("linear", {"execution": "stepwise"}, "execution=stepwise takes away"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    names: str, overrides: dict[str, object], complaint: str
+) -> None:
+    with pytest.raises(InputError, match=complaint):
+        methods(names, overrides)
+
+
+def test_a_settings_file_is_a_method_of_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps({"schedule": "bam", "budget": 300, "cutoff": 900}))
+    mine = method_from_file(file, {"cutoff": 1500})
+    assert mine.name == "mine"
+    settings = mine.settings
+    assert (settings.schedule, settings.budget, settings.cutoff) == ("bam", 300, 1500)
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (None, "cannot read the settings file"),
+        ("{", "is not JSON"),
+        ("[1]", "holds no JSON object"),
+        ('{"budget": 0}', "mine.json: budget: .*at least 1"),
+    ],
+)
+def test_a_bad_settings_file_says_why(tmp_path: Path, content: str | None, complaint: str) -> None:
+    file = tmp_path / "mine.json"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(InputError, match=complaint):
+        method_from_file(file)

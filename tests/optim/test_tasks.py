@@ -1,0 +1,140 @@
+"""What a person sees in `inspect view`, and what Inspect's own tools compute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from inspect_ai.event import InfoEvent, ModelEvent, SpanBeginEvent
+from inspect_ai.log import EvalLog, EvalSample, list_eval_logs, read_eval_log
+
+from optim.evaluate import Evaluation
+from tests.support.chat_model import ScriptedChat
+from tests.support.evaluations import (
+    evaluated,
+    fails_on_the_hardest,
+    leaks_collected,
+    solves_the_easy_ones,
+    tolerates_inspect,
+)
+
+__all__ = ["leaks_collected"]  # applies to every test here
+
+pytestmark = tolerates_inspect
+
+
+def log_of(found: Evaluation, method: str) -> EvalLog:
+    logs = (
+        read_eval_log(info, resolve_attachments=True) for info in list_eval_logs(str(found.log_dir))
+    )
+    return next(log for log in logs if (log.eval.metadata or {})["method"] == method)
+
+
+def sample_of(log: EvalLog, level: int) -> EvalSample:
+    return next(s for s in log.samples or [] if s.metadata["level"] == level)
+
+
+def events(sample: EvalSample, kind: type[Any]) -> list[Any]:
+    return [event for event in sample.events if isinstance(event, kind)]
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Evaluation:
+    model = ScriptedChat(
+        solve=solves_the_easy_ones, plan=["What is | given?", "What follows? | add | after 1"]
+    )
+    folder = tmp_path_factory.mktemp("logs")
+    return evaluated(model, folder, methods="vanilla,cosine,stepwise", epochs=2)
+
+
+def test_the_metrics_are_those_of_the_table(found: Evaluation) -> None:
+    log, row = log_of(found, "cosine"), next(r for r in found.rows if r.method == "cosine")
+    assert log.results
+    metrics = {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
+    assert metrics == pytest.approx(
+        {
+            "accuracy": row.accuracy,
+            "tokens": row.tokens,
+            "e3": row.e3,
+            "e3_lower": row.e3_lower,
+            "e3_upper": row.e3_upper,
+        }
+    )
+
+
+def test_each_samples_score_has_its_tokens_beside_it(found: Evaluation) -> None:
+    sample = sample_of(log_of(found, "cosine"), 2)
+    assert sample.scores
+    value: Any = sample.scores["math"].value
+    record = next(r for r in found.records if r.method == "cosine" and r.level == 2)
+    assert (value["score"], value["tokens"]) == (1.0, record.tokens)
+    assert value["planning"] == record.tokens - record.solving_tokens
+
+
+def test_the_plan_and_its_budgets_are_a_table(found: Evaluation) -> None:
+    (info,) = events(sample_of(log_of(found, "stepwise"), 3), InfoEvent)
+    assert info.source == "plan and budgets"
+    assert "level 3, budget 350, ceiling" in info.data
+    lines = info.data.splitlines()
+    row = next(line for line in lines if line.startswith("| 2 |"))
+    assert row.startswith("| 2 | What follows? (after 1) | add | 3 | 50.0 |")
+    assert row.endswith("| stop |")
+    assert "| plan | 1 |" in info.data
+
+
+def test_every_call_is_there_with_prompt_reply_and_tokens(found: Evaluation) -> None:
+    sample = sample_of(log_of(found, "stepwise"), 3)
+    calls = events(sample, ModelEvent)
+    assert [call.model for call in calls] == ["recorded/ScriptedChat"] * 4
+    plan, _, first, last = calls
+    assert "What is" in plan.output.completion
+    assert "Solve sub-question 1 now" in first.input[-1].text
+    assert "Solve sub-question 2 now" in last.input[-1].text
+    assert last.output.completion.startswith("well well well")
+    assert last.output.usage.output_tokens == 4
+    assert (
+        sum(call.output.usage.output_tokens for call in calls)
+        == sample.store["report"]["usage"]["output_tokens"]
+    )
+
+
+def test_calls_stand_under_the_node_and_step_that_made_them(found: Evaluation) -> None:
+    spans = [span.name for span in events(sample_of(log_of(found, "stepwise"), 3), SpanBeginEvent)]
+    stages = [name for name in spans if name.split()[0] in {"plan", "estimate", "solve", "answer"}]
+    assert stages == ["plan", "estimate", "solve step 1", "solve step 2"]
+
+
+def test_the_conversation_is_the_solvers(found: Evaluation) -> None:
+    sample = sample_of(log_of(found, "vanilla"), 1)
+    assert [message.role for message in sample.messages] == ["system", "user", "assistant"]
+    assert sample.output.completion == sample.messages[-1].text
+
+
+def test_the_tokens_that_inspect_counts_are_the_charged_ones(found: Evaluation) -> None:
+    for record in (r for r in found.records if r.method == "cosine" and r.epoch == 1):
+        sample = sample_of(log_of(found, "cosine"), record.level or 0)
+        usage = sample.model_usage["recorded/ScriptedChat"]
+        assert usage.output_tokens == record.tokens
+        assert usage.input_tokens == record.report["usage"]["input_tokens"]
+
+
+def test_the_log_says_under_which_conditions_it_was_made(found: Evaluation) -> None:
+    about: Any = log_of(found, "cosine").eval.metadata
+    assert (about["dataset"], about["method"]) == ("arithmetic", "cosine")
+    assert about["conditions"]["settings"]["schedule"] == "cosine"
+    assert about["conditions"]["seed"] == 0
+
+
+def test_a_failed_sample_is_an_error_that_still_shows_what_happened(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    model = ScriptedChat(solve=fails_on_the_hardest)
+    log = log_of(evaluated(model, tmp_path_factory.mktemp("logs"), methods="cosine"), "cosine")
+    sample = sample_of(log, 5)
+    assert log.status == "success"
+    assert sample.error
+    assert "HTTP 500" in sample.error.message
+    assert not sample.scores
+    assert len(events(sample, ModelEvent)) == 2  # the plan and the estimate
+    assert log.results
+    assert log.results.scores[0].scored_samples == 4

@@ -1,0 +1,189 @@
+"""What the solver is told, whatever the wording: facts, order, and what stays apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from langchain_core.messages import BaseMessage
+
+from pb_graph import prompts
+from pb_graph.prompts import amount, forced, one_step, put_together, whole_question
+from pb_graph.state import Query, StepResult, SubQuestion
+
+PLAN = [
+    SubQuestion(index=i, question=q, hint=hint, depends_on=[], level=3, credit=50)
+    for i, (q, hint) in enumerate([("FIRST?", "HINT"), ("SECOND?", ""), ("THIRD?", "")])
+]
+FORMAT = "ANSWER FORMAT"
+INSTRUCTION = "INSTRUCTION"
+
+
+def query(**changes: Any) -> Query:  # noqa: ANN401
+    whole: Any = {
+        "question": "QUESTION",
+        "reference": None,
+        "instruction": None,
+        "answer_format": None,
+        "domain": "general",
+        "level": 4,
+    }
+    query: Query = whole | changes
+    return query
+
+
+def result(index: int, answer: str, budget: int = 70) -> StepResult:
+    return StepResult(
+        index=index, budget=budget, cap=budget, tokens=5, finish="stop", answer=answer
+    )
+
+
+def said(messages: Sequence[BaseMessage]) -> str:
+    return "\n".join(str(message.text) for message in messages)
+
+
+def kinds(messages: Sequence[BaseMessage]) -> list[str]:
+    return [message.type for message in messages]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "unit", "expected"),
+    [
+        (200, "tokens", "200 tokens"),
+        (200, "words", "150 words"),
+        (1, "words", "1 words"),
+        (0, "words", "1 words"),
+    ],
+)
+def test_an_amount_is_said_in_its_unit(tokens: int, unit: Any, expected: str) -> None:  # noqa: ANN401
+    assert amount(tokens, unit) == expected
+
+
+class TestWholeQuestion:
+    def test_it_is_one_exchange(self) -> None:
+        assert kinds(whole_question(query())) == ["system", "human"]
+
+    def test_the_question_is_set_apart_as_data(self) -> None:
+        text = said(whole_question(query(reference="REFERENCE")))
+        assert "<question>\nQUESTION\n</question>" in text
+        assert "<reference>\nREFERENCE\n</reference>" in text
+        assert "reference" not in said(whole_question(query()))
+
+    def test_vanilla_knows_neither_plan_nor_budget_nor_level(self) -> None:
+        text = said(whole_question(query()))
+        assert not any(word in text for word in ("FIRST?", "tokens", "level 4"))
+
+    def test_a_plan_comes_with_its_hints_in_order_and_with_the_level(self) -> None:
+        text = said(whole_question(query(), PLAN))
+        positions = [text.index(part) for part in ("1. FIRST?", "HINT", "2. SECOND?", "3. THIRD?")]
+        assert positions == sorted(positions)
+        assert "level 4 of 5" in text
+
+    def test_an_unknown_level_is_not_mentioned(self) -> None:
+        assert "of 5" not in said(whole_question(query(level=None), PLAN))
+
+    def test_a_global_budget_is_said_once(self) -> None:
+        assert said(whole_question(query(), PLAN, budget=350)).count("350 tokens") == 1
+
+    def test_shares_are_said_beside_their_sub_question(self) -> None:
+        text = said(whole_question(query(), PLAN, shares={0: 111, 1: 222, 2: 333}, unit="tokens"))
+        lines = {line.split(". ")[0]: line for line in text.splitlines() if "?" in line}
+        for number, share in (("1", 111), ("2", 222), ("3", 333)):
+            assert f"{share} tokens" in lines[number]
+
+    def test_shares_may_be_said_in_words(self) -> None:
+        text = said(whole_question(query(), PLAN, shares={0: 100, 1: 100, 2: 100}, unit="words"))
+        assert text.count("75 words") == 3
+        assert "tokens" not in text
+
+    @pytest.mark.parametrize("plan", [[], PLAN], ids=["direct", "planned"])
+    def test_the_answer_format_is_the_last_word(self, plan: list[SubQuestion]) -> None:
+        asked = whole_question(query(answer_format=FORMAT), plan, budget=350)
+        assert str(asked[-1].text).endswith(FORMAT)
+        assert str(whole_question(query(), plan)[-1].text).endswith(prompts.DEFAULT_FORMAT)
+
+    def test_the_callers_instruction_replaces_ours(self) -> None:
+        asked = whole_question(query(instruction=INSTRUCTION))
+        assert asked[0].text == INSTRUCTION
+        assert whole_question(query())[0].text == prompts.DEFAULT_INSTRUCTION
+
+
+def step(index: int, earlier: Sequence[StepResult] = (), **options: Any) -> list[BaseMessage]:  # noqa: ANN401
+    chosen: Any = {"budget": 70, "closing": False} | options
+    return one_step(query(answer_format=FORMAT), PLAN, index, earlier, **chosen)
+
+
+class TestOneStep:
+    def test_the_first_step_sees_question_plan_and_its_share(self) -> None:
+        asked = step(0)
+        assert kinds(asked) == ["system", "human"]
+        text = said(asked)
+        assert all(part in text for part in ("QUESTION", "level 4 of 5", "2. SECOND?", "70 tokens"))
+
+    def test_earlier_steps_are_turns_with_their_answers(self) -> None:
+        asked = step(2, [result(0, "ONE"), result(1, "TWO")])
+        assert kinds(asked) == ["system", "human", "ai", "human", "ai", "human"]
+        assert [message.text for message in asked if message.type == "ai"] == ["ONE", "TWO"]
+        assert "THIRD?" in str(asked[-1].text)
+        assert "QUESTION" not in str(asked[-1].text)
+
+    def test_a_prefix_stays_the_same_from_step_to_step(self) -> None:
+        first = step(0)
+        second = step(1, [result(0, "ONE")], budget=50)
+        third = step(2, [result(0, "ONE"), result(1, "TWO", budget=50)])
+        assert second[: len(first)] == first
+        assert third[: len(second)] == second
+
+    def test_only_what_it_builds_on_is_shown(self) -> None:
+        asked = step(2, [result(1, "TWO")])
+        assert kinds(asked) == ["system", "human", "ai", "human"]
+        assert "SECOND?" in str(asked[1].text)
+
+    def test_a_step_without_a_result_is_said_to_have_none(self) -> None:
+        empty = step(1, [result(0, "")])[2]
+        assert empty.type == "ai"
+        assert empty.text
+
+    def test_only_the_closing_step_gives_the_final_answer(self) -> None:
+        assert FORMAT not in said(step(2, [result(1, "TWO")]))
+        assert str(step(2, [result(1, "TWO")], closing=True)[-1].text).endswith(FORMAT)
+
+    def test_a_share_may_be_said_in_words(self) -> None:
+        text = said(step(0, unit="words", budget=200))
+        assert "150 words" in text
+        assert "tokens" not in text
+
+
+class TestForced:
+    ASKED = whole_question(query(answer_format=FORMAT))
+
+    def test_it_goes_on_from_where_the_call_was_cut(self) -> None:
+        asked = forced(self.ASKED, "PARTIAL", query(), final=False)
+        assert asked[: len(self.ASKED)] == self.ASKED
+        assert kinds(asked[len(self.ASKED) :]) == ["ai", "human"]
+        assert asked[-2].text == "PARTIAL"
+
+    def test_nothing_visible_yet_is_no_empty_turn(self) -> None:
+        assert forced(self.ASKED, "", query(), final=False)[-2].text
+
+    def test_a_final_answer_is_demanded_in_its_format(self) -> None:
+        wanted = query(answer_format=FORMAT)
+        assert str(forced(self.ASKED, "", wanted, final=True)[-1].text).endswith(FORMAT)
+        assert FORMAT not in str(forced(self.ASKED, "", wanted, final=False)[-1].text)
+
+    def test_the_request_itself_is_left_as_it_is(self) -> None:
+        before = list(self.ASKED)
+        forced(self.ASKED, "PARTIAL", query(), final=True)
+        assert before == self.ASKED
+
+
+def test_putting_together_shows_question_findings_and_budget_and_ends_with_the_format() -> None:
+    found = [result(0, "ONE"), result(2, "THREE")]
+    asked = put_together(query(answer_format=FORMAT), PLAN, found, budget=64)
+    assert kinds(asked) == ["system", "human"]
+    text = str(asked[-1].text)
+    positions = [text.index(part) for part in ("QUESTION", "FIRST?", "ONE", "THIRD?", "THREE")]
+    assert positions == sorted(positions)
+    assert "64 tokens" in text
+    assert text.endswith(FORMAT)
