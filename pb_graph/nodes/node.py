@@ -80,8 +80,8 @@ def _talk(
             charges += _noted(outcome, run)
             if isinstance(outcome, Exception):
                 wish = steps.throw(outcome)
-            else:
-                wish = steps.send(outcome)
+                continue
+            wish = steps.send(outcome)
     except StopIteration as stop:
         update: Update = stop.value
         return update | {"charges": charges} if charges else update
