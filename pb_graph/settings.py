@@ -123,10 +123,14 @@ class Settings(BaseModel):
         default=120.0,
         gt=0,
         allow_inf_nan=False,
-        description="Seconds until a model call is given up.",
+        description="Seconds until a call is given up, for models without a limit of their own.",
     )
     max_retries: int = Field(
-        default=2, ge=0, le=10, description="Retries of a call after a transient fault."
+        default=3,
+        ge=0,
+        le=10,
+        description="Retries after a transient fault, for models given as 'provider:model'; "
+        "a chat model object keeps its own.",
     )
     domain: str = Field(
         default="general problem solving",

@@ -14,7 +14,7 @@ from json_repair import repair_json
 from pydantic import BaseModel, ConfigDict
 
 MAX_TEXT = 20_000
-MAX_MENDED = 4_000  # mending broken JSON takes time that grows with the square of its length
+MAX_MENDED = 3_000  # mending broken JSON takes time that grows with the square of its length
 MAX_NUMBER = 1e9
 MAX_ITEMS = 100
 MAX_QUESTION = 500
@@ -75,11 +75,7 @@ class Plan(BaseModel):
         Raises:
             ValueError: There is no sub-question in it.
         """
-        steps = list(_json_steps(_json_in(text))) or list(_numbered_steps(text[:MAX_TEXT]))
-        if not steps:
-            msg = "no sub-question found: write each as an item of its own"
-            raise ValueError(msg)
-        return cls(steps=steps[:MAX_ITEMS])
+        return cls(steps=_steps(_json_in(text), text))
 
     def written(self) -> str:
         """The plan as the JSON that a planner is asked for; `read` reads it back."""
@@ -96,7 +92,7 @@ class GradedPlan(Plan):
         """As `Plan.read`; the level of the whole question is optional."""
         found = _json_in(text)
         level = _first_number(found, _LEVEL_KEYS) if isinstance(found, Mapping) else None
-        return cls(steps=Plan.read(text).steps, level=level)
+        return cls(steps=_steps(found, text), level=level)
 
     def written(self) -> str:
         """As `Plan.written`, with the grades."""
@@ -186,6 +182,15 @@ def _mended(body: str) -> object:
         return repair_json(body, return_objects=True)
     except (ValueError, RecursionError):  # nested deeper than the parsers go
         return None
+
+
+def _steps(found: object, text: str) -> list[PlannedStep]:
+    """The plan in the JSON that was found, else in the lines of the text."""
+    steps = list(_json_steps(found)) or list(_numbered_steps(text[:MAX_TEXT]))
+    if not steps:
+        msg = "no sub-question found: write each as an item of its own"
+        raise ValueError(msg)
+    return steps[:MAX_ITEMS]
 
 
 def _json_steps(found: object) -> Iterator[PlannedStep]:

@@ -18,7 +18,7 @@ from tests.support.graphs import checked
 pytestmark = pytest.mark.integration
 
 NAME = "smollm2-135m"
-QUESTION = "A shop sells pens at 3 for $2. How many pens can be bought with $14?"
+GIVEN = {"question": "A shop sells pens at 3 for $2. How many pens can be bought with $14?"}
 BUDGET = 96
 
 
@@ -38,16 +38,14 @@ def weights_are_here() -> Iterator[None]:
 
 def answered(way: str = "invoke", **settings: Any) -> tuple[Report, int]:  # noqa: ANN401
     """The report of one question, and the completion tokens that LangChain's own counter saw."""
-    graph = build_graph(f"local:{NAME}", settings=Settings(**settings))
+    graph: Any = build_graph(f"local:{NAME}", settings=Settings(**settings))
     counter = UsageMetadataCallbackHandler()
     config: Any = {"callbacks": [counter]}
-    given: Any = {"question": QUESTION}
-    report: Any
     try:
         if way == "invoke":
-            report = graph.invoke(given, config)["report"]
+            report = graph.invoke(GIVEN, config)["report"]
         else:
-            report = asyncio.run(graph.ainvoke(given, config))["report"]
+            report = asyncio.run(graph.ainvoke(GIVEN, config))["report"]
     except NoAnswerError as error:
         report = error.report
     seen = sum(usage["output_tokens"] for usage in counter.usage_metadata.values())

@@ -158,7 +158,7 @@ def test_an_error_of_ours_ends_nothing_and_keeps_its_tokens(
         msg = "a bug"
         raise RuntimeError(msg)
 
-    monkeypatch.setattr("pb_graph.nodes.answer.overrun_note", broken)
+    monkeypatch.setattr("pb_graph.nodes.finish.build_report", broken)
     found = evaluated(ScriptedChat(solve=solves), tmp_path, methods="cosine")
     assert {r.error for r in found.records} == {"RuntimeError: a bug"}
     assert {r.score for r in found.records} == {None}

@@ -25,7 +25,7 @@ tolerates_inspect = [
 
 QUESTIONS = generate(30)
 _ASKED = re.compile(r"<question>\n(.*?)\n</question>", re.DOTALL)
-_BY_TEXT = {question.question: question for question in QUESTIONS}
+_BY_TEXT = {question.question: question for question in [*QUESTIONS, *generate(30, seed=1)]}
 
 
 @pytest.fixture(autouse=True)
