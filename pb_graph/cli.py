@@ -139,8 +139,6 @@ def _fetched(name: str | None) -> None:
 
 
 def _settings(chosen: dict[str, Any], assignments: list[str] | None) -> Settings:
-    from pydantic import ValidationError  # noqa: PLC0415
-
     from pb_graph.settings import Settings  # noqa: PLC0415
 
     for assignment in assignments or []:
@@ -149,17 +147,9 @@ def _settings(chosen: dict[str, Any], assignments: list[str] | None) -> Settings
             _misused(f"--set wants NAME=VALUE, not {assignment!r}.")
         chosen[name.strip()] = _value(value)
     try:
-        return Settings.model_validate(chosen)
-    except ValidationError as error:
-        faults = [
-            f"{_where(fault['loc'])}: {fault['msg']}" for fault in error.errors(include_url=False)
-        ]
-        _misused("\n".join(faults))
-
-
-def _where(location: tuple[int | str, ...]) -> str:
-    """The field at fault as a user knows it, without pydantic's names for the parts of a union."""
-    return ".".join(part for part in map(str, location) if part.replace("_", "").isalnum())
+        return Settings.read(chosen)
+    except InputError as error:
+        _misused(str(error))
 
 
 def _value(text: str) -> object:

@@ -7,10 +7,19 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveInt,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from pb_graph.budget.rules import LEVELS, BudgetRule, Fixed, LevelTable
 from pb_graph.budget.schedules import Schedule as PositionalSchedule
+from pb_graph.errors import InputError
 
 Method = Literal[
     "vanilla", "global_budget", "planned_vanilla", "planned_global_budget", "plan_and_budget"
@@ -147,6 +156,22 @@ class Settings(BaseModel):
             raise ValueError(msg)
         return budget
 
+    @classmethod
+    def read(cls, fields: Mapping[str, object]) -> Self:
+        """Settings from what a user wrote: a file, or options of a command.
+
+        Raises:
+            InputError: Which field is wrong and how; for an unknown one, which there are.
+        """
+        unknown = sorted(set(fields) - set(cls.model_fields))
+        if unknown:
+            msg = f"unknown setting {', '.join(unknown)}; there are: {', '.join(cls.model_fields)}"
+            raise InputError(msg)
+        try:
+            return cls.model_validate(fields)
+        except ValidationError as error:
+            raise InputError(explained(error)) from error
+
     @property
     def budget_rule(self) -> BudgetRule:
         """The rule that turns a level into the total; a plain number is a fixed total."""
@@ -166,6 +191,15 @@ class Settings(BaseModel):
     def stepwise(self) -> bool:
         """Whether each sub-question gets a call of its own."""
         return self.method == "plan_and_budget" and self.execution == "stepwise"
+
+
+def explained(error: ValidationError) -> str:
+    """Each fault with the field it is in, as a user knows it: without the parts of a union."""
+    faults = []
+    for fault in error.errors(include_url=False, include_input=False):
+        names = [str(part) for part in fault["loc"] if str(part).replace("_", "").isalnum()]
+        faults.append(f"{'.'.join(names)}: {fault['msg'].removeprefix('Value error, ')}")
+    return "; ".join(dict.fromkeys(faults))
 
 
 CONTEXT_KEY = "plan_and_budget"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from langgraph.types import interrupt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from pb_graph.settings import explained
 from pb_graph.state import SubQuestion
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def review(state: Mapping[str, Any], run: Run) -> Steps:
             return {}
         try:
             return {"plan": _edited(answer, run.settings.max_steps)}
-        except (ValidationError, ValueError) as error:
+        except ValueError as error:  # pydantic's ValidationError is one
             question = {"plan": state["plan"], "help": HELP, "error": _explained(error)}
 
 
@@ -81,10 +82,5 @@ def _sub_question(index: int, step: EditedStep) -> SubQuestion:
     )
 
 
-def _explained(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        return "; ".join(
-            f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}"
-            for item in error.errors(include_url=False, include_input=False)[:5]
-        )
-    return str(error)
+def _explained(error: ValueError) -> str:
+    return explained(error) if isinstance(error, ValidationError) else str(error)

@@ -46,12 +46,9 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         return hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()[:16]
 
     def save(self, path: str | Path) -> None:
-        """Write instructions and examples as JSON; never a pickle."""
-        document = {
-            "format": FORMAT,
-            "fingerprint": self.fingerprint(),
-            "state": self.dump_state(),
-        }
+        """Write instructions and examples as JSON; never a pickle, and never a model's address."""
+        state = {name: part | {"lm": None} for name, part in self.dump_state().items()}
+        document = {"format": FORMAT, "fingerprint": self.fingerprint(), "state": state}
         Path(path).write_text(json.dumps(document, indent=2, ensure_ascii=False), encoding="utf-8")
 
     def load(self, path: str | Path) -> Self:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from optim.methods import Method, methods
 from optim.records import Record
 from optim.summary import Row, rows
 from pb_graph import InputError, Settings
-from tests.support.chat_model import Call, ScriptedChat, in_turn, says_nothing
+from tests.support.chat_model import Call, ScriptedChat, says_nothing
 from tests.support.evaluations import (
     evaluated,
     experiment,
@@ -398,14 +397,16 @@ def test_a_grid_needs_a_method_with_a_budget() -> None:
 
 def test_planners_are_compared_with_the_same_solver(tmp_path: Path) -> None:
     solver = Named(solve=solves, model_name="solver")
-    planners = [Named(model_name=name, plan=plan)
-                for name, plan in (("short", ["One?"]), ("long", ["One?", "Two?", "Three?"]))]  # fmt: skip
+    planners = [
+        Named(model_name="short", plan=["One?"]),
+        Named(model_name="long", plan=["One?", "Two?", "Three?"]),
+    ]
     base = experiment(solver, tmp_path, methods="vanilla,cosine")
     found = evaluate_planners(base, planners, console=Console(quiet=True))
     cosine = [row for row in found.rows if row.method == "cosine"]
     assert [row.planner for row in cosine] == ["short", "long"]
     assert cosine[0].tokens != cosine[1].tokens
-    assert len([call for call in solver.calls]) == 5 + 2 * 5  # vanilla is paid for once
+    assert len(solver.calls) == 5 + 2 * 5  # vanilla is paid for once
 
 
 # What is refused
@@ -437,19 +438,14 @@ def test_the_table_is_plain_json(run: tuple[ScriptedChat, Evaluation]) -> None:
     assert json.loads(json.dumps(rows(run[1].records)[0].to_dict()))["method"] == "vanilla"
 
 
-def test_samples_of_a_cancelled_run_are_no_errors(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_samples_of_a_cancelled_run_are_no_errors(tmp_path: Path) -> None:
     """Ctrl-C: Inspect ends the run by itself; the caller hears of it, and nothing is lost."""
 
     def pressed(_: Call) -> str:
         raise KeyboardInterrupt
 
-    model = ScriptedChat(solve=in_turn("x", "x"))
-    script: Callable[[Call], Any] = lambda call: (  # noqa: E731
-        pressed(call) if len(model.calls) > 2 else solves(call)
-    )
-    model.solve = script
+    model = ScriptedChat()
+    model.solve = lambda call: pressed(call) if len(model.calls) > 2 else solves(call)
     with pytest.raises(KeyboardInterrupt):
         evaluated(model, tmp_path, concurrency=1)
     model.solve = solves

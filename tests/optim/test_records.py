@@ -70,7 +70,7 @@ def test_a_report_is_the_graphs_own(run: Evaluation) -> None:
     for record in run.records:
         report = checked(record.report)
         assert record.tokens == report["usage"]["output_tokens"]
-        assert record.solving_tokens == record.tokens - planning_tokens(report)
+        assert record.solving_tokens == record.tokens - planning_tokens(record.report)
 
 
 def test_an_error_has_a_reason_a_cost_and_no_score(run: Evaluation) -> None:

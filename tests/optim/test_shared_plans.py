@@ -19,8 +19,11 @@ PLAN = Purpose("plan")
 
 
 def asking(
-    model: ScriptedChat, folder: Path, identity: str = "planner", **more: Any
-) -> SharedPlans:  # noqa: ANN401
+    model: ScriptedChat,
+    folder: Path,
+    identity: str = "planner",
+    **more: Any,  # noqa: ANN401
+) -> SharedPlans:
     return SharedPlans(ChatClient(model), Journal(folder / "plans.jsonl"), identity, **more)
 
 
@@ -151,5 +154,5 @@ def test_any_text_survives(tmp_path: Path) -> None:
 def test_a_damaged_line_within_is_named(tmp_path: Path, damage: bytes) -> None:
     file = tmp_path / "journal.jsonl"
     file.write_bytes(b'{"key":"a","entry":{}}\n' + damage + b'\n{"key":"b","entry":{}}\n')
-    with pytest.raises(InputError, match="line 2 of .* is damaged"):
+    with pytest.raises(InputError, match=r"line 2 of .* is damaged"):
         Journal(file)
