@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pb_graph.agents import TokenBudgetMiddleware, plan_and_budget_tool
     from pb_graph.errors import (
         InputError,
         ModelCallError,
@@ -33,8 +34,10 @@ _HOMES = {
     "PlannerProgramError": "errors",
     "Report": "state",
     "Settings": "settings",
+    "TokenBudgetMiddleware": "agents",
     "WeightsError": "errors",
     "build_graph": "graph",
+    "plan_and_budget_tool": "agents",
 }
 
 __all__ = [
@@ -47,8 +50,10 @@ __all__ = [
     "PlannerProgramError",
     "Report",
     "Settings",
+    "TokenBudgetMiddleware",
     "WeightsError",
     "build_graph",
+    "plan_and_budget_tool",
 ]
 
 

@@ -22,6 +22,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner": {"budget", "errors", "models", "state"},
     "nodes": {"budget", "errors", "models", "planner", "prompts", "settings", "state"},
     "graph": {"nodes", "settings", "state"},
+    "agents": {"errors", "graph", "models", "nodes", "state"},
 }
 FRAMEWORKS_OF: dict[str, set[str]] = {
     "errors": set(),

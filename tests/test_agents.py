@@ -1,0 +1,214 @@
+"""In LangChain agents: the graph as a tool, and a token budget for the agent's own calls."""
+# ruff: noqa: ANN401 -- agents, and what they are called with, have no types worth repeating
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any, get_args
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.callbacks import UsageMetadataCallbackHandler
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.tools import BaseTool, tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
+from langgraph.types import Command
+
+from pb_graph import TokenBudgetMiddleware, plan_and_budget_tool
+from pb_graph.agents import FINISH
+from tests.support.chat_model import Call, Reply, Said, ScriptedChat, in_turn, runs_on, says_nothing
+from tests.support.graphs import Way, checked, graph_of
+
+ASK = {"messages": [HumanMessage("How many pens does $14 buy at 3 for $2?")]}
+MAX_SCHEMA = 1024
+
+
+def tool_call(number: int = 1, name: str = "plan_and_budget", **args: Any) -> dict[str, Any]:
+    return {"name": name, "args": args or {"question": "14 / 2 * 3?"}, "id": f"call-{number}"}
+
+
+def calls_then_answers(*calls: dict[str, Any]) -> Callable[[Call], Said]:
+    return in_turn(Reply(tool_calls=calls), "It buys 21 pens.")  # type: ignore[arg-type]
+
+
+def run(agent: Any, given: object, way: Way, **options: Any) -> Any:
+    if way == "invoke":
+        return agent.invoke(given, **options)
+    return asyncio.run(agent.ainvoke(given, **options))
+
+
+def tool_messages(out: dict[str, Any]) -> list[ToolMessage]:
+    return [message for message in out["messages"] if isinstance(message, ToolMessage)]
+
+
+class TestTool:
+    def test_the_agent_sees_one_question_and_nothing_else(self) -> None:
+        made = plan_and_budget_tool(ScriptedChat())
+        schema = made.tool_call_schema
+        assert isinstance(schema, type)
+        shown = schema.model_json_schema()
+        assert list(shown["properties"]) == ["question"]
+        assert len(json.dumps(shown)) < MAX_SCHEMA
+        assert made.name == "plan_and_budget"
+
+    @pytest.mark.parametrize("way", get_args(Way))
+    def test_an_agent_gets_the_answer_and_its_host_the_report(self, way: Way) -> None:
+        solver, usage = ScriptedChat(solve="21"), UsageMetadataCallbackHandler()
+        agent = create_agent(
+            ScriptedChat(solve=calls_then_answers(tool_call())),
+            [plan_and_budget_tool(graph_of(solver))],
+        )
+        out = run(agent, ASK, way, config={"callbacks": [usage]})
+        (said,) = tool_messages(out)
+        report = checked(said.artifact)
+        assert (said.text, out["messages"][-1].text) == ("21", "It buys 21 pens.")
+        assert report["usage"]["output_tokens"] == solver.output_tokens
+        agents_own = 4  # 'It buys 21 pens.'
+        counted = usage.usage_metadata["scripted-1"]["output_tokens"]
+        assert counted == solver.output_tokens + agents_own
+
+    @pytest.mark.parametrize("way", get_args(Way))
+    def test_several_calls_in_one_turn_are_answered_each(self, way: Way) -> None:
+        solver = ScriptedChat(solve=lambda call: "B" if "second" in str(call.messages) else "A")
+        calls = [tool_call(1, question="The first?"), tool_call(2, question="The second?")]
+        agent = create_agent(
+            ScriptedChat(solve=calls_then_answers(*calls)), [plan_and_budget_tool(graph_of(solver))]
+        )
+        said = {
+            message.tool_call_id: message.text for message in tool_messages(run(agent, ASK, way))
+        }
+        assert said == {"call-1": "A", "call-2": "B"}
+
+    def test_a_plain_tool_node_runs_it(self) -> None:
+        graph = StateGraph(MessagesState)
+        graph.add_node("tools", ToolNode([plan_and_budget_tool(ScriptedChat(solve="21"))]))
+        graph.add_edge(START, "tools")
+        given = {"messages": [AIMessage("", tool_calls=[tool_call()])]}
+        assert graph.compile().invoke(given)["messages"][-1].text == "21"
+
+    def test_a_question_without_an_answer_is_told_to_the_agent(self) -> None:
+        made = plan_and_budget_tool(ScriptedChat(solve=says_nothing))
+        said = made.invoke(tool_call() | {"type": "tool_call"})
+        assert said.text.startswith("No answer, after ")
+        assert checked(said.artifact)["usage"]["calls"] > 0
+
+    def test_an_empty_question_is_told_to_the_agent(self) -> None:
+        made = plan_and_budget_tool(ScriptedChat())
+        said = made.invoke(tool_call(question=" ") | {"type": "tool_call"})
+        assert "empty" in said.text
+        assert said.artifact is None
+
+    @pytest.mark.parametrize("way", get_args(Way))
+    def test_an_interrupt_within_pauses_the_agent_and_resumes_it(self, way: Way) -> None:
+        solver = ScriptedChat(solve="21")
+        agent = create_agent(
+            ScriptedChat(solve=calls_then_answers(tool_call())),
+            [plan_and_budget_tool(graph_of(solver, review_plan=True))],
+            checkpointer=InMemorySaver(),
+        )
+        thread = {"configurable": {"thread_id": "1"}}
+        paused = run(agent, ASK, way, config=thread)
+        (asked,) = paused["__interrupt__"]
+        planned = len(solver.calls)
+        resume = Command(resume={"plan": ["Only this?"]})
+        out = run(agent, resume, way, config=thread)
+        (said,) = tool_messages(out)
+        assert "plan" in asked.value
+        assert [step["question"] for step in said.artifact["steps"]] == ["Only this?"]
+        assert [call.role for call in solver.calls[planned:]].count("decompose") == 0
+
+    def test_a_built_graph_takes_no_options(self) -> None:
+        with pytest.raises(TypeError, match="planner"):
+            plan_and_budget_tool(graph_of(ScriptedChat()), planner=ScriptedChat())
+
+
+@tool
+def look_up(word: str) -> str:
+    """Look a word up."""
+    return f"{word}: seven words of text that mean nothing at all"
+
+
+def agent_of(model: ScriptedChat, total: int, tools: list[BaseTool], **options: Any) -> Any:
+    return create_agent(model, tools, middleware=[TokenBudgetMiddleware(total, **options)])
+
+
+def looks_up(number: int, words: int) -> Reply:
+    return Reply("hm " * words, tool_calls=[tool_call(number, "look_up", word="pen")])  # type: ignore[list-item]
+
+
+class TestTokenBudget:
+    @pytest.mark.parametrize("way", get_args(Way))
+    def test_an_agent_that_never_ends_stays_within_its_total_and_answers(self, way: Way) -> None:
+        model = ScriptedChat(solve=lambda _: looks_up(len(model.calls), 10))
+        out = run(agent_of(model, 100, [look_up]), ASK, way)
+        assert model.output_tokens <= 100
+        assert out["tokens_spent"] == model.output_tokens
+        assert model.calls[-1].arguments.get("tools") in (None, [])
+        assert FINISH in str(model.calls[-1].messages)
+
+    @pytest.mark.parametrize("way", get_args(Way))
+    def test_a_call_that_was_cut_off_is_followed_by_a_short_answer(self, way: Way) -> None:
+        def solve(call: Call) -> Said:
+            return "21 pens" if call.ask == FINISH else runs_on(call)
+
+        model = ScriptedChat(solve=solve)
+        out = run(agent_of(model, 100, []), ASK, way)
+        assert out["messages"][-1].text == "21 pens"
+        assert [call.cap for call in model.calls] == [90, 10]
+        assert out["tokens_spent"] == 92
+
+    def test_each_call_is_capped_by_what_is_left_and_by_its_own_limit(self) -> None:
+        model = ScriptedChat(solve=in_turn(looks_up(1, 20), looks_up(2, 20), "21"))
+        agent_of(model, 100, [look_up], per_call=60).invoke(ASK)
+        assert [call.cap for call in model.calls] == [60, 60, 50]
+
+    def test_the_model_is_told_when_little_is_left(self) -> None:
+        model = ScriptedChat(solve=in_turn(looks_up(1, 50), looks_up(2, 20), "21"))
+        agent_of(model, 100, [look_up], warn_at=0.6).invoke(ASK)
+        told = ["Only" in str(call.messages) for call in model.calls]
+        assert told == [False, False, True]
+
+    def test_a_server_that_ignores_its_cap_ends_the_run_with_a_message(self) -> None:
+        model = ScriptedChat(solve=looks_up(1, 500), obeys_cap=False)
+        out = agent_of(model, 100, [look_up]).invoke(ASK)
+        assert len(model.calls) == 1
+        assert "used up" in out["messages"][-1].text
+
+    def test_it_counts_the_run_and_not_the_thread(self) -> None:
+        model = ScriptedChat(solve="two words")
+        agent = create_agent(
+            model, [], middleware=[TokenBudgetMiddleware(100)], checkpointer=InMemorySaver()
+        )
+        thread: Any = {"configurable": {"thread_id": "1"}}
+        spent = [agent.invoke(ASK, thread)["tokens_spent"] for _ in range(3)]  # type: ignore[arg-type]
+        assert spent == [2, 2, 2]
+
+    def test_parallel_tools_and_streaming_hosts_are_counted_alike(self) -> None:
+        both = Reply("hm", tool_calls=[looks_up(n, 0).tool_calls[0] for n in (1, 2)])
+        model = ScriptedChat(solve=in_turn(both, "21 pens"))
+        agent = agent_of(model, 100, [look_up])
+        *_, last = agent.stream(ASK, stream_mode="values")
+        assert last["tokens_spent"] == 3
+        assert len(tool_messages(last)) == 2
+
+    @pytest.mark.parametrize("usage", [True, False])
+    def test_tokens_that_a_server_does_not_report_are_estimated(self, usage: bool) -> None:
+        model = ScriptedChat(solve="It buys 21 pens.", reports_usage=usage)
+        assert agent_of(model, 100, []).invoke(ASK)["tokens_spent"] > 0
+
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            ({"total": 1}, "total must be at least 2"),
+            ({"total": 9, "per_call": 0}, "per_call must be at least 1"),
+            ({"total": 9, "warn_at": 1.5}, "warn_at must lie between 0 and 1"),
+            ({"total": 9, "reserve": 0}, "reserve must lie between 0 and 1"),
+        ],
+    )
+    def test_figures_out_of_range_are_refused(self, options: dict[str, Any], said: str) -> None:
+        with pytest.raises(ValueError, match=said):
+            TokenBudgetMiddleware(**options)
