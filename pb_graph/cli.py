@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from pb_graph.assignments import assignments, value_of
 from pb_graph.errors import InputError, NoAnswerError, PlanAndBudgetError
 
 if TYPE_CHECKING:
@@ -138,26 +139,14 @@ def _fetched(name: str | None) -> None:
             weights.fetch(local, progress=progress)
 
 
-def _settings(chosen: dict[str, Any], assignments: list[str] | None) -> Settings:
+def _settings(chosen: dict[str, Any], set_: list[str] | None) -> Settings:
     from pb_graph.settings import Settings  # noqa: PLC0415
 
-    for assignment in assignments or []:
-        name, separator, value = assignment.partition("=")
-        if not separator:
-            _misused(f"--set wants NAME=VALUE, not {assignment!r}.")
-        chosen[name.strip()] = _value(value)
     try:
-        return Settings.read(chosen)
+        texts = assignments("--set", set_)
+        return Settings.read(chosen | {name: value_of(text) for name, text in texts.items()})
     except InputError as error:
         _misused(str(error))
-
-
-def _value(text: str) -> object:
-    """JSON where it is JSON (numbers, true, objects), else the text itself."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def _fail(message: str) -> NoReturn:

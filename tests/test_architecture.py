@@ -15,6 +15,7 @@ FRAMEWORKS = {"langgraph", "langchain", "langchain_core", "langchain_openai", "d
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "budget": set(),
+    "assignments": {"errors"},
     "settings": {"budget", "errors"},
     "state": {"budget"},
     "prompts": {"state"},

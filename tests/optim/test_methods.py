@@ -63,7 +63,7 @@ def test_names_come_with_commas_or_as_a_list() -> None:
         ("cosine,cosine", {}, "'cosine' is named twice"),
         ("all,cosine", {}, "'cosine' is named twice"),
         ("vanilla", {"cutoff": 0}, "method 'vanilla': cutoff: .* greater than 0"),
-        ("vanilla", {"colour": 1}, "colour: Extra inputs"),
+        ("vanilla", {"colour": 1}, "method 'vanilla': unknown setting colour"),
         ("cosine", {"schedule": "linear"}, "schedule=linear takes away what .* 'cosine' says"),
         ("linear", {"execution": "stepwise"}, "execution=stepwise takes away"),
     ],
