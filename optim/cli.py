@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
@@ -150,9 +151,52 @@ def latency(logs: Logs, as_json: AsJson = False) -> None:
         _misused(str(error))
 
 
+@app.command()
+def report(  # noqa: PLR0913, PLR0917 -- one parameter for each option
+    logs: Logs,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Default: report.html.")
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="Compare with this method. Default: global_budget.")
+    ] = None,
+    paper: Annotated[bool, typer.Option("--paper", help="The paper's figures beside.")] = False,
+    as_json: AsJson = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print a line for each method.")] = False,
+) -> None:
+    """Write one HTML page about what was measured: figures, charts, and every wrong answer.
+
+    With --json or --csv, print the figures for machines instead, or write them to the output.
+    """
+    from optim.records import read_records  # noqa: PLC0415 -- Inspect takes seconds
+    from optim.report import rendered, studies  # noqa: PLC0415
+
+    try:
+        kind = _kind(as_json=as_json, as_csv=as_csv)
+        content = rendered(studies(read_records(logs), baseline), kind, paper=paper)
+    except InputError as error:
+        _misused(str(error))
+    if output is None and kind != "html":
+        typer.echo(content, nl=False)
+        return
+    path = Path(output or "report.html")
+    try:
+        path.write_text(content, encoding="utf-8")
+    except OSError as error:
+        _misused(f"cannot write {path}: {error.strerror}")
+    typer.echo(f"{path} is written.", err=kind != "html")
+
+
 def main() -> None:
     """Entry point of the console script."""
     app()
+
+
+def _kind(*, as_json: bool, as_csv: bool) -> Literal["html", "json", "csv"]:
+    if as_json and as_csv:
+        msg = "choose one of --json and --csv"
+        raise InputError(msg)
+    return "json" if as_json else "csv" if as_csv else "html"
 
 
 def _experiment(**options: Any) -> Experiment:  # noqa: ANN401 -- the fields of Experiment

@@ -1,0 +1,76 @@
+"""The figures of a report for machines: JSON with everything, CSV with a line for each method."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from optim.experiments.levels import by_level
+from optim.report.spending import by_position, mean_parts, spent
+from optim.report.tables import published_of
+
+if TYPE_CHECKING:
+    from optim.report.studies import Study
+
+__all__ = ["as_csv", "as_json"]
+
+_PAIRED = (
+    "ratio", "lower", "upper", "p_value", "p_value_method", "probability_better",
+    "accuracy_difference", "accuracy_p_value", "accuracy_test", "questions",
+)  # fmt: skip
+
+
+def as_json(found: Sequence[Study], *, paper: bool = False) -> dict[str, Any]:
+    """Give what the page shows as plain JSON, without the answers themselves."""
+    return {"studies": [_study(study, paper=paper) for study in found]}
+
+
+def as_csv(found: Sequence[Study]) -> str:
+    """Give a line for each method: its figures, then those of its comparison, ``vs_`` before."""
+    lines = [line for study in found for line in _lines(study)]
+    file = io.StringIO()
+    writer = csv.DictWriter(file, fieldnames=list(lines[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return file.getvalue()
+
+
+def _study(study: Study, *, paper: bool) -> dict[str, Any]:
+    whole = {
+        "dataset": study.dataset,
+        "model": study.model,
+        "planner": study.planner,
+        "baseline": study.baseline,
+        "questions": len(study.questions),
+        "rows": [row.to_dict() for row in study.rows],
+        "compared": [versus.to_dict() for versus in study.versus],
+        "by_level": [dict(cells) for cells in by_level(study.records)],
+        "tokens_by_part": {name: mean_parts(study.of(name)) for name in study.methods},
+        "budgets": {name: _budgets(study, name) for name in study.methods},
+    }
+    if paper:
+        whole["published"] = [asdict(row) for row in published_of(study.dataset)]
+    return whole
+
+
+def _budgets(study: Study, method: str) -> dict[str, Any]:
+    unit, pairs = spent(study.of(method))
+    names = ("step", "answers", "budget", "tokens")
+    places = [dict(zip(names, place, strict=True)) for place in by_position(study.of(method))]
+    return {"unit": unit, "spent": [asdict(pair) for pair in pairs], "by_step": places}
+
+
+def _lines(study: Study) -> list[dict[str, Any]]:
+    versus = {one.method: one for one in study.versus}
+    found = []
+    for row in study.rows:
+        other = versus.get(row.method)
+        paired = other.comparison if other else None
+        line = row.to_dict() | {"baseline": study.baseline}
+        line |= {f"vs_{name}": getattr(paired, name, None) for name in _PAIRED}
+        line["vs_p_value_holm"] = other.adjusted_p if other else None
+        found.append(line)
+    return found

@@ -1,0 +1,63 @@
+"""How numbers and names are written in a report."""
+
+from __future__ import annotations
+
+__all__ = ["NOTHING", "count", "factor", "number", "p_value", "percent", "shortened", "span"]
+
+NOTHING = "\N{EN DASH}"
+_SMALLEST_P = 0.001
+_HUGE = 10_000.0
+
+
+def number(value: float | None, digits: int = 0) -> str:
+    """A number with so many decimals, or a dash for None."""
+    if value is None:
+        return NOTHING
+    return f"{value:,.{digits}f}".replace(",", "\N{NARROW NO-BREAK SPACE}").replace(
+        "-", "\N{MINUS SIGN}"
+    )
+
+
+def factor(value: float | None) -> str:
+    """A positive figure that may lie anywhere from 0.01 to a billion, to three digits."""
+    if value is None:
+        return NOTHING
+    if value >= _HUGE:
+        return f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
+    return number(value, 0 if value >= 100 else 1 if value >= 10 else 2)  # noqa: PLR2004
+
+
+def span(lower: float | None, upper: float | None) -> str:
+    """An interval; open above where the upper end is beyond all numbers."""
+    if lower is None:
+        return NOTHING
+    end = "\N{INFINITY}" if upper is None else factor(upper)
+    return f"{factor(lower)}\N{NO-BREAK SPACE}\N{EN DASH}\N{NO-BREAK SPACE}{end}"
+
+
+def percent(value: float | None, digits: int = 0) -> str:
+    """A percentage with its sign."""
+    return NOTHING if value is None else f"{number(value, digits)}\N{NARROW NO-BREAK SPACE}%"
+
+
+def p_value(value: float | None) -> str:
+    """A p-value to three decimals, and no smaller than that."""
+    if value is None:
+        return NOTHING
+    return f"< {_SMALLEST_P}" if value < _SMALLEST_P else f"{value:.3f}"
+
+
+def count(amount: int, noun: str) -> str:
+    """``1 answer``, ``2 answers``."""
+    return f"{number(amount)} {noun}{'' if amount == 1 else 's'}"
+
+
+def shortened(text: str, limit: int) -> tuple[str, int]:
+    """Keep the beginning and the end, where results stand; give also how much was left out."""
+    left_out = len(text) - limit
+    if left_out <= 0:
+        return text, 0
+    head = limit * 2 // 3
+    dots = "\N{HORIZONTAL ELLIPSIS}"
+    gap = f"\n{dots} {count(left_out, 'character')} left out {dots}\n"
+    return text[:head] + gap + text[len(text) - (limit - head) :], left_out

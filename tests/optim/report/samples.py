@@ -1,0 +1,127 @@
+"""Records as a run could have left them: eleven methods, thirty questions, seeded."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from optim.methods import NAMES
+from optim.records import Record
+from pb_graph.budget.ledger import Usage
+from pb_graph.state import Report, StepReport
+
+BUDGETS = {1: 200, 2: 250, 3: 350, 4: 450, 5: 600}
+_STEPS = ("Read what is given.", "Set up the equation.", "Solve it for the unknown.")
+
+
+def records(  # noqa: PLR0913 -- each makes another kind of run
+    methods: Sequence[str] = NAMES,
+    *,
+    questions: int = 30,
+    epochs: int = 1,
+    errors: bool = True,
+    skill: float = 0.55,
+    seed: int = 0,
+    **fields: Any,  # noqa: ANN401 -- of every record
+) -> list[Record]:
+    """Answers that get worse and longer with the level; ``skill=0`` is never right."""
+    return [
+        record(method, question, epoch, errors=errors, skill=skill, seed=seed, **fields)
+        for method in methods
+        for question in range(questions)
+        for epoch in range(1, epochs + 1)
+    ]
+
+
+def record(  # noqa: PLR0913
+    method: str, question: int, epoch: int = 1, *,
+    errors: bool = False, skill: float = 0.55, seed: int = 0, **fields: Any,  # noqa: ANN401
+) -> Record:  # fmt: skip
+    chance = random.Random(f"{seed} {method} {question} {epoch}")  # noqa: S311
+    ease = random.Random(f"{seed} {question}").random()  # noqa: S311 -- the same for all methods
+    level = question % 5 + 1
+    luck = 0.7 * ease + 0.3 * chance.random()
+    right = skill > 0 and luck < skill * (1.6 - 0.18 * level)
+    failed = errors and chance.random() < 0.015
+    account = report(method, level, chance)
+    output = f"We get \\(x = {question}\\).\n\n" * (1 + level) + f"\\boxed{{{question}}}"
+    shown: dict[str, Any] = {
+        "dataset": "math500",
+        "method": method,
+        "model": "local:qwen2.5-coder-1.5b",
+        "planner": "local:qwen2.5-coder-1.5b",
+        "question": f"test/algebra/{100 + question}.json",
+        "epoch": epoch,
+        "level": level,
+        "score": None if failed else float(right),
+        "error": "the server answered HTTP 500" if failed else None,
+        "output": "" if failed else output,
+        "target": str(question if right else question + 1),
+        "report": account,
+        "question_text": f"What is the value of x if 2x = {2 * question} and y < 3 & z > 4?",
+        "explanation": "" if failed else f"{question} {'equals' if right else 'differs'}",
+    }
+    return Record(**(shown | fields))
+
+
+def report(method: str, level: int, chance: random.Random) -> Report:
+    baseline = method in NAMES[:4]
+    stepwise, planned = method == "stepwise", method.startswith("planned") or not baseline
+    budget = None if method.endswith("vanilla") else BUDGETS[level]
+    steps = _steps(budget if not baseline else None, chance, stepwise=stepwise) if planned else []
+    solved = sum(step["tokens"] or 0 for step in steps)
+    whole = round(chance.lognormvariate(0, 0.45) * (180 + 90 * level) * (0.7 if budget else 1.0))
+    nodes = {"plan": chance.randint(70, 130)} if planned else {}
+    nodes |= {"estimate": chance.randint(20, 40)} if budget and not baseline else {}
+    nodes |= {"solve": solved, "synthesize": 18} if stepwise else {"answer": whole}
+    by_node = {node: _usage(tokens, 1) for node, tokens in nodes.items()}
+    return Report(
+        method=method if baseline else "plan_and_budget",
+        execution=None if baseline else "stepwise" if stepwise else "single_pass",
+        schedule=None if baseline else "cosine" if stepwise else method,
+        level=level,
+        budget=budget,
+        ceiling=1500,
+        answer="",
+        steps=steps,
+        usage={**_usage(sum(nodes.values()), len(nodes)), "by_node": by_node},
+        warnings=["estimate: the credits were re-normalised"] if stepwise and level == 5 else [],
+    )
+
+
+def _steps(budget: int | None, chance: random.Random, *, stepwise: bool) -> list[StepReport]:
+    shares = [] if budget is None else [budget // 2, budget // 3, budget // 6]
+    steps = []
+    for index, question in enumerate(_STEPS):
+        share = shares[index] if shares else None
+        cut = chance.random() < 0.15
+        used = None if share is None else share if cut else round(share * chance.uniform(0.3, 0.98))
+        steps.append(
+            StepReport(
+                index=index,
+                question=question,
+                hint="One thing after the other.",
+                depends_on=[index - 1] if index else [],
+                level=3 if budget else None,
+                credit=100 / 3 if budget else None,
+                budget=share,
+                cap=share,
+                tokens=used if stepwise else None,
+                finish=("forced" if cut else "stop") if stepwise else None,
+                answer="x = 4" if stepwise else None,
+            )
+        )
+    return steps
+
+
+def _usage(tokens: int, calls: int) -> Usage:
+    return Usage(
+        input_tokens=200 * calls,
+        output_tokens=tokens,
+        reasoning_tokens=0,
+        cached_tokens=0,
+        calls=calls,
+        seconds=tokens / 25,
+        measured=True,
+    )

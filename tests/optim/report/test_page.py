@@ -1,0 +1,250 @@
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from optim.report import page, studies
+from optim.report.markup import Markup, joined, tag
+from optim.report.scatter import front, points
+from pb_graph import InputError
+from tests.optim.report.samples import record, records
+
+HOSTILE = (
+    "</script><script>alert(1)</script><img src=x onerror=alert(2)></pre></title></style>"
+    "<a href='javascript:alert(3)'>x</a>\"><svg onload=alert(4)><!-- \x00 \ud800 &lt;"
+)
+MAY_STAND = {
+    "html", "head", "meta", "title", "style", "body", "main", "header", "footer", "nav", "section",
+    "article", "h1", "h2", "h3", "h4", "p", "a", "b", "strong", "span", "code", "pre", "ul", "li",
+    "dl", "dt", "dd", "div", "table", "caption", "thead", "tbody", "tr", "th", "td", "details",
+    "summary", "figure", "figcaption", "wbr", "svg", "g", "line", "polyline", "polygon", "circle",
+    "rect", "text",
+}  # fmt: skip
+
+
+class Reader(HTMLParser):
+    """Reads a page as a browser would, and notes all there is."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.open: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, name: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((name, dict(attrs)))
+        if name not in {"meta", "wbr"}:
+            self.open.append(name)
+
+    def handle_endtag(self, name: str) -> None:
+        assert self.open.pop() == name
+
+    def handle_data(self, words: str) -> None:
+        if self.open and self.open[-1] != "style":
+            self.words.append(words)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.words)
+
+    def all(self, attribute: str) -> list[str]:
+        return [str(a[attribute]) for _, a in self.elements if attribute in a]
+
+
+def shown(found: list[Any], **options: Any) -> Reader:  # noqa: ANN401
+    reader = Reader(page(studies(found), **options))
+    assert reader.open == []
+    return reader
+
+
+def poisoned() -> list[Any]:
+    """Every text of every record is hostile."""
+    step = {"question": HOSTILE, "hint": HOSTILE, "answer": HOSTILE}
+    found = []
+    for number, one in enumerate(records(["stepwise", "vanilla"], questions=5, skill=0)):
+        usage = one.report["usage"] | {"by_node": one.report["usage"]["by_node"]}
+        usage["by_node"] |= {HOSTILE: usage["by_node"].popitem()[1]}
+        account = one.report | {"steps": [s | step for s in one.report["steps"]], "usage": usage}
+        account["warnings"] = [HOSTILE]
+        texts = ("method", "model", "planner", "dataset", "output", "target", "question_text")
+        changes: dict[str, Any] = dict.fromkeys(texts, HOSTILE) | {"report": account}
+        changes |= {"explanation": HOSTILE, "question": f"{number} {HOSTILE}"}
+        changes["method"] = f"{one.method} {HOSTILE}"
+        if number % 3 == 0:
+            changes |= {"score": None, "error": HOSTILE}
+        found.append(dataclasses.replace(one, **changes))
+    return found
+
+
+def test_no_text_of_a_model_becomes_markup() -> None:
+    html = page(studies(poisoned()), paper=True, title=HOSTILE)
+    reader = Reader(html)
+    assert {name for name, _ in reader.elements} <= MAY_STAND
+    for _, attributes in reader.elements:
+        assert not any(name.startswith("on") or name in {"src", "style"} for name in attributes)
+    assert all(re.fullmatch(r"#s\d+(q\d+(-\d+)?)?", link) for link in reader.all("href"))
+    assert "<script" not in html.lower()
+    assert "<img" not in html
+    assert "alert(1)</script>" not in html
+    assert "\x00" not in html
+    html.encode()  # a lone surrogate could not be written
+    assert "<script>alert(1)</script>" in reader.text  # as text, it is all there
+
+
+def test_the_page_may_run_and_load_nothing() -> None:
+    html = page(studies(records()))
+    policy = next(p for p in Reader(html).all("content") if "default-src" in p)
+    style = re.search("<style>(.*?)</style>", html, re.DOTALL)
+    assert style
+    digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
+    rules = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    assert policy == rules
+    assert "@import" not in style[1]
+    assert "url(" not in style[1]
+    without_namespace = html.replace('xmlns="http://www.w3.org/2000/svg"', "")
+    assert "http://" not in without_namespace
+    assert "https://" not in without_namespace
+
+
+def test_every_wrong_answer_is_one_link_away() -> None:
+    found = records(epochs=2)
+    reader = shown(found)
+    ids = reader.all("id")
+    assert len(ids) == len(set(ids))
+    assert {link[1:] for link in reader.all("href")} <= set(ids)
+    wrong = {(r.question, r.method) for r in found if not r.score}
+    assert sum("-" in link for link in reader.all("href")) == len(wrong)
+
+
+def test_an_answer_tells_all_about_itself() -> None:
+    wrong = record("stepwise", 4, skill=0)
+    reader = shown([wrong])
+    for words in (
+        wrong.output, wrong.question_text, wrong.explanation, "the credits were re-normalised",
+        f"{wrong.tokens} tokens", "budget 600", "Set up the equation.",
+    ):  # fmt: skip
+        assert words in reader.text
+
+
+def test_long_texts_lose_their_middle_and_say_so() -> None:
+    long = "a" * 50_000 + "THE END"
+    html = page(studies([record("vanilla", 0, skill=0, output=long)]))
+    assert "THE END" in html
+    assert "characters left out" in html
+    assert len(html) < 45_000
+
+
+def test_many_wrong_answers_are_all_there_and_the_page_stays_small() -> None:
+    found = records(["vanilla", "cosine"], questions=1500, skill=0, output="b" * 20_000)
+    html = page(studies(found))
+    assert html.count("<details>") - 1 == 3000
+    assert len(html) < 16_000_000
+
+
+def test_the_best_figure_of_a_column_is_marked() -> None:
+    [study] = studies(records())
+    html = page([study])
+    best = max(study.rows, key=lambda row: row.accuracy or 0)
+    row = re.search(rf'<th scope="row">{best.method}<wbr></th>(.*?)</tr>', html)
+    assert row
+    assert row[1].startswith(f'<td class="best"><strong>{best.accuracy:.1f}</strong>')
+    assert 'class="best"' not in page(studies(records(["vanilla"])))
+
+
+def test_it_says_what_the_figures_do_not_show() -> None:
+    found = records()
+    assert "ended in an error" in shown(found).text
+    assert "errors as 0" in shown(found).text
+    reader = shown([r for r in found if r.method != "linear" or r.level != 5])
+    assert "Not every method was asked every question: linear (6 missing)" in reader.text
+    assert "Highest E³" not in reader.text
+    assert "best" not in reader.all("class")
+
+
+def test_zero_correct_answers_are_shown() -> None:
+    reader = shown(records(skill=0))
+    assert "No answer is right" in reader.text
+    assert "nan" not in reader.text
+
+
+def test_one_method_one_question_one_level_or_none() -> None:
+    assert "Paired differences" not in shown(records(["cosine"])).text
+    assert "vanilla" in shown([record("vanilla", 0)]).text
+    assert "By level" not in shown([record("vanilla", 0, level=None)]).text
+    two = [record("vanilla", 0), record("cosine", 0)]
+    assert "Paired differences" in shown(two).text
+
+
+def test_only_errors_make_a_page_too() -> None:
+    reader = shown([record("vanilla", q, score=None, error="HTTP 500") for q in range(3)])
+    assert "Nothing has a score yet" in reader.text
+    assert "HTTP 500" in reader.text
+
+
+def test_free_answers_make_a_page_too() -> None:
+    free = record("vanilla", 0)
+    account = free.report | {"usage": free.report["usage"] | {"output_tokens": 0, "by_node": {}}}
+    assert "vanilla" in shown([dataclasses.replace(free, report=account)]).text
+
+
+def test_scores_between_right_and_wrong_are_shown_as_shares() -> None:
+    reader = shown([record("vanilla", q, score=0.25) for q in range(3)])
+    assert reader.text.count("25\N{NARROW NO-BREAK SPACE}%") >= 3
+
+
+def test_several_studies_have_a_list_of_contents() -> None:
+    reader = shown([*records(["vanilla"]), *records(["vanilla"], dataset="gsm8k")])
+    assert {"#s0", "#s1"} <= set(reader.all("href"))
+
+
+def test_the_papers_rows_stand_beside_on_demand() -> None:
+    found = records()
+    assert "Llama-3.3-70B" not in shown(found).text
+    with_paper = shown(found, paper=True).text
+    assert "Llama-3.3-70B" in with_paper
+    assert "o4-mini" in with_paper
+    other = shown(records(["vanilla"], dataset="gsm8k"), paper=True).text
+    assert "The paper has no table about gsm8k" in other
+
+
+def test_every_chart_has_a_label_and_every_table_its_headers() -> None:
+    reader = shown(records(), paper=True)
+    charts = [attributes for name, attributes in reader.elements if name == "svg"]
+    assert charts
+    assert all(chart.get("aria-label") or chart.get("aria-hidden") for chart in charts)
+    heads = [attributes for name, attributes in reader.elements if name == "th"]
+    assert all(head.get("scope") for head in heads)
+
+
+def test_the_front_holds_what_nothing_beats() -> None:
+    found = points(studies(records())[0])
+    best = front(found)
+    assert best[0].tokens == min(point.tokens for point in found)
+    assert max(point.score for point in found) == best[-1].score
+    for point in best:
+        assert not any(p.score > point.score and p.tokens < point.tokens for p in found)
+
+
+def test_what_is_not_markup_is_escaped() -> None:
+    assert (
+        tag("p", "<b>", Markup("<i>"), None, 3, class_="a&b")
+        == '<p class="a&amp;b">&lt;b&gt;<i>3</p>'
+    )
+    assert joined(["a", ["<"]]) == "a&lt;"
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [{"onclick": "x"}, {"href": "javascript:alert(1)"}, {"src": "x.png"}, {"href": "http://a"}],
+)
+def test_attributes_that_run_or_load_are_refused(attributes: dict[str, str]) -> None:
+    with pytest.raises(InputError, match="its links stay in the page"):
+        tag("a", "x", **attributes)

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import pytest
+
+from optim.e3 import Sample, compare
+from optim.records import Record
+from optim.report import studies
+from optim.report.spending import by_position, mean_parts, score_ends, spent, token_ends
+from optim.summary import rows
+from pb_graph import InputError
+from tests.optim.report.samples import record, records
+
+
+def test_a_study_is_a_data_set_with_a_solver_and_a_planner() -> None:
+    mixed = [*records(["vanilla"]), *records(["vanilla"], dataset="gsm8k")]
+    mixed += records(["vanilla"], planner="another")
+    found = studies(mixed)
+    assert [(s.dataset, s.planner == "another") for s in found] == [
+        ("math500", False),
+        ("gsm8k", False),
+        ("math500", True),
+    ]
+    assert [len(study.records) for study in found] == [30, 30, 30]
+    assert found[0].rows == rows(records(["vanilla"]))
+
+
+def test_all_methods_are_compared_with_the_baseline() -> None:
+    [study] = studies(records(), "vanilla")
+    assert study.baseline == "vanilla"
+    assert [versus.method for versus in study.versus] == study.methods[1:]
+    for versus in study.versus:
+        found = versus.comparison
+        assert found is not None
+        assert found.questions == 30 - len(found.dropped)
+        share = 100 * (versus.gained - versus.lost) / found.questions
+        assert found.accuracy_difference == pytest.approx(share)
+
+
+@pytest.mark.parametrize(
+    ("methods", "expected"),
+    [
+        (("vanilla", "cosine", "global_budget"), "global_budget"),
+        (("cosine", "vanilla"), "vanilla"),
+        (("cosine", "linear"), "cosine"),
+        (("global_budget",), None),
+    ],
+)
+def test_without_a_choice_the_usual_baseline_is_taken(
+    methods: tuple[str, ...], expected: str | None
+) -> None:
+    [study] = studies(records(methods))
+    assert study.baseline == expected
+    assert bool(study.versus) is (expected is not None)
+
+
+def test_an_unknown_baseline_is_an_error_that_names_those_there_are() -> None:
+    with pytest.raises(InputError, match=r"no baseline named 'best'; there are: vanilla, cosine$"):
+        studies(records(["vanilla", "cosine"]), "best")
+
+
+def test_nothing_to_report_on_is_an_error() -> None:
+    with pytest.raises(InputError, match="no answer"):
+        studies([])
+
+
+def test_p_values_are_corrected_for_their_number() -> None:
+    [study] = studies(records())
+    pairs = [
+        (versus.comparison.p_value, versus.adjusted_p)
+        for versus in study.versus
+        if versus.comparison is not None
+    ]
+    ordered = sorted((p or 0.0, q or 0.0) for p, q in pairs)
+    assert ordered[0][1] == pytest.approx(min(1.0, len(ordered) * ordered[0][0]))
+    assert all(q >= p for p, q in ordered)
+    assert [q for _, q in ordered] == sorted(q for _, q in ordered)
+
+
+def test_methods_without_a_shared_question_say_so() -> None:
+    apart = [record("vanilla", q) for q in range(5)] + [record("cosine", q) for q in range(5, 9)]
+    [study] = studies(apart)
+    assert study.versus[0].comparison is None
+    assert "share no question" in str(study.versus[0].why_not)
+    assert study.incomplete() == {"vanilla": 4, "cosine": 5}
+
+
+def test_questions_come_easiest_first() -> None:
+    [study] = studies(records(["vanilla"], questions=7))
+    numbers = [question.split("/")[-1] for question in study.questions]
+    assert numbers == [f"{n}.json" for n in (100, 105, 101, 106, 102, 103, 104)]
+
+
+def test_the_parts_of_the_tokens_add_up_to_t() -> None:
+    for row in rows(found := records()):
+        parts = mean_parts([r for r in found if r.method == row.method])
+        assert sum(parts.values()) == pytest.approx(row.tokens)
+
+
+def test_tokens_of_forced_steps_are_told_apart() -> None:
+    stepwise = records(["stepwise"], errors=False)
+    forced = sum(
+        step["tokens"] or 0
+        for r in stepwise
+        for step in r.report["steps"]
+        if step["finish"] == "forced"
+    )
+    assert mean_parts(stepwise)["solve forced"] == pytest.approx(forced / 30)
+
+
+def test_use_is_told_by_step_where_it_is_known_else_by_question() -> None:
+    unit, steps = spent(records(["stepwise"], errors=False))
+    assert (unit, len(steps)) == ("step", 90)
+    unit, whole = spent(records(["cosine"], errors=False))
+    assert (unit, len(whole)) == ("question", 30)
+    assert spent(records(["vanilla"])) == ("question", [])
+
+
+def test_budgets_of_later_steps_are_told_by_position() -> None:
+    places = by_position(records(["stepwise"], errors=False))
+    assert [place[:2] for place in places] == [(1, 30), (2, 30), (3, 30)]
+    assert places[0][2] > places[1][2] > places[2][2]
+    assert by_position(records(["cosine"], errors=False))[0][3] is None
+
+
+def test_intervals_hold_the_figure_and_know_their_units() -> None:
+    once, thrice = records(["vanilla"], errors=False), records(["vanilla"], epochs=3, errors=False)
+    for found in (once, thrice):
+        [row] = rows(found)
+        low, high = token_ends(found)
+        assert low is not None
+        assert high is not None
+        assert low < (row.tokens or 0) < high
+        bottom, top = score_ends(found)
+        assert 0 <= bottom < (row.accuracy or 0) < top <= 100
+    assert token_ends(once[:1]) == (None, None)
+    assert score_ends(records(["vanilla"], skill=0, errors=False))[0] == 0.0
+
+
+def test_the_comparison_is_the_one_of_e3() -> None:
+    found = records(["global_budget", "cosine"], errors=False)
+    [study] = studies(found)
+    a, b = (
+        [_sample(r) for r in found if r.method == method] for method in ("cosine", "global_budget")
+    )
+    assert study.versus[0].comparison == compare(a, b)
+
+
+def _sample(one: Record) -> Sample:
+    assert one.score is not None
+    return Sample(one.question, one.score, one.tokens)
