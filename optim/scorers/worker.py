@@ -14,7 +14,7 @@ import sys
 import threading
 import weakref
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from optim.scorers.score import ScorerError
 
@@ -66,12 +66,12 @@ class _Child:
             watchdog.cancel()
 
     def _send_and_read(self, line: str) -> str:
-        if self.process.stdin is None or self.process.stdout is None:  # pragma: no cover
-            return ""
+        # Both are pipes, since that is how the process was started.
+        stdin = cast("IO[str]", self.process.stdin)
         with suppress(OSError):  # a child that ended cannot be written to; the read tells
-            self.process.stdin.write(line)
-            self.process.stdin.flush()
-        return self.process.stdout.readline()
+            stdin.write(line)
+            stdin.flush()
+        return cast("IO[str]", self.process.stdout).readline()
 
     def stop(self) -> None:
         self.process.kill()

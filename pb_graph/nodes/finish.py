@@ -30,9 +30,9 @@ def finish(state: Mapping[str, Any], run: Run) -> Steps:
     report = build_report(state, run.settings)
     run.tell("answer", answer=report["answer"], usage=report["usage"])
     if not report["answer"]:
-        reasons = " ".join(report["warnings"]) or "Every reply of the model was empty."
+        reasons = report["warnings"] or ["every reply of the model was empty"]
         spent = report["usage"]["output_tokens"]
-        msg = f"No answer, after {spent} completion tokens. {reasons}"
+        msg = "\n- ".join([f"No answer, after {spent} completion tokens.", *reasons])
         raise NoAnswerError(msg, report)
     return {"report": report, "messages": [AIMessage(report["answer"], name=MESSAGE_NAME)]}
 
