@@ -16,7 +16,7 @@ DEFAULT_INSTRUCTION = "Answer the question correctly and without detours."
 DEFAULT_FORMAT = 'End with one line that starts with "Final answer:" and holds nothing else.'
 
 FORCE_STEP = "Stop here. State the result of this sub-question in one short line."
-FORCE_FINAL = "Stop here. Give your best final answer now, without any more working."
+FORCE_FINAL = "Stop here. From what has been found so far, write only the final answer."
 
 Unit = Literal["tokens", "words"]
 

@@ -26,12 +26,13 @@ __all__ = ["LocalServer", "default_model", "local_chat_model", "serve"]
 DEFAULT_MODEL: Final = "qwen2.5-coder-1.5b"
 INSTALL_HINT: Final = 'pip install "plan-and-budget[local]"'
 
-SLOTS: Final = 4  # requests decoded together; more of them wait their turn
+SLOTS: Final = 4  # requests decoded together, unless PB_SLOTS says; more of them wait their turn
 CONTEXT: Final = 10240  # tokens of each slot: an answer of 8192 tokens fits, and its prompt
 PROMPT_CACHE_MIB: Final = 256  # prompts pushed out of a slot; llama.cpp would take 8 GiB
 SILENT: Final = -1  # llama.cpp logs to stderr from verbosity 0 on
 MAGIC: Final = b"GGUF"
 CGROUP_CPU: Final = Path("/sys/fs/cgroup/cpu.max")
+SPINS: Final = "1000"  # of a waiting thread before it sleeps
 
 
 @dataclass(slots=True)
@@ -176,11 +177,7 @@ def _start(name: str, path: Path) -> LocalServer:
             f"{name} before forking, or start processes with the 'spawn' method."
         )
         raise ModelSetupError(msg)
-    try:
-        import xllamacpp  # noqa: PLC0415 -- an extra, and heavy
-    except ImportError as error:
-        msg = f"Local models need llama.cpp: {INSTALL_HINT}"
-        raise ModelSetupError(msg) from error
+    xllamacpp = _llama_cpp()
     key = secrets.token_urlsafe(32)
     try:
         native = xllamacpp.Server(_params(xllamacpp.CommonParams(), name, path, key))
@@ -192,6 +189,23 @@ def _start(name: str, path: Path) -> LocalServer:
         )
         raise ModelSetupError(msg) from error
     return LocalServer(name, path, f"{native.listening_address}/v1", key, native)
+
+
+def _llama_cpp() -> Any:  # noqa: ANN401 -- untyped library
+    """Import llama.cpp with threads that soon give up spinning while they wait for each other.
+
+    By default GNU's OpenMP spins for milliseconds. On a machine that does anything else, the
+    spinning threads take the cores from the one they wait for: on two cores beside one busy
+    process, under one token a second instead of eleven. Read once, when the library is loaded.
+    """
+    if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
+        os.environ["GOMP_SPINCOUNT"] = SPINS
+    try:
+        import xllamacpp  # noqa: PLC0415 -- an extra, and heavy
+    except ImportError as error:
+        msg = f"Local models need llama.cpp: {INSTALL_HINT}"
+        raise ModelSetupError(msg) from error
+    return xllamacpp
 
 
 def _params(params: Any, name: str, path: Path, key: str) -> Any:  # noqa: ANN401 -- untyped library
@@ -206,8 +220,8 @@ def _params(params: Any, name: str, path: Path, key: str) -> Any:  # noqa: ANN40
     params.endpoint_metrics = True
     params.verbosity = SILENT
     params.warmup = False  # costs a second, and the first prompt warms as well
-    params.n_parallel = SLOTS
-    params.n_ctx = CONTEXT * SLOTS
+    params.n_parallel = slots = _positive("PB_SLOTS", SLOTS)
+    params.n_ctx = CONTEXT * slots
     params.kv_unified = False  # a slot that overflows a shared memory fails all the others
     params.cache_ram_mib = PROMPT_CACHE_MIB
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = _threads()
@@ -217,11 +231,11 @@ def _params(params: Any, name: str, path: Path, key: str) -> Any:  # noqa: ANN40
 def _threads() -> int:
     """Count the cores to compute on; -1 leaves the choice to llama.cpp, which takes them all.
 
-    Its threads spin while they wait for each other, so one thread too many costs far more than it
-    brings: a token a second instead of fifty. llama.cpp sees the machine, not a container's share.
+    One thread too many costs far more than it brings, since all wait for the slowest. llama.cpp
+    sees the machine, not a container's share of it.
     """
-    if wanted := os.environ.get("PB_THREADS"):
-        return _positive(wanted)
+    if wanted := _positive("PB_THREADS", 0):
+        return wanted
     cores = os.cpu_count() or 1
     limits = [len(os.sched_getaffinity(0))] if hasattr(os, "sched_getaffinity") else []
     if CGROUP_CPU.exists():
@@ -231,10 +245,12 @@ def _threads() -> int:
     return allowed if allowed < cores else -1
 
 
-def _positive(threads: str) -> int:
-    if threads.isdecimal() and int(threads) > 0:
-        return int(threads)
-    msg = f"PB_THREADS is {threads!r}; give the number of cores to compute on, 1 or more."
+def _positive(variable: str, default: int) -> int:
+    """Read a count from the environment."""
+    text = os.environ.get(variable) or str(default)
+    if text == str(default) or (text.isdecimal() and int(text) > 0):
+        return int(text)
+    msg = f"{variable} is {text!r}; give a whole number, 1 or more."
     raise ModelSetupError(msg)
 
 

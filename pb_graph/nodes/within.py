@@ -66,7 +66,7 @@ def within(  # noqa: PLR0913 -- what to ask, for whom, and within what
     """
     cap = cap_of(budget, settings)
     forces = budget is not None and settings.enforcement == "force"
-    reserve = min(settings.reserve, cap // 2) if forces else 0
+    reserve = min(settings.reserve, _most_reserved(cap, final=final)) if forces else 0
     reply = yield Say(messages, cap - reserve, purpose)
     spent = reply.charge["output_tokens"]
     finish: Finish = "length" if reply.finish == "length" else "stop"
@@ -82,6 +82,14 @@ def within(  # noqa: PLR0913 -- what to ask, for whom, and within what
         text = _joined(reply.text, statement.text, final=final)
         return Outcome(text, spent, "forced", max(0, spent - cap))
     return Outcome(reply.text, spent, finish, max(0, spent - cap))
+
+
+def _most_reserved(cap: int, *, final: bool) -> int:
+    """Half of a small cap; two thirds for the final answer, which is what the rest was paid for.
+
+    The smallest share (24 tokens by default) so ends in 16 tokens, enough for a boxed number.
+    """
+    return cap * 2 // 3 if final else cap // 2
 
 
 def _joined(partial: str, statement: str, *, final: bool) -> str:

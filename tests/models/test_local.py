@@ -179,3 +179,36 @@ def test_the_number_of_threads_can_be_chosen(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("PB_THREADS", "many")
     with pytest.raises(ModelSetupError, match="PB_THREADS is 'many'"):
         local._threads()
+
+
+@pytest.mark.usefixtures("llama")
+def test_the_number_of_requests_decoded_together_can_be_chosen(
+    gguf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PB_SLOTS", "16")
+    native = local.serve(gguf)._native.params
+    assert (native.n_parallel, native.n_ctx) == (16, 16 * local.CONTEXT)
+
+
+@pytest.mark.usefixtures("llama")
+@pytest.mark.parametrize("slots", ["0", "many", "-1"])
+def test_a_wrong_number_of_slots_is_refused(
+    slots: str, gguf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PB_SLOTS", slots)
+    with pytest.raises(ModelSetupError, match="1 or more"):
+        local.serve(gguf)
+
+
+@pytest.mark.usefixtures("llama")
+def test_waiting_threads_soon_sleep_unless_the_user_says_how_long(
+    gguf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    monkeypatch.setenv("GOMP_SPINCOUNT", "7")
+    local.serve(gguf)
+    assert os.environ["GOMP_SPINCOUNT"] == "7"
+    monkeypatch.delenv("GOMP_SPINCOUNT")
+    monkeypatch.setattr(local, "_servers", {})
+    local.serve(gguf)
+    assert os.environ["GOMP_SPINCOUNT"] == local.SPINS

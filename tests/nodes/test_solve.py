@@ -76,6 +76,13 @@ def test_a_forced_ending_may_use_all_that_is_left() -> None:
     assert forced.messages[: len(first.messages)] == first.messages
 
 
+@pytest.mark.parametrize(("closing", "cap"), [(False, 12), (True, 8)])
+def test_of_a_tiny_share_most_is_kept_for_the_final_answer(closing: bool, cap: int) -> None:
+    model, _ = solved(until_forced, enforcement="force", budget=96, min_step=0)
+    first = [call for call in model.solving() if not call.forced]
+    assert first[-1 if closing else 0].cap == cap
+
+
 def test_a_forced_result_stands_alone_but_a_final_answer_keeps_its_working() -> None:
     def works(call: Call) -> Said:
         return "so 42" if call.forced else runs_on(call)
