@@ -14,7 +14,7 @@ from optim.shared_plans import SharedPlans
 from optim.witness import Witness
 from pb_graph.models import catalogue, weights
 from pb_graph.models.client import ChatClient
-from pb_graph.models.resolve import LOCAL_PREFIX, model_name, resolve
+from pb_graph.models.resolve import LOCAL_PREFIX, model_name, patience_for, resolve
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,7 +81,7 @@ def hire(  # noqa: PLR0913 -- all but two by name
 
 def _model(given: Given, settings: Settings, cap_policy: CapPolicy | None) -> _Model:
     if isinstance(given, BaseChatModel):
-        client = ChatClient(given, cap_policy)
+        client = ChatClient(given, cap_policy, patience_for(given, settings))
         return _Model(client, _name_of(given), model_identity(given, None))
     name = model_name(given)
     local = name.removeprefix(LOCAL_PREFIX)
@@ -89,7 +89,8 @@ def _model(given: Given, settings: Settings, cap_policy: CapPolicy | None) -> _M
         with weights.progress_bar() as progress:
             weights.fetch(local, progress=progress)
     model = resolve(name, settings)
-    return _Model(ChatClient(model, cap_policy), name, model_identity(model, name))
+    client = ChatClient(model, cap_policy, patience_for(name, settings))
+    return _Model(client, name, model_identity(model, name))
 
 
 def _name_of(model: BaseChatModel) -> str:

@@ -80,7 +80,7 @@ class SharedPlans(ChatClient):
 
     def _kept(self, key: str, reply: Reply) -> Reply:
         if self._paid:
-            self._paid(reply.charge["output_tokens"])
+            self._paid(reply.tokens)
         entry = {"text": reply.text, "finish": reply.finish, "charge": dict(reply.charge)}
         self._journal.append(key, entry)
         return reply

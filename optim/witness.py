@@ -55,7 +55,7 @@ def said(messages: Sequence[BaseMessage]) -> list[Said]:
 
 
 class Witness(ChatClient):
-    """Lets another client make the calls, and notes each for whoever is `listening`.
+    """Lets another client make the calls, and notes each attempt for whoever is `listening`.
 
     Args:
         client: Makes the calls.
@@ -83,15 +83,11 @@ class Witness(ChatClient):
 
     def _noted(self, messages: Sequence[BaseMessage], reply: Reply) -> Reply:
         if self._paid:
-            self._paid(reply.charge["output_tokens"])
+            self._paid(reply.tokens)
         calls = _calls.get()
         if calls is not None:
-            calls.append(
-                Call(
-                    model=self._name,
-                    messages=said(messages),
-                    text=reply.text,
-                    charge=reply.charge,
-                )
-            )
+            asked = said(messages)
+            attempts = [*((charge, "") for charge in reply.lost), (reply.charge, reply.text)]
+            for charge, text in attempts:
+                calls.append(Call(model=self._name, messages=asked, text=text, charge=charge))
         return reply

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pb_graph.budget.ledger import Charge
     from pb_graph.state import Report
 
 
@@ -33,11 +34,20 @@ class ModelCallError(PlanAndBudgetError):
 
     Attributes:
         status: The HTTP status, where there was one.
+        lost: What its attempts were charged, or may have been: those that may be paid for.
     """
 
-    def __init__(self, message: str, status: int | None = None) -> None:
+    def __init__(
+        self, message: str, status: int | None = None, lost: tuple[Charge, ...] = ()
+    ) -> None:
         super().__init__(message)
         self.status = status
+        self.lost = lost
+
+    @property
+    def tokens(self) -> int:
+        """Completion tokens it is known to have cost, although nothing came of it."""
+        return sum(charge["output_tokens"] for charge in self.lost)
 
 
 class NoAnswerError(PlanAndBudgetError):

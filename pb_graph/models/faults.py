@@ -1,10 +1,25 @@
-"""A provider's exception as one of ours: what happened, what to do, and no secret in it."""
+"""A provider's exception as one of ours: what happened, what to do, and no secret in it.
+
+Exceptions are known by their status, or by the names of their classes: LangChain's own, those of
+the providers' SDKs and of the HTTP clients below, none of which need be installed.
+"""
 
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+
+from pydantic import SecretStr
 
 from pb_graph.errors import ModelCallError
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+    from pb_graph.budget.ledger import Charge
 
 _SECRETS = re.compile(
     r"(bearer\s+"
@@ -19,6 +34,36 @@ _SECRETS = re.compile(
 )
 _MAX_DETAIL = 300
 _MAX_READ = 10_000
+_SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
+_LEAST_SECRET = 4  # a local server's 'x' is none, and would blank out half of the message
+_ERRORS = range(400, 600)
+
+_PASSING_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+_PASSING = frozenset(
+    {
+        "TimeoutError",
+        "ConnectionError",
+        "ModelTimeoutError",  # LangChain's
+        "ModelConnectionError",
+        "ModelAPIError",
+        "APIConnectionError",  # the SDKs'
+        "APIResponseValidationError",
+        "TransportError",  # httpx
+        "ClientConnectionError",  # aiohttp
+        "ClientPayloadError",
+        "JSONDecodeError",
+    }
+)
+# LangChain's words for a body that is no completion, for which it has no exception of its own.
+_BROKEN_BODY = re.compile(
+    r"Unexpected response type|null value for 'choices'|missing 'choices'|No generation"
+    r"|list index out of range"
+)
+_TOO_LONG = re.compile(r"context[ _](length|window|size)", re.IGNORECASE)
+_NEVER_SENT = frozenset(
+    {"ConnectError", "ConnectTimeout", "PoolTimeout", "ConnectionRefusedError", "gaierror"}
+)
+_NO_CREDIT = "insufficient_quota"
 
 _REMEDIES = {
     400: "The request was refused; a prompt longer than the model's context is a common cause.",
@@ -31,34 +76,147 @@ _REMEDIES = {
 }
 
 
-def explain(error: Exception) -> ModelCallError:
-    """Wrap any exception of a model call; the original stays reachable as the cause."""
+def explain(
+    error: Exception,
+    *,
+    secrets: Sequence[str] = (),
+    lost: tuple[Charge, ...] = (),
+    attempts: int = 1,
+) -> ModelCallError:
+    """Make one of our exceptions of any exception of a model call.
+
+    Args:
+        error: What ended the last attempt.
+        secrets: What must not be shown, besides all that looks like a key.
+        lost: What the attempts were charged, or may have been.
+        attempts: How many there were.
+    """
     if isinstance(error, ModelCallError):
         return error
     status = status_of(error)
-    kind = type(error).__name__
-    detail = " ".join(scrub(str(error)[:_MAX_READ]).split())[:_MAX_DETAIL]
-    msg = f"The model call failed with {kind}{f' (HTTP {status})' if status else ''}: {detail}"
-    return ModelCallError(f"{msg} {_remedy(error, status)}", status=status)
+    kind = type(error).__name__ + (f" (HTTP {status})" if status else "")
+    detail = " ".join(scrub(str(error)[:_MAX_READ], secrets).split())[:_MAX_DETAIL]
+    times = f", {attempts} times," if attempts > 1 else ""
+    msg = f"The model call failed{times} with {kind}: {detail} {_remedy(error, status)}"
+    return ModelCallError(msg, status=status, lost=lost)
 
 
 def status_of(error: Exception) -> int | None:
-    """The HTTP status behind an exception, if it carries one."""
+    """The HTTP status of a refusal behind an exception, if it carries one."""
     found = getattr(error, "status_code", None)
     if found is None:
         found = getattr(getattr(error, "response", None), "status_code", None)
-    return found if isinstance(found, int) else None
+    if found is None:
+        found = _status_in_body(error)
+    return found if isinstance(found, int) and found in _ERRORS else None
 
 
-def scrub(text: str) -> str:
-    """Blank out what looks like a key."""
+def is_transient(error: Exception) -> bool:
+    """Whether the same request may well succeed a little later.
+
+    True for rate limits and servers in trouble, connections that could not be made or broke,
+    time-outs, and bodies that are no completion. Used-up credit comes as a rate limit, but stays.
+    """
+    status = status_of(error)
+    if status is not None:
+        return status in _PASSING_STATUS and not _out_of_credit(error)
+    return bool(_names(error) & _PASSING or _BROKEN_BODY.search(str(error)[:_MAX_READ]))
+
+
+def is_too_long(error: Exception) -> bool:
+    """Whether a request was refused because it does not fit into the model's context."""
+    told = _TOO_LONG.search(str(error)[:_MAX_READ])
+    return "ContextOverflowError" in _names(error) or told is not None
+
+
+def may_be_paid(error: Exception) -> bool:
+    """Whether the provider may charge for a failed attempt.
+
+    A refusal is not charged for, nor a request that was never sent. When the connection or the
+    caller's patience ended later, the model may have written all that it was asked for.
+    """
+    if status_of(error) is not None:
+        return False
+    return is_transient(error) and not any(_names(cause) & _NEVER_SENT for cause in _chain(error))
+
+
+def asked_wait(error: Exception) -> float:
+    """Seconds that the server asked to wait (``Retry-After``, as seconds or as a date); else 0."""
+    headers = getattr(getattr(error, "response", None), "headers", None)
+    given = headers.get("retry-after") if isinstance(headers, Mapping) else None
+    if not given:
+        return 0.0
+    try:
+        seconds = float(given)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(given).timestamp() - time.time()
+        except ValueError:
+            return 0.0
+    return max(0.0, seconds) if seconds == seconds else 0.0  # noqa: PLR0124 -- not 'nan'
+
+
+def scrub(text: str, secrets: Sequence[str] = ()) -> str:
+    """Blank out ``secrets``, and what looks like a key."""
+    for secret in secrets:
+        text = text.replace(secret, "[hidden]")
     return _SECRETS.sub(r"\1[hidden]", text)
 
 
+def shown_safely(error: Exception, secrets: Sequence[str]) -> Exception | None:
+    """The exception as the cause of ours, unless a traceback would show a secret in it."""
+    texts = [f"{cause} {cause!r}" for cause in _chain(error)]
+    shows = any(secret in text for text in texts for secret in secrets)
+    return None if shows or any(_SECRETS.search(text[:_MAX_READ]) for text in texts) else error
+
+
+def secrets_of(model: BaseChatModel) -> tuple[str, ...]:
+    """What a chat model object is known to keep to itself: its keys, and headers that are keys."""
+    found: list[str] = []
+    for value in vars(model).values():
+        if isinstance(value, SecretStr):
+            found.append(value.get_secret_value())
+        elif isinstance(value, Mapping):
+            found += [
+                text
+                for name, text in value.items()
+                if isinstance(text, str) and _SECRET_HEADER.search(str(name))
+            ]
+    return tuple(secret for secret in found if len(secret) >= _LEAST_SECRET)
+
+
 def _remedy(error: Exception, status: int | None) -> str:
+    if _out_of_credit(error):
+        return "The account has no credit left: top it up, or use another key."
     if status is not None:
         default = "The server is in trouble: try again later."
         return _REMEDIES.get(status, default if status >= 500 else _REMEDIES[400])  # noqa: PLR2004
     if "timeout" in type(error).__name__.lower():
         return "Raise Settings.timeout, or lower the budget."
+    if _names(error) & {"JSONDecodeError", "APIResponseValidationError"} or _BROKEN_BODY.search(
+        str(error)[:_MAX_READ]
+    ):
+        return "The reply is no chat completion: check the base URL, and the proxies on the way."
     return "Check that the model's server is running and reachable."
+
+
+def _names(error: BaseException) -> set[str]:
+    return {kind.__name__ for kind in type(error).__mro__}
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """An exception and what it came from, down to the HTTP client's."""
+    found: BaseException | None = error
+    while found is not None:
+        yield found
+        found = found.__cause__ or found.__context__
+
+
+def _out_of_credit(error: Exception) -> bool:
+    return getattr(error, "code", None) == _NO_CREDIT or _NO_CREDIT in str(error)[:_MAX_READ]
+
+
+def _status_in_body(error: Exception) -> Any:  # noqa: ANN401 -- whatever stands there
+    """The status that routers put into the body of a response that itself says 200."""
+    body = error.args[0] if error.args else None
+    return body.get("code") if isinstance(body, Mapping) else None

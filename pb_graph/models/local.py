@@ -65,6 +65,11 @@ _servers: dict[Path, LocalServer] = {}
 _forked = False  # llama.cpp was started in a parent of this process
 
 
+def is_served(url: str) -> bool:
+    """Tell whether a base URL is that of a model served by this process."""
+    return any(server.url == url.rstrip("/") for server in list(_servers.values()))
+
+
 def default_model() -> str | None:
     """Name the local model to use when none is given, or None without the ``[local]`` extra."""
     return DEFAULT_MODEL if find_spec("xllamacpp") else None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pb_graph.errors import ModelSetupError
 from pb_graph.models import local
 from pb_graph.models.faults import scrub
+from pb_graph.models.retry import Patience
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -18,6 +19,8 @@ MODEL_VARIABLE = "PB_MODEL"
 LOCAL_PREFIX = "local:"
 # A small machine writes slowly: a full answer within the cutoff takes minutes, not seconds.
 LOCAL_TIMEOUT = 600.0
+# Google's clients count attempts, and take 0 for their own default.
+_NO_RETRIES = {"google_genai": 1, "google_vertexai": 1}
 
 _WAYS_OUT = (
     "No model was given. Pass one ('openai:gpt-5-mini', or a chat model object), set PB_MODEL, "
@@ -66,10 +69,21 @@ def resolve(name: str, settings: Settings) -> BaseChatModel:
             model,
             model_provider=provider,
             timeout=settings.timeout,
-            max_retries=settings.max_retries,
+            max_retries=_NO_RETRIES.get(provider, 0),  # they are ours: see `patience_for`
         )
     except Exception as error:
         raise ModelSetupError(_setup_message(name, provider, error)) from error
+
+
+def patience_for(given: BaseChatModel | str | None, settings: Settings) -> Patience:
+    """How often a model's failed calls are tried again.
+
+    Never a local model's: its server has no limit to wait for, and one that is too slow would only
+    be given more to do.
+    """
+    if (given is None or isinstance(given, str)) and model_name(given).startswith(LOCAL_PREFIX):
+        return Patience(retries=0)
+    return Patience(settings.max_retries)
 
 
 def _setup_message(name: str, provider: str, error: Exception) -> str:

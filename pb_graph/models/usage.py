@@ -61,6 +61,19 @@ def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage]) -> Tokens:
     return Tokens(count_tokens_approximately(list(prompt)), max(least, output), 0, 0, False)
 
 
+def reported(error: Exception) -> Tokens | None:
+    """The tokens that came back with a reply that its client refused to hand over.
+
+    OpenAI's client raises when a reply under its own ``response_format`` was cut off; the exception
+    carries the completion. None when nothing was reported.
+    """
+    usage = getattr(getattr(error, "completion", None), "usage", None)
+    prompt, written = (getattr(usage, f"{kind}_tokens", None) for kind in ("prompt", "completion"))
+    if not isinstance(prompt, int) or not isinstance(written, int):
+        return None
+    return Tokens(prompt, written, 0, 0, measured=True)
+
+
 def finish_of(message: AIMessage) -> str:
     """Why generation ended, in one vocabulary: ``stop``, ``length`` or ``filter``."""
     meta = message.response_metadata

@@ -11,6 +11,8 @@ from langgraph.config import get_stream_writer
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
+    from pb_graph.events import Event
+    from pb_graph.models.caps import Thinking
     from pb_graph.models.client import Purpose
     from pb_graph.planner.consultation import Consultation
     from pb_graph.settings import Context, Settings
@@ -23,6 +25,7 @@ class Say:
     messages: list[BaseMessage]
     cap: int
     purpose: Purpose
+    thinking: Thinking = "bounded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +42,9 @@ class Run:
     settings: Settings
     context: Context
 
-    def tell(self, event: str, **details: object) -> None:
+    def tell(self, event: Event) -> None:
         """Send a progress event to whoever streams in ``custom`` mode."""
-        get_stream_writer()({"event": event, **details})
+        get_stream_writer()(event)
 
 
 Update = dict[str, Any]

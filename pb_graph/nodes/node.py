@@ -7,12 +7,14 @@ call was charged is put into the ledger here: no node can forget it.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.runnables import RunnableLambda
 from langgraph.runtime import get_runtime
 
+from pb_graph.errors import ModelCallError
 from pb_graph.models.client import Reply
 from pb_graph.nodes.contract import Ask, NodeFunction, Run, Say, Update
 from pb_graph.settings import Context, Settings
@@ -64,6 +66,8 @@ def node(function: NodeFunction, staff: Staff, *, opens: bool = False) -> Runnab
         except StopIteration as stop:
             return dict(stop.value)
 
+    for runs in (run_sync, run_async):
+        vars(runs)["__signature__"] = signature(runs)  # LangChain asks for it at every call
     return RunnableLambda(run_sync, run_async, name=function.__name__)
 
 
@@ -84,7 +88,7 @@ def _talk(
             wish = steps.send(outcome)
     except StopIteration as stop:
         update: Update = stop.value
-        return update | {"charges": charges} if charges else update
+        return update | _accounted(charges, function.__name__, update.get("warnings", []))
 
 
 def _served(staff: Staff, wish: Say | Ask, run: Run) -> Outcome:
@@ -104,7 +108,20 @@ async def _aserved(staff: Staff, wish: Say | Ask, run: Run) -> Outcome:
 def _noted(outcome: Outcome, run: Run) -> list[Charge]:
     """What a call, or the calls below a planner's opinion or its failure, were charged."""
     replies = [outcome] if isinstance(outcome, Reply) else getattr(outcome, "replies", [])
-    charges = [reply.charge for reply in replies]
+    charges: list[Charge] = [charge for reply in replies for charge in (*reply.lost, reply.charge)]
+    if isinstance(outcome, ModelCallError):
+        charges += outcome.lost
     for charge in charges:
-        run.tell("call", **charge)
+        run.tell({"event": "call", **charge})
     return charges
+
+
+def _accounted(charges: Sequence[Charge], name: str, warnings: list[str]) -> Update:
+    """The charges, and a warning for attempts that the provider may charge for unseen."""
+    if not charges:
+        return {}
+    unseen = sum(charge["finish"] == "error" and not charge["measured"] for charge in charges)
+    if not unseen:
+        return {"charges": charges}
+    note = f"{name}: {unseen} attempt(s) broke off without an account of their tokens, which are "
+    return {"charges": charges, "warnings": [*warnings, note + "not counted here"]}

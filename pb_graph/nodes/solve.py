@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def solve(task: Mapping[str, Any], run: Run) -> Steps:
     """Add one result to ``results``; a failed call is a result, too, and the others go on."""
     index, budget, settings = task["index"], task["budget"], run.settings
-    run.tell("step_started", index=index, budget=budget)
+    run.tell({"event": "step_started", "index": index, "budget": budget})
     messages = one_step(
         task["query"],
         task["plan"],
@@ -41,7 +41,7 @@ def solve(task: Mapping[str, Any], run: Run) -> Steps:
             final=task["closing"],
         )
     except ModelCallError as failure:
-        outcome = Outcome("", 0, "error", 0)
+        outcome = Outcome("", failure.tokens, "error", 0)
         warnings.append(f"{name}: {failure}")
     result = StepResult(
         index=index,
@@ -51,5 +51,5 @@ def solve(task: Mapping[str, Any], run: Run) -> Steps:
         finish=outcome.finish,
         answer=outcome.text,
     )
-    run.tell("step_done", **result)
+    run.tell({"event": "step_done", **result})
     return {"results": [result], "warnings": warnings + outcome.notes(name)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.language_models import BaseChatModel
@@ -11,19 +12,16 @@ from langchain_core.language_models import BaseChatModel
 from pb_graph.errors import ModelSetupError
 from pb_graph.models.caps import Limits
 from pb_graph.models.client import ChatClient, Reply
-from pb_graph.models.resolve import LOCAL_PREFIX, model_name, resolve
+from pb_graph.models.resolve import LOCAL_PREFIX, model_name, patience_for, resolve
 from pb_graph.nodes.contract import Ask, Run, Say
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pb_graph.models.caps import CapPolicy
     from pb_graph.planner.consultation import Opinion
-    from pb_graph.planner.planner import Planner
+    from pb_graph.planner.planner import Planner, Program
     from pb_graph.settings import Settings
 
     Model = BaseChatModel | ChatClient | str | None
-    Program = Planner | str | Path | None
 
 
 class Staff:
@@ -38,7 +36,7 @@ class Staff:
             for the default.
         planner: Plans; None for the same as ``model``.
         settings: Of the graph.
-        program: The planner's prompts: a `Planner`, the path of a saved one, or None for ours.
+        program: The planner's prompts: a `Planner`, a saved program or its path, or None for ours.
         cap_policy: How a cap becomes the models' arguments; None chooses by a model's class.
 
     Raises:
@@ -51,13 +49,13 @@ class Staff:
         model: Model,
         planner: Model,
         settings: Settings,
-        program: Program = None,
+        program: Program | None = None,
         cap_policy: CapPolicy | None = None,
     ) -> None:
         self.settings = settings
         self._model = _checked(model)
         self._planner = _checked(planner)
-        self._program = program
+        self._program: Planner | None = None
         self._cap_policy = cap_policy
         self._made: dict[Any, Any] = {}
         self._lock = threading.Lock()
@@ -66,7 +64,7 @@ class Staff:
             if not waits:
                 self._client(given)
         if program is not None:
-            self._loaded(program)
+            self._program = self._loaded(program)
 
     def serve(self, wish: Say | Ask, run: Run) -> Reply | Opinion:
         """Make the call that a node wishes for.
@@ -95,7 +93,9 @@ class Staff:
             return await client.acall(wish.messages, _limits(wish, run), wish.purpose)
         from pb_graph.planner.consultation import aconsult  # noqa: PLC0415
 
-        planner = await asyncio.to_thread(self._planner_of, run)
+        planner = self._planner_at_hand(run)
+        if planner is None:
+            planner = await asyncio.to_thread(self._planner_of, run)
         traced = run.context.planner_program is not None
         return await aconsult(planner, client, wish.consultation, run.settings, traced=traced)
 
@@ -110,20 +110,31 @@ class Staff:
         with self._lock:
             key = _key(given)
             if key not in self._made:
+                patience = patience_for(given, self.settings)
                 if not isinstance(given, BaseChatModel):
                     given = resolve(model_name(given), self.settings)
-                self._made[key] = ChatClient(given, self._cap_policy)
+                self._made[key] = ChatClient(given, self._cap_policy, patience)
             client: ChatClient = self._made[key]
             return client
+
+    def _planner_at_hand(self, run: Run) -> Planner | None:
+        """The planner, if it has been loaded already: a thread only to look it up costs more."""
+        program = run.context.planner_program
+        if program is None and self._program is not None:
+            return self._program
+        if not isinstance(program, str | Path | None):
+            return None
+        loaded: Planner | None = self._made.get(("program", str(program)))
+        return loaded
 
     def _planner_of(self, run: Run) -> Planner:
         return self._loaded(run.context.planner_program or self._program)
 
-    def _loaded(self, program: Program) -> Planner:
-        from pb_graph.planner.planner import Planner, load_planner  # noqa: PLC0415
+    def _loaded(self, program: Program | None) -> Planner:
+        from pb_graph.planner.planner import load_planner  # noqa: PLC0415
 
-        if isinstance(program, Planner):
-            return program
+        if not isinstance(program, str | Path | None):
+            return load_planner(program)
         with self._lock:
             key = ("program", str(program))
             if key not in self._made:
@@ -147,4 +158,5 @@ def _key(model: Model) -> Any:  # noqa: ANN401 -- a dictionary key
 
 
 def _limits(wish: Say, run: Run) -> Limits:
-    return Limits(min(wish.cap, run.settings.cutoff), run.settings.timeout)
+    cap = min(wish.cap, run.settings.cutoff)
+    return Limits(cap, run.settings.timeout, thinking=wish.thinking)

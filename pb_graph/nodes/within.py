@@ -12,6 +12,7 @@ from pb_graph.prompts import forced
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
+    from pb_graph.models.caps import Thinking
     from pb_graph.models.client import Purpose, Reply
     from pb_graph.settings import Settings
     from pb_graph.state import Finish, Query
@@ -45,6 +46,11 @@ def cap_of(budget: int | None, settings: Settings) -> int:
     return min(budget, settings.cutoff)
 
 
+def _thinking(budget: int | None, settings: Settings) -> Thinking:
+    """Bounded only by a budget that is enforced: one that is only said must not show elsewhere."""
+    return "free" if budget is None or settings.enforcement == "prompt" else "bounded"
+
+
 def within(  # noqa: PLR0913 -- what to ask, for whom, and within what
     messages: list[BaseMessage],
     budget: int | None,
@@ -67,18 +73,18 @@ def within(  # noqa: PLR0913 -- what to ask, for whom, and within what
     cap = cap_of(budget, settings)
     forces = budget is not None and settings.enforcement == "force"
     reserve = min(settings.reserve, _most_reserved(cap, final=final)) if forces else 0
-    reply = yield Say(messages, cap - reserve, purpose)
-    spent = reply.charge["output_tokens"]
+    reply = yield Say(messages, cap - reserve, purpose, _thinking(budget, settings))
+    spent = reply.tokens
     finish: Finish = "length" if reply.finish == "length" else "stop"
     left = cap - spent
     if forces and left > 0 and (finish == "length" or not reply.text):
         ending = forced(messages, reply.text, query, final=final)
         try:
-            statement = yield Say(ending, left, purpose)
+            statement = yield Say(ending, left, purpose, "off")
         except ModelCallError as failure:  # what was paid for already is kept
             ended: Finish = finish if reply.text else "error"
-            return Outcome(reply.text, spent, ended, 0, str(failure))
-        spent += statement.charge["output_tokens"]
+            return Outcome(reply.text, spent + failure.tokens, ended, 0, str(failure))
+        spent += statement.tokens
         text = _joined(reply.text, statement.text, final=final)
         return Outcome(text, spent, "forced", max(0, spent - cap))
     return Outcome(reply.text, spent, finish, max(0, spent - cap))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -15,13 +16,16 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.outputs import ChatResult
 from langchain_core.runnables import RunnableLambda
 from langchain_openai import ChatOpenAI
+from openai import LengthFinishReasonError
 from pydantic import SecretStr
 
 from pb_graph.errors import ModelCallError
 from pb_graph.models.caps import Limits
 from pb_graph.models.client import ChatClient, Purpose, Reply
+from pb_graph.models.retry import Patience
 from tests.support.chat_model import (
     Call,
+    CutOffError,
     HTTPError,
     Said,
     ScriptedChat,
@@ -180,6 +184,14 @@ def test_a_request_refused_for_another_reason_does_not_cost_the_schema(call: Mak
     assert [call.schema is None for call in model.calls] == [False, True, False]
 
 
+def test_a_prompt_that_is_too_long_is_not_the_schemas_fault(call: Make) -> None:
+    model = ScriptedChat(planner=HTTPError(400, "exceeds the available context size"))
+    client = ChatClient(model, with_schema)
+    with pytest.raises(ModelCallError, match="prompt longer than the model's context"):
+        call(client, WITH_SCHEMA)
+    assert [call.schema is None for call in model.calls] == [False]
+
+
 def test_without_a_schema_a_refusal_is_final(call: Make) -> None:
     model = ScriptedChat(solve=HTTPError(400))
     with pytest.raises(ModelCallError):
@@ -207,18 +219,149 @@ def test_a_failure_is_ours_with_a_remedy_and_its_cause(call: Make, error: Except
     assert len(model.calls) == 1
 
 
-async def test_a_plain_model_is_not_waited_for_for_ever() -> None:
-    client = ChatClient(ScriptedChat(solve="42", seconds=30))
+def test_a_plain_model_is_not_waited_for_for_ever(call: Make) -> None:
     with pytest.raises(ModelCallError, match=r"Settings\.timeout"):
-        await client.acall(ASK, Limits(10, 0.05), PURPOSE)
+        call(ScriptedChat(solve="42", seconds=5), Limits(10, 0.05))
 
 
-async def test_a_models_own_timeout_stands() -> None:
+def test_a_models_own_timeout_stands(call: Make) -> None:
     class Patient(ScriptedChat):
         timeout: float | None = 60
 
-    client = ChatClient(Patient(solve="42", seconds=0.2))
-    assert (await client.acall(ASK, Limits(10, 0.05), PURPOSE)).text == "42"
+    assert call(Patient(solve="42", seconds=0.2), Limits(10, 0.05)).text == "42"
+
+
+class TestTryingAgain:
+    """What a transient fault costs, and when it is not the end."""
+
+    @staticmethod
+    def client(*said: Said, retries: int = 3) -> tuple[ChatClient, ScriptedChat]:
+        model = ScriptedChat(solve=in_turn(*said), max_retries=0)
+        return ChatClient(model, patience=Patience(retries, first=0.001)), model
+
+    @pytest.mark.parametrize(
+        "error",
+        [HTTPError(429), HTTPError(500), HTTPError(503), ConnectionError(), TimeoutError()],
+        ids=repr,
+    )
+    def test_a_transient_fault_is_tried_again(self, call: Make, error: Exception) -> None:
+        client, model = self.client(error, error, error, "42")
+        assert call(client).text == "42"
+        assert len(model.calls) == 4
+
+    def test_after_three_more_attempts_it_is_given_up(self, call: Make) -> None:
+        client, model = self.client(HTTPError(503))
+        with pytest.raises(ModelCallError, match="failed, 4 times, with HTTPError"):
+            call(client)
+        assert len(model.calls) == 4
+
+    def test_none_is_made_when_none_is_wanted(self, call: Make) -> None:
+        client, model = self.client(HTTPError(503), retries=0)
+        with pytest.raises(ModelCallError):
+            call(client)
+        assert len(model.calls) == 1
+
+    @pytest.mark.parametrize("status", [400, 401, 403, 404])
+    def test_what_will_fail_again_is_not(self, call: Make, status: int) -> None:
+        client, model = self.client(HTTPError(status), "42")
+        with pytest.raises(ModelCallError):
+            call(client)
+        assert len(model.calls) == 1
+
+    def test_a_model_that_retries_by_itself_is_asked_once(self, call: Make) -> None:
+        model = ScriptedChat(solve=in_turn(HTTPError(503), "42"), max_retries=1)
+        with pytest.raises(ModelCallError):
+            call(ChatClient(model, patience=Patience(3, first=0.001)))
+        assert len(model.calls) == 1
+
+    def test_a_refusal_costs_nothing(self, call: Make) -> None:
+        client, _ = self.client(HTTPError(429), HTTPError(500), "42")
+        assert call(client).lost == ()
+
+    def test_an_attempt_of_unknown_cost_is_noted_as_such(self, call: Make) -> None:
+        client, _ = self.client(TimeoutError(), "forty two")
+        reply = call(client)
+        (lost,) = reply.lost
+        assert (lost["finish"], lost["measured"], lost["output_tokens"]) == ("error", False, 0)
+        assert (lost["node"], lost["step"], lost["cap"]) == ("solve", 2, 10)
+        assert (reply.tokens, reply.charge["measured"]) == (2, True)
+
+    def test_so_it_is_when_no_attempt_succeeds(self, call: Make) -> None:
+        client, _ = self.client(TimeoutError(), HTTPError(500), TimeoutError(), HTTPError(404))
+        with pytest.raises(ModelCallError) as caught:
+            call(client)
+        assert [lost["measured"] for lost in caught.value.lost] == [False, False]
+
+    def test_a_reported_attempt_is_charged_and_comes_off_the_cap_of_the_next(
+        self, call: Make
+    ) -> None:
+        client, model = self.client(CutOffError(7), "one two three four")
+        reply = call(client)
+        assert [attempt.cap for attempt in model.calls] == [10, 3]
+        assert (reply.text, reply.finish, reply.tokens) == ("one two three", "length", 10)
+        assert [lost["output_tokens"] for lost in reply.lost] == [7]
+
+    def test_without_any_cap_left_there_is_no_next_attempt(self, call: Make) -> None:
+        client, model = self.client(CutOffError(10), "42")
+        with pytest.raises(ModelCallError) as caught:
+            call(client)
+        assert caught.value.tokens == 10
+        assert len(model.calls) == 1
+
+    def test_a_schema_that_is_refused_is_no_failed_attempt(self, call: Make) -> None:
+        said = in_turn(HTTPError(400), HTTPError(503), "42")
+        model = ScriptedChat(planner=said, solve=said, max_retries=0)
+        client = ChatClient(model, with_schema, Patience(1, first=0.001))
+        assert call(client, WITH_SCHEMA).text == "42"
+        assert [call.schema is None for call in model.calls] == [False, True, True]
+
+    async def test_a_wait_can_be_cancelled(self) -> None:
+        model = ScriptedChat(solve=HTTPError(503), max_retries=0)
+        client = ChatClient(model, patience=Patience(first=60, longest=60))
+        task = asyncio.create_task(client.acall(ASK, LIMITS, PURPOSE))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert len(model.calls) == 1
+
+
+class TestSecrets:
+    """A key that a server repeats, in whatever form, goes no further."""
+
+    KEY = "canary 77 of no known form"
+
+    def failed(self, call: Make, error: Exception) -> ModelCallError:
+        class Keyed(ScriptedChat):
+            secret: SecretStr = SecretStr(self.KEY)
+            default_headers: Any = {"X-Auth": self.KEY[::-1], "Accept": "application"}  # noqa: RUF012
+
+        with pytest.raises(ModelCallError) as caught:
+            call(Keyed(solve=error))
+        return caught.value
+
+    def test_keys_and_headers_are_blanked_out(self, call: Make) -> None:
+        error = HTTPError(401, f"no key {self.KEY}, no header {self.KEY[::-1]}, application")
+        failure = self.failed(call, error)
+        shown = "".join(traceback.format_exception(failure))
+        assert "canary" not in shown
+        assert "yranac" not in shown
+        assert "no key [hidden], no header [hidden], application" in str(failure)
+
+    def test_an_exception_that_shows_one_is_no_cause(self, call: Make) -> None:
+        failure = self.failed(call, HTTPError(401, f"no key {self.KEY}"))
+        assert failure.__cause__ is failure.__context__ is None
+
+    def test_nor_is_one_that_came_from_such(self, call: Make) -> None:
+        error = HTTPError(500, "wrapped")
+        error.__cause__ = ValueError(self.KEY)
+        assert self.failed(call, error).__cause__ is None
+
+
+def test_no_more_is_read_of_a_reply_than_its_cap_can_have_paid_for(call: Make) -> None:
+    reply = call(ScriptedChat(solve="x" * 10**6), Limits(300, 5.0))
+    assert (len(reply.text), reply.finish) == (30_000, "length")
+    assert len(call(ScriptedChat(solve="x" * 10**6)).text) == 20_000
 
 
 async def test_a_cancelled_call_is_cancelled_not_failed() -> None:
@@ -311,8 +454,20 @@ class TestOverHTTP:
 
     def test_a_reply_of_nonsense_is_an_error_of_ours(self) -> None:
         client = self.client(lambda _: httpx.Response(200, text="<html>"))
-        with pytest.raises(ModelCallError):
+        client._patience = Patience(retries=0)
+        with pytest.raises(ModelCallError, match="is no chat completion"):
             client.call(ASK, LIMITS, PURPOSE)
+
+    def test_a_reply_that_its_client_cut_off_is_charged(self) -> None:
+        client = self.client(lambda _: self.completion('{"level": '))
+        wanted: Any = {"type": "json_schema", "json_schema": {"name": "r", "schema": {}}}
+        model: Any = client.model
+        client.model = model.model_copy(update={"model_kwargs": {"response_format": wanted}})
+        with pytest.raises(ModelCallError) as caught:
+            client.call(ASK, LIMITS, PURPOSE)
+        assert isinstance(caught.value.__cause__, LengthFinishReasonError)
+        (lost,) = caught.value.lost
+        assert (lost["output_tokens"], lost["input_tokens"], lost["measured"]) == (10, 9, True)
 
 
 def test_a_reply_may_consist_of_blocks(call: Make) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from json import JSONDecodeError
 from types import SimpleNamespace
 
 import pytest
 
 from pb_graph.errors import ModelCallError, PlanAndBudgetError
-from pb_graph.models.faults import explain, scrub, status_of
+from pb_graph.models.faults import explain, is_transient, may_be_paid, scrub, status_of
 from tests.support.chat_model import HTTPError
 
 
@@ -59,6 +60,53 @@ def test_without_a_status_the_kind_of_error_says_it(error: Exception, remedy: st
         raise explained
 
 
+def test_used_up_credit_is_no_rate_limit() -> None:
+    error = HTTPError(429, "Error code: 429 - {'code': 'insufficient_quota'}")
+    assert not is_transient(error)
+    assert "top it up" in str(explain(error))
+
+
+def test_a_body_that_is_no_completion_says_where_to_look() -> None:
+    for error in (JSONDecodeError("Expecting value", "", 0), IndexError("list index out of range")):
+        assert is_transient(error)
+        assert "base URL" in str(explain(error))
+
+
+@pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])
+def test_a_server_in_trouble_may_recover(status: int) -> None:
+    assert is_transient(HTTPError(status))
+
+
+@pytest.mark.parametrize("error", [HTTPError(400), HTTPError(501), KeyError("x"), ValueError("x")])
+def test_a_wrong_request_or_a_mistake_stays_one(error: Exception) -> None:
+    assert not is_transient(error)
+
+
+def never_sent() -> Exception:
+    error = ConnectionError("no connection")
+    error.__cause__ = type("ConnectError", (Exception,), {})()
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "paid"),
+    [
+        (TimeoutError(), True),
+        (ConnectionResetError(), True),
+        (JSONDecodeError("Expecting value", "", 0), True),
+        (ConnectionRefusedError(), False),
+        (never_sent(), False),
+        (HTTPError(500), False),
+        (ValueError("a mistake before the call"), False),
+    ],
+    ids=repr,
+)
+def test_an_attempt_may_be_paid_once_the_request_is_on_its_way(
+    error: Exception, *, paid: bool
+) -> None:
+    assert may_be_paid(error) is paid
+
+
 def test_what_is_explained_already_stays_as_it_is() -> None:
     error = ModelCallError("said", 500)
     assert explain(error) is error
@@ -71,7 +119,10 @@ def test_what_is_explained_already_stays_as_it_is() -> None:
         (ResponseError(502), 502),
         (ResponseError("502"), None),
         (ResponseError(None), None),
+        (ResponseError(200), None),
         (ValueError("x"), None),
+        (ValueError({"code": 502, "message": "a router's"}), 502),
+        (ValueError({"code": "bad"}), None),
     ],
 )
 def test_a_status_is_found_wherever_sdks_keep_it(error: Exception, status: int | None) -> None:

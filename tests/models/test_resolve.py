@@ -9,8 +9,10 @@ import pytest
 
 from pb_graph.errors import ModelSetupError
 from pb_graph.models import local, resolve
-from pb_graph.models.resolve import model_name
+from pb_graph.models.resolve import model_name, patience_for
+from pb_graph.models.retry import retries_itself
 from pb_graph.settings import Settings
+from tests.support.chat_model import ScriptedChat
 
 SETTINGS = Settings(timeout=7.0, max_retries=1)
 
@@ -59,10 +61,35 @@ def test_a_string_that_names_no_model_is_explained(name: str) -> None:
         model_name(name)
 
 
-def test_settings_reach_the_providers_client(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_limit_reaches_the_providers_client(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     model: Any = resolve.resolve("openai:some:model", SETTINGS)
-    assert (model.model_name, model.request_timeout, model.max_retries) == ("some:model", 7.0, 1)
+    assert (model.model_name, model.request_timeout) == ("some:model", 7.0)
+
+
+@pytest.mark.parametrize(
+    "name", ["openai:gpt-5", "anthropic:claude-x", "google_genai:gemini-x", "deepseek:chat"]
+)
+def test_a_providers_own_retries_are_off_because_ours_would_multiply_them(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for provider in ("OPENAI", "ANTHROPIC", "GOOGLE", "DEEPSEEK"):
+        monkeypatch.setenv(f"{provider}_API_KEY", "sk-test")
+    assert not retries_itself(resolve.resolve(name, SETTINGS))
+
+
+@pytest.mark.parametrize(
+    ("given", "retries"),
+    [("openai:gpt-5", 1), ("local:smollm2-135m", 0), (ScriptedChat(), 1)],
+    ids=["a provider's", "a local one", "an object"],
+)
+def test_a_local_model_is_asked_once(given: Any, retries: int) -> None:  # noqa: ANN401
+    assert patience_for(given, SETTINGS).retries == retries
+
+
+def test_the_local_default_is_asked_once_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "default_model", lambda: "smollm2-135m")
+    assert patience_for(None, SETTINGS).retries == 0
 
 
 def test_a_local_model_gets_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,9 +111,9 @@ def test_a_missing_key_names_the_variable() -> None:
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "langchain_anthropic", None)
-    with pytest.raises(ModelSetupError, match=r"langchain-anthropic.*Install the package"):
-        resolve.resolve("anthropic:claude", SETTINGS)
+    monkeypatch.setitem(sys.modules, "langchain_mistralai", None)
+    with pytest.raises(ModelSetupError, match=r"langchain-mistralai.*Install the package"):
+        resolve.resolve("mistralai:large", SETTINGS)
 
 
 @pytest.mark.parametrize("name", ["nosuch:model", "http://localhost:8000/v1", "open ai:gpt-5"])

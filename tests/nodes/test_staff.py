@@ -8,9 +8,15 @@ from typing import Any
 
 import pytest
 from langchain_core.runnables import RunnableLambda
-from pydantic import ValidationError
 
-from pb_graph import Context, ModelSetupError, PlannerProgramError, Settings, build_graph
+from pb_graph import (
+    Context,
+    InputError,
+    ModelSetupError,
+    PlannerProgramError,
+    Settings,
+    build_graph,
+)
 from pb_graph.budget import PerLevel
 from pb_graph.nodes import staff
 from pb_graph.planner.planner import Planner
@@ -79,7 +85,7 @@ def test_inside_a_host_graph_its_context_reaches_us() -> None:
 
 
 def test_settings_that_do_not_exist_are_refused() -> None:
-    with pytest.raises(ValidationError, match="budgt"):
+    with pytest.raises(InputError, match="unknown setting budgt; there are: method"):
         run(graph_of(ScriptedChat(), **BASE), context={"settings": {"budgt": 1}})
 
 

@@ -14,12 +14,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolCall
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field
 
 from pb_graph.models.caps import Limits
@@ -101,6 +103,15 @@ class HTTPError(Exception):
         self.status_code = status_code
 
 
+class CutOffError(ConnectionError):
+    """A reply that its client refused to hand over, although it was paid for."""
+
+    def __init__(self, tokens: int) -> None:
+        super().__init__("cut off")
+        usage = SimpleNamespace(prompt_tokens=9, completion_tokens=tokens)
+        self.completion = SimpleNamespace(usage=usage)
+
+
 def with_schema(_: BaseChatModel, limits: Limits) -> dict[str, Any]:
     """Cap policy of a server that can constrain decoding: the model sees the JSON schema, too."""
     return {"max_tokens": limits.cap, "schema": limits.schema}
@@ -141,6 +152,8 @@ class ScriptedChat(BaseChatModel):
         reports_usage: Whether responses carry their tokens.
         obeys_cap: Whether it stops at ``max_tokens``.
         seconds: How long a solver's call takes.
+        max_retries: Above 0, as a client that has tried again by itself: what fails, fails for
+            good. At 0 the package tries again.
     """
 
     plan: Sequence[str] = ("What is given?", "What follows? | from the first")
@@ -152,6 +165,7 @@ class ScriptedChat(BaseChatModel):
     reports_usage: bool = True
     obeys_cap: bool = True
     seconds: float = 0.0
+    max_retries: int = 1
     record: Record = Field(default_factory=Record, repr=False)
 
     @property
@@ -173,7 +187,7 @@ class ScriptedChat(BaseChatModel):
         return "scripted"
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:  # noqa: ANN401 -- inherited
-        return self.bind(tools=tools, **kwargs)
+        return self.bind(tools=[convert_to_openai_tool(made) for made in tools], **kwargs)
 
     def _generate(
         self,

@@ -1,0 +1,35 @@
+"""A budget in each provider's own words: the arguments that bound one model call.
+
+One small policy per provider; `policy_for` chooses by the model object, and a ``cap_policy`` of the
+caller's takes its place. What was set on the model object is only ever lowered, and only where it
+cannot fit into the cap. No provider's package is imported here.
+"""
+
+from pb_graph.models.caps.anthropic_api import anthropic
+from pb_graph.models.caps.anything import plain
+from pb_graph.models.caps.choice import pliant, policy_for
+from pb_graph.models.caps.compatible import openai_compatible
+from pb_graph.models.caps.deepseek_api import deepseek
+from pb_graph.models.caps.gemini_api import gemini
+from pb_graph.models.caps.limits import CapPolicy, Limits, Thinking
+from pb_graph.models.caps.ollama_api import ollama
+from pb_graph.models.caps.openai_api import openai
+from pb_graph.models.caps.self_hosted import llama_cpp, sglang, vllm
+
+__all__ = [
+    "CapPolicy",
+    "Limits",
+    "Thinking",
+    "anthropic",
+    "deepseek",
+    "gemini",
+    "llama_cpp",
+    "ollama",
+    "openai",
+    "openai_compatible",
+    "plain",
+    "pliant",
+    "policy_for",
+    "sglang",
+    "vllm",
+]

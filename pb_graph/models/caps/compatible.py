@@ -1,0 +1,86 @@
+"""What all servers that speak OpenAI's protocol have in common, and the policy for unknown ones."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+    from pb_graph.models.caps.limits import Limits
+
+_OPENAI_NAMES = re.compile(r"^(gpt-(?!oss)|o\d|chatgpt-)")
+
+
+def openai_compatible(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
+    """A server that speaks OpenAI's protocol, and of which nothing else is known.
+
+    OpenAI's own models, also behind a gateway, count reasoning and answer in
+    ``max_completion_tokens``, which is what LangChain sends. Other servers know the older
+    ``max_tokens``, and some ignore the newer name without a word, which would lift the cap; there
+    it goes into the body under the old name. How the model thinks is left alone: for vLLM, SGLang
+    and llama.cpp, which cannot be told apart from here, there are policies of their own.
+    """
+    settings: Any = model
+    bound = {"max_tokens": limits.cap, **patience(model, limits)}
+    if settings.use_responses_api:
+        return bound | text_format(model, limits)
+    if _OPENAI_NAMES.match(settings.model_name or ""):
+        return bound | with_body(model, response_format(limits))
+    return capped_body(model, limits, response_format(limits))
+
+
+def capped_body(model: BaseChatModel, limits: Limits, extra: dict[str, Any]) -> dict[str, Any]:
+    """Arguments that put ``max_tokens``, under this old name, and ``extra`` into the body."""
+    settings: Any = model
+    bound = patience(model, limits)
+    if settings.max_tokens is not None:  # LangChain would send the caller's own cap beside ours
+        bound["max_tokens"] = limits.cap
+    return bound | with_body(model, {"max_tokens": limits.cap} | extra)
+
+
+def with_body(model: BaseChatModel, extra: dict[str, Any]) -> dict[str, Any]:
+    """``extra`` as part of the body, beside what the caller puts there (binding replaces that)."""
+    settings: Any = model
+    return {"extra_body": {**(settings.extra_body or {}), **extra}} if extra else {}
+
+
+def response_format(limits: Limits) -> dict[str, Any]:
+    """The schema for chat completions.
+
+    In the body, because the client's own ``response_format`` raises on a truncated reply.
+    """
+    if limits.schema is None:
+        return {}
+    schema = {"name": "reply", "schema": limits.schema}
+    return {"response_format": {"type": "json_schema", "json_schema": schema}}
+
+
+def text_format(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
+    """The schema for the Responses API, which calls it ``text.format``."""
+    if limits.schema is None:
+        return {}
+    form = {"type": "json_schema", "name": "reply", "schema": limits.schema, "strict": False}
+    settings: Any = model
+    return {"text": {**settings.model_kwargs.get("text", {}), "format": form}}
+
+
+def patience(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
+    """Our time-out, for a model that has none of its own."""
+    settings: Any = model
+    return {"timeout": limits.timeout} if settings.request_timeout is None else {}
+
+
+def host_of(model: BaseChatModel) -> str:
+    """The host name of an OpenAI-like model's server; empty for OpenAI's own by default."""
+    return urlsplit(address_of(model)).hostname or ""
+
+
+def address_of(model: BaseChatModel) -> str:
+    """The base URL of an OpenAI-like model's server; empty when it has none."""
+    settings: Any = model
+    # The SDK below may have taken its address from OPENAI_BASE_URL, which the model does not show.
+    client = settings.root_client or settings.root_async_client
+    return str(getattr(client, "base_url", None) or settings.openai_api_base or "")

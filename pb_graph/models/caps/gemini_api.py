@@ -1,0 +1,64 @@
+"""The policy for Gemini, by Google's API."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from pb_graph.models.caps.effort import effort, known_levels
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+    from pb_graph.models.caps.limits import Limits
+
+_BUDGETED = re.compile(r"gemini-2\.5-(pro|flash-lite|flash)(-\d{3}|-preview-\d\d-\d\d(\d\d)?)?$")
+_LEVELLED = re.compile(r"gemini-[3-9][\d.]*-(pro|flash|flash-lite)(-preview|-latest)?$")
+# Least and most thinking tokens, by Google's page on thinking.
+_RANGES = {"pro": (128, 32768), "flash": (0, 24576), "flash-lite": (512, 24576)}
+
+
+def gemini(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
+    """Gemini: the cap, which includes thinking, and a thinking budget (2.5) or level (3 and later).
+
+    A thinking budget is the room that the cap leaves for thinking, within the model's range: 2.5
+    Pro cannot do without, and 2.5 Flash-Lite does not think unasked, so it is not asked. A budget
+    of the caller's is lowered where it is too large, a level is left alone unless there is to be no
+    thinking at all. Never both: the API refuses that. Google calls the budget soft.
+
+    Checked: the requests, with langchain-google-genai 4.4. Not checked against Google's servers:
+    the ranges, and that models newer than their profiles take the levels 'low' and 'high'.
+    """
+    settings: Any = model
+    bound: dict[str, Any] = {"max_output_tokens": limits.cap}
+    if settings.timeout is None:
+        bound["timeout"] = limits.timeout
+    if limits.thinking == "free":
+        return bound
+    config = settings.thinking_config or {}
+    level = settings.reasoning_effort or config.get("thinking_level")
+    budget = settings.thinking_budget
+    budget = config.get("thinking_budget") if budget is None else budget
+    if found := _BUDGETED.fullmatch(settings.model.removeprefix("models/")):
+        return bound | ({} if level else _budget(found[1], budget, limits))
+    return bound | (_level(model, level, limits) if budget is None else {})
+
+
+def _budget(family: str, own: int | None, limits: Limits) -> dict[str, Any]:
+    if own is None and family == "flash-lite":
+        return {}
+    least, most = _RANGES[family]
+    budget = min(limits.room, most)
+    if budget < least:
+        budget = least if family == "pro" else 0
+    fits = own is not None and 0 <= own <= budget  # -1 leaves it to the model
+    return {} if fits else {"thinking_budget": budget}
+
+
+def _level(model: BaseChatModel, own: str | None, limits: Limits) -> dict[str, Any]:
+    settings: Any = model
+    levels, default = known_levels(model)
+    if not levels and _LEVELLED.fullmatch(settings.model.removeprefix("models/")):
+        levels = ["low", "high"]
+    level = effort(levels, limits, default=default, own=own)
+    return {"thinking_level": level} if level else {}

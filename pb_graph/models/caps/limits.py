@@ -1,0 +1,52 @@
+"""What one call may use, and how much of that is for thinking."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+Thinking = Literal["free", "bounded", "off"]
+"""How much a model may think before it answers, where its provider lets one say.
+
+``free``: as much as it does by itself; the cap is a safety net, not a budget. ``bounded``: so much
+that an answer still fits into the cap. ``off``: not at all, or as little as the provider allows,
+because thinking has used up its budget already and only the answer is missing.
+"""
+
+LEAST_ANSWER, MOST_ANSWER = 64, 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one call may use.
+
+    Attributes:
+        cap: Completion tokens, reasoning included.
+        timeout: Seconds.
+        schema: JSON schema that the reply should follow, where the server can see to it.
+        thinking: Whether the cap is a budget that thinking has to fit into.
+    """
+
+    cap: int
+    timeout: float
+    schema: dict[str, Any] | None = None
+    thinking: Thinking = "bounded"
+
+    @property
+    def room(self) -> int:
+        """Tokens for thinking: the cap without the headroom for the answer.
+
+        The headroom is a quarter of the cap, at least 64 and at most 1,024 tokens; a cap of 64 or
+        less is all for the answer.
+        """
+        if self.thinking == "off":
+            return 0
+        return max(0, self.cap - min(max(LEAST_ANSWER, self.cap // 4), MOST_ANSWER))
+
+
+CapPolicy = Callable[["BaseChatModel", Limits], dict[str, Any]]
+"""Turns limits into the keyword arguments that one call of a model understands."""

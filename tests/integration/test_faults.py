@@ -1,0 +1,249 @@
+"""What the graph does when the server misbehaves: a real ChatOpenAI, a real server on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, get_args
+
+import httpx
+import pytest
+from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
+
+from pb_graph import NoAnswerError, Settings, build_graph
+from pb_graph.models.client import ChatClient
+from pb_graph.models.retry import Patience
+from tests.support.fault_server import (
+    CHAIN,
+    TRANSIENT,
+    Fault,
+    FaultServer,
+    Request,
+    Script,
+    always,
+    in_turn,
+    now_and_then,
+    well_behaved,
+)
+from tests.support.graphs import QUESTION, Way, checked, run
+
+pytestmark = pytest.mark.integration
+
+STALL, TIMEOUT = 0.5, 0.2
+REFUSED_FOR_GOOD: dict[Fault, str] = {
+    "context_too_long": "context",
+    "bad_key": "key variable",
+    "forbidden": "permissions",
+    "unknown_model": "model's name",
+    "no_credit": "top it up",
+}
+FREE: tuple[Fault, ...] = ("rate_limit", "rate_limit_with_wait", "server_error", "unavailable")
+UNSEEN = "broke off without an account of their tokens"
+
+Solve = Callable[..., dict[str, Any]]
+
+
+def serving(script: Script = well_behaved, **more: Any) -> FaultServer:  # noqa: ANN401
+    return FaultServer(script, **{"stall": STALL} | more)
+
+
+def chat_to(server: FaultServer, **given: Any) -> ChatOpenAI:  # noqa: ANN401
+    """A real ChatOpenAI; it leaves no connection open for the test that comes next."""
+    alone: dict[str, Any] = {"limits": httpx.Limits(max_keepalive_connections=0)}
+    return ChatOpenAI(
+        model="m",
+        base_url=server.url,
+        api_key=SecretStr("sk-test"),
+        http_client=httpx.Client(**alone),
+        http_async_client=httpx.AsyncClient(**alone),
+        **given,
+    )
+
+
+def graph_to(server: FaultServer, retries: int = 3, **settings: Any) -> Any:  # noqa: ANN401
+    """A graph that waits for no longer than a test should."""
+    model = chat_to(server, max_retries=0, timeout=TIMEOUT)
+    client = ChatClient(model, patience=Patience(retries, first=0.01))
+    return build_graph(client, settings=Settings(**settings))
+
+
+@pytest.fixture(params=get_args(Way))
+def solve(request: pytest.FixtureRequest) -> Solve:
+    """Answers the question, sync or async; what an error reports counts, too."""
+
+    def solved(server: FaultServer, retries: int = 3, **settings: Any) -> dict[str, Any]:  # noqa: ANN401
+        try:
+            out = run(graph_to(server, retries, **settings), QUESTION, request.param)
+        except NoAnswerError as error:
+            return checked(error.report) | {"error": str(error)}
+        return checked(out["report"])
+
+    return solved
+
+
+@pytest.mark.parametrize("fault", TRANSIENT)
+def test_a_passing_fault_costs_a_second_attempt_and_not_the_answer(
+    fault: Fault, solve: Solve
+) -> None:
+    with serving(in_turn(fault)) as server:
+        report = solve(server, method="vanilla")
+    assert report["answer"] == "Final answer: 42"
+    assert server.served == 2
+    assert report["usage"]["output_tokens"] == 3
+    free = fault in FREE
+    assert report["usage"]["measured"] is free
+    assert report["usage"]["calls"] == (1 if free else 2)
+    assert [UNSEEN in warning for warning in report["warnings"]] == [True] * (not free)
+
+
+@pytest.mark.parametrize("fault", TRANSIENT)
+def test_a_fault_that_does_not_pass_ends_after_three_more_attempts(
+    fault: Fault, solve: Solve
+) -> None:
+    with serving(always(fault)) as server:
+        report = solve(server, method="vanilla")
+    assert server.served == 4
+    assert "failed, 4 times," in report["error"]
+    assert report["answer"] == ""
+    assert report["usage"]["output_tokens"] == 0
+
+
+@pytest.mark.parametrize("fault", REFUSED_FOR_GOOD)
+def test_a_refusal_for_good_is_not_argued_with(fault: Fault, solve: Solve) -> None:
+    with serving(always(fault)) as server:
+        report = solve(server, method="vanilla")
+    assert server.served == 1
+    assert REFUSED_FOR_GOOD[fault] in report["error"]
+    assert report["usage"]["calls"] == 0
+
+
+@pytest.mark.parametrize("fault", REFUSED_FOR_GOOD)
+def test_nor_is_it_by_any_of_the_steps(fault: Fault, solve: Solve) -> None:
+    with serving(always(fault)) as server:
+        report = solve(server, execution="stepwise")
+    # A plan, perhaps once more without a schema; the same for grades; then the question in one go.
+    assert server.served <= 5
+    assert REFUSED_FOR_GOOD[fault] in report["error"]
+
+
+def test_a_server_that_asks_for_an_hour_is_not_waited_for(solve: Solve) -> None:
+    with serving(always("rate_limit_with_wait"), wait="3600") as server:
+        report = solve(server, method="vanilla")
+    assert server.served == 1
+    assert "rate limit" in report["error"]
+
+
+def test_thinking_that_ate_the_cap_is_asked_for_its_answer(solve: Solve) -> None:
+    with serving(in_turn("empty_at_cap")) as server:
+        report = solve(server, method="global_budget", budget=200, enforcement="force")
+    assert report["answer"] == "Final answer: 42"
+    assert report["usage"]["output_tokens"] <= report["ceiling"]
+
+
+def test_a_reply_without_usage_is_estimated_and_kept(solve: Solve) -> None:
+    with serving(always("no_usage")) as server:
+        report = solve(server, method="vanilla")
+    assert report["answer"] == "Final answer: 42"
+    assert not report["usage"]["measured"]
+    assert report["usage"]["output_tokens"] > 0
+
+
+@pytest.mark.parametrize("fault", ["refusal", "content_filter"])
+def test_a_model_that_declines_is_no_answer_but_was_paid(fault: Fault, solve: Solve) -> None:
+    with serving(always(fault)) as server:
+        report = solve(server, method="vanilla")
+    assert server.served == 1
+    assert "No answer" in report["error"]
+    assert report["usage"]["output_tokens"] == 3
+
+
+@pytest.mark.parametrize("fault", get_args(Fault))
+def test_a_planner_that_is_down_does_not_keep_the_question_from_being_answered(
+    fault: Fault, solve: Solve
+) -> None:
+    with serving(lambda request: fault if request.plans else None) as server:
+        report = solve(server, retries=1, execution="stepwise")
+    assert report["answer"] == "Final answer: 42"
+    assert bool(report["warnings"]) is (fault != "no_usage")
+
+
+@pytest.mark.parametrize("fault", get_args(Fault))
+def test_one_failed_step_does_not_lose_the_others(fault: Fault, solve: Solve) -> None:
+    def second_only(request: Request) -> Fault | None:
+        return fault if last(request).startswith("Solve sub-question 2 ") else None
+
+    with serving(second_only) as server:
+        report = solve(server, retries=1, execution="stepwise", enforcement="cap")
+    assert report["answer"] == "Final answer: 42"
+    assert [step["question"] for step in report["steps"]] == list(CHAIN)
+    others = [step for step in report["steps"] if step["index"] != 1]
+    assert all(step["finish"] == "stop" and step["answer"] for step in others)
+    if fault in (*TRANSIENT, *REFUSED_FOR_GOOD):
+        assert report["steps"][1]["finish"] == "error"
+        assert any(warning.startswith("sub-question 2: ") for warning in report["warnings"])
+
+
+def last(request: Request) -> str:
+    return str(request.body["messages"][-1]["content"])
+
+
+@pytest.mark.parametrize("enforcement", ["cap", "force"])
+@pytest.mark.parametrize("seed", range(3))
+async def test_the_ceiling_holds_and_the_account_is_true_however_much_goes_wrong(
+    enforcement: str, seed: int
+) -> None:
+    faults = tuple(fault for fault in get_args(Fault) if fault != "stall")
+    rough = now_and_then(0.3, seed, faults)
+    with serving(rough, answer="so it goes on and on " * 100) as server:
+        graph = graph_to(server, execution="stepwise", enforcement=enforcement, budget=240)
+
+        async def one() -> dict[str, Any]:
+            try:
+                return checked((await graph.ainvoke(QUESTION))["report"])
+            except NoAnswerError as error:
+                return checked(error.report)
+
+        reports = await asyncio.gather(*(one() for _ in range(10)))
+    for report in reports:
+        assert report["usage"]["output_tokens"] <= report["ceiling"]
+        assert sum(step["tokens"] or 0 for step in report["steps"]) <= report["budget"]
+    assert any(report["warnings"] for report in reports)
+
+
+def test_a_model_named_by_a_string_is_tried_as_often_as_the_settings_say(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    with serving(always("unavailable")) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        graph: Any = build_graph("openai:m", settings=Settings(method="vanilla", max_retries=1))
+        with pytest.raises(NoAnswerError, match="failed, 2 times,"):
+            graph.invoke(QUESTION)
+    assert server.served == 2
+
+
+def test_an_objects_own_retries_are_not_multiplied() -> None:
+    with serving(always("rate_limit_with_wait"), wait="0.01") as server:
+        model = chat_to(server, max_retries=2)
+        graph: Any = build_graph(model, settings=Settings(method="vanilla"))
+        with pytest.raises(NoAnswerError):
+            graph.invoke(QUESTION)
+    assert server.served == 3
+
+
+def test_an_object_with_an_open_number_is_retried_by_us_alone() -> None:
+    with serving(always("rate_limit_with_wait"), wait="0.01") as server:
+        model = chat_to(server)
+        graph: Any = build_graph(model, settings=Settings(method="vanilla", max_retries=1))
+        with pytest.raises(NoAnswerError, match="failed, 2 times,"):
+            graph.invoke(QUESTION)
+    assert server.served == 2
+
+
+def test_a_server_that_is_not_there_is_said_to_be_so(solve: Solve) -> None:
+    with serving() as server:
+        pass
+    report = solve(server, method="vanilla")
+    assert "running and reachable" in report["error"]
+    assert report["usage"]["measured"]

@@ -1,0 +1,184 @@
+"""A budget in Claude's words, by generation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langchain_anthropic import ChatAnthropic
+from pydantic import SecretStr
+
+from pb_graph.models.caps import Limits, Thinking, anthropic
+from pb_graph.models.client import ChatClient
+from tests.support.payloads import anthropic_body
+
+TASK = {"type": "tokens", "total": 30_000}
+
+
+def by_hand(tokens: int) -> dict[str, Any]:
+    return {"type": "enabled", "budget_tokens": tokens}
+
+
+def said(
+    model: str,
+    cap: int,
+    mode: Thinking = "bounded",
+    **own: Any,  # noqa: ANN401
+) -> tuple[Any, Any]:
+    """The thinking and the output configuration that are sent; the cap always is."""
+    body = anthropic_body(Limits(cap, 9.0, thinking=mode), model=model, **own)
+    assert body["max_tokens"] == cap
+    return body.get("thinking"), body.get("output_config")
+
+
+def sent_thinking(model: str, cap: int, own: dict[str, Any], mode: Thinking = "bounded") -> object:
+    """What is sent for the caller's own ``thinking``."""
+    body = anthropic_body(Limits(cap, 9.0, thinking=mode), model=model, thinking=own)
+    assert body["max_tokens"] == cap
+    return body.get("thinking")
+
+
+LOW = {"effort": "low"}
+MEDIUM = {"effort": "medium"}
+OFF = {"type": "disabled"}
+
+
+@pytest.mark.parametrize(
+    ("model", "cap", "thinking", "output"),
+    [
+        # Thinks only when asked to; knows no effort.
+        ("claude-haiku-4-5", 200, None, None),
+        ("claude-sonnet-4-5-20250929", 2000, None, None),
+        ("claude-3-7-sonnet-20250219", 200, None, None),
+        # Thinks only when asked to; knows effort.
+        ("claude-opus-4-5", 200, None, LOW),
+        ("claude-opus-4-6", 2000, None, LOW),
+        ("claude-sonnet-4-6", 9500, None, MEDIUM),
+        ("claude-opus-4-7", 200, None, LOW),
+        # Thinks unasked, and can be told not to.
+        ("claude-opus-5", 200, OFF, LOW),
+        ("claude-opus-5", 2000, None, LOW),
+        ("claude-opus-5", 9500, None, MEDIUM),
+        ("claude-sonnet-5", 200, OFF, LOW),
+        ("claude-haiku-5-5", 200, OFF, LOW),
+        ("claude-sonnet-5-5", 200, {"type": "between_tools"}, LOW),
+        # Always thinks.
+        ("claude-opus-5-5", 200, None, LOW),
+        ("claude-opus-5-5", 9500, None, None),  # as much as by itself
+        ("claude-fable-5-1", 200, None, LOW),
+        # Not known to us.
+        ("claude-opus-7", 200, None, None),
+        ("some-model", 200, None, None),
+    ],
+)
+def test_each_generation_is_held_back_by_what_it_knows(
+    model: str, cap: int, thinking: object, output: object
+) -> None:
+    assert said(model, cap) == (thinking, output)
+
+
+@pytest.mark.parametrize(
+    ("model", "total"),
+    [
+        ("claude-opus-4-7", TASK),
+        ("claude-opus-5", TASK),
+        ("claude-opus-5-5", TASK),
+        ("claude-haiku-5-5", TASK),
+        ("claude-fable-5", TASK),
+        ("claude-opus-4-6", None),
+        ("claude-sonnet-5", None),
+        ("claude-haiku-4-5", None),
+    ],
+)
+def test_a_task_budget_goes_to_models_that_know_it(model: str, total: object) -> None:
+    limits = Limits(30_000, 9.0)
+    body = anthropic_body(limits, model=model)
+    assert body.get("output_config", {}).get("task_budget") == total
+    assert ("betas" in body) == (total is not None)
+
+
+def test_a_task_budget_is_not_below_its_minimum_and_the_callers_own_stands() -> None:
+    assert said("claude-opus-5-5", 19_999)[1] is None
+    own = {"task_budget": {"type": "tokens", "total": 64_000}}
+    assert said("claude-opus-5-5", 30_000, output_config=own)[1] == own
+
+
+@pytest.mark.parametrize(
+    ("own", "cap", "sent"),
+    [
+        (4000, 8000, 4000),
+        (4000, 5000, 3976),
+        (4000, 2000, 1500),
+        (1024, 1366, 1024),
+    ],
+)
+def test_a_thinking_budget_is_lowered_to_leave_room_for_an_answer(
+    own: int, cap: int, sent: int
+) -> None:
+    assert sent_thinking("claude-sonnet-4-5", cap, by_hand(own)) == by_hand(sent)
+
+
+@pytest.mark.parametrize("cap", [100, 1024, 1300])
+def test_a_thinking_budget_below_the_least_there_is_is_none(cap: int) -> None:
+    assert sent_thinking("claude-sonnet-4-5", cap, by_hand(4000)) == OFF
+
+
+def test_the_rest_of_the_callers_thinking_is_kept() -> None:
+    own = by_hand(4000) | {"display": "omitted"}
+    assert sent_thinking("claude-sonnet-4-5", 2000, own) == own | {"budget_tokens": 1500}
+
+
+@pytest.mark.parametrize(
+    ("own", "cap", "sent"),
+    [(by_hand(4000), 4001, by_hand(4000)), (by_hand(10_000), 8192, by_hand(7168))],
+)
+def test_a_cap_that_is_no_budget_lowers_only_what_would_be_refused(
+    own: dict[str, Any], cap: int, sent: object
+) -> None:
+    assert sent_thinking("claude-sonnet-4-5", cap, own, "free") == sent
+
+
+def test_a_cap_that_is_no_budget_leaves_the_rest_alone() -> None:
+    assert said("claude-opus-5", 200, "free") == (None, None)
+    assert said("claude-opus-5", 30_000, "free") == (None, None)
+
+
+def test_what_the_caller_has_set_stands() -> None:
+    adaptive = {"type": "adaptive"}
+    assert sent_thinking("claude-opus-4-6", 200, adaptive) == adaptive
+    thinking, output = said("claude-opus-5", 200, output_config={"effort": "high"})
+    assert (thinking, output) == (None, {"effort": "high"})
+    kept = {"effort": "low", "format": {"type": "json_schema", "schema": {}}}
+    assert said("claude-opus-4-6", 200, output_config={"format": kept["format"]})[1] == kept
+
+
+@pytest.mark.parametrize(
+    ("model", "own", "thinking", "output"),
+    [
+        ("claude-sonnet-4-5", {"thinking": by_hand(1024)}, OFF, None),
+        ("claude-opus-4-6", {"thinking": {"type": "adaptive"}}, OFF, LOW),
+        ("claude-opus-4-6", {}, None, LOW),
+        ("claude-opus-5", {}, OFF, LOW),
+        ("claude-opus-5", {"thinking": {"type": "adaptive"}, "effort": "max"}, OFF, LOW),
+        ("claude-haiku-5-5", {"effort": "max"}, OFF, LOW),
+        ("claude-sonnet-5-5", {}, {"type": "between_tools"}, LOW),
+        ("claude-opus-5-5", {"output_config": {"effort": "max"}}, None, LOW),
+    ],
+)
+def test_without_thinking_it_is_the_least_the_model_allows(
+    model: str, own: dict[str, Any], thinking: object, output: object
+) -> None:
+    assert said(model, 8192, "off", **own) == (thinking, output)
+
+
+def test_the_timeout_is_ours_only_when_there_was_none() -> None:
+    assert anthropic_body(Limits(9, 9.0), model="claude-opus-5")["timeout"] == 9.0
+    assert "timeout" not in anthropic_body(Limits(9, 9.0), model="claude-opus-5", timeout=3.0)
+
+
+def test_the_callers_model_keeps_its_thinking() -> None:
+    model = ChatAnthropic(
+        model_name="claude-sonnet-4-5", api_key=SecretStr("x"), thinking=by_hand(4000)
+    )
+    ChatClient(model, anthropic)
+    assert model.thinking == by_hand(4000)

@@ -1,0 +1,56 @@
+"""A budget in Ollama's words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pb_graph.models.caps import Limits, Thinking
+from tests.support.payloads import ollama_params
+
+
+def think(cap: int, thinking: Thinking = "bounded", **own: Any) -> object:  # noqa: ANN401
+    """What is sent as ``think``; the cap always is, beside the caller's own options."""
+    options: dict[str, Any] = {"model": "qwen3", "temperature": 0.3, "num_predict": 5000} | own
+    params = ollama_params(Limits(cap, 9.0, {"type": "object"}, thinking), **options)
+    assert params["options"] == {"temperature": 0.3, "num_predict": cap}
+    return params["think"]
+
+
+@pytest.mark.parametrize(
+    ("cap", "own", "sent"),
+    [
+        (200, {}, False),
+        (1364, {}, False),
+        (1365, {}, None),
+        (8192, {}, None),
+        (200, {"reasoning": True}, True),
+        (200, {"reasoning": "high"}, "high"),
+        (200, {"model": "gpt-oss:20b"}, "low"),
+        (8192, {"model": "gpt-oss:20b"}, None),
+    ],
+)
+def test_thinking_is_switched_off_where_it_would_not_fit(
+    cap: int, own: dict[str, Any], sent: object
+) -> None:
+    assert think(cap, **own) == sent
+
+
+@pytest.mark.parametrize("own", [{}, {"reasoning": True}])
+def test_a_cap_that_is_no_budget_leaves_thinking_alone(own: dict[str, Any]) -> None:
+    assert think(200, "free", **own) == own.get("reasoning")
+
+
+@pytest.mark.parametrize(
+    ("own", "sent"),
+    [
+        ({}, False),
+        ({"reasoning": True}, False),
+        ({"model": "gpt-oss:20b", "reasoning": "high"}, "low"),
+    ],
+)
+def test_without_thinking_it_is_the_least_the_model_allows(
+    own: dict[str, Any], sent: object
+) -> None:
+    assert think(8192, "off", **own) == sent

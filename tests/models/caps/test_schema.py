@@ -1,0 +1,57 @@
+"""A refused request is tried again without its schema only if it had one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+import pytest
+from langchain_core.messages import HumanMessage
+from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
+
+from pb_graph.errors import ModelCallError
+from pb_graph.models.caps import CapPolicy, Limits
+from pb_graph.models.client import ChatClient, Purpose
+from tests.support.chat_model import HTTPError, ScriptedChat
+
+ASK = [HumanMessage("What is 6 * 7?")]
+WITH_SCHEMA = Limits(10, 5.0, {"type": "object", "properties": {}})
+PURPOSE = Purpose("plan")
+
+
+@pytest.mark.parametrize("policy", [None, lambda _model, limits: {"max_tokens": limits.cap}])
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+def test_without_a_schema_in_the_request_a_refusal_is_final(
+    policy: CapPolicy | None, *, asynchronous: bool
+) -> None:
+    model = ScriptedChat(planner=HTTPError(400), solve=HTTPError(400))
+    client = ChatClient(model, policy)
+    ways = {
+        False: lambda: client.call(ASK, WITH_SCHEMA, PURPOSE),
+        True: lambda: asyncio.run(client.acall(ASK, WITH_SCHEMA, PURPOSE)),
+    }
+    with pytest.raises(ModelCallError):
+        ways[asynchronous]()
+    assert len(model.calls) == 1
+
+
+def test_deepseek_is_asked_once_since_it_takes_no_schema() -> None:
+    bodies: list[dict[str, Any]] = []
+
+    def refuse(request: httpx.Request) -> httpx.Response:
+        bodies.append(json.loads(request.content))
+        return httpx.Response(400, json={"error": {"message": "no"}})
+
+    with httpx.Client(transport=httpx.MockTransport(refuse)) as http:
+        model = ChatOpenAI(
+            model="deepseek-v4-flash",
+            api_key=SecretStr("sk-x"),
+            base_url="https://api.deepseek.com/v1",
+            http_client=http,
+        )
+        with pytest.raises(ModelCallError):
+            ChatClient(model).call(ASK, WITH_SCHEMA, PURPOSE)
+    assert ["response_format" in body for body in bodies] == [False]

@@ -1,0 +1,107 @@
+"""A budget in the words of servers that one runs oneself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pb_graph.errors import ModelSetupError
+from pb_graph.models.caps import CapPolicy, Limits, Thinking, llama_cpp, sglang, vllm
+from pb_graph.models.client import ChatClient
+from tests.support.chat_model import ScriptedChat
+from tests.support.payloads import ELSEWHERE, openai_body
+
+SCHEMA = {"type": "object"}
+NO_THINKING = {"chat_template_kwargs": {"enable_thinking": False}}
+
+
+def by_both_names(tokens: int) -> dict[str, int]:
+    return {"reasoning_budget_tokens": tokens, "thinking_budget_tokens": tokens}
+
+
+def sent(
+    policy: CapPolicy,
+    cap: int,
+    thinking: Thinking = "bounded",
+    body: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """What is sent beside the model, the messages and the cap, which always are."""
+    limits = Limits(cap, 9.0, thinking=thinking)
+    options = {"policy": policy, "base_url": ELSEWHERE, "extra_body": body, "max_tokens": 5000}
+    found = openai_body(limits, **options)
+    assert found["max_tokens"] == cap
+    assert "max_completion_tokens" not in found
+    return {
+        name: value
+        for name, value in found.items()
+        if name not in {"model", "messages", "stream", "max_tokens"}
+    }
+
+
+@pytest.mark.parametrize(
+    ("policy", "cap", "own", "knob"),
+    [
+        (vllm, 200, {}, {"thinking_token_budget": 136}),
+        (vllm, 8192, {}, {"thinking_token_budget": 7168}),
+        (vllm, 24, {}, {"thinking_token_budget": 1}),
+        (vllm, 200, {"thinking_token_budget": 50}, {"thinking_token_budget": 50}),
+        (vllm, 200, {"thinking_token_budget": 5000}, {"thinking_token_budget": 136}),
+        (sglang, 200, {}, {"custom_params": {"thinking_budget": 136}}),
+        (sglang, 24, {}, {"custom_params": {"thinking_budget": 0}}),
+        (
+            sglang,
+            200,
+            {"custom_params": {"thinking_budget": 50, "other": 1}},
+            {"custom_params": {"thinking_budget": 50, "other": 1}},
+        ),
+        (llama_cpp, 200, {}, by_both_names(136)),
+        (llama_cpp, 24, {}, by_both_names(0)),
+        (llama_cpp, 200, {"reasoning_budget_tokens": -1}, by_both_names(136)),
+        (llama_cpp, 200, {"thinking_budget_tokens": 50}, by_both_names(50)),
+    ],
+)
+def test_thinking_gets_the_cap_minus_the_headroom(
+    policy: CapPolicy, cap: int, own: dict[str, Any], knob: object
+) -> None:
+    assert sent(policy, cap, body=own) == knob
+
+
+@pytest.mark.parametrize("policy", [vllm, sglang, llama_cpp])
+def test_a_cap_that_is_no_budget_leaves_thinking_alone(policy: CapPolicy) -> None:
+    assert sent(policy, 200, "free") == {}
+
+
+@pytest.mark.parametrize(
+    ("policy", "knob"),
+    [
+        (vllm, {"thinking_token_budget": 1}),
+        (sglang, {"custom_params": {"thinking_budget": 0}}),
+        (llama_cpp, by_both_names(0)),
+    ],
+)
+def test_without_thinking_templates_are_told_and_the_budget_is_the_least(
+    policy: CapPolicy, knob: dict[str, Any]
+) -> None:
+    assert sent(policy, 8192, "off") == NO_THINKING | knob
+
+
+@pytest.mark.parametrize("policy", [vllm, sglang, llama_cpp])
+def test_the_callers_body_stays(policy: CapPolicy) -> None:
+    own = {"chat_template_kwargs": {"depth": 2, "enable_thinking": True}, "top_k": 5}
+    found = sent(policy, 8192, "off", own)
+    assert found["top_k"] == 5
+    assert found["chat_template_kwargs"] == {"depth": 2, "enable_thinking": False}
+    assert own["chat_template_kwargs"] == {"depth": 2, "enable_thinking": True}
+
+
+@pytest.mark.parametrize("policy", [vllm, sglang, llama_cpp])
+def test_the_schema_is_sent(policy: CapPolicy) -> None:
+    body = openai_body(Limits(200, 9.0, SCHEMA), policy=policy, base_url=ELSEWHERE)
+    assert body["response_format"]["json_schema"]["schema"] == SCHEMA
+
+
+@pytest.mark.parametrize("policy", [vllm, sglang, llama_cpp])
+def test_a_model_of_another_protocol_is_refused_at_once(policy: CapPolicy) -> None:
+    with pytest.raises(ModelSetupError, match=r"ScriptedChat.*cap_policy"):
+        ChatClient(ScriptedChat(), policy)

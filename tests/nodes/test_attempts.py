@@ -1,0 +1,67 @@
+"""Attempts that came to nothing, in the account of a question: what they cost is never lost."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+
+from pb_graph import NoAnswerError, Settings, build_graph
+from pb_graph.models.client import ChatClient
+from pb_graph.models.retry import Patience
+from tests.support.chat_model import CutOffError, Said, ScriptedChat, in_turn, runs_on, with_schema
+from tests.support.graphs import CHAIN, QUESTION, Way, checked, run
+
+both_ways = pytest.mark.parametrize("way", get_args(Way))
+WORDS = "so it is 42"
+STEPWISE: dict[str, Any] = {"execution": "stepwise", "budget": 400}
+
+
+def report_of(way: Way, *said: Said, retries: int = 1, **settings: Any) -> dict[str, Any]:  # noqa: ANN401
+    """The account of a question whose model is tried again at once."""
+    solve = in_turn(*said)
+    model = ScriptedChat(plan=CHAIN, solve=solve, max_retries=0)
+    client = ChatClient(model, with_schema, Patience(retries, first=0.001))
+    graph = build_graph(client, settings=Settings(**(STEPWISE | settings)))
+    try:
+        return checked(run(graph, QUESTION, way)["report"])
+    except NoAnswerError as error:
+        return checked(error.report)
+
+
+@both_ways
+def test_a_step_pays_for_the_attempt_that_failed(way: Way) -> None:
+    report = report_of(way, WORDS, CutOffError(9), WORDS)
+    assert [step["tokens"] for step in report["steps"]] == [4, 9 + 4, 4, 4]
+    assert report["usage"]["by_node"]["solve"]["output_tokens"] == 25
+    assert report["usage"]["by_node"]["solve"]["calls"] == 5
+    assert report["usage"]["measured"]
+    assert report["warnings"] == []
+
+
+@both_ways
+def test_so_does_one_that_failed_for_good_and_the_others_get_no_more_for_it(way: Way) -> None:
+    lost = (CutOffError(9), CutOffError(9))
+    report = report_of(way, WORDS, *lost, WORDS, enforcement="cap")
+    assert [step["tokens"] for step in report["steps"]] == [4, 18, 4, 4]
+    assert [step["finish"] for step in report["steps"]] == ["stop", "error", "stop", "stop"]
+    assert 4 + 18 + report["steps"][2]["budget"] < report["budget"]
+
+
+@both_ways
+@pytest.mark.parametrize("enforcement", ["cap", "force"])
+def test_the_ceiling_holds_when_paid_attempts_fail(way: Way, enforcement: str) -> None:
+    long = str(runs_on(None))  # type: ignore[arg-type]
+    rough = (CutOffError(9), long, CutOffError(10), long, CutOffError(8), CutOffError(1), long)
+    report = report_of(way, *rough, enforcement=enforcement, budget=200)
+    assert report["usage"]["output_tokens"] <= report["ceiling"]
+    assert report["usage"]["by_node"]["solve"]["output_tokens"] <= 200
+
+
+@both_ways
+def test_an_attempt_of_unknown_cost_is_said_to_be_one(way: Way) -> None:
+    report = report_of(way, TimeoutError(), WORDS, method="vanilla")
+    assert report["usage"]["calls"] == 2
+    assert not report["usage"]["measured"]
+    (warning,) = report["warnings"]
+    assert warning.startswith("answer: 1 attempt(s) broke off without an account of their tokens")

@@ -1,0 +1,119 @@
+"""What would leave a chat model's client for its provider, without a network."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from typing import Any
+
+import anthropic
+import httpx
+import ollama
+from langchain_anthropic import ChatAnthropic
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_google_genai import ChatGoogleGenerativeAI
+from langchain_ollama import ChatOllama
+from langchain_openai import ChatOpenAI
+from langchain_openai.chat_models.base import BaseChatOpenAI
+from pydantic import SecretStr
+
+from pb_graph.models.caps import CapPolicy, Limits, policy_for
+from pb_graph.models.client import ChatClient
+
+ELSEWHERE = "http://127.0.0.1:9/v1"
+ASK: list[BaseMessage] = [HumanMessage("Hello?")]
+
+_USAGE = {"input_tokens": 3, "output_tokens": 1, "total_tokens": 4}
+_RESPONSE = {
+    "id": "resp_1",
+    "object": "response",
+    "created_at": 0,
+    "model": "m",
+    "status": "completed",
+    "output": [],
+    "tools": [],
+    "tool_choice": "auto",
+    "parallel_tool_calls": False,
+    "usage": _USAGE
+    | {
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": 0},
+    },
+}
+_COMPLETION = {
+    "id": "1",
+    "object": "chat.completion",
+    "created": 0,
+    "model": "m",
+    "choices": [
+        {"index": 0, "message": {"role": "assistant", "content": "42"}, "finish_reason": "stop"}
+    ],
+    "usage": {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4},
+}
+
+
+def openai_request(
+    limits: Limits,
+    *,
+    kind: type[BaseChatOpenAI] = ChatOpenAI,
+    policy: CapPolicy | None = None,
+    **options: Any,  # noqa: ANN401 -- of the model
+) -> httpx.Request:
+    """The HTTP request of a model that speaks OpenAI's protocol, for one call within limits."""
+    requests: list[httpx.Request] = []
+
+    def serve(request: httpx.Request) -> httpx.Response:
+        requests.append(request)
+        answer = _RESPONSE if request.url.path.endswith("/responses") else _COMPLETION
+        return httpx.Response(200, json=answer)
+
+    usual: Any = {"model": "some-model", "api_key": SecretStr("sk-x"), "max_retries": 0}
+    with httpx.Client(transport=httpx.MockTransport(serve)) as http:
+        model = kind(http_client=http, **(usual | options))
+        client = ChatClient(model, policy)
+        client.model.invoke(ASK, **_arguments(model, client, limits, policy))
+    return requests[-1]
+
+
+def openai_body(limits: Limits, **options: Any) -> dict[str, Any]:  # noqa: ANN401
+    """The JSON body of `openai_request`."""
+    body: dict[str, Any] = json.loads(openai_request(limits, **options).content)
+    return body
+
+
+def anthropic_body(limits: Limits, **options: Any) -> dict[str, Any]:  # noqa: ANN401
+    """What Anthropic's SDK is given, which must be what it takes."""
+    model = ChatAnthropic(api_key=SecretStr("sk-x"), **options)
+    client: Any = ChatClient(model)
+    payload: dict[str, Any] = client.model._get_request_payload(
+        ASK, **_arguments(model, client, limits)
+    )
+    resources = anthropic.resources
+    taker = resources.beta.messages.Messages if "betas" in payload else resources.Messages
+    inspect.signature(taker.create).bind(None, **payload)
+    return payload
+
+
+def gemini_config(limits: Limits, **options: Any) -> dict[str, Any]:  # noqa: ANN401
+    """The configuration that Google's SDK is given, as it understands it."""
+    model = ChatGoogleGenerativeAI(api_key=SecretStr("x"), **options)
+    client: Any = ChatClient(model)
+    request = client.model._prepare_request(ASK, **_arguments(model, client, limits))
+    config: dict[str, Any] = request["config"].model_dump(exclude_none=True)
+    return config
+
+
+def ollama_params(limits: Limits, **options: Any) -> dict[str, Any]:  # noqa: ANN401
+    """What Ollama's client is given, which must be what it takes."""
+    model = ChatOllama(**options)
+    client: Any = ChatClient(model)
+    params: dict[str, Any] = client.model._chat_params(ASK, **_arguments(model, client, limits))
+    inspect.signature(ollama.Client.chat).bind(None, **params)
+    return params
+
+
+def _arguments(
+    model: BaseChatModel, client: ChatClient, limits: Limits, policy: CapPolicy | None = None
+) -> dict[str, Any]:
+    return (policy or policy_for(model))(client.model, limits)
