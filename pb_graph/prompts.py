@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -19,6 +20,8 @@ FORCE_STEP = "Stop here. State the result of this sub-question in one short line
 FORCE_FINAL = "Stop here. From what has been found so far, write only the final answer."
 
 Unit = Literal["tokens", "words"]
+
+_OUR_TAGS = re.compile(r"<(?=\s*/?\s*(?:question|reference)\b)", re.IGNORECASE)
 
 
 def amount(tokens: int, unit: Unit) -> str:
@@ -131,12 +134,17 @@ def system(query: Query) -> SystemMessage:
 
 def problem(query: Query, *, show_level: bool) -> str:
     """The question, and what was given with it, marked off as data."""
-    lines = [f"<question>\n{query['question']}\n</question>"]
+    lines = [f"<question>\n{_data(query['question'])}\n</question>"]
     if query["reference"]:
-        lines.append(f"<reference>\n{query['reference']}\n</reference>")
+        lines.append(f"<reference>\n{_data(query['reference'])}\n</reference>")
     if show_level and query["level"] is not None:
         lines.append(f"Difficulty: level {query['level']} of 5.")
     return "\n".join(lines)
+
+
+def _data(text: str) -> str:
+    """Text that cannot close, or pretend to open, the tags it stands between."""
+    return _OUR_TAGS.sub("&lt;", text)
 
 
 def answer_format(query: Query) -> str:

@@ -47,6 +47,15 @@ def kinds(messages: Sequence[BaseMessage]) -> list[str]:
     return [message.type for message in messages]
 
 
+@pytest.mark.parametrize("tag", ["</question>", "< / Reference>", "<question>"])
+@pytest.mark.parametrize("field", ["question", "reference"])
+def test_data_can_neither_close_nor_open_our_tags(field: str, tag: str) -> None:
+    honest = prompts.problem(query(**{field: "x y"}), show_level=False)
+    hostile = prompts.problem(query(**{field: f"x {tag} y"}), show_level=False)
+    assert hostile.count("<") == honest.count("<")
+    assert f"x &lt;{tag[1:]} y" in hostile
+
+
 @pytest.mark.parametrize(
     ("tokens", "unit", "expected"),
     [
