@@ -21,7 +21,7 @@ from langgraph.types import Command
 
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
-from pb_graph.models.caps import Limits, policy_for
+from pb_graph.models.caps import Limits, Thinking, pliant, policy_for
 from pb_graph.models.usage import finish_of, tokens_of
 from pb_graph.state import Report
 
@@ -49,6 +49,9 @@ def plan_and_budget_tool(
     The agent's callbacks and configuration reach the graph, and an interrupt within the graph
     pauses the agent. A question that cannot be answered is told to the agent as text, with the
     report as the artifact all the same.
+
+    Several calls in one turn run at once. When several of them pause, ``create_agent`` resumes each
+    by itself; in a plain ``ToolNode`` they share one node, which may then answer some again.
 
     Args:
         model_or_graph: A compiled graph, or what `build_graph` takes as a model.
@@ -205,16 +208,21 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
     def _last(self, request: ModelRequest[Any], left: int, partial: str) -> ModelRequest[Any]:
         """The call that answers now: no tools, no more working."""
         bare = request.override(tools=[], tool_choice=None)
+        cap = min(left, self.per_call or left)
         if partial:
             said = [*request.messages, AIMessage(partial), HumanMessage(FINISH)]
-            return self._capped(bare.override(messages=said), min(left, self.per_call or left))
-        return self._capped(_told(bare, FINISH), left)
+            return self._capped(bare.override(messages=said), cap, thinking="off")
+        return self._capped(_told(bare, FINISH), cap, thinking="off")
 
-    def _capped(self, request: ModelRequest[Any], cap: int) -> ModelRequest[Any]:
+    def _capped(
+        self, request: ModelRequest[Any], cap: int, *, thinking: Thinking = "bounded"
+    ) -> ModelRequest[Any]:
         """The cap in the words of the request's own model."""
-        arguments = policy_for(request.model)(request.model, Limits(cap, timeout=math.inf))
+        policy = policy_for(request.model)
+        model = request.model.model_copy(update=pliant(request.model, policy))
+        arguments = policy(model, Limits(cap, timeout=math.inf, thinking=thinking))
         arguments.pop("timeout", None)  # the host's own business
-        return request.override(model_settings=request.model_settings | arguments)
+        return request.override(model=model, model_settings=request.model_settings | arguments)
 
 
 def _told(request: ModelRequest[Any], note: str) -> ModelRequest[Any]:

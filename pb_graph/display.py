@@ -89,9 +89,9 @@ class Display:
 
     def close_with(self, report: Report) -> None:
         """Print the answer and the account."""
-        self._console.print(Panel(_safe(report["answer"]), title="Answer", title_align="left"))
+        self._console.print(Panel(safe(report["answer"]), title="Answer", title_align="left"))
         for warning in report["warnings"]:
-            self._console.print(_safe(f"note: {warning}", style="yellow"))
+            self._console.print(safe(f"note: {warning}", style="yellow"))
         self._console.print(account(report))
 
     def _refresh(self) -> None:
@@ -107,7 +107,7 @@ class Display:
             index = step["index"]
             table.add_row(
                 str(index + 1),
-                _safe(step["question"]),
+                safe(step["question"]),
                 str(step["level"] or "–"),  # noqa: RUF001 -- an en dash stands for nothing
                 str(self._shares.get(index, "")),
                 self._spent.get(index, ""),
@@ -115,7 +115,7 @@ class Display:
         return table
 
 
-def _safe(text: str, style: str = "") -> Text:
+def safe(text: str, style: str = "") -> Text:
     """Text from a model or a server: no markup, and no control codes for the terminal."""
     return Text(_CONTROL.sub("", text), style=style)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from langgraph.graph import END, START, StateGraph
+from langgraph.types import Send
 
+from pb_graph.artefact import Artefact
 from pb_graph.nodes.allocate import allocate, dispatch
 from pb_graph.nodes.answer import answer
 from pb_graph.nodes.estimate import estimate
@@ -25,7 +28,8 @@ if TYPE_CHECKING:
     from langgraph.types import Checkpointer
 
     from pb_graph.models.caps import CapPolicy
-    from pb_graph.nodes.staff import Model, Program
+    from pb_graph.nodes.staff import Model
+    from pb_graph.planner.planner import Program
 
 
 def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
@@ -33,7 +37,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     *,
     planner: Model = None,
     settings: Settings | None = None,
-    planner_program: Program = None,
+    planner_program: Program | None = None,
     checkpointer: Checkpointer = None,
     cap_policy: CapPolicy | None = None,
 ) -> CompiledStateGraph[State, Context, Input, Output]:
@@ -44,8 +48,9 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
             ``local:/path.gguf``. None means ``PB_MODEL``, else the local default if its extra is
             installed.
         planner: Plans and estimates; None for the same as ``model``.
-        settings: Every other choice.
-        planner_program: A tuned `Planner`, or the path of a saved one.
+        settings: Every other choice. None takes those that a tuned ``planner_program`` was
+            measured with, else the defaults.
+        planner_program: A tuned `Planner`, or what was saved of one: an `Artefact` or its path.
         checkpointer: For threads and interrupts; leave it out when a host graph has one.
         cap_policy: How a token cap becomes the models' call arguments, when the one chosen by a
             model's class does not fit.
@@ -57,6 +62,10 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         ModelSetupError: A model cannot be made from what was given.
         PlannerProgramError: The saved planner does not fit this version.
     """
+    if isinstance(planner_program, str | Path):
+        planner_program = Artefact.load(planner_program)
+    if settings is None and isinstance(planner_program, Artefact):
+        settings = planner_program.settings
     staff = Staff(model, planner, settings or Settings(), planner_program, cap_policy)
     builder = StateGraph(State, context_schema=Context, input_schema=Input, output_schema=Output)
     builder.add_node("intake", node(intake, staff, opens=True))
@@ -67,9 +76,13 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     builder.add_edge(START, "intake")
     builder.add_conditional_edges("intake", _after_intake, ["plan", "estimate", "answer"])
     builder.add_conditional_edges("plan", _after_plan, ["review", "estimate", "answer"])
-    builder.add_conditional_edges("review", _after_review, ["estimate", "answer"])
+    builder.add_conditional_edges(
+        "review", _after_review, ["allocate", "solve", "synthesize", "answer"]
+    )
     builder.add_edge("estimate", "allocate")
-    builder.add_conditional_edges("allocate", dispatch, ["solve", "synthesize", "answer"])
+    builder.add_conditional_edges(
+        "allocate", _after_allocate, ["review", "solve", "synthesize", "answer"]
+    )
     builder.add_edge("solve", "allocate")
     builder.add_edge("answer", "finish")
     builder.add_edge("synthesize", "finish")
@@ -86,12 +99,20 @@ def _after_intake(state: State) -> str:
 
 def _after_plan(state: State) -> str:
     settings = Settings.model_validate(state["settings"])
-    return "review" if settings.review_plan else _after_review(state)
+    if settings.budgets:
+        return "estimate"
+    return "review" if settings.review_plan else "answer"
 
 
-def _after_review(state: State) -> str:
+def _after_allocate(state: State) -> str | list[Send]:
     settings = Settings.model_validate(state["settings"])
-    return "estimate" if settings.budgets else "answer"
+    return "review" if settings.plans and settings.review_plan else dispatch(state)
+
+
+def _after_review(state: State) -> str | list[Send]:
+    """An edited plan has no budgets yet; an accepted one goes the way it would have gone."""
+    settings = Settings.model_validate(state["settings"])
+    return "allocate" if settings.budgets and state["budget"] is None else dispatch(state)
 
 
 graph = build_graph()

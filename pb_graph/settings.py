@@ -125,21 +125,23 @@ class Settings(BaseModel):
         default="tokens", description="The unit in which the solver is told its budget."
     )
     review_plan: bool = Field(
-        default=False, description="Interrupt for a human to review the plan."
+        default=False, description="Interrupt for a human to review the plan and its budgets."
     )
     max_steps: int = Field(default=5, ge=1, le=20, description="Most sub-questions of a plan.")
     timeout: float = Field(
         default=120.0,
         gt=0,
         allow_inf_nan=False,
-        description="Seconds until a call is given up, for models without a limit of their own.",
+        description="Seconds until a call is given up, for models without a limit of their own; "
+        "also the longest wait that a server's Retry-After is granted.",
     )
     max_retries: int = Field(
         default=3,
         ge=0,
         le=10,
-        description="Retries after a transient fault, for models given as 'provider:model'; "
-        "a chat model object keeps its own.",
+        description="Further attempts of a call after a transient fault (rate limit, server "
+        "error, lost connection, time-out, broken reply); a local model, or a chat model object "
+        "whose own max_retries is above 0, gets none from us.",
     )
     domain: str = Field(
         default="general problem solving",
@@ -240,7 +242,7 @@ class Context:
         """Our context in whatever the runtime holds: nothing, ours, a mapping, or a host's object.
 
         Raises:
-            pydantic.ValidationError: our part is there, but its settings are not valid.
+            InputError: our part is there, but a field of it cannot be used; it says which.
         """
         ours: object = found
         if not isinstance(found, cls):
@@ -250,6 +252,15 @@ class Context:
         if not isinstance(fields, Mapping):
             return cls()
         known = {name: fields[name] for name in cls.__dataclass_fields__ if name in fields}
-        if isinstance(known.get("settings"), Mapping):
-            known["settings"] = Settings.model_validate(known["settings"])
+        known["settings"] = _settings_in(known.get("settings"))
         return cls(**known)
+
+
+def _settings_in(given: object) -> Settings | None:
+    """The settings of a context, which a server hands over as the JSON that they were sent as."""
+    if given is None or isinstance(given, Settings):
+        return given
+    if isinstance(given, Mapping):
+        return Settings.read(given)
+    msg = f"a context's settings are a Settings or a mapping of its fields, not {given!r:.100}"
+    raise InputError(msg)

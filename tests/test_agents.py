@@ -83,12 +83,22 @@ class TestTool:
         }
         assert said == {"call-1": "A", "call-2": "B"}
 
-    def test_a_plain_tool_node_runs_it(self) -> None:
+    @pytest.mark.parametrize("way", get_args(Way))
+    @pytest.mark.parametrize("checkpointer", [None, InMemorySaver()], ids=["none", "memory"])
+    def test_a_plain_tool_node_runs_it(self, checkpointer: Any, way: Way) -> None:
         graph = StateGraph(MessagesState)
         graph.add_node("tools", ToolNode([plan_and_budget_tool(ScriptedChat(solve="21"))]))
         graph.add_edge(START, "tools")
-        given = {"messages": [AIMessage("", tool_calls=[tool_call()])]}
-        assert graph.compile().invoke(given)["messages"][-1].text == "21"
+        given = {"messages": [AIMessage("", tool_calls=[tool_call(1), tool_call(2)])]}
+        host, thread = (
+            graph.compile(checkpointer=checkpointer),
+            {"configurable": {"thread_id": way}},
+        )
+        said = tool_messages(run(host, given, way, config=thread))
+        assert [(message.tool_call_id, message.text) for message in said] == [
+            ("call-1", "21"),
+            ("call-2", "21"),
+        ]
 
     def test_a_question_without_an_answer_is_told_to_the_agent(self) -> None:
         made = plan_and_budget_tool(ScriptedChat(solve=says_nothing))
@@ -120,6 +130,24 @@ class TestTool:
         assert "plan" in asked.value
         assert [step["question"] for step in said.artifact["steps"]] == ["Only this?"]
         assert [call.role for call in solver.calls[planned:]].count("decompose") == 0
+
+    @pytest.mark.parametrize("way", get_args(Way))
+    def test_each_of_several_calls_may_pause_and_none_is_paid_for_twice(self, way: Way) -> None:
+        solver = ScriptedChat(solve="21")
+        calls = [tool_call(number, question=f"Number {number}?") for number in (1, 2, 3)]
+        agent = create_agent(
+            ScriptedChat(solve=calls_then_answers(*calls)),
+            [plan_and_budget_tool(graph_of(solver, review_plan=True))],
+            checkpointer=InMemorySaver(),
+        )
+        thread = {"configurable": {"thread_id": "1"}}
+        asked = run(agent, ASK, way, config=thread)["__interrupt__"]
+        planned = len(solver.calls)
+        answers = Command(resume={one.id: {"plan": [0]} for one in asked})
+        out = run(agent, answers, way, config=thread)
+        assert len(asked) == 3
+        assert [message.text for message in tool_messages(out)] == ["21"] * 3
+        assert len(solver.calls) - planned == len(solver.solving()) == 3
 
     def test_a_built_graph_takes_no_options(self) -> None:
         with pytest.raises(TypeError, match="planner"):
@@ -165,6 +193,11 @@ class TestTokenBudget:
         model = ScriptedChat(solve=in_turn(looks_up(1, 20), looks_up(2, 20), "21"))
         agent_of(model, 100, [look_up], per_call=60).invoke(ASK)
         assert [call.cap for call in model.calls] == [60, 60, 50]
+
+    def test_the_last_call_keeps_to_the_limit_of_a_single_one(self) -> None:
+        model = ScriptedChat(solve=in_turn(looks_up(1, 40), looks_up(2, 40), "21"))
+        agent_of(model, 100, [look_up], per_call=40, reserve=0.5).invoke(ASK)
+        assert [call.cap for call in model.calls] == [40, 10, 40]
 
     def test_the_model_is_told_when_little_is_left(self) -> None:
         model = ScriptedChat(solve=in_turn(looks_up(1, 50), looks_up(2, 20), "21"))

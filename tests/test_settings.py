@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from pydantic import ValidationError
 
-from pb_graph import Context, Settings
+from pb_graph import Context, InputError, Settings
 from pb_graph.budget import Fixed, LevelTable, PerLevel
 from pb_graph.settings import Bam, Method
 from tests.support import worlds
@@ -108,3 +108,22 @@ def test_a_context_replaces_only_what_it_sets_itself() -> None:
     merged = Context(settings=Settings(budget=rule)).settings_over(base)
     assert merged == Settings(method="vanilla", cutoff=77, budget=rule)
     assert Context().settings_over(base) is base
+
+
+@pytest.mark.parametrize(
+    ("sent", "complaint"),
+    [
+        ({"settings": {"methd": "vanilla"}}, "unknown setting methd; there are: method, "),
+        ({"settings": {"budget": 0}}, "budget: a budget is a whole number of tokens"),
+        ({"settings": "cosine"}, "a Settings or a mapping of its fields, not 'cosine'"),
+    ],
+    ids=str,
+)
+def test_a_context_that_cannot_be_used_says_what_can(sent: Any, complaint: str) -> None:  # noqa: ANN401
+    with pytest.raises(InputError, match=complaint):
+        Context.resolve({"plan_and_budget": sent})
+
+
+def test_a_servers_context_holds_its_settings_as_json() -> None:
+    resolved = Context.resolve(Context(settings={"budget": 7}))  # type: ignore[arg-type]
+    assert resolved.settings == Settings(budget=7)

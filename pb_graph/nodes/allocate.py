@@ -32,14 +32,16 @@ def allocate(state: Mapping[str, Any], run: Run) -> Steps:
     total = settings.budget_rule.total(query["level"])
     update: dict[str, Any] = {"budget": total}
     if settings.method != "plan_and_budget":
-        return update
+        _tell(run, query["level"], total, [])
+        return update | {"ceiling": _ceiling(state, [total], total, settings)}
     plan: list[SubQuestion] = state["plan"]
     if total < len(plan):
         note = f"{total} tokens cannot pay {len(plan)} sub-questions: solved as one step"
         plan = [whole_question()]
+        run.tell({"event": "plan", "steps": plan})
         update |= {"plan": plan, "warnings": [f"allocate: {note}"]}
     shares = _first_shares(plan, total, query["level"], settings)
-    run.tell("budgets", level=query["level"], budget=total, shares=shares)
+    _tell(run, query["level"], total, shares)
     return update | {
         "shares": {str(index): share for index, share in enumerate(shares)},
         "ceiling": _ceiling(state, shares, total, settings),
@@ -116,8 +118,13 @@ def _rolled_over(state: Mapping[str, Any], run: Run) -> dict[str, Any]:
         minimum=_least(run.settings),
     )
     new = {str(step["index"]): share for step, share in zip(rest, shares, strict=True)}
-    run.tell("budgets", shares=[new.get(key, old) for key, old in state["shares"].items()])
-    return {"shares": state["shares"] | new}
+    update = state["shares"] | new
+    _tell(run, state["query"]["level"], state["budget"], list(update.values()))
+    return {"shares": update}
+
+
+def _tell(run: Run, level: int | None, total: int, shares: list[int]) -> None:
+    run.tell({"event": "budgets", "level": level, "budget": total, "shares": shares})
 
 
 def _positional_shares(

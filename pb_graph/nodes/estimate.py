@@ -30,7 +30,7 @@ def estimate(state: Mapping[str, Any], run: Run) -> Steps:
 
     found, warnings = yield from consulted(estimation(query, graded, EXAMPLES))
     level, settled, notes = settle_difficulty(found or Difficulty(), graded, query["level"])
-    run.tell("estimate", level=level, steps=settled)
+    run.tell({"event": "estimate", "level": level, "steps": settled})
     return {
         "query": query | {"level": level},
         "plan": settled or steps,

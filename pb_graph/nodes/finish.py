@@ -28,7 +28,7 @@ def finish(state: Mapping[str, Any], run: Run) -> Steps:
     """
     yield from ()  # no model call
     report = build_report(state, run.settings)
-    run.tell("answer", answer=report["answer"], usage=report["usage"])
+    run.tell({"event": "answer", "answer": report["answer"], "usage": report["usage"]})
     if not report["answer"]:
         reasons = report["warnings"] or ["every reply of the model was empty"]
         spent = report["usage"]["output_tokens"]

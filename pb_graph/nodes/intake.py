@@ -38,7 +38,7 @@ def intake(state: Mapping[str, Any], run: Run) -> Steps:
         domain=_text(state, "domain", MAX_EXTRA) or run.settings.domain,
         level=_level(state.get("level")),
     )
-    run.tell("intake", method=run.settings.method)
+    run.tell({"event": "intake", "method": run.settings.method})
     return {
         "settings": run.settings.model_dump(mode="json"),
         "query": query,

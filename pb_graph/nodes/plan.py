@@ -35,7 +35,7 @@ def plan(state: Mapping[str, Any], run: Run) -> Steps:
         update["query"] = query | {"level": level}
     else:
         steps, notes = settle_plan(found, settings.max_steps)
-    run.tell("plan", steps=steps)
+    run.tell({"event": "plan", "steps": steps})
     return update | {"plan": steps, "warnings": warnings + notes}
 
 

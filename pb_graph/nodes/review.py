@@ -1,85 +1,87 @@
-"""Lets a human review the plan: the run pauses, and goes on with what they send back."""
+"""Lets a human review plan and budgets: the run pauses, and goes on with what they send back."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from langgraph.types import interrupt
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
+from pb_graph.nodes.plan_edit import PlanEdit, applied
 from pb_graph.settings import explained
-from pb_graph.state import SubQuestion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pb_graph.nodes.contract import Run, Steps
+    from pb_graph.settings import Settings
 
 HELP = (
-    "Resume with true to accept the plan, or with {'plan': [...]}: a list of sub-questions, each a "
-    "text or {'question', 'hint', 'depends_on'}, where depends_on counts from 0."
+    "Resume with true to accept, or with {'plan': [...], 'budget': 500}: either, or both. The plan "
+    "lists the sub-questions in their order: an index keeps one, a text is a new one, and "
+    "{'index', 'question', 'hint', 'depends_on', 'level', 'credit'} changes one; those left out "
+    "are dropped. 'depends_on' names earlier ones by index, or, in a list without any index, by "
+    "place from 0. The budget is the total in tokens."
 )
 
 
-class EditedStep(BaseModel):
-    """A sub-question as a reviewer sends it."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    question: str = Field(min_length=1, max_length=2000)
-    hint: str = Field(default="", max_length=2000)
-    depends_on: list[int] | None = None
-
-
-class PlanEdit(BaseModel):
-    """A reviewer's plan."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    plan: list[EditedStep | str] = Field(min_length=1)
-
-
 def review(state: Mapping[str, Any], run: Run) -> Steps:
-    """Interrupt with the plan until the answer is an acceptance or a valid edit."""
+    """Interrupt until the answer is an acceptance or a valid edit, which is allocated anew.
+
+    An edited plan is not estimated again: see `applied` for the grades that it goes on with. The
+    settings of the run note that it has been reviewed, and a total that the reviewer chose.
+    """
     yield from ()  # no model call
-    question: dict[str, Any] = {"plan": state["plan"], "help": HELP}
+    shown = {
+        "plan": state["plan"],
+        "level": state["query"]["level"],
+        "budget": state["budget"],
+        "budgets": [state["shares"][str(index)] for index in range(len(state["shares"]))],
+        "ceiling": state["ceiling"],
+        "help": HELP,
+    }
+    question: dict[str, Any] = shown
     while True:
         answer = interrupt(question)
         if answer is True or answer is None:
-            return {}
+            return {"settings": state["settings"] | {"review_plan": False}}
         try:
-            return {"plan": _edited(answer, run.settings.max_steps)}
+            return _update(answer, state, run)
         except ValueError as error:  # pydantic's ValidationError is one
-            question = {"plan": state["plan"], "help": HELP, "error": _explained(error)}
+            question = {**shown, "error": _explained(error)}
 
 
-def _edited(answer: object, max_steps: int) -> list[SubQuestion]:
-    if not isinstance(answer, dict):
-        msg = f"expected true or {{'plan': [...]}}, not {answer!r:.100}"
-        raise ValueError(msg)  # noqa: TRY004 -- the reviewer is told, nothing is raised to anyone
-    edit = PlanEdit.model_validate(answer)
-    if len(edit.plan) > max_steps:
-        msg = f"the plan has {len(edit.plan)} sub-questions; Settings.max_steps allows {max_steps}"
+def _update(answer: object, state: Mapping[str, Any], run: Run) -> dict[str, Any]:
+    """What an edit writes; without budget and shares, they are allocated once more."""
+    edit = _read(answer)
+    plan = state["plan"] if edit.plan is None else applied(edit.plan, state["plan"])
+    _check_size(len(plan), edit.budget, state["budget"], run.settings)
+    settings = state["settings"] | {"review_plan": False}
+    if edit.budget is not None:
+        settings["budget"] = edit.budget
+    run.tell({"event": "plan", "steps": plan})
+    return {"settings": settings, "plan": plan, "budget": None, "ceiling": None, "shares": {}}
+
+
+def _read(answer: object) -> PlanEdit:
+    edit = PlanEdit.model_validate(answer) if isinstance(answer, dict) else PlanEdit()
+    if edit == PlanEdit():
+        msg = f"expected true, or {{'plan': [...]}} and {{'budget': ...}}, not {answer!r:.100}"
         raise ValueError(msg)
-    steps = [EditedStep(question=step) if isinstance(step, str) else step for step in edit.plan]
-    return [_sub_question(index, step) for index, step in enumerate(steps)]
+    return edit
 
 
-def _sub_question(index: int, step: EditedStep) -> SubQuestion:
-    depends_on = step.depends_on
-    if depends_on is None:
-        depends_on = [index - 1] if index else []
-    if not all(0 <= needed < index for needed in depends_on):
-        msg = f"sub-question {index} depends on {depends_on}, but only earlier ones can be needed"
+def _check_size(steps: int, wanted: int | None, before: int | None, settings: Settings) -> None:
+    if steps > settings.max_steps:
+        msg = f"the plan has {steps} sub-questions; Settings.max_steps allows {settings.max_steps}"
         raise ValueError(msg)
-    return SubQuestion(
-        index=index,
-        question=step.question,
-        hint=step.hint,
-        depends_on=sorted(set(depends_on)),
-        level=None,
-        credit=None,
-    )
+    if wanted is not None and not settings.budgets:
+        msg = f"the method {settings.method} has no budget to change"
+        raise ValueError(msg)
+    total = wanted or before
+    if settings.method == "plan_and_budget" and total is not None and total < steps:
+        msg = f"{total} tokens cannot pay {steps} sub-questions: drop some, or raise the budget"
+        raise ValueError(msg)
 
 
 def _explained(error: ValueError) -> str:

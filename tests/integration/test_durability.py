@@ -1,0 +1,109 @@
+"""Killed in the middle of the steps and resumed in a new process: nothing is paid for twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.chat_model import ScriptedChat
+from tests.support.graphs import CHAIN, DIAMOND, report_of
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 240
+
+
+def start(folder: Path, given: dict[str, Any]) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.support.durable_run", str(folder), json.dumps(given)]
+    return subprocess.Popen(  # noqa: S603 -- our own code
+        command,
+        cwd=ROOT,
+        env={**os.environ, "LANGGRAPH_STRICT_MSGPACK": "true", "PYTHONWARNINGS": "error"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def calls(folder: Path) -> list[list[str]]:
+    """What was asked in each process, the older first."""
+    logs = sorted(folder.glob("calls-*.jsonl"), key=lambda log: log.stat().st_mtime)
+    return [[json.loads(line) for line in log.read_text().splitlines()] for log in logs]
+
+
+def stored_results(folder: Path) -> int:
+    """Finished steps that the checkpointer has written down."""
+    with closing(sqlite3.connect(folder / "threads.db")) as threads:
+        (count,) = threads.execute(
+            "SELECT count(*) FROM writes "
+            "WHERE channel = 'results' AND instr(value, CAST('finish' AS BLOB)) "
+            "AND checkpoint_id IN (SELECT checkpoint_id FROM checkpoints)"
+        ).fetchone()
+    return int(count)
+
+
+def killed(folder: Path, given: dict[str, Any], finished: int) -> None:
+    """Run until a call hangs and so many steps are stored, and strike."""
+    process = start(folder, {**given, "resumes": False})
+    given_up = time.monotonic() + PATIENCE
+    try:
+        while not _hangs(folder, given["hang_at"]) or stored_results(folder) < finished:
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < given_up, calls(folder)
+            time.sleep(0.02)
+    finally:
+        process.kill()
+        process.communicate(timeout=PATIENCE)
+    assert process.returncode == -signal.SIGKILL
+
+
+def resumed(folder: Path, given: dict[str, Any]) -> dict[str, Any]:
+    """The report of the same run, gone on with in a new process that nobody kills."""
+    process = start(folder, {**given, "hang_at": "", "resumes": True})
+    out, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, errors
+    assert "Deserializing" not in errors
+    report: dict[str, Any] = json.loads(out)
+    return timeless(report)
+
+
+def timeless(report: dict[str, Any]) -> dict[str, Any]:
+    """A report without what a clock decides."""
+    for usage in (report["usage"], *report["usage"]["by_node"].values()):
+        del usage["seconds"]
+    return report
+
+
+def _hangs(folder: Path, hang_at: str) -> bool:
+    return any(hang_at in asked for process in calls(folder) for asked in process)
+
+
+@pytest.mark.parametrize(
+    ("plan", "hang_at", "finished", "durability"),
+    [
+        pytest.param(CHAIN, "only that: Third?", 2, "sync", id="in-a-chain"),
+        pytest.param(DIAMOND, "only that: Right?", 2, "async", id="beside-a-finished-sibling"),
+    ],
+)
+def test_a_killed_run_goes_on_where_it_was(
+    plan: tuple[str, ...], hang_at: str, finished: int, durability: str, tmp_path: Path
+) -> None:
+    given = {"plan": plan, "hang_at": hang_at, "durability": durability}
+    killed(tmp_path, given, finished)
+    report = resumed(tmp_path, given)
+    whole = ScriptedChat(plan=plan)
+    assert report == timeless(report_of(whole, way="ainvoke"))
+    before, after = calls(tmp_path)
+    unfinished = [asked for asked in before if hang_at in asked]
+    assert len(unfinished) == 1
+    assert set(before) & set(after) == set(unfinished)
+    assert sorted(before + after) == sorted([*(call.ask for call in whole.calls), *unfinished])

@@ -1,0 +1,218 @@
+"""What a host that streams gets to see: progress, the answer, and nothing from in between."""
+# ruff: noqa: ANN401 -- what a stream yields depends on its mode
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_openai import ChatOpenAI
+from langgraph.graph import START, MessagesState, StateGraph
+from pydantic import SecretStr, TypeAdapter
+
+from pb_graph import Settings, build_graph, plan_and_budget_tool
+from pb_graph.events import Event
+from pb_graph.settings import Method
+from pb_graph.state import State
+from tests.support.chat_model import Reply, ScriptedChat, in_turn
+from tests.support.fault_server import FaultServer
+from tests.support.graphs import DIAMOND, QUESTION, Way, checked, graph_of
+
+EVENT: TypeAdapter[Event] = TypeAdapter(Event)
+ASKED = {"messages": [HumanMessage("How many pens does $14 buy at 3 for $2?")]}
+ANSWER = "Final answer: 21 pens"
+METHODS = [
+    *({"method": method} for method in get_args(Method)),
+    {"method": "plan_and_budget", "execution": "single_pass"},
+    {"method": "plan_and_budget", "planning": "fused", "synthesis": "call"},
+]
+
+both_ways = pytest.mark.parametrize("way", get_args(Way))
+
+
+def streamed(graph: Any, given: object, way: Way, **options: Any) -> list[Any]:
+    if way == "invoke":
+        return list(graph.stream(given, **options))
+
+    async def follow() -> list[Any]:
+        return [part async for part in graph.astream(given, **options)]
+
+    return asyncio.run(follow())
+
+
+def as_node(graph: Any) -> Any:
+    builder = StateGraph(MessagesState)
+    builder.add_node("solver", graph)
+    builder.add_edge(START, "solver")
+    return builder.compile()
+
+
+def solver() -> ScriptedChat:
+    return ScriptedChat(plan=DIAMOND, solve=in_turn("a", "b", "c", ANSWER))
+
+
+@both_ways
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: "-".join(method.values()))
+def test_every_progress_event_has_its_declared_type(method: dict[str, Any], way: Way) -> None:
+    model = ScriptedChat(plan=DIAMOND)
+    events = streamed(graph_of(model, **method), QUESTION, way, stream_mode="custom")
+    for event in events:
+        EVENT.validate_python(event, strict=True, extra="forbid")
+    assert json.loads(json.dumps(events)) == events
+    told = [event["event"] for event in events]
+    budgeted = method["method"] not in ("vanilla", "planned_vanilla")
+    planned = method["method"] not in ("vanilla", "global_budget")
+    assert [told[0], told[-1]] == ["intake", "answer"]
+    assert ("budgets" in told, "plan" in told) == (budgeted, planned)
+    assert told.count("step_started") == told.count("step_done")
+    assert told.count("call") == len(model.calls)
+
+
+@both_ways
+def test_progress_says_what_each_step_took(way: Way) -> None:
+    model = solver()
+    parts = streamed(graph_of(model), QUESTION, way, stream_mode=["custom", "values"])
+    report = checked(parts[-1][1]["report"])
+    done = [data for mode, data in parts if mode == "custom" and data["event"] == "step_done"]
+    assert sum(event["tokens"] for event in done) == sum(
+        call.output_tokens for call in model.solving()
+    )
+    assert sorted(event["index"] for event in done) == [0, 1, 2, 3]
+    assert all(event["tokens"] == report["steps"][event["index"]]["tokens"] for event in done)
+
+
+def test_when_a_budget_is_too_small_for_the_plan_the_plan_is_told_again() -> None:
+    graph = graph_of(ScriptedChat(plan=DIAMOND), budget=3)
+    events = streamed(graph, QUESTION, "invoke", stream_mode="custom")
+    assert [len(event["steps"]) for event in events if event["event"] == "plan"] == [4, 1]
+
+
+@both_ways
+def test_updates_come_from_the_nodes_in_their_order(way: Way) -> None:
+    parts = streamed(graph_of(solver()), QUESTION, way, stream_mode="updates")
+    names = [name for part in parts for name in part]
+    assert [name for name in names if name not in ("allocate", "solve")] == [
+        "intake",
+        "plan",
+        "estimate",
+        "synthesize",
+        "finish",
+    ]
+    assert names.count("solve") == len(DIAMOND)
+    declared = set(State.__annotations__) | {"messages"}
+    assert all(set(update or {}) <= declared for part in parts for update in part.values())
+
+
+@both_ways
+@pytest.mark.parametrize("subgraphs", [False, True])
+@pytest.mark.parametrize("hosted", [False, True])
+def test_of_the_messages_only_the_answer_is_streamed(
+    hosted: bool, subgraphs: bool, way: Way
+) -> None:
+    graph = graph_of(solver())
+    parts = streamed(
+        as_node(graph) if hosted else graph,
+        ASKED,
+        way,
+        stream_mode="messages",
+        subgraphs=subgraphs,
+    )
+    said = [(part[1] if subgraphs else part)[0] for part in parts]
+    assert "".join(message.text for message in said) == ANSWER
+    assert {message.name for message in said} == {"plan_and_budget"}
+
+
+@both_ways
+def test_a_parent_follows_our_progress_when_it_asks_for_subgraphs(way: Way) -> None:
+    host = as_node(graph_of(solver()))
+    options: dict[str, Any] = {"stream_mode": ["custom", "updates"], "version": "v2"}
+    seen = streamed(host, ASKED, way, subgraphs=True, **options)
+    ours = [part for part in seen if part["ns"] and part["type"] == "custom"]
+    assert [ours[0]["data"]["event"], ours[-1]["data"]["event"]] == ["intake", "answer"]
+    assert all(part["ns"][0].startswith("solver:") for part in ours)
+    outside = streamed(host, ASKED, way, **options)
+    assert [list(part["data"]) for part in outside if part["type"] == "updates"] == [["solver"]]
+
+
+async def test_events_of_the_run_hold_the_report_and_no_token_from_in_between() -> None:
+    model = solver()
+    events = [event async for event in graph_of(model).astream_events(ASKED, version="v2")]
+    kinds = [event["event"] for event in events]
+    assert "on_chat_model_stream" not in kinds
+    assert kinds.count("on_chat_model_end") == len(model.calls)
+    last = events[-1]
+    assert (last["event"], last["name"]) == ("on_chain_end", "plan_and_budget")
+    report = checked(last["data"]["output"]["report"])
+    assert report["usage"]["measured"]
+    assert report["usage"]["output_tokens"] == model.output_tokens
+
+
+@both_ways
+def test_an_agents_messages_show_the_tools_answer_and_nothing_of_its_working(way: Way) -> None:
+    call = {"name": "plan_and_budget", "args": {"question": "14 / 2 * 3?"}, "id": "call-1"}
+    asks = Reply(tool_calls=[call])  # type: ignore[list-item]
+    host = ScriptedChat(solve=in_turn(asks, "It buys 21 pens."))
+    agent = create_agent(host.model_copy(update={"disable_streaming": True}), [tool_of(solver())])
+    parts = streamed(agent, ASKED, way, stream_mode="messages")
+    said = [(type(message), message.text) for message, _ in parts if message.text]
+    assert said == [(ToolMessage, ANSWER), (AIMessage, "It buys 21 pens.")]
+
+
+def tool_of(model: ScriptedChat) -> Any:
+    return plan_and_budget_tool(graph_of(model))
+
+
+@pytest.mark.integration
+class TestRealClient:
+    """A client that would lose its usage if it were streamed."""
+
+    @pytest.fixture
+    def server(self) -> Iterator[FaultServer]:
+        with FaultServer() as server:
+            yield server
+
+    @both_ways
+    @pytest.mark.parametrize("streaming", [False, True])
+    @pytest.mark.parametrize("mode", ["messages", "updates", "custom"])
+    def test_usage_is_measured_when_the_host_streams(
+        self, server: FaultServer, mode: str, streaming: bool, way: Way
+    ) -> None:
+        parts = streamed(
+            as_node(self.graph(server, streaming)),
+            ASKED,
+            way,
+            stream_mode=[mode, "values"],
+            subgraphs=True,
+        )
+        (report,) = [data["report"] for _, kind, data in parts if "report" in data][-1:]
+        assert_measured(report, server)
+
+    async def test_usage_is_measured_when_the_hosts_events_are_followed(
+        self, server: FaultServer
+    ) -> None:
+        graph = self.graph(server, streaming=False)
+        events = [event async for event in graph.astream_events(ASKED, version="v2")]
+        assert_measured(events[-1]["data"]["output"]["report"], server)
+
+    def graph(self, server: FaultServer, streaming: bool) -> Any:
+        model = ChatOpenAI(
+            model="scripted-1",
+            base_url=server.url,
+            api_key=SecretStr("any"),
+            streaming=streaming,
+            max_retries=0,
+        )
+        return build_graph(model, settings=Settings())
+
+
+def assert_measured(report: Any, server: FaultServer) -> None:
+    usage = checked(report)["usage"]
+    assert usage["measured"]
+    assert usage["calls"] == server.served
+    assert usage["output_tokens"] > 0
+    assert not any(request.body.get("stream") for request in server.requests)
