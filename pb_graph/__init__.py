@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pb_graph.agents import TokenBudgetMiddleware, plan_and_budget_tool
+    from pb_graph.artefact import Artefact
     from pb_graph.errors import (
         InputError,
         ModelCallError,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pb_graph.state import Report
 
 _HOMES = {
+    "Artefact": "artefact",
     "Context": "settings",
     "InputError": "errors",
     "ModelCallError": "errors",
@@ -41,6 +43,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Artefact",
     "Context",
     "InputError",
     "ModelCallError",

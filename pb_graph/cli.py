@@ -15,6 +15,7 @@ from pb_graph.errors import InputError, NoAnswerError, PlanAndBudgetError
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
 
+    from pb_graph.artefact import Artefact
     from pb_graph.display import Display
     from pb_graph.settings import Context, Settings
     from pb_graph.state import Input, Output, Report, State
@@ -48,14 +49,18 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Any other setting; repeatable."),
     ] = None,
-    program: Annotated[str | None, typer.Option(help="A saved planner program.")] = None,
+    program: Annotated[
+        str | None, typer.Option(help="What `pb-optim tune` wrote: tuned prompts and settings.")
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the report, as JSON only.")
     ] = False,
 ) -> None:
     """Solve one question and show where its tokens went."""
     chosen = {"method": method, "execution": execution, "schedule": schedule, "budget": budget}
-    settings = _settings({name: value for name, value in chosen.items() if value is not None}, set_)
+    tuned = _program(program)
+    fields = {name: value for name, value in chosen.items() if value is not None}
+    settings = _settings(fields, set_, tuned.settings if tuned else None)
     if settings.review_plan:
         _misused("review_plan pauses for a host that can answer: use the graph from Python.")
     text = sys.stdin.read() if question == "-" else question
@@ -69,7 +74,7 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     try:
         for name in {model, planner or model}:
             _fetched(name)
-        graph = build_graph(model, planner=planner, settings=settings, planner_program=program)
+        graph = build_graph(model, planner=planner, settings=settings, planner_program=tuned)
         report = asyncio.run(_run(given, graph, display))
     except KeyboardInterrupt:
         typer.echo(f"pb-graph: interrupted. {display.spent()}", err=True)
@@ -139,12 +144,26 @@ def _fetched(name: str | None) -> None:
             weights.fetch(local, progress=progress)
 
 
-def _settings(chosen: dict[str, Any], set_: list[str] | None) -> Settings:
-    from pb_graph.settings import Settings  # noqa: PLC0415
+def _program(path: str | None) -> Artefact | None:
+    from pb_graph.artefact import Artefact  # noqa: PLC0415 -- pydantic takes a moment
 
     try:
+        return None if path is None else Artefact.load(path)
+    except PlanAndBudgetError as error:
+        _fail(str(error))
+
+
+def _settings(
+    chosen: dict[str, Any], set_: list[str] | None, tuned: Settings | None = None
+) -> Settings:
+    """The settings of a tuned program, if any, and over them what the command says."""
+    from pb_graph.settings import Settings  # noqa: PLC0415
+
+    base = {} if tuned is None else tuned.model_dump()
+    try:
         texts = assignments("--set", set_)
-        return Settings.read(chosen | {name: value_of(text) for name, text in texts.items()})
+        named = {name: value_of(text) for name, text in texts.items()}
+        return Settings.read(base | chosen | named)
     except InputError as error:
         _misused(str(error))
 

@@ -17,6 +17,7 @@ from pb_graph.errors import ModelSetupError, WeightsError
 from pb_graph.models import catalogue, local, weights
 from pb_graph.nodes import staff
 from pb_graph.planner.planner import Planner
+from tests.support.artefacts import artefact
 from tests.support.chat_model import HTTPError, ScriptedChat, says_nothing
 from tests.support.graphs import checked
 
@@ -155,6 +156,20 @@ class TestSolve:
         planner.save(tmp_path / "planner.json")
         reported(solve("--json", "--program", str(tmp_path / "planner.json")))
         assert str(model.calls[0].messages[0].text).startswith("TUNED")
+
+    def test_a_tuned_program_brings_its_settings(self, tmp_path: Path) -> None:
+        artefact().save(tmp_path / "tuned.json")
+        report = reported(solve("--json", "--program", str(tmp_path / "tuned.json")))
+        assert (report["schedule"], report["budget"]) == ("linear", 300)
+
+    def test_options_come_over_the_settings_of_a_program(self, tmp_path: Path) -> None:
+        artefact().save(tmp_path / "tuned.json")
+        program = ("--program", str(tmp_path / "tuned.json"))
+        report = reported(
+            solve("--json", *program, "--budget", "99", "--set", "execution=single_pass")
+        )
+        assert (report["schedule"], report["budget"]) == ("linear", 99)
+        assert report["execution"] == "single_pass"
 
     def test_letters_of_any_script_come_out_as_they_are(self, model: ScriptedChat) -> None:
         model.solve = "Antwort: 42 €, ответ, 答え"

@@ -41,6 +41,7 @@ def loaded_by(*lines: str) -> set[str]:
         "from pb_graph import NoAnswerError",
         "from pb_graph import Settings, Context",
         "import pb_graph.budget",
+        "from pb_graph import Artefact",
     ],
 )
 def test_the_package_and_its_settings_load_nothing_heavy(line: str) -> None:

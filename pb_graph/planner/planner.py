@@ -5,15 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import dspy
 
+from pb_graph.artefact import Artefact
 from pb_graph.errors import PlannerProgramError
 from pb_graph.planner.signatures import Decompose, DecomposeAndEstimate, EstimateDifficulty
-
-FORMAT = "plan-and-budget planner"
-MAX_FILE_BYTES = 2_000_000
 
 
 class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
@@ -45,39 +43,63 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         }
         return hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()[:16]
 
-    def save(self, path: str | Path) -> None:
-        """Write instructions and examples as JSON; never a pickle, and never a model's address."""
+    def program(self) -> Artefact:
+        """Instructions and examples as they are saved; never a model's address."""
         state = {name: part | {"lm": None} for name, part in self.dump_state().items()}
-        document = {"format": FORMAT, "fingerprint": self.fingerprint(), "state": state}
-        Path(path).write_text(json.dumps(document, indent=2, ensure_ascii=False), encoding="utf-8")
+        return Artefact(fingerprint=self.fingerprint(), state=state)
+
+    def save(self, path: str | Path) -> None:
+        """Write instructions and examples as JSON; never a pickle.
+
+        Raises:
+            PlannerProgramError: As `Artefact.save`.
+        """
+        self.program().save(path)
 
     def load(self, path: str | Path) -> Self:
-        """Read what `save` wrote.
+        """Read what `save` or ``pb-optim tune`` wrote.
 
         Raises:
             PlannerProgramError: The file is missing, no planner, or one of another version.
         """
-        document = _read(Path(path))
-        if document.get("fingerprint") != self.fingerprint():
+        return self.adopt(Artefact.load(path), f"{path}")
+
+    def adopt(self, program: Artefact, source: str = "The planner program") -> Self:
+        """Take over the instructions and examples of a program.
+
+        Args:
+            program: What was saved.
+            source: What to call it in an error.
+
+        Raises:
+            PlannerProgramError: It is damaged, or one of a planner with other fields.
+        """
+        if program.fingerprint != self.fingerprint():
             msg = (
-                f"{path} was saved by a planner with other fields than this version's. "
+                f"{source} was saved by a planner with other fields than this version's. "
                 "Tune again with this version, or install the version that saved it."
             )
             raise PlannerProgramError(msg)
         try:
-            self.load_state(document["state"])
+            self.load_state(program.state)
             for _, predictor in self.named_predictors():
                 _check(predictor)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            msg = f"{path} is damaged: {error}. Save it again."
+            msg = f"{source} is damaged: {error}. Save it again."
             raise PlannerProgramError(msg) from error
         return self
 
 
-def load_planner(program: Planner | str | Path | None) -> Planner:
-    """A planner as given, loaded from a path, or with this package's own instructions."""
+Program = Planner | Artefact | str | Path
+"""The planner's prompts in any form: a planner, a program read from a file, or the file's path."""
+
+
+def load_planner(program: Program | None) -> Planner:
+    """A planner as given, with a saved program, or with this package's own instructions."""
     if isinstance(program, Planner):
         return program
+    if isinstance(program, Artefact):
+        return Planner().adopt(program)
     planner = Planner()
     return planner if program is None else planner.load(program)
 
@@ -92,21 +114,3 @@ def _check(predictor: dspy.Predict) -> None:
         output = demo.get(name)
         if output is not None and not isinstance(output, str):
             field.annotation.model_validate(output)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            msg = f"{path} is too large for a planner program ({MAX_FILE_BYTES} bytes at most)."
-            raise PlannerProgramError(msg)
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        msg = f"Cannot read the planner program {path}: {error.strerror}."
-        raise PlannerProgramError(msg) from error
-    except (ValueError, RecursionError) as error:
-        msg = f"{path} is not JSON: {error}. Give a file that Planner.save wrote."
-        raise PlannerProgramError(msg) from error
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        msg = f"{path} is no planner program. Give a file that Planner.save wrote."
-        raise PlannerProgramError(msg)
-    return document

@@ -9,9 +9,10 @@ from typing import Any
 import dspy
 import pytest
 
+from pb_graph.artefact import FORMAT, MAX_FILE_BYTES, Artefact
 from pb_graph.errors import PlannerProgramError
 from pb_graph.planner.adapter import TerseAdapter
-from pb_graph.planner.planner import FORMAT, MAX_FILE_BYTES, Planner, load_planner
+from pb_graph.planner.planner import Planner, load_planner
 from pb_graph.planner.reading import Difficulty, GradedPlan, Plan, PlannedStep
 from pb_graph.planner.signatures import Decompose
 
@@ -81,7 +82,7 @@ def test_saving_what_was_loaded_changes_nothing(saved: Path, tmp_path: Path) -> 
 
 def test_the_file_is_json_that_a_person_can_read(saved: Path) -> None:
     text = saved.read_text(encoding="utf-8")
-    assert set(json.loads(text)) == {"format", "fingerprint", "state"}
+    assert set(json.loads(text)) == {"format", "version", "fingerprint", "state"}
     assert "Tuned decompose: ünïcode" in text
 
 
@@ -164,14 +165,15 @@ def test_damaged_parts_are_found_when_loading_not_when_planning(
 
 def test_a_file_without_a_state_is_damaged(tmp_path: Path) -> None:
     path = tmp_path / "planner.json"
-    document = {"format": FORMAT, "fingerprint": Planner().fingerprint()}
+    document = {"format": FORMAT, "version": 1, "fingerprint": Planner().fingerprint()}
     path.write_text(json.dumps(document), encoding="utf-8")
     with pytest.raises(PlannerProgramError, match="damaged"):
         Planner().load(path)
 
 
-def test_a_program_may_be_given_as_a_planner_a_path_or_not_at_all(saved: Path) -> None:
+def test_a_program_may_be_given_in_any_form_or_not_at_all(saved: Path) -> None:
     planner = tuned()
     assert load_planner(planner) is planner
     assert prompts(load_planner(saved)) == prompts(load_planner(str(saved))) == prompts(planner)
+    assert prompts(load_planner(Artefact.load(saved))) == prompts(planner)
     assert prompts(load_planner(None)) == prompts(Planner())

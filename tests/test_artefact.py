@@ -1,0 +1,172 @@
+"""The planner program as a file: what is written is read again, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from pydantic import ValidationError
+
+from pb_graph import Context, Settings, build_graph
+from pb_graph.artefact import MAX_CANDIDATES, MAX_FILE_BYTES, Artefact
+from pb_graph.errors import PlannerProgramError
+from pb_graph.planner.planner import Planner
+from tests.support.artefacts import FRUGAL, artefact, candidate, tuning
+from tests.support.chat_model import ScriptedChat
+from tests.support.graphs import Way, checked, run
+
+TOO_MANY = [candidate("c", 50, 500).model_dump()] * (MAX_CANDIDATES + 1)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    file = tmp_path / "tuned.json"
+    artefact().save(file)
+    return file
+
+
+def changed(path: Path, *places: str, value: object) -> Path:
+    """The file with one value replaced."""
+    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    part: Any = document
+    for place in places[:-1]:
+        part = part[place]
+    part[places[-1]] = value
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
+
+
+class TestTheFile:
+    def test_what_is_saved_is_loaded(self, path: Path) -> None:
+        assert Artefact.load(path) == artefact()
+
+    def test_saving_what_was_loaded_changes_nothing(self, path: Path, tmp_path: Path) -> None:
+        again = tmp_path / "again.json"
+        Artefact.load(path).save(again)
+        assert again.read_bytes() == path.read_bytes()
+
+    def test_figures_that_do_not_exist_survive(self, path: Path) -> None:
+        bare = tuning(held_out=None, date="2026-11-21T13:00:00+01:00")
+        artefact(tuning=bare).save(path)
+        loaded = Artefact.load(path).tuning
+        assert loaded == bare
+        assert loaded.held_out is None
+
+    def test_a_file_that_is_replaced_is_never_half_written(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        before = path.read_bytes()
+
+        def full(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(Path, "replace", full)
+        with pytest.raises(PlannerProgramError, match=r"Cannot write .*No space left"):
+            artefact(settings=None).save(path)
+        assert path.read_bytes() == before
+        assert list(path.parent.iterdir()) == [path]
+
+    def test_it_holds_nothing_of_a_models_address(self, path: Path) -> None:
+        assert '"lm": null' in path.read_text(encoding="utf-8")
+
+    def test_lone_surrogates_of_a_model_do_not_stop_it(self, path: Path) -> None:
+        artefact(tuning=tuning(reason="half a \ud83d letter")).save(path)
+        found = Artefact.load(path).tuning
+        assert found
+        assert found.reason == "half a ? letter"
+
+
+class TestRefusals:
+    def test_no_pickle_is_ever_opened(self, tmp_path: Path) -> None:
+        path = tmp_path / "tuned.json"
+        path.write_bytes(pickle.dumps({"format": "plan-and-budget planner"}))
+        with pytest.raises(PlannerProgramError, match="not JSON"):
+            Artefact.load(path)
+
+    def test_another_version_of_the_format(self, path: Path) -> None:
+        with pytest.raises(PlannerProgramError, match=r"version 2 of the format, not 1\. Save"):
+            Artefact.load(changed(path, "version", value=2))
+
+    @pytest.mark.parametrize(
+        ("places", "value", "said"),
+        [
+            (("surprise",), 1, "surprise: Extra inputs"),
+            (("settings", "power"), 99, r"settings\.power: .*less than or equal to 10"),
+            (("settings", "nosuch"), 1, r"settings\.nosuch"),
+            (("tuning", "verdict"), "perhaps", r"tuning\.verdict: .*'adopted' or 'kept'"),
+            (("tuning", "date"), "2026-11-21T12:00:00", r"tuning\.date: .*timezone"),
+            (("tuning", "dev", "before", "accuracy", "value"), -1, r"greater than or equal to 0"),
+            (("tuning", "cost", "seconds"), float("inf"), "finite number"),
+            (("tuning", "reason"), "x" * 30_000, r"tuning\.reason: .*at most 20000"),
+            (("tuning", "candidates"), TOO_MANY, "at most 200 items"),
+            (("state",), "text", "state: .*dictionary"),
+        ],
+    )
+    def test_a_damaged_part_is_named(
+        self, path: Path, places: tuple[str, ...], value: object, said: str
+    ) -> None:
+        with pytest.raises(
+            PlannerProgramError, match=rf"is damaged: .*{said}.*Save it again"
+        ) as why:
+            Artefact.load(changed(path, *places, value=value))
+        assert str(path) in str(why.value)
+
+    def test_a_program_too_large_to_read_is_not_written(self, tmp_path: Path) -> None:
+        long = {"decompose": "x" * 20_000}
+        many = tuple(candidate(f"c{i}", 50, 500, instructions=long) for i in range(MAX_CANDIDATES))
+        path = tmp_path / "tuned.json"
+        with pytest.raises(PlannerProgramError, match=f"{MAX_FILE_BYTES} at most.*fewer"):
+            artefact(tuning=tuning(candidates=many)).save(path)
+        assert not path.exists()
+
+    def test_it_cannot_be_changed_by_accident(self) -> None:
+        with pytest.raises(ValidationError, match="frozen"):
+            artefact().settings = None  # type: ignore[misc]
+
+
+class TestUse:
+    def test_a_planner_loads_its_prompts(self, path: Path) -> None:
+        assert Planner().load(path).decompose.signature.instructions == FRUGAL
+
+    @pytest.mark.parametrize("way", get_args(Way))
+    def test_a_graph_plans_with_its_prompts_and_runs_with_its_settings(
+        self, path: Path, way: Way
+    ) -> None:
+        model = ScriptedChat()
+        report = checked(run(build_graph(model, planner_program=path), way=way)["report"])
+        assert str(model.calls[0].messages[0].text).startswith(FRUGAL)
+        assert (report["schedule"], report["budget"]) == ("linear", 300)
+
+    def test_it_may_be_given_as_an_object(self) -> None:
+        model = ScriptedChat()
+        report = run(build_graph(model, planner_program=artefact()))["report"]
+        assert str(model.calls[0].messages[0].text).startswith(FRUGAL)
+        assert report["budget"] == 300
+
+    @pytest.mark.parametrize("way", get_args(Way))
+    def test_a_run_may_bring_one_for_its_prompts_only(self, path: Path, way: Way) -> None:
+        for program in (path, artefact()):
+            model = ScriptedChat()
+            context = Context(planner_program=program)
+            report = run(build_graph(model), way=way, context=context)["report"]
+            assert str(model.calls[0].messages[0].text).startswith(FRUGAL)
+            assert report["budget"] == 350
+
+    def test_settings_of_the_caller_come_first(self, path: Path) -> None:
+        graph = build_graph(ScriptedChat(), planner_program=path, settings=Settings())
+        report = run(graph)["report"]
+        assert (report["schedule"], report["budget"]) == ("cosine", 350)
+
+    def test_prompts_alone_leave_the_settings_as_they_are(self, tmp_path: Path) -> None:
+        Planner().save(tmp_path / "planner.json")
+        report = run(build_graph(ScriptedChat(), planner_program=tmp_path / "planner.json"))[
+            "report"
+        ]
+        assert report["budget"] == 350
+
+    def test_one_of_another_planner_is_refused_when_the_graph_is_built(self) -> None:
+        with pytest.raises(PlannerProgramError, match=r"other fields.*Tune again"):
+            build_graph(ScriptedChat(), planner_program=artefact(fingerprint="0" * 16))
