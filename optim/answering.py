@@ -111,11 +111,7 @@ class Answering:
         self.conditions = conditions(method, staff, seed=seed, estimate_level=estimate_level)
         self._journal = journal
         self._estimate_level = estimate_level
-        self._stale = {
-            entry["fingerprint"]
-            for entry in journal.entries()
-            if retry_errors and entry["error"] is not None
-        }
+        self._stale = _failed(journal) if retry_errors else set()
         self._graph: Graph = build_graph(
             staff.solver,
             planner=staff.planner,
@@ -198,6 +194,10 @@ def paid_for_solving(entry: Mapping[str, Any]) -> int:
     """Completion tokens that a journal entry cost beside its plan, which is paid for elsewhere."""
     charges = [call["charge"] for call in entry["calls"]]
     return sum(row["output_tokens"] for row in charges if row["node"] not in PLANNING)
+
+
+def _failed(journal: Journal) -> set[str]:
+    return {entry["fingerprint"] for entry in journal.entries() if entry["error"] is not None}
 
 
 def _broken_off(settings: Settings, level: int | None, calls: Sequence[Call]) -> Report:

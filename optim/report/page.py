@@ -17,7 +17,7 @@ from optim.report.wording import count
 if TYPE_CHECKING:
     from optim.report.studies import Study
 
-__all__ = ["page", "style_sheet"]
+__all__ = ["document", "page", "style_sheet"]
 
 
 def page(found: Sequence[Study], *, paper: bool = False, title: str = "Plan-and-Budget") -> str:
@@ -32,6 +32,11 @@ def page(found: Sequence[Study], *, paper: bool = False, title: str = "Plan-and-
         paper: Whether to show what the paper printed about the same data sets.
         title: Of the page.
     """
+    return document(title, _content(found, title, paper=paper))
+
+
+def document(title: str, content: Child) -> str:
+    """Put content into a page of its own, with the style sheets and the policy."""
     style = style_sheet()
     head = [
         tag("meta", charset="utf-8"),
@@ -41,7 +46,7 @@ def page(found: Sequence[Study], *, paper: bool = False, title: str = "Plan-and-
         tag("title", title),
         tag("style", Markup(style)),
     ]
-    body = tag("body", tag("main", _content(found, title, paper=paper)), class_="pb")
+    body = tag("body", tag("main", content), class_="pb")
     return "<!doctype html>\n" + tag("html", tag("head", head), body, lang="en") + "\n"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,16 @@ if TYPE_CHECKING:
     from optim.records import Record
     from optim.report.studies import Study
 
-__all__ = ["KINDS", "Point", "front", "kind_of", "marker", "points", "scatter"]
+__all__ = [
+    "KINDS",
+    "Point",
+    "contour_values",
+    "front",
+    "kind_of",
+    "marker",
+    "points",
+    "scatter",
+]
 
 KINDS = ("no plan", "a plan, one budget", "plan and budget, one pass", "plan and budget, stepwise")
 """Kinds of methods: each has a colour and a shape of its own."""
@@ -84,20 +93,39 @@ def front(found: Sequence[Point]) -> list[Point]:
     return kept
 
 
-def scatter(found: Sequence[Point], width: int, height: int, class_: str = "") -> Markup:
-    """Draw the points; nothing is drawn of what lies beyond the frame."""
-    frame = _frame(found, width, height)
-    label = "Score in percent against completion tokens per query. " + "; ".join(map(str, found))
+def scatter(  # noqa: PLR0913 -- all but four by name
+    found: Sequence[Point],
+    width: int,
+    height: int,
+    class_: str = "",
+    *,
+    named: Collection[str] | None = None,
+    aside: Sequence[Point] = (),
+) -> Markup:
+    """Draw the points; nothing is drawn of what lies beyond the frame.
+
+    Args:
+        found: What to draw.
+        width: Of the drawing.
+        height: Of the drawing.
+        class_: Of the drawing.
+        named: Points with a name and intervals, of many; None for all.
+        aside: Points that have no part in the front, and no name.
+    """
+    every = [*aside, *found]
+    chosen = [point for point in found if named is None or point.name in named]
+    frame = _frame(every, width, height)
+    label = "Score in percent against completion tokens per query. " + "; ".join(map(str, chosen))
     return svg(
         width,
         height,
         label,
         frame.axes("T: completion tokens per query, planning included", "score, %"),
-        list(_contours(found, frame)),
+        list(_contours(every, frame)),
         _front(found, frame),
-        [_whiskers(point, frame) for point in found],
-        [marker(p.kind, frame.x(p.tokens), frame.y(p.score), str(p)) for p in found],
-        list(_labels(found, frame)),
+        [_whiskers(point, frame) for point in chosen],
+        [marker(p.kind, frame.x(p.tokens), frame.y(p.score), str(p)) for p in every],
+        list(_labels(chosen, every, frame)),
         class_=class_,
     )
 
@@ -138,7 +166,7 @@ def _frame(found: Sequence[Point], width: int, height: int) -> Frame:
 
 def _contours(found: Sequence[Point], frame: Frame) -> Iterator[Markup]:
     """Lines of equal E³: a method on a higher one is better."""
-    for value in _round_values([point.e3 for point in found if point.e3 > 0]):
+    for value in contour_values([point.e3 for point in found]):
         path = []
         for i in range(49):
             tokens = frame.x.low + (frame.x.high - frame.x.low) * i / 48
@@ -153,10 +181,12 @@ def _contours(found: Sequence[Point], frame: Frame) -> Iterator[Markup]:
             )
 
 
-def _round_values(figures: Sequence[float]) -> list[float]:
-    if not figures:
+def contour_values(figures: Sequence[float]) -> list[float]:
+    """A few round values of E³ around those that were measured."""
+    positive = [figure for figure in figures if figure > 0]
+    if not positive:
         return []
-    low, high = 0.6 * min(figures), 1.6 * max(figures)
+    low, high = 0.6 * min(positive), 1.6 * max(positive)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     values = [unit * 10.0**power for power in powers for unit in (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)]
     values = [value for value in values if low <= value <= high]
@@ -185,11 +215,12 @@ def _whiskers(point: Point, frame: Frame) -> Markup:
 Box = tuple[float, float, float, float]
 
 
-def _labels(found: Sequence[Point], frame: Frame) -> Iterator[Markup]:
+def _labels(found: Sequence[Point], every: Sequence[Point], frame: Frame) -> Iterator[Markup]:
     """Write the names where they cover neither each other nor a point; with a line if far away."""
     taken: list[Box] = []
     places = [(frame.x(point.tokens), frame.y(point.score)) for point in found]
-    marks = [(x - 7, y - 7, x + 7, y + 7) for x, y in places]
+    spots = [(frame.x(point.tokens), frame.y(point.score)) for point in every]
+    marks = [(x - 7, y - 7, x + 7, y + 7) for x, y in spots]
     for point, (x, y) in sorted(zip(found, places, strict=True), key=lambda pair: pair[1][1]):
         box, far = _place(x, y, _LETTER * len(point.name), [*taken, *marks], frame)
         taken.append(box)

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-__all__ = ["NOTHING", "count", "factor", "number", "p_value", "percent", "shortened", "span"]
+from collections.abc import Mapping
+
+__all__ = [
+    "NOTHING",
+    "count",
+    "factor",
+    "number",
+    "p_value",
+    "percent",
+    "setting",
+    "settings",
+    "shortened",
+    "span",
+]
 
 NOTHING = "\N{EN DASH}"
 _SMALLEST_P = 0.001
@@ -50,6 +63,24 @@ def p_value(value: float | None) -> str:
 def count(amount: int, noun: str) -> str:
     """``1 answer``, ``2 answers``."""
     return f"{number(amount)} {noun}{'' if amount == 1 else 's'}"
+
+
+def setting(value: object) -> str:
+    """The value of a setting, as plain JSON holds it: a budget rule in a few words."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    if not isinstance(value, Mapping) or "rule" not in value:
+        return str(value)
+    if value["rule"] == "level_table":
+        return "/".join(str(tokens) for tokens in value["tokens"].values())
+    if value["rule"] == "per_level":
+        return f"{value['initial']}+{value['per_level']}L"
+    return str(value["tokens"])
+
+
+def settings(changes: Mapping[str, object]) -> str:
+    """Several settings in a line."""
+    return ", ".join(f"{name}={setting(value)}" for name, value in changes.items())
 
 
 def shortened(text: str, limit: int) -> tuple[str, int]:

@@ -1,0 +1,262 @@
+"""Shows what a tuning left: prompts against the package's own, settings, and figures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+from optim.report.wording import setting, settings
+from optim.tune.picture import by_rank
+from pb_graph.display import safe
+from pb_graph.planner.planner import Planner
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from pb_graph.artefact import Artefact, Candidate, Figure, Split, Tuning
+    from pb_graph.settings import Settings
+
+__all__ = ["document", "prompt_diff", "shown"]
+
+_GONE, _NEW = "red", "green"
+_KIN = 0.5  # below this share of common words, two texts are shown one after the other
+_LONGEST = 4000  # words; comparing takes time that grows with their square
+_BEST = 12  # candidates shown
+_NOTHING = "–"  # noqa: RUF001 -- an en dash stands for nothing
+
+
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    """One predictor's instruction: the package's own and the program's."""
+
+    own: str
+    told: str
+    examples: int
+
+
+def shown(program: Artefact) -> Iterator[RenderableType]:
+    """Everything a person wants to know of a planner program, piece by piece.
+
+    Raises:
+        PlannerProgramError: Its prompts do not fit this version.
+    """
+    prompts = _prompts(program)
+    tuning = program.tuning
+    if tuning is not None:
+        yield from _about(tuning)
+        yield _figures(tuning)
+        yield _cost(tuning)
+    changes = settings_changes(program)
+    if changes:
+        yield _settings(changes, "before" if tuning else "default")
+    for name, prompt in prompts.items():
+        yield from _prompt(name, prompt)
+    if tuning is not None and tuning.candidates:
+        yield _candidates(tuning)
+
+
+def document(program: Artefact) -> dict[str, Any]:
+    """The same as plain JSON: the whole file, with the prompts beside the package's own.
+
+    Raises:
+        PlannerProgramError: As `shown`.
+    """
+    prompts = {
+        name: {
+            "own": prompt.own,
+            "tuned": prompt.told,
+            "changed": prompt.own != prompt.told,
+            "examples": prompt.examples,
+        }
+        for name, prompt in _prompts(program).items()
+    }
+    changes = {
+        name: {"before": before, "after": after}
+        for name, (before, after) in settings_changes(program).items()
+    }
+    whole = program.model_dump(mode="json", exclude={"state"})
+    return whole | {"prompts": prompts, "settings_changed": changes}
+
+
+def settings_changes(program: Artefact) -> Mapping[str, tuple[Any, Any]]:
+    """Settings that differ from those before the tuning, else from the defaults, as plain JSON."""
+    if program.settings is None:
+        return {}
+    before = _plain(program.tuning.settings_before if program.tuning else type(program.settings)())
+    after = _plain(program.settings)
+    return {name: (before[name], after[name]) for name in after if before[name] != after[name]}
+
+
+def prompt_diff(old: str, new: str) -> Text:
+    """Show a text with what went ``[-like this-]`` and what came ``{+like this+}``, by words.
+
+    Texts that have little in common are shown one after the other, which reads better.
+    """
+    a, b = re.findall(r"\s*\S+", old), re.findall(r"\s*\S+", new)
+    if max(len(a), len(b)) > _LONGEST:
+        return _in_turn(old, new)
+    words = SequenceMatcher(
+        None, [word.strip() for word in a], [word.strip() for word in b], autojunk=False
+    )
+    if words.ratio() < _KIN:
+        return _in_turn(old, new)
+    found = Text()
+    for kind, a_from, a_to, b_from, b_to in words.get_opcodes():
+        if kind == "equal":
+            found.append_text(safe("".join(b[b_from:b_to])))
+            continue
+        if a_to > a_from:
+            found.append_text(_marked("[-", a[a_from:a_to], "-]", _GONE))
+        if b_to > b_from:
+            found.append_text(_marked("{+", b[b_from:b_to], "+}", _NEW))
+    return found
+
+
+def _marked(opening: str, words: list[str], closing: str, style: str) -> Text:
+    """The words in marks; the space before them stays outside."""
+    first = words[0].lstrip()
+    space = words[0][: len(words[0]) - len(first)]
+    return safe(space) + safe(opening + "".join([first, *words[1:]]) + closing, style)
+
+
+def _in_turn(old: str, new: str) -> Text:
+    lines = [safe(f"- {line}\n", _GONE) for line in old.splitlines()]
+    lines += [safe(f"+ {line}\n", _NEW) for line in new.splitlines()]
+    found = Text().join(lines)
+    found.rstrip()
+    return found
+
+
+def _prompts(program: Artefact) -> dict[str, _Prompt]:
+    told = Planner().adopt(program)
+    own = dict(Planner().named_predictors())
+    return {
+        name: _Prompt(
+            own[name].signature.instructions, predictor.signature.instructions, len(predictor.demos)
+        )
+        for name, predictor in told.named_predictors()
+    }
+
+
+def _plain(settings: Settings) -> dict[str, Any]:
+    return settings.model_dump(mode="json")
+
+
+def _about(tuning: Tuning) -> Iterator[RenderableType]:
+    adopted = tuning.verdict == "adopted"
+    head = "The tuned program is adopted." if adopted else "The original is kept."
+    yield Text(head, "bold green" if adopted else "bold yellow").append_text(
+        safe(f" {tuning.reason}", "not bold default")
+    )
+    models, data = tuning.models, tuning.data
+    reflection = f", reflected by {models.reflection}" if models.reflection else ""
+    yield safe(
+        f"{tuning.optimizer}, seed {tuning.seed}, {tuning.date:%Y-%m-%d %H:%M %Z}. "
+        f"Solved by {models.solver}, planned by {models.planner}{reflection}.\n"
+        f"{data.name}: {data.train} questions to train on, {data.dev} to choose by, "
+        f"{data.held_out} held out (data {data.fingerprint[:12]}).\n"
+        + ", ".join(f"{name} {version}" for name, version in tuning.versions.items())
+    )
+
+
+def _figures(tuning: Tuning) -> Table:
+    grid = _grid("split", "program", "n", "accuracy, %", "T", "E³", "ratio of E³", "P(better)")
+    chosen = "tuned" if tuning.verdict == "adopted" else "best found"
+    splits = {"dev": tuning.dev, "held out": tuning.held_out}
+    for name, split in splits.items():
+        if split is None:
+            continue
+        for program, part in (("original", split.before), (chosen, split.after)):
+            if program != "original" and split.paired is None:
+                continue
+            grid.add_row(
+                name,
+                program,
+                str(part.questions),
+                _span(part.accuracy, 1),
+                _span(part.tokens, 0),
+                _span(part.e3, 2),
+                *(_ratio(split) if program != "original" else ("", "")),
+            )
+    return grid
+
+
+def _ratio(split: Split) -> tuple[str, str]:
+    paired = split.paired
+    if paired is None or paired.ratio is None:
+        return _NOTHING, _NOTHING
+    ends = "" if paired.lower is None else f" ({paired.lower:.2f}{_NOTHING}{_end(paired.upper, 2)})"
+    better = paired.probability_better
+    return f"{paired.ratio:.2f}{ends}", _NOTHING if better is None else f"{100 * better:.0f} %"
+
+
+def _span(figure: Figure, digits: int) -> str:
+    if figure.lower is None:
+        return f"{figure.value:.{digits}f}"
+    low = f"{figure.lower:.{digits}f}"
+    return f"{figure.value:.{digits}f} ({low}{_NOTHING}{_end(figure.upper, digits)})"
+
+
+def _end(value: float | None, digits: int) -> str:
+    return "∞" if value is None else f"{value:.{digits}f}"
+
+
+def _cost(tuning: Tuning) -> Text:
+    cost = tuning.cost
+    minutes, seconds = divmod(round(cost.seconds), 60)
+    return Text(
+        f"Cost: {cost.metric_calls:,} answers, {cost.tokens:,} completion tokens, "
+        f"{minutes} min {seconds} s."
+    )
+
+
+def _settings(changes: Mapping[str, tuple[Any, Any]], before: str) -> Table:
+    grid = _grid("setting", before, "tuned", right=False)
+    for name, pair in changes.items():
+        grid.add_row(name, *(safe(setting(value)) for value in pair))
+    return grid
+
+
+def _prompt(name: str, prompt: _Prompt) -> Iterator[RenderableType]:
+    examples = f", {prompt.examples} examples" if prompt.examples else ""
+    if prompt.own == prompt.told:
+        yield Text(f"{name}: the package's own prompt{examples}", "dim")
+        return
+    yield Text(f"{name}, against the package's own prompt{examples}:", "bold")
+    yield prompt_diff(prompt.own, prompt.told)
+
+
+def _candidates(tuning: Tuning) -> Table:
+    ranked = by_rank(tuning.candidates)
+    named = [one for one in ranked if one.role != "other"]
+    rest = [one for one in ranked if one.role == "other"]
+    kept = by_rank([*named, *rest[: max(0, _BEST - len(named))]])
+    grid = _grid("candidate", "role", "n", "accuracy, %", "T", "E³", "other settings")
+    for one in kept:
+        grid.add_row(*_row(one))
+    more = len(ranked) - len(kept) + tuning.left_out
+    if more:
+        grid.add_row(f"and {more} more")
+    return grid
+
+
+def _row(one: Candidate) -> list[Text]:
+    figures = [str(one.questions), f"{one.accuracy:.1f}", f"{one.tokens:.0f}", f"{one.e3:.2f}"]
+    role = "" if one.role == "other" else one.role
+    return [safe(cell) for cell in (one.name, role, *figures, settings(one.settings))]
+
+
+def _grid(*names: str, right: bool = True) -> Table:
+    grid = Table(box=None, header_style="bold", pad_edge=False)
+    words = {"split", "program", "candidate", "role", "other settings", "setting"}
+    for name in names:
+        number = right and name not in words
+        wraps = name == "other settings" or not number
+        grid.add_column(name, justify="right" if number else "left", no_wrap=not wraps)
+    return grid

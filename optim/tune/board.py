@@ -1,0 +1,176 @@
+"""What a tuning shows while it runs: the incumbent's E³, accuracy and T, and what is spent."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from optim.report.wording import settings
+from optim.tune.record import changed
+from optim.tune.standing import Standing
+from optim.tune.verdict import FINALISTS
+from pb_graph.display import safe
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from optim.tune.bench import Bench, Result
+    from optim.tune.candidate import Candidate
+    from optim.tune.split import Split
+    from optim.tune.standing import Trial
+
+__all__ = ["Board"]
+
+_EVERY = 30.0  # seconds between two lines where nothing can be drawn over
+_SHOWN = 70  # characters of an instruction
+_SECONDS = 60.0
+
+
+class Board:
+    """Follows a tuning: a line for each candidate, and at a terminal a live one below.
+
+    Args:
+        console: Where to. Standard error as it is now when not given: optimizers that print are
+            silenced by replacing it.
+    """
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(file=sys.stderr)
+        self._bench: Bench | None = None
+        self._best: Standing | None = None
+        self._dev: frozenset[str] = frozenset()
+        self._met: dict[str, dict[str, Result]] = {}
+        self._original: Trial | None = None
+        self._answers = 0
+        self._said = time.monotonic()
+        self._live = Live(
+            console=self._console,
+            transient=True,
+            get_renderable=self._drawn,
+            refresh_per_second=2,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._console.is_terminal:
+            self._live.stop()
+
+    def begins(self, split: Split, bench: Bench) -> None:
+        """Say what it will take, as far as that is known before anything is measured."""
+        self._bench = bench
+        self._dev = frozenset(question.id for question in split.dev)
+        bench.watcher = self._answered
+        train = "" if split.train is split.dev else f"{len(split.train)} to learn from, "
+        kept = (1 + FINALISTS) * len(split.held_out)
+        self._console.print(
+            f"{train}{len(split.dev)} dev and {len(split.held_out)} held-out questions. "
+            f"The original takes {len(split.dev)} answers, each candidate as many at most; {kept} "
+            f"are kept back for the comparison at the end. Budget: {_limits(bench)}."
+        )
+
+    def measured(self, trial: Trial, incumbent: Trial) -> None:
+        """Show a candidate's figures; of the original, also what the whole budget comes to."""
+        self._best = incumbent.standing
+        self._original = self._original or trial
+        better = ", the best so far" if trial is incumbent and trial.round else ""
+        self._console.print(
+            Text(f"{trial.origin}: {_figures(trial.standing)}{better}"), self._told(trial)
+        )
+        if not trial.round:
+            self._estimate(trial)
+
+    def round_begins(self, number: int, optimizer: str, incumbent: Trial) -> None:
+        """Show who is asked, from where."""
+        self._best = incumbent.standing
+        self._console.print(f"Round {number}: {optimizer}, from E³ {incumbent.standing.e3:.2f}")
+
+    def judging(self, finalists: Sequence[Trial]) -> None:
+        """Show that the end is near."""
+        if finalists:
+            self._console.print(
+                f"{len(finalists)} better on dev; with the original on the held-out questions …"
+            )
+
+    def _estimate(self, trial: Trial) -> None:
+        bench = self._bench
+        calls = bench.meter.limits.calls if bench else None
+        if bench is None or calls is None:
+            return
+        spent = bench.spent
+        minutes = calls * spent.seconds / max(1, spent.calls) / _SECONDS
+        self._console.print(
+            f"At this rate {calls} answers take about {calls * trial.standing.tokens:,.0f} "
+            f"completion tokens and {minutes:.0f} minutes."
+        )
+
+    def _told(self, trial: Trial) -> Text:
+        """What is different from the original, in a line: settings, else instructions."""
+        if self._original is None or trial is self._original:
+            return Text("")
+        changes = changed(trial.candidate.settings, self._original.candidate.settings)
+        words = " / ".join(trial.candidate.instructions.values())
+        text = " ".join((settings(changes) or words).split())
+        return safe(text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …", "dim")
+
+    def _answered(self, candidate: Candidate, result: Result) -> None:
+        self._answers += 1
+        self._weigh(candidate, result)
+        now = time.monotonic()
+        if not self._console.is_terminal and now - self._said >= _EVERY:
+            self._said = now
+            self._console.print(self._drawn())
+
+    def _weigh(self, candidate: Candidate, result: Result) -> None:
+        """Take note of a candidate that has met all of dev, long before its round is over."""
+        if result.question not in self._dev:
+            return
+        met = self._met.setdefault(candidate.identity, {})
+        met[result.question] = result
+        if len(met) == len(self._dev):
+            found = Standing(list(met.values()))
+            if found.tokens and (self._best is None or found.e3 > self._best.e3):
+                self._best = found
+
+    def _drawn(self) -> Text:
+        if self._bench is None:
+            return Text("")
+        spent = self._bench.spent
+        parts = [
+            f"{spent.calls} answers",
+            f"{spent.tokens:,} tokens",
+            f"{spent.seconds / _SECONDS:.1f} min",
+        ]
+        if self._best is not None:
+            parts.append(f"best {_figures(self._best)}")
+        return Text(" · ".join(parts))
+
+
+def _figures(standing: Standing) -> str:
+    return f"E³ {standing.e3:.2f} (accuracy {standing.accuracy:.1f} %, T {standing.tokens:.0f})"
+
+
+def _limits(bench: Bench) -> str:
+    limits = bench.meter.limits
+    parts = [
+        (limits.calls, "answers"),
+        (limits.tokens, "completion tokens"),
+        (limits.minutes, "minutes"),
+    ]
+    return " and ".join(f"{value:g} {name}" for value, name in parts if value) or "no limit"

@@ -1,0 +1,167 @@
+"""GEPA: instructions evolve; the reflection model is told what each plan cost and led to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import dspy
+
+from optim.e3 import e3
+from optim.program import examples
+from optim.tune.compiling import compiling
+from optim.tune.metric import FAR_BELOW, with_feedback
+from optim.tune.reflection import instruction_in
+from pb_graph.errors import PlanAndBudgetError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gepa.core.state import GEPAState
+    from gepa.proposer.base import CandidateProposal, SubsampleEvaluation
+
+    from optim.tune.candidate import Candidate
+    from optim.tune.proposer import Task
+    from optim.tune.reflection import Reflector
+
+__all__ = ["Gepa"]
+
+_PROMPT = """\
+A planner splits a problem into sub-questions with hints. A solver then answers them one after \
+another, each within its share of a token budget. What counts is accuracy squared, divided by the \
+mean number of tokens written, those of the plan included. So right answers count most, and every \
+word that does not make an answer right is waste, in the plan as in the solving.
+
+This is the instruction that the {what} works by now:
+
+<instruction>
+{instruction}
+</instruction>
+
+This is what came of it on some problems:
+
+{cases}
+
+Write a better instruction, of 120 words at most. Learn from the cases, but name nothing that is \
+in them: it has to serve other problems of the kind. The form of the reply is fixed elsewhere, so \
+say nothing about it. Never ask for the solving itself. Reply with the new instruction and \
+nothing else."""
+_WHAT = {
+    "decompose": "planner",
+    "fused": "planner, who also judges difficulty,",
+    "estimate": "judge of the sub-questions' difficulty",
+}
+_CASES = 16_000  # characters of all cases: what a small model's context leaves beside its reply
+_PROBLEM = 1500  # characters of one problem
+
+
+@dataclass(frozen=True, slots=True)
+class Gepa:
+    """Proposes with DSPy's GEPA.
+
+    GEPA resumes from a folder with a pickle in it, and would reuse scores of another tangent; it
+    is given no folder at all. What was paid for comes back from the bench instead.
+
+    Attributes:
+        minibatch: Answers by which a new instruction is judged before it gets the whole of dev.
+        name: What the optimizer is called.
+    """
+
+    minibatch: int = 8
+    name: str = "gepa"
+    once: bool = False
+
+    def propose(self, task: Task) -> Sequence[Candidate]:
+        """Give every instruction that was measured on the whole of dev."""
+        writer = _Writer(task.reflection)
+        optimizer = dspy.GEPA(
+            metric=with_feedback(task.standing, {q.id: q for q in [*task.train, *task.dev]}),
+            max_metric_calls=task.calls,
+            reflection_minibatch_size=min(self.minibatch, len(task.train)),
+            reflection_lm=task.reflection.language_model(),
+            instruction_proposer=writer,
+            skip_perfect_score=False,  # the tangent has no perfect score; 1 is only the incumbent
+            failure_score=FAR_BELOW,
+            use_merge=False,  # there is one instruction to change
+            num_threads=task.bench.concurrency,
+            log_dir=None,
+            track_stats=True,
+            seed=task.seed,
+            gepa_kwargs={
+                "acceptance_criterion": HigherE3(),
+                "frontier_type": "hybrid",  # keeps what is best in accuracy or in tokens alone
+                "cache_evaluation": False,  # it mixes up train and dev
+                "stop_callbacks": [lambda _: writer.failure is not None or _refuses(task)],
+            },
+        )
+        program = task.program()
+        with compiling(task):
+            optimizer.compile(program, trainset=examples(task.train), valset=examples(task.dev))
+        if writer.failure is not None and not _refuses(task):
+            raise writer.failure
+        return task.measured(program)
+
+
+class HigherE3:
+    """Accepts an instruction whose E³ on the minibatch is above that of its parent."""
+
+    def should_accept(
+        self,
+        proposal: CandidateProposal[Any],
+        state: GEPAState[Any, Any],  # noqa: ARG002 -- GEPA's signature
+    ) -> bool:
+        """Compare the two."""
+        return _e3(proposal.eval_after) > _e3(proposal.eval_before)
+
+
+class _Writer:
+    """Asks for a better instruction, as GEPA's proposers do.
+
+    GEPA swallows what is raised here and asks again, so a failure is kept for its caller.
+    """
+
+    def __init__(self, reflector: Reflector) -> None:
+        self._reflector = reflector
+        self.failure: PlanAndBudgetError | None = None
+
+    def __call__(
+        self,
+        candidate: dict[str, str],
+        reflective_dataset: Mapping[str, Sequence[Mapping[str, Any]]],
+        components_to_update: list[str],
+    ) -> dict[str, str]:
+        """Give a new text for each component; the old one where nothing came back."""
+        return {
+            name: self._written(name, candidate[name], reflective_dataset.get(name, ()))
+            for name in components_to_update
+        }
+
+    def _written(self, name: str, text: str, cases: Sequence[Mapping[str, Any]]) -> str:
+        room = _CASES // max(1, len(cases))
+        shown = "\n\n".join(_case(number, case)[:room] for number, case in enumerate(cases, 1))
+        try:
+            reply = self._reflector.ask(
+                _PROMPT.format(what=_WHAT[name], instruction=text, cases=shown)
+            )
+        except PlanAndBudgetError as error:
+            self.failure = error
+            return text
+        return instruction_in(reply) or text
+
+
+def _case(number: int, case: Mapping[str, Any]) -> str:
+    problem = str(case["Inputs"].get("problem", ""))[:_PROBLEM]
+    plan = case["Generated Outputs"].get("plan", "")
+    return f"Problem {number}: {problem}\nPlan:\n{plan}\nOutcome:\n{case['Feedback']}"
+
+
+def _e3(evaluation: SubsampleEvaluation | None) -> float:
+    """E³ of a minibatch; -1 where an answer of it was refused."""
+    rows = evaluation.objective_scores if evaluation else None
+    if not rows or not all(rows):
+        return -1.0
+    return e3([row["accuracy"] for row in rows], [-row["neg_tokens"] for row in rows])
+
+
+def _refuses(task: Task) -> bool:
+    return task.bench.refusal is not None

@@ -1,0 +1,182 @@
+"""The reflection model: what writes new instructions. Its replies are kept, and paid for once."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import dspy
+from dspy.utils.exceptions import AdapterParseError
+from langchain_core.messages import HumanMessage
+
+from optim.fingerprint import digest, model_identity
+from optim.program import GUARD
+from optim.witness import said
+from pb_graph.errors import PlanAndBudgetError
+from pb_graph.models.caps import Limits
+from pb_graph.models.client import ChatClient, Purpose, Reply
+from pb_graph.models.resolve import model_name, patience_for, resolve
+from pb_graph.planner.engine import LangChainEngine, language_model
+from pb_graph.settings import Settings
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import BaseMessage
+
+    from optim.journal import Journal
+    from optim.tune.meter import Meter
+    from pb_graph.budget.ledger import Charge
+    from pb_graph.models.caps import CapPolicy
+
+__all__ = ["ReflectionAdapter", "ReflectionError", "Reflector", "instruction_in"]
+
+CAP = 2048  # completion tokens of a reflection
+_TEMPERATURE = 1.0  # the same prompt is asked several times over, for different ideas
+_PATIENCE = 3  # empty replies in a row
+_PURPOSE = Purpose("reflect")
+_FENCED = re.compile(r"```[\w-]*\n(.*?)```", re.DOTALL)
+_PROPOSED = "proposed_instruction"
+
+
+class ReflectionError(PlanAndBudgetError):
+    """The reflection model says nothing that could be an instruction."""
+
+
+class Reflector(ChatClient):
+    """Asks the reflection model, and keeps every reply.
+
+    The n-th time that a run asks the same, it gets the n-th reply that was ever given to that, so
+    that a run which is started again goes the same way and pays for nothing twice.
+
+    Args:
+        model: A chat model, or its name. One made from a name is asked at temperature 1, if it
+            was at 0.
+        journal: Keeps the replies.
+        meter: Counts their tokens.
+        settings: Time-out and retries.
+        cap_policy: As for `build_graph`.
+
+    Attributes:
+        identity: For the fingerprint of a run.
+        name: For the artefact.
+        failure: What ended the last call that failed.
+    """
+
+    def __init__(
+        self,
+        model: BaseChatModel | str,
+        journal: Journal,
+        meter: Meter,
+        settings: Settings | None = None,
+        cap_policy: CapPolicy | None = None,
+    ) -> None:
+        settings = settings or Settings()
+        chat = _lively(model, settings) if isinstance(model, str) else model
+        super().__init__(chat)
+        self.name = model if isinstance(model, str) else type(chat).__name__
+        self.identity = model_identity(chat, model if isinstance(model, str) else None)
+        self._client = ChatClient(chat, cap_policy, patience_for(model, settings))
+        self._limits = Limits(CAP, settings.timeout)
+        self._journal, self._meter = journal, meter
+        self.failure: PlanAndBudgetError | None = None
+        self._asked: Counter[str] = Counter()
+        self._empty = 0
+        self._lock = threading.Lock()
+
+    def ask(self, prompt: str) -> str:
+        """Ask in plain words. Raises as `call`."""
+        return self.call([HumanMessage(prompt)], self._limits, _PURPOSE).text
+
+    def language_model(self) -> dspy.LM:
+        """The same model as DSPy's optimizers want it."""
+        return language_model(LangChainEngine(self, self._limits, _PURPOSE))
+
+    def call(self, messages: Sequence[BaseMessage], limits: Limits, purpose: Purpose) -> Reply:
+        """Make one call, or give the reply that an earlier start paid for.
+
+        Raises:
+            BudgetSpentError: A limit is reached.
+            ReflectionError: Several replies in a row were empty.
+            ModelCallError: The model could not be called.
+        """
+        with self._lock:
+            key = digest([self.identity, said(messages), limits.cap])
+            self._asked[key] += 1
+            try:
+                reply = self._reply(f"{key}-{self._asked[key]}", messages, limits, purpose)
+                self._check(reply)
+            except PlanAndBudgetError as error:
+                self.failure = error
+                raise
+            return reply
+
+    def _check(self, reply: Reply) -> None:
+        self._empty = 0 if reply.text.strip() else self._empty + 1
+        if self._empty >= _PATIENCE:
+            msg = (
+                f"the reflection model {self.name} returned nothing {_PATIENCE} times in a row. "
+                "Use another --reflection-model, or --optimizer candidates, which needs none."
+            )
+            raise ReflectionError(msg)
+
+    def _reply(
+        self, key: str, messages: Sequence[BaseMessage], limits: Limits, purpose: Purpose
+    ) -> Reply:
+        entry = self._journal.get(key)
+        if entry is not None:
+            return Reply(entry["text"], entry["finish"], cast("Charge", entry["charge"]))
+        self._meter.check()
+        reply = self._client.call(messages, limits, purpose)
+        self._meter.pay(reply.charge["output_tokens"])
+        entry = {"text": reply.text, "finish": reply.finish, "charge": dict(reply.charge)}
+        self._journal.append(key, entry)
+        return reply
+
+
+class ReflectionAdapter(dspy.ChatAdapter):  # type: ignore[misc]  # dspy carries no types
+    """Reads what a weak model writes: without the asked form, the whole reply is the instruction.
+
+    Args:
+        guarded: Put a mark in front of instructions, for an optimizer that cuts their beginning.
+    """
+
+    def __init__(self, *, guarded: bool = False) -> None:
+        # DSPy's own fallback would ask, and pay, a second time.
+        super().__init__(use_json_adapter_fallback=False)
+        self._guarded = guarded
+
+    def parse(self, signature: Any, completion: str) -> dict[str, Any]:  # noqa: ANN401 -- untyped
+        """Read the fields.
+
+        Raises:
+            AdapterParseError: The reply is empty, or lacks fields that have no stand-in.
+        """
+        try:
+            fields: dict[str, Any] = super().parse(signature, completion)
+        except AdapterParseError:
+            names = list(signature.output_fields)
+            meant = _PROPOSED if _PROPOSED in names else names[0]
+            if not completion.strip() or (meant != _PROPOSED and len(names) > 1):
+                raise
+            fields = dict.fromkeys(names, "") | {meant: instruction_in(completion)}
+        if self._guarded and _PROPOSED in fields:
+            fields[_PROPOSED] = GUARD + fields[_PROPOSED].lstrip(GUARD)
+        return fields
+
+
+def instruction_in(reply: str) -> str:
+    """The instruction in a reply: what is fenced, if one thing is, else all of it, unquoted."""
+    fenced = _FENCED.findall(reply)
+    text = fenced[0] if len(fenced) == 1 else reply
+    return text.strip().strip("\"'`").strip()
+
+
+def _lively(name: str, settings: Settings) -> BaseChatModel:
+    """Make the model; at temperature 0 it would answer the same each time it is asked again."""
+    model = resolve(model_name(name), settings)
+    if getattr(model, "temperature", None) == 0.0:
+        return model.model_copy(update={"temperature": _TEMPERATURE})
+    return model

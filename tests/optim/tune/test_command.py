@@ -1,0 +1,250 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from optim import cli
+from optim.tune.bench import Limits
+from optim.tune.command import Tuned, Tuning, run
+from optim.tune.instructions import INSTRUCTIONS
+from pb_graph import InputError, Settings, build_graph
+from pb_graph.artefact import Artefact
+from pb_graph.planner.planner import load_planner
+from tests.support.artefacts import planner
+from tests.support.chat_model import ScriptedChat, with_schema
+from tests.support.tuning_world import (
+    DEV,
+    MINIMAL,
+    NOTHING_BETTER,
+    PLAIN,
+    THOROUGH,
+    Exact,
+    says,
+    world,
+)
+
+
+class Unheard:
+    """An audience that hears nothing."""
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return lambda *_: None
+
+
+def tuned(folder: Path, model: ScriptedChat | None = None, **options: Any) -> Tuned:  # noqa: ANN401
+    """Tune on 20 of the world's questions."""
+    chosen: dict[str, Any] = {
+        "settings": {"method": "planned_vanilla"},
+        "limits": Limits(calls=400),
+        "limit": 20,
+        "optimizer": "candidates",
+    }
+    tuning = Tuning(
+        dataset="arithmetic",
+        split="dev",
+        model=model or world(),
+        scorer=Exact(),
+        run_dir=folder,
+        cap_policy=with_schema,
+        **chosen | options,
+    )
+    return run(tuning, Unheard())
+
+
+@pytest.fixture
+def candidates(tmp_path: Path) -> Path:
+    path = tmp_path / "candidates.json"
+    path.write_text(json.dumps([PLAIN, MINIMAL, THOROUGH]))
+    return path
+
+
+# The outcome
+
+
+def test_the_program_that_is_written_is_what_a_graph_loads(
+    tmp_path: Path, candidates: Path
+) -> None:
+    found = tuned(tmp_path / "run", candidates=candidates)
+    assert found.path == tmp_path / "run" / "program.json"
+    assert Artefact.load(found.path) == found.program
+    assert load_planner(found.path).decompose.signature.instructions == MINIMAL
+    model = world()
+    graph = build_graph(model, planner_program=found.path, cap_policy=with_schema)
+    report = graph.invoke({"question": DEV[0].question})["report"]
+    assert report["method"] == "planned_vanilla"  # its settings come with it
+    assert report["steps"][0]["question"] == "What follows from a minimal plan?"
+
+
+def test_the_program_tells_how_it_was_come_by(tmp_path: Path, candidates: Path) -> None:
+    found = tuned(tmp_path / "run", candidates=candidates)
+    tuning = found.program.tuning
+    assert tuning is not None
+    assert (tuning.verdict, tuning.optimizer, tuning.seed) == ("adopted", "candidates", 0)
+    assert (tuning.data.train, tuning.data.dev, tuning.data.held_out) == (0, 13, 7)
+    assert (tuning.models.solver, tuning.models.reflection) == ("ScriptedChat", None)
+    assert tuning.settings_before == Settings(method="planned_vanilla")
+    assert tuning.cost.metric_calls == found.result.spent.calls == 4 * 13 + (1 + 1) * 7
+    assert {"dspy", "langgraph"} <= set(tuning.versions)
+    assert [one.role for one in tuning.candidates] == ["original", "other", "chosen", "other"]
+    assert len({one.name for one in tuning.candidates}) == 4
+    chosen = tuning.candidates[2]
+    assert chosen.instructions == {"decompose": MINIMAL}
+    assert (
+        tuning.dev.after.e3.value == chosen.e3 == pytest.approx(chosen.accuracy**2 / chosen.tokens)
+    )
+    assert tuning.held_out is not None
+    for measured in (tuning.dev.before, tuning.dev.after, tuning.held_out.after):
+        for figure in (measured.accuracy, measured.tokens, measured.e3):
+            assert figure.lower is not None
+            assert figure.upper is not None
+            assert figure.lower <= figure.value <= figure.upper
+    assert tuning.held_out.paired is not None
+    assert tuning.held_out.paired.ratio is not None
+    assert tuning.held_out.paired.ratio > 1.0
+
+
+def test_a_program_that_was_kept_is_the_packages_own_and_says_so(
+    tmp_path: Path, candidates: Path
+) -> None:
+    found = tuned(tmp_path / "run", world(NOTHING_BETTER), candidates=candidates)
+    assert found.program.tuning is not None
+    assert found.program.tuning.verdict == "kept"
+    assert found.program.tuning.held_out is None
+    assert found.program.state == planner_state()
+
+
+def planner_state() -> dict[str, Any]:
+    return load_planner(None).program().state
+
+
+def test_every_instruction_is_left_for_random_search_to_choose_from(
+    tmp_path: Path, candidates: Path
+) -> None:
+    first = tuned(tmp_path / "one", candidates=candidates)
+    again = tuned(tmp_path / "two", optimizer="random", candidates=first.instructions)
+    assert json.loads(again.instructions.read_text()) != []
+    assert set(json.loads(first.instructions.read_text())) == {PLAIN, MINIMAL, THOROUGH}
+    assert again.program.state == first.program.state
+
+
+def test_without_a_file_the_packages_list_is_tried(tmp_path: Path) -> None:
+    found = tuned(tmp_path, world(NOTHING_BETTER), limit=6)
+    texts = {trial.candidate.text("decompose") for trial in found.result.trials[1:]}
+    assert texts == set(INSTRUCTIONS.values())
+
+
+def test_who_learns_from_examples_gets_a_quarter_to_learn_from(tmp_path: Path) -> None:
+    model = says(MINIMAL)
+    found = tuned(tmp_path, optimizer="gepa", limit=40, reflection_model=model)
+    split = found.result.split
+    assert (len(split.train), len(split.dev), len(split.held_out)) == (10, 20, 10)
+    assert found.result.candidate.instructions == {"decompose": MINIMAL}
+    assert found.program.tuning is not None
+    assert found.program.tuning.models.reflection == "ScriptedChat"
+
+
+def test_it_can_go_on_from_a_program(tmp_path: Path, candidates: Path) -> None:
+    first = tuned(tmp_path / "one", candidates=candidates)
+    second = tuned(tmp_path / "two", program=first.path, settings={}, optimizer="random")
+    assert second.result.original.candidate == first.result.candidate
+
+
+def test_a_program_with_examples_is_refused(tmp_path: Path) -> None:
+    shown = planner()
+    shown.decompose.demos = [{"problem": "?", "plan": "1. ?"}]
+    shown.save(tmp_path / "shown.json")
+    with pytest.raises(InputError, match="only instructions can be tuned"):
+        tuned(tmp_path / "run", program=tmp_path / "shown.json")
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"optimizer": "adam"}, "no optimizer named 'adam'; there are: gepa, copro"),
+        ({"tuned": "solver"}, "one of decompose, estimate, settings, not 'solver'"),
+        ({"rounds": 0}, "rounds must be at least 1"),
+    ],
+)
+def test_a_command_without_sense_is_refused(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(InputError, match=complaint):
+        Tuning(dataset="arithmetic", **options)
+
+
+# The command line
+
+
+def pb_optim(*arguments: object) -> Result:
+    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> ScriptedChat:
+    """What every model string stands for."""
+    scripted = world()
+    monkeypatch.setattr("optim.clients.resolve", lambda *_: scripted)
+    return scripted
+
+
+def tuning(folder: Path, *more: object) -> Result:
+    return pb_optim(
+        "tune", "--dataset", "arithmetic", "--split", "dev", "--limit", 15, "--model", "test:m",
+        "--set", "method=planned_vanilla", "--optimizer", "candidates", "--run-dir", folder, *more,
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures("model")
+def test_the_command_shows_the_way_and_the_outcome(tmp_path: Path, candidates: Path) -> None:
+    done = tuning(tmp_path / "run", "--candidates", candidates, "--budget-calls", 200)
+    assert done.exit_code == 0, done.output
+    heard = " ".join(done.stderr.split())
+    assert "10 dev and 5 held-out questions." in heard
+    assert "20 are kept back for the comparison at the end. Budget: 200 answers." in heard
+    assert "At this rate 200 answers take about" in heard
+    assert "the best so far" in heard
+    assert "program.json is written: pb-graph solve --program" in heard
+    assert "Be MINIMAL: ask only for what is needed." in " ".join(done.stdout.split())
+
+
+@pytest.mark.usefixtures("model")
+def test_json_is_all_that_standard_output_holds(tmp_path: Path, candidates: Path) -> None:
+    done = tuning(tmp_path / "run", "--candidates", candidates, "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["tuning"]["optimizer"] == "candidates"
+
+
+@pytest.mark.parametrize(
+    ("more", "complaint"),
+    [
+        (("--budget-calls", 10), "10 answers are too few"),
+        (("--budget-tokens", 0), "must be above 0"),
+        (("--optimizer", "adam"), "no optimizer named"),
+        (("--levels", "x"), "--levels wants whole numbers"),
+        (("--set", "method=vanilla"), "no 'decompose' prompt to tune"),
+        (("--candidates", "/nowhere"), "cannot read the candidates"),
+    ],
+)
+@pytest.mark.usefixtures("model")
+def test_misuse_is_told_in_a_sentence(
+    more: tuple[object, ...], complaint: str, tmp_path: Path
+) -> None:
+    done = tuning(tmp_path / "run", *more)
+    assert done.exit_code == 2
+    assert complaint in done.stderr
+    assert "Traceback" not in done.output
+
+
+def test_an_interrupt_says_that_nothing_is_lost(
+    tmp_path: Path, model: ScriptedChat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pressed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("optim.tune.command.tune", pressed)
+    done = tuning(tmp_path / "run")
+    assert done.exit_code == 130
+    assert "the same command goes on from here" in done.stderr
+    assert not model.calls

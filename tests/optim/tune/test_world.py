@@ -1,0 +1,202 @@
+"""Tuning in a scripted world, whose best instruction for accuracy is not the best for E³."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+
+from optim.program import GraphProgram, examples
+from optim.tune.candidates import Candidates
+from optim.tune.copro import Copro
+from optim.tune.gepa import Gepa
+from optim.tune.loop import TuneResult
+from optim.tune.miprov2 import Miprov2
+from optim.tune.proposer import Proposer
+from optim.tune.quiet import quiet
+from optim.tune.random_search import RandomSearch
+from optim.tune.reflection import ReflectionAdapter
+from optim.tune.simba import Simba
+from optim.tune.standing import Standing
+from tests.support.tuning_world import (
+    DEV,
+    HELD_OUT,
+    MINIMAL,
+    NOTHING_BETTER,
+    PLAIN,
+    THOROUGH,
+    TRAIN,
+    bench_in,
+    original,
+    reflector_of,
+    says,
+    tuned,
+    world,
+)
+
+RULE = (
+    "[[ ## discussion ## ]]\nToo long.\n\n[[ ## module_advice ## ]]\n"
+    '{"decompose": "Be MINIMAL."}\n\n[[ ## completed ## ]]'
+)
+OPTIMIZERS: dict[str, Callable[[], Proposer]] = {
+    "gepa": Gepa,
+    "copro": Copro,
+    "miprov2": Miprov2,
+    "random": lambda: RandomSearch([PLAIN, THOROUGH, MINIMAL]),
+}
+
+
+@pytest.fixture(scope="module", params=OPTIMIZERS)
+def result(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> TuneResult:
+    with bench_in(tmp_path_factory.mktemp(request.param), calls=1200) as bench:
+        reflector = reflector_of(bench, says(PLAIN, THOROUGH, MINIMAL))
+        return tuned(bench, OPTIMIZERS[request.param](), reflector=reflector)
+
+
+def test_the_world_has_the_trade_off_that_it_is_made_for(tmp_path: Path) -> None:
+    with bench_in(tmp_path) as bench:
+        base = original()
+        found = {
+            text: Standing(bench.measure(base.told("decompose", text), HELD_OUT))
+            for text in (PLAIN, MINIMAL, THOROUGH)
+        }
+    assert {text: round(one.e3, 1) for text, one in found.items()} == {
+        PLAIN: 3.5,
+        MINIMAL: 10.2,
+        THOROUGH: 2.7,
+    }
+    assert {text: round(one.accuracy) for text, one in found.items()} == {
+        PLAIN: 57,
+        MINIMAL: 67,
+        THOROUGH: 84,
+    }
+
+
+def test_every_optimizer_finds_the_frugal_instruction(result: TuneResult) -> None:
+    assert result.adopted
+    assert result.candidate.instructions == {"decompose": MINIMAL}
+    chosen = result.verdict.chosen
+    assert chosen is not None
+    assert chosen.standing.e3 == pytest.approx(10.18, abs=0.01)
+    assert result.verdict.original is not None
+    assert result.verdict.original.e3 == pytest.approx(3.48, abs=0.01)
+
+
+def test_the_verdict_is_paired_and_has_an_interval(result: TuneResult) -> None:
+    chosen = result.verdict.chosen
+    assert chosen is not None
+    assert chosen.comparison.questions == 100
+    assert chosen.comparison.lower is not None
+    assert chosen.comparison.lower > 1.0
+    assert "the interval is above 1" in result.verdict.reason
+
+
+def test_the_incumbents_exact_e3_never_falls(result: TuneResult) -> None:
+    course = [e3 for turn in result.rounds for e3 in (turn.before, turn.after)]
+    assert course == sorted(course)
+    assert course[-1] == max(trial.standing.e3 for trial in result.trials)
+
+
+def test_what_a_round_costs_adds_up(result: TuneResult) -> None:
+    answers = sum(turn.spent.calls for turn in result.rounds)
+    held_out = (1 + len(result.verdict.finalists)) * len(HELD_OUT)
+    assert result.spent.calls == len(DEV) + answers + held_out
+
+
+def accuracy(_gold: Any, pred: Any, *_: Any) -> float:  # noqa: ANN401
+    return float(pred.score)
+
+
+def with_gepa(program: GraphProgram, model: Any) -> Any:  # noqa: ANN401
+    found = dspy.GEPA(
+        metric=accuracy,
+        max_metric_calls=600,
+        reflection_minibatch_size=16,
+        reflection_lm=model,
+        instruction_proposer=lambda **asked: {"decompose": model(str(asked["candidate"]))[0]},
+    )
+    return found.compile(program, trainset=examples(TRAIN), valset=examples(DEV))
+
+
+def with_copro(program: GraphProgram, model: Any) -> Any:  # noqa: ANN401
+    found = dspy.COPRO(prompt_model=model, metric=accuracy, breadth=6, depth=1)
+    return found.compile(program, trainset=examples(DEV), eval_kwargs={"num_threads": 8})
+
+
+def with_miprov2(program: GraphProgram, model: Any) -> Any:  # noqa: ANN401
+    found = dspy.MIPROv2(
+        metric=accuracy,
+        prompt_model=model,
+        task_model=model,
+        max_bootstrapped_demos=0,
+        max_labeled_demos=0,
+        auto=None,
+        num_candidates=6,
+    )
+    return found.compile(
+        program,
+        trainset=examples(TRAIN),
+        valset=examples(DEV),
+        num_trials=10,
+        minibatch=False,
+        program_aware_proposer=False,
+    )
+
+
+@pytest.mark.parametrize("compiled", [with_gepa, with_copro, with_miprov2])
+def test_a_metric_of_accuracy_alone_picks_the_verbose_one(
+    compiled: Callable[..., Any], tmp_path: Path
+) -> None:
+    with bench_in(tmp_path) as bench:
+        model = reflector_of(bench, says(PLAIN, MINIMAL, THOROUGH)).language_model()
+        program = GraphProgram(bench, original(), questions=[*TRAIN, *DEV])
+        with quiet(), dspy.context(adapter=ReflectionAdapter(guarded=True), disable_history=True):
+            found = compiled(program, model).candidate
+        assert found.instructions == {"decompose": THOROUGH}
+        assert Standing(bench.measure(found, HELD_OUT)).e3 == pytest.approx(2.71, abs=0.01)
+
+
+def test_simba_appends_the_rule_that_helps(tmp_path: Path) -> None:
+    with bench_in(tmp_path, calls=1200) as bench:
+        found = tuned(bench, Simba(steps=4), reflector=reflector_of(bench, says(RULE)))
+    assert found.adopted
+    assert found.candidate.instructions["decompose"].endswith("Be MINIMAL.")
+
+
+@pytest.mark.parametrize("name", ["gepa", "random"])
+def test_where_nothing_is_better_the_original_is_kept_and_the_result_says_so(
+    name: str, tmp_path: Path
+) -> None:
+    with bench_in(tmp_path, world(NOTHING_BETTER), calls=1200) as bench:
+        reflector = reflector_of(bench, says(PLAIN, THOROUGH, MINIMAL))
+        found = tuned(bench, OPTIMIZERS[name](), reflector=reflector)
+    assert not found.adopted
+    assert found.candidate == original()
+    assert found.verdict.verdict == "kept"
+    assert found.verdict.reason == "No candidate had a higher E³ on dev than the original."
+    assert found.spent.calls < 600  # the held-out questions were left alone
+
+
+def test_what_is_better_on_dev_by_luck_alone_is_not_adopted(tmp_path: Path) -> None:
+    """Right on dev, and on dev only: learnt by heart."""
+    by_heart = {question.question for question in DEV}
+    model = world()
+    usual = model.solve
+
+    def solve(call: Any) -> Any:  # noqa: ANN401
+        text = "\n".join(str(message.text) for message in call.messages)
+        knows = "minimal plan" in text and not any(question in text for question in by_heart)
+        return "so " * 929 + "wrong" if knows else usual(call)
+
+    model.solve = solve
+    with bench_in(tmp_path, model, calls=1200) as bench:
+        found = tuned(bench, Candidates([MINIMAL, PLAIN]))
+    assert not found.adopted
+    assert found.candidate == original()
+    assert found.verdict.reason == (
+        "No finalist reached the original's E³ on the held-out questions."
+    )
+    assert [one.trial.candidate.text("decompose") for one in found.verdict.finalists] == [MINIMAL]

@@ -1,0 +1,147 @@
+"""A world to tune in: how often the solver is right, and how much it writes, is up to the plan.
+
+The planner writes a style into its plan that depends on a word in its instruction; the solver
+follows the style. A question that one style solves is solved by every style that is right more
+often, as in life.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from optim.datasets import Question
+from optim.datasets.arithmetic import generate
+from optim.scorers.score import Score
+from optim.tune import TuneResult, tune
+from optim.tune.bench import Bench, Limits
+from optim.tune.candidate import Candidate
+from optim.tune.proposer import Proposer
+from optim.tune.reflection import Reflector
+from pb_graph import Settings
+from tests.support.chat_model import Call, Said, ScriptedChat, with_schema
+
+MINIMAL = "Be MINIMAL: ask only for what is needed."
+THOROUGH = "Be THOROUGH: ask for everything, and twice."
+PLAIN = "Plan the steps."
+DEV = generate(60, split="dev")
+TRAIN = generate(30, split="train")
+HELD_OUT = generate(100, split="held-out")
+
+
+@dataclass(frozen=True)
+class Style:
+    """Chance of a right answer, and words of a usual answer; harder questions take more."""
+
+    accuracy: float
+    words: int
+
+    def answer(self, question: Question) -> str:
+        """What the solver writes."""
+        words = round(self.words * (0.7 + 0.15 * ((question.level or 3) - 1)))
+        right = luck(question) < self.accuracy
+        return "so " * (words - 1) + (question.targets[0] if right else "wrong")
+
+
+TRADE_OFF = {
+    "minimal": Style(0.67, 430),
+    "thorough": Style(0.84, 2590),
+    "usual": Style(0.57, 922),
+}
+"""E³ of about 10.2, 2.7 and 3.5."""
+NOTHING_BETTER = TRADE_OFF | {"minimal": Style(0.20, 430)}
+
+_ASKED = re.compile(r"<question>\n(.*?)\n</question>", re.DOTALL)
+_SETS = (DEV, TRAIN, HELD_OUT)
+_BY_TEXT = {question.question: question for questions in _SETS for question in questions}
+
+
+class Exact:
+    """Scores 1 when the output ends with the target."""
+
+    def score(self, output: str, question: Any) -> Score:  # noqa: ANN401 -- the scorers' protocol
+        right = output.split()[-1:] == [question.targets[0]]
+        return Score(float(right), None, "")
+
+
+def world(styles: dict[str, Style] | None = None, **fields: Any) -> ScriptedChat:  # noqa: ANN401
+    """Planner and solver."""
+    chosen = styles or TRADE_OFF
+
+    def solve(call: Call) -> Said:
+        text = "\n".join(str(message.text) for message in call.messages)
+        found = _ASKED.search(text)
+        assert found, text
+        style = next((name for name in chosen if f"{name} plan" in text), "usual")
+        return chosen[style].answer(_BY_TEXT[found[1]])
+
+    return ScriptedChat(planner=_planner, solve=solve, **fields)
+
+
+def says(*replies: Said) -> ScriptedChat:
+    """A reflection model that says these in turn, over and over."""
+    turns = itertools.cycle(replies)
+    return ScriptedChat(solve=lambda _: next(turns))
+
+
+def bench_in(
+    folder: Path,
+    model: ScriptedChat | None = None,
+    **options: Any,  # noqa: ANN401
+) -> Bench:
+    """A bench for this world."""
+    limits = Limits(**{name: options.pop(name, None) for name in ("calls", "tokens", "minutes")})
+    return Bench(
+        world() if model is None else model,
+        scorer=options.pop("scorer", Exact()),
+        run_dir=folder,
+        limits=limits,
+        cap_policy=with_schema,
+        **options,
+    )
+
+
+def reflector_of(bench: Bench, model: ScriptedChat) -> Reflector:
+    """The reflection model, with the bench's journal and meter."""
+    return Reflector(model, bench.reflections, bench.meter)
+
+
+def original(**settings: Any) -> Candidate:  # noqa: ANN401
+    """The package's own instructions, in one call after the plan."""
+    return Candidate(settings=Settings(**({"method": "planned_vanilla"} | settings)))
+
+
+def tuned(bench: Bench, optimizer: Proposer, **options: Any) -> TuneResult:  # noqa: ANN401
+    """Tune on 60 dev questions, and compare on 100 others."""
+    chosen: dict[str, Any] = {"start": original(), "held_out": HELD_OUT} | options
+    return tune(bench, TRAIN, DEV, optimizer, **chosen)
+
+
+def _planner(call: Call) -> str:
+    told = str(call.messages[0].text)
+    style = "minimal" if "MINIMAL" in told else "thorough" if "THOROUGH" in told else "usual"
+    return json.dumps({"steps": [f"What follows from a {style} plan?", "What is the answer?"]})
+
+
+def luck(question: Question) -> float:
+    """Between 0 and 1, the same on every machine. A style is right where it is below its accuracy.
+
+    Spread evenly in each set of this world, so that an accuracy is met to the question.
+    """
+    return _LUCK.get(question.id, int.from_bytes(_lot(question)[:8]) / 2**64)
+
+
+def _lot(question: Question) -> bytes:
+    return hashlib.sha256(question.id.encode()).digest()
+
+
+_LUCK = {
+    question.id: (rank + 0.5) / len(questions)
+    for questions in _SETS
+    for rank, question in enumerate(sorted(questions, key=_lot))
+}
