@@ -174,7 +174,7 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("optim.cli._evaluated", interrupted)
+    monkeypatch.setattr("optim.cli.evaluate._evaluated", interrupted)
     done = evaluation(tmp_path)
     assert done.exit_code == cli.INTERRUPTED
     assert "the same command goes on from here" in done.stderr

@@ -1,0 +1,128 @@
+"""``pb-optim tune`` and ``show``: improve the planner or the settings, and see what changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from optim.cli.application import AsJson, app
+from optim.cli.terminal import echo, numbers, plain_errors
+from pb_graph.assignments import assignments, value_of
+
+if TYPE_CHECKING:
+    from pb_graph.artefact import Artefact
+
+
+@app.command("tune")
+def tune_program(  # noqa: PLR0913, PLR0917 -- one parameter for each option
+    dataset: Annotated[str, typer.Option(help="math500, gsm8k, … or arithmetic (offline).")],
+    model: Annotated[
+        str | None, typer.Option(help="'provider:model' or 'local:NAME' that solves.")
+    ] = None,
+    planner: Annotated[str | None, typer.Option(help="The same for planning.")] = None,
+    reflection_model: Annotated[
+        str | None, typer.Option(help="Writes instructions. Default: the planner.")
+    ] = None,
+    optimizer: Annotated[
+        str, typer.Option(help="gepa, copro, miprov2, simba, random or candidates.")
+    ] = "gepa",
+    tune: Annotated[
+        str, typer.Option(help="decompose or estimate (a prompt), or settings.")
+    ] = "decompose",
+    candidates: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Instructions, with lines of --- between.")
+    ] = None,
+    program: Annotated[str | None, typer.Option(help="A saved program to begin from.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the graph; repeatable."),
+    ] = None,
+    data: Annotated[str | None, typer.Option(help="A local file instead of the hub.")] = None,
+    split: Annotated[str | None, typer.Option(help="Another split of the hub's.")] = None,
+    field: Annotated[
+        list[str] | None,
+        typer.Option(metavar="OURS=THEIRS", help="The file's name for a column; repeatable."),
+    ] = None,
+    levels: Annotated[str | None, typer.Option(help="Only these levels, such as 1,2.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Questions, evenly over the levels.")] = None,
+    scorer: Annotated[str | None, typer.Option(help="Another scorer than the usual one.")] = None,
+    estimate_level: Annotated[
+        bool, typer.Option(help="Estimate each question's level instead of taking the label.")
+    ] = False,
+    budget_calls: Annotated[
+        int | None, typer.Option(help="Answers that the run folder may cost.")
+    ] = 400,
+    budget_tokens: Annotated[int | None, typer.Option(help="Completion tokens, likewise.")] = None,
+    budget_minutes: Annotated[float | None, typer.Option(help="Minutes, likewise.")] = None,
+    rounds: Annotated[int, typer.Option(help="How often the optimizer starts anew, at most.")] = 3,
+    seed: Annotated[int, typer.Option(help="Of everything drawn by chance.")] = 0,
+    concurrency: Annotated[int, typer.Option(help="Questions answered at once.")] = 8,
+    run_dir: Annotated[str, typer.Option(help="Folder of the run.")] = "runs/tune",
+    retry_errors: Annotated[bool, typer.Option(help="Answer failed questions again.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Tune the planner's prompt, or the settings, for E³ on a dev split; write a program file.
+
+    A third of the questions is held out: what is found replaces the original only when it is not
+    worse there. The same command again goes on where it was; nothing is paid for twice.
+    """
+    from optim.tune.bench import Limits  # noqa: PLC0415 -- DSPy takes a second
+    from optim.tune.command import Tuning  # noqa: PLC0415
+    from optim.tune.command import run as tuned  # noqa: PLC0415
+
+    with plain_errors():
+        found = tuned(
+            Tuning(
+                dataset=dataset,
+                data=data,
+                split=split,
+                fields=assignments("--field", field),
+                levels=numbers("--levels", levels) if levels else None,
+                limit=limit,
+                scorer=scorer,
+                model=model,
+                planner=planner,
+                reflection_model=reflection_model,
+                optimizer=optimizer,
+                tuned=tune,
+                candidates=candidates,
+                program=program,
+                settings={
+                    name: value_of(text) for name, text in assignments("--set", set_).items()
+                },
+                limits=Limits(budget_calls, budget_tokens, budget_minutes),
+                rounds=rounds,
+                run_dir=run_dir,
+                seed=seed,
+                estimate_level=estimate_level,
+                concurrency=concurrency,
+                retry_errors=retry_errors,
+            )
+        )
+    _show_program(found.program, as_json=as_json)
+    typer.echo(f"{found.path} is written: pb-graph solve --program {found.path}", err=True)
+    typer.echo(f"The candidates: {', '.join(map(str, found.pictures))}", err=True)
+
+
+@app.command()
+def show(
+    path: Annotated[str, typer.Argument(help="A file that `pb-optim tune` wrote.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show a tuned program: its prompts against the package's own, and what was measured."""
+    from pb_graph.artefact import Artefact  # noqa: PLC0415
+
+    with plain_errors():
+        _show_program(Artefact.load(path), as_json=as_json)
+
+
+def _show_program(program: Artefact, *, as_json: bool) -> None:
+    from optim.experiments.layout import console  # noqa: PLC0415
+    from optim.show import document, shown  # noqa: PLC0415 -- DSPy takes a second
+
+    if as_json:
+        echo(document(program))
+        return
+    for place, piece in enumerate(shown(program)):
+        console().print(*([""] if place else []), piece, sep="\n")
