@@ -50,7 +50,7 @@ def shown(model: ScriptedChat, **settings: Any) -> tuple[str, Report]:  # noqa: 
 
 
 def test_every_step_is_shown_with_level_budget_and_what_it_spent() -> None:
-    text, report = shown(ScriptedChat(levels=[2, 5]), budget=300)
+    text, report = shown(ScriptedChat(levels=[2, 5]), budget=300, execution="stepwise")
     rows = [line.split() for line in text.splitlines()]
     for step in report["steps"]:
         (row,) = [row for row in rows if row[:1] == [str(step["index"] + 1)]]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, get_args
 
 import pytest
@@ -18,6 +19,8 @@ from langgraph_supervisor import create_supervisor
 from pb_graph import Context, InputError
 from tests.support.chat_model import Reply, ScriptedChat, in_turn
 from tests.support.graphs import Way, graph_of, run
+
+stepwise = partial(graph_of, execution="stepwise")
 
 ASK = {"messages": [HumanMessage("How many pens does $14 buy at 3 for $2?")]}
 BUDGET = 222
@@ -88,7 +91,7 @@ def said_by_us(messages: list[AnyMessage]) -> list[str]:
 @pytest.mark.parametrize("kind", HOSTS)
 def test_a_host_gets_one_message_with_the_answer(kind: str, way: Way) -> None:
     solver = ScriptedChat(solve="21 pens")
-    out = run(host_of(kind, graph_of(solver)), ASK, way)
+    out = run(host_of(kind, stepwise(solver)), ASK, way)
     assert said_by_us(out["messages"]) == ["21 pens"]
     assert kind == "node" or out["messages"][-1].text == "The host has it."
     assert len(solver.solving()) == len(solver.plan)
@@ -98,7 +101,7 @@ def test_a_host_gets_one_message_with_the_answer(kind: str, way: Way) -> None:
 @pytest.mark.parametrize("kind", HOSTS)
 def test_the_hosts_callbacks_see_every_call_of_ours(kind: str, way: Way) -> None:
     usage, solver = UsageMetadataCallbackHandler(), ScriptedChat(solve="21 pens")
-    run(host_of(kind, graph_of(solver)), ASK, way, config={"callbacks": [usage]})
+    run(host_of(kind, stepwise(solver)), ASK, way, config={"callbacks": [usage]})
     hosts_own = 0 if kind == "node" else 4  # 'The host has it.'
     assert usage.usage_metadata["scripted-1"]["output_tokens"] == solver.output_tokens + hosts_own
 
@@ -110,7 +113,7 @@ def test_the_hosts_context_is_its_own_and_ours_is_found_in_it(
     kind: str, way: Way, ours: Any
 ) -> None:
     solver = ScriptedChat()
-    graph = graph_of(solver, method="global_budget", budget=111, enforcement="cap")
+    graph = stepwise(solver, method="global_budget", budget=111, enforcement="cap")
     run(host_of(kind, graph), ASK, way, context=HostContext(plan_and_budget=ours))
     assert [call.cap for call in solver.solving()] == [BUDGET if ours else 111]
 
@@ -119,14 +122,14 @@ def test_the_hosts_context_is_its_own_and_ours_is_found_in_it(
 def test_a_setting_that_the_hosts_context_gets_wrong_is_explained(kind: str) -> None:
     wrong = HostContext(plan_and_budget=Context(settings={"budgt": 1}))  # type: ignore[arg-type]
     with pytest.raises(InputError, match="unknown setting budgt; there are: method, "):
-        host_of(kind, graph_of(ScriptedChat())).invoke(ASK, context=wrong)
+        host_of(kind, stepwise(ScriptedChat())).invoke(ASK, context=wrong)
 
 
 @pytest.mark.parametrize("way", get_args(Way))
 @pytest.mark.parametrize("kind", HOSTS)
 def test_a_review_pauses_the_host_and_resumes_it(kind: str, way: Way) -> None:
     solver = ScriptedChat(solve="21 pens")
-    host = host_of(kind, graph_of(solver, review_plan=True), checkpointer=InMemorySaver())
+    host = host_of(kind, stepwise(solver, review_plan=True), checkpointer=InMemorySaver())
     (asked,) = run(host, ASK, way, config=THREAD)["__interrupt__"]
     planned = len(solver.calls)
     assert [step["question"] for step in asked.value["plan"]] == [

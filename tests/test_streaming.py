@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, get_args
 
 import pytest
@@ -22,6 +23,8 @@ from pb_graph.state import State
 from tests.support.chat_model import Reply, ScriptedChat, in_turn
 from tests.support.fault_server import FaultServer
 from tests.support.graphs import DIAMOND, QUESTION, Way, checked, graph_of
+
+stepwise = partial(graph_of, execution="stepwise")
 
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)
 ASKED = {"messages": [HumanMessage("How many pens does $14 buy at 3 for $2?")]}
@@ -60,7 +63,7 @@ def solver() -> ScriptedChat:
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: "-".join(method.values()))
 def test_every_progress_event_has_its_declared_type(method: dict[str, Any], way: Way) -> None:
     model = ScriptedChat(plan=DIAMOND)
-    events = streamed(graph_of(model, **method), QUESTION, way, stream_mode="custom")
+    events = streamed(stepwise(model, **method), QUESTION, way, stream_mode="custom")
     for event in events:
         EVENT.validate_python(event, strict=True, extra="forbid")
     assert json.loads(json.dumps(events)) == events
@@ -76,7 +79,7 @@ def test_every_progress_event_has_its_declared_type(method: dict[str, Any], way:
 @both_ways
 def test_progress_says_what_each_step_took(way: Way) -> None:
     model = solver()
-    parts = streamed(graph_of(model), QUESTION, way, stream_mode=["custom", "values"])
+    parts = streamed(stepwise(model), QUESTION, way, stream_mode=["custom", "values"])
     report = checked(parts[-1][1]["report"])
     done = [data for mode, data in parts if mode == "custom" and data["event"] == "step_done"]
     assert sum(event["tokens"] for event in done) == sum(
@@ -87,14 +90,14 @@ def test_progress_says_what_each_step_took(way: Way) -> None:
 
 
 def test_when_a_budget_is_too_small_for_the_plan_the_plan_is_told_again() -> None:
-    graph = graph_of(ScriptedChat(plan=DIAMOND), budget=3)
+    graph = stepwise(ScriptedChat(plan=DIAMOND), budget=3)
     events = streamed(graph, QUESTION, "invoke", stream_mode="custom")
     assert [len(event["steps"]) for event in events if event["event"] == "plan"] == [4, 1]
 
 
 @both_ways
 def test_updates_come_from_the_nodes_in_their_order(way: Way) -> None:
-    parts = streamed(graph_of(solver()), QUESTION, way, stream_mode="updates")
+    parts = streamed(stepwise(solver()), QUESTION, way, stream_mode="updates")
     names = [name for part in parts for name in part]
     assert [name for name in names if name not in ("allocate", "solve")] == [
         "intake",
@@ -114,7 +117,7 @@ def test_updates_come_from_the_nodes_in_their_order(way: Way) -> None:
 def test_of_the_messages_only_the_answer_is_streamed(
     hosted: bool, subgraphs: bool, way: Way
 ) -> None:
-    graph = graph_of(solver())
+    graph = stepwise(solver())
     parts = streamed(
         as_node(graph) if hosted else graph,
         ASKED,
@@ -129,7 +132,7 @@ def test_of_the_messages_only_the_answer_is_streamed(
 
 @both_ways
 def test_a_parent_follows_our_progress_when_it_asks_for_subgraphs(way: Way) -> None:
-    host = as_node(graph_of(solver()))
+    host = as_node(stepwise(solver()))
     options: dict[str, Any] = {"stream_mode": ["custom", "updates"], "version": "v2"}
     seen = streamed(host, ASKED, way, subgraphs=True, **options)
     ours = [part for part in seen if part["ns"] and part["type"] == "custom"]
@@ -141,7 +144,7 @@ def test_a_parent_follows_our_progress_when_it_asks_for_subgraphs(way: Way) -> N
 
 async def test_events_of_the_run_hold_the_report_and_no_token_from_in_between() -> None:
     model = solver()
-    events = [event async for event in graph_of(model).astream_events(ASKED, version="v2")]
+    events = [event async for event in stepwise(model).astream_events(ASKED, version="v2")]
     kinds = [event["event"] for event in events]
     assert "on_chat_model_stream" not in kinds
     assert kinds.count("on_chat_model_end") == len(model.calls)
@@ -164,7 +167,7 @@ def test_an_agents_messages_show_the_tools_answer_and_nothing_of_its_working(way
 
 
 def tool_of(model: ScriptedChat) -> Any:
-    return plan_and_budget_tool(graph_of(model))
+    return plan_and_budget_tool(stepwise(model))
 
 
 @pytest.mark.integration
@@ -207,7 +210,7 @@ class TestRealClient:
             streaming=streaming,
             max_retries=0,
         )
-        return build_graph(model, settings=Settings())
+        return build_graph(model, settings=Settings(execution="stepwise"))
 
 
 def assert_measured(report: Any, server: FaultServer) -> None:

@@ -19,6 +19,7 @@ from tests.support.graphs import checked
 pytestmark = pytest.mark.integration
 
 COMMAND = [sys.executable, "-W", "error", "-c", "from pb_graph.cli import main; main()"]
+STEPWISE = ["--execution", "stepwise"]
 GRADES = '{"level": 2, "levels": [1, 3], "credits": [40, 60]}'
 PLAN = '{"steps": ["What is [red]given[/red]? | look", "What follows?"]}'
 
@@ -103,7 +104,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Handler]]:
 
 def solve(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(  # noqa: S603 -- our own code
-        [*COMMAND, "solve", "What is 6 * 7?", "--model", "openai:fake", *options],
+        [*COMMAND, "solve", "What is 6 * 7?", "--model", "openai:fake", *STEPWISE, *options],
         capture_output=True,
         text=True,
         timeout=60,
@@ -158,7 +159,7 @@ def test_ctrl_c_leaves_one_readable_line_with_what_was_spent(
 ) -> None:
     server.answers.clear()
     with subprocess.Popen(  # noqa: S603 -- our own code
-        [*COMMAND, "solve", "What is 6 * 7?", "--model", "openai:fake", *options],
+        [*COMMAND, "solve", "What is 6 * 7?", "--model", "openai:fake", *STEPWISE, *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -101,7 +101,7 @@ def test_a_killed_run_goes_on_where_it_was(
     killed(tmp_path, given, finished)
     report = resumed(tmp_path, given)
     whole = ScriptedChat(plan=plan)
-    assert report == timeless(report_of(whole, way="ainvoke"))
+    assert report == timeless(report_of(whole, way="ainvoke", execution="stepwise"))
     before, after = calls(tmp_path)
     unfinished = [asked for asked in before if hang_at in asked]
     assert len(unfinished) == 1

@@ -109,7 +109,8 @@ def test_a_run_is_waited_for(server: Server) -> None:
 
 def test_a_run_is_streamed(server: Server) -> None:
     modes = ["updates", "custom", "messages-tuple"]
-    parts = list(server.client.runs.stream(None, GRAPH, input=QUESTION, stream_mode=modes))
+    assistant = server.assistant(execution="stepwise")
+    parts = list(server.client.runs.stream(None, assistant, input=QUESTION, stream_mode=modes))
     assert {part.event for part in parts} == {"metadata", "updates", "custom", "messages"}
     events = [part.data["event"] for part in parts if part.event == "custom"]
     assert [events[0], events[-1]] == ["intake", "answer"]

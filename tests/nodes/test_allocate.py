@@ -85,6 +85,7 @@ def test_fewer_tokens_than_steps_make_it_one_step(execution: str) -> None:
 def test_every_step_can_say_at_least_one_token(rollover: bool, remainder: str) -> None:
     model = ScriptedChat(plan=CHAIN, credits=[97, 1, 1, 1], solve=runs_on)
     chosen: dict[str, Any] = {
+        "execution": "stepwise",
         "schedule": "polynomial",
         "min_step": 0,
         "budget": 10,

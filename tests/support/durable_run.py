@@ -48,7 +48,7 @@ async def main(folder: Path, given: dict[str, Any]) -> None:
     )
     thread: Any = {"configurable": {"thread_id": "1"}}
     async with AsyncSqliteSaver.from_conn_string(str(folder / "threads.db")) as saver:
-        graph = graph_of(model, checkpointer=saver)
+        graph = graph_of(model, checkpointer=saver, execution="stepwise")
         question = None if given["resumes"] else QUESTION
         out = await graph.ainvoke(question, thread, durability=given["durability"])
     print(json.dumps(out["report"]))  # noqa: T201 -- for the test

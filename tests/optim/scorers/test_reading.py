@@ -67,6 +67,6 @@ def test_boxes_know_where_they_stand() -> None:
     ],
 )
 def test_a_megabyte_is_read_at_once(hostile: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()  # of this process alone, whatever else runs
     boxed_answer(without_thinking(hostile))
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
