@@ -110,14 +110,16 @@ def fit_curve(
     limits = _limits(aleatoric)
     _check_enough(len(table.tokens), parameters=3 if aleatoric is None else 2)
     cutoff = NormalDist().inv_cdf(0.5 + confidence / 2.0) ** 2
-    frame, highest = _Frame.over(limits), -math.inf
+    frame = _Frame.over(limits)
+    peak = np.empty((0, 3))  # the best point so far, which a finer lattice may step over
     for lenience in _LENIENCE:
-        points = frame.points(limits)
+        points = np.vstack([frame.points(limits), peak])
         fit = _log_likelihood(table, points)
-        highest = max(highest, float(fit.max()))
-        possible = points[2.0 * (highest - fit) <= lenience * cutoff]
+        peak = points[[fit.argmax()]]
+        possible = points[2.0 * (fit.max() - fit) <= lenience * cutoff]
         frame = frame.around(possible)
     best = _top(table, frame, limits)
+    possible = np.vstack([possible, best])
     log_c = _log_c(possible, table.middle)
     low, high = possible.min(axis=0), possible.max(axis=0)
     near = _NEAR * (limits[1][1] - limits[0][1])
