@@ -12,7 +12,7 @@ from optim.answering import Staff
 from optim.fingerprint import model_identity, planner_identity
 from optim.shared_plans import SharedPlans
 from optim.witness import Witness
-from pb_graph.models import catalogue, weights
+from pb_graph.models import catalogue, local, weights
 from pb_graph.models.client import ChatClient
 from pb_graph.models.resolve import LOCAL_PREFIX, model_name, patience_for, resolve
 
@@ -84,13 +84,14 @@ def _model(given: Given, settings: Settings, cap_policy: CapPolicy | None) -> _M
         client = ChatClient(given, cap_policy, patience_for(given, settings))
         return _Model(client, _name_of(given), model_identity(given, None))
     name = model_name(given)
-    local = name.removeprefix(LOCAL_PREFIX)
-    if local in catalogue.CATALOGUE and not weights.installed(local):
+    wanted = name.removeprefix(LOCAL_PREFIX)
+    if wanted in catalogue.CATALOGUE and not weights.installed(wanted):
         with weights.progress_bar() as progress:
-            weights.fetch(local, progress=progress)
+            weights.fetch(wanted, progress=progress)
     model = resolve(name, settings)
     client = ChatClient(model, cap_policy, patience_for(name, settings))
-    return _Model(client, name, model_identity(model, name))
+    shown = LOCAL_PREFIX + local.public_name(wanted) if name.startswith(LOCAL_PREFIX) else name
+    return _Model(client, shown, model_identity(model, name))
 
 
 def _name_of(model: BaseChatModel) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pb_graph.models.download import Progress
 
-__all__ = ["LocalServer", "default_model", "local_chat_model", "serve"]
+__all__ = ["TIMEOUT", "LocalServer", "default_model", "local_chat_model", "public_name", "serve"]
 
 DEFAULT_MODEL: Final = "qwen2.5-coder-1.5b"
 INSTALL_HINT: Final = 'pip install "plan-and-budget[local]"'
@@ -29,6 +29,7 @@ INSTALL_HINT: Final = 'pip install "plan-and-budget[local]"'
 SLOTS: Final = 4  # requests decoded together, unless PB_SLOTS says; more of them wait their turn
 CONTEXT: Final = 10240  # tokens of each slot: an answer of 8192 tokens fits, and its prompt
 PROMPT_CACHE_MIB: Final = 256  # prompts pushed out of a slot; llama.cpp would take 8 GiB
+TIMEOUT: Final = 3600.0  # seconds: a full answer beside three others, on a slow laptop
 SILENT: Final = -1  # llama.cpp logs to stderr from verbosity 0 on
 MAGIC: Final = b"GGUF"
 CGROUP_CPU: Final = Path("/sys/fs/cgroup/cpu.max")
@@ -91,7 +92,7 @@ def serve(name_or_path: str | Path, *, progress: Progress | None = None) -> Loca
     path = _locate(name_or_path, progress)
     with _lock:
         if path not in _servers:
-            _servers[path] = _start(_public_name(name_or_path), path)
+            _servers[path] = _start(public_name(name_or_path), path)
         return _servers[path]
 
 
@@ -99,7 +100,7 @@ def local_chat_model(
     name_or_path: str | Path,
     *,
     temperature: float = 0.0,
-    timeout: float = 600.0,
+    timeout: float = TIMEOUT,
     max_retries: int = 0,
     progress: Progress | None = None,
     **options: Any,  # noqa: ANN401 -- whatever ChatOpenAI takes
@@ -155,7 +156,7 @@ def _is_path(name_or_path: str | Path) -> bool:
     return isinstance(name_or_path, Path) or text.endswith(".gguf") or "/" in text or os.sep in text
 
 
-def _public_name(name_or_path: str | Path) -> str:
+def public_name(name_or_path: str | Path) -> str:
     """Name a model in requests and reports without giving away where it lies."""
     return Path(name_or_path).stem if _is_path(name_or_path) else str(name_or_path)
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 MODEL_VARIABLE = "PB_MODEL"
 LOCAL_PREFIX = "local:"
-# A small machine writes slowly: a full answer within the cutoff takes minutes, not seconds.
-LOCAL_TIMEOUT = 600.0
 # Google's clients count attempts, and take 0 for their own default.
 _NO_RETRIES = {"google_genai": 1, "google_vertexai": 1}
 
@@ -59,7 +57,7 @@ def resolve(name: str, settings: Settings) -> BaseChatModel:
     """
     if name.startswith(LOCAL_PREFIX):
         return local.local_chat_model(
-            name.removeprefix(LOCAL_PREFIX), timeout=max(settings.timeout, LOCAL_TIMEOUT)
+            name.removeprefix(LOCAL_PREFIX), timeout=max(settings.timeout, local.TIMEOUT)
         )
     from langchain.chat_models import init_chat_model  # noqa: PLC0415 -- costs 0.7 s
 

@@ -100,7 +100,7 @@ def test_a_local_model_gets_time(monkeypatch: pytest.MonkeyPatch) -> None:
     resolve.resolve("local:/models/a:b.gguf", SETTINGS)
     resolve.resolve("local:smollm2-135m", Settings(timeout=5000))
     assert asked == [
-        ("/models/a:b.gguf", resolve.LOCAL_TIMEOUT),
+        ("/models/a:b.gguf", local.TIMEOUT),
         ("smollm2-135m", 5000),
     ]
 
