@@ -1,6 +1,7 @@
 """What every test can rely on: no network, no keys, no time limits."""
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,10 @@ from hypothesis import settings
 
 settings.register_profile("plan-and-budget", deadline=None, print_blob=True)
 settings.load_profile("plan-and-budget")
+
+# A shell's background jobs are started deaf to Ctrl-C, and hand that on to what they start: not to
+# the commands that tests start to interrupt them.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _FOREIGN = ("PB_MODEL", "OPENAI_", "ANTHROPIC_", "LANGSMITH_", "LANGCHAIN_", "LANGGRAPH_")
 
