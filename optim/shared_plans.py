@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
     from optim.journal import Journal
+    from pb_graph.models.aloud import Hears
     from pb_graph.models.caps import Limits
 
 __all__ = ["SharedPlans"]
@@ -52,21 +53,33 @@ class SharedPlans(ChatClient):
         self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._thread_lock = threading.Lock()
 
-    def call(self, messages: Sequence[BaseMessage], limits: Limits, purpose: Purpose) -> Reply:
+    def call(
+        self,
+        messages: Sequence[BaseMessage],
+        limits: Limits,
+        purpose: Purpose,
+        hears: Hears | None = None,
+    ) -> Reply:
         """Make one call, or give the reply it once had; one request at a time."""
         key = self._key(messages, limits)
         with self._thread_lock:
             known = self._recalled(key, purpose)
-            return known or self._kept(key, self._client.call(messages, limits, purpose))
+            return known or self._kept(key, self._client.call(messages, limits, purpose, hears))
 
     async def acall(
-        self, messages: Sequence[BaseMessage], limits: Limits, purpose: Purpose
+        self,
+        messages: Sequence[BaseMessage],
+        limits: Limits,
+        purpose: Purpose,
+        hears: Hears | None = None,
     ) -> Reply:
         """`call` for an event loop; who asks what is being asked waits for that reply."""
         key = self._key(messages, limits)
         async with self._locks[key]:
             known = self._recalled(key, purpose)
-            return known or self._kept(key, await self._client.acall(messages, limits, purpose))
+            return known or self._kept(
+                key, await self._client.acall(messages, limits, purpose, hears)
+            )
 
     def _key(self, messages: Sequence[BaseMessage], limits: Limits) -> str:
         return digest([self._identity, said(messages), limits.cap, limits.schema])

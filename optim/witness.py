@@ -13,6 +13,7 @@ from pb_graph.models.client import ChatClient, Purpose, Reply
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
+    from pb_graph.models.aloud import Hears
     from pb_graph.models.caps import Limits
 
 __all__ = ["Call", "Said", "Witness", "listening", "said"]
@@ -71,15 +72,26 @@ class Witness(ChatClient):
         self._name = name
         self._paid = paid
 
-    def call(self, messages: Sequence[BaseMessage], limits: Limits, purpose: Purpose) -> Reply:
+    def call(
+        self,
+        messages: Sequence[BaseMessage],
+        limits: Limits,
+        purpose: Purpose,
+        hears: Hears | None = None,
+    ) -> Reply:
         """Make one call."""
-        return self._noted(messages, self._client.call(messages, limits, purpose))
+        return self._noted(messages, self._client.call(messages, limits, purpose, hears))
 
     async def acall(
-        self, messages: Sequence[BaseMessage], limits: Limits, purpose: Purpose
+        self,
+        messages: Sequence[BaseMessage],
+        limits: Limits,
+        purpose: Purpose,
+        hears: Hears | None = None,
     ) -> Reply:
         """`call` for an event loop."""
-        return self._noted(messages, await self._client.acall(messages, limits, purpose))
+        reply = await self._client.acall(messages, limits, purpose, hears)
+        return self._noted(messages, reply)
 
     def _noted(self, messages: Sequence[BaseMessage], reply: Reply) -> Reply:
         if self._paid:

@@ -58,7 +58,10 @@ class StepDone(StepResult):
 
 
 class CallMade(Charge):
-    """A model was called, and this is what it was charged."""
+    """A model was called, and this is what it was charged.
+
+    Told again when its node starts over after a crash; the report counts it once.
+    """
 
     event: Literal["call"]
 

@@ -11,6 +11,7 @@ from langgraph.types import Send
 from pb_graph.artefact import Artefact
 from pb_graph.nodes.allocate import allocate, dispatch
 from pb_graph.nodes.answer import answer
+from pb_graph.nodes.edge import edge
 from pb_graph.nodes.estimate import estimate
 from pb_graph.nodes.finish import finish
 from pb_graph.nodes.intake import intake
@@ -74,14 +75,14 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     builder.add_node("solve", node(solve, staff), input_schema=SolveTask)
 
     builder.add_edge(START, "intake")
-    builder.add_conditional_edges("intake", _after_intake, ["plan", "estimate", "answer"])
-    builder.add_conditional_edges("plan", _after_plan, ["review", "estimate", "answer"])
+    builder.add_conditional_edges("intake", edge(_after_intake), ["plan", "estimate", "answer"])
+    builder.add_conditional_edges("plan", edge(_after_plan), ["review", "estimate", "answer"])
     builder.add_conditional_edges(
-        "review", _after_review, ["allocate", "solve", "synthesize", "answer"]
+        "review", edge(_after_review), ["allocate", "solve", "synthesize", "answer"]
     )
     builder.add_edge("estimate", "allocate")
     builder.add_conditional_edges(
-        "allocate", _after_allocate, ["review", "solve", "synthesize", "answer"]
+        "allocate", edge(_after_allocate), ["review", "solve", "synthesize", "answer"]
     )
     builder.add_edge("solve", "allocate")
     builder.add_edge("answer", "finish")

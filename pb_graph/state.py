@@ -116,6 +116,8 @@ class State(Input, total=False):
     charges: Annotated[list[Charge], operator.add]
     warnings: Annotated[list[str], operator.add]
     answer: str
+    answer_id: str | None
+    """Id of the message that it was shown as while it was written, if it was."""
     report: Report
 
 

@@ -11,24 +11,27 @@ from typing import Any, get_args
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
+from langchain_core.outputs import ChatGenerationChunk
 from langchain_openai import ChatOpenAI
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
-from pydantic import SecretStr, TypeAdapter
+from pydantic import Field, SecretStr, TypeAdapter
 
 from pb_graph import Settings, build_graph, plan_and_budget_tool
 from pb_graph.events import Event
 from pb_graph.settings import Method
 from pb_graph.state import State
-from tests.support.chat_model import Reply, ScriptedChat, in_turn
-from tests.support.fault_server import FaultServer
-from tests.support.graphs import DIAMOND, QUESTION, Way, checked, graph_of
+from tests.support.chat_model import Call, HTTPError, Reply, ScriptedChat, in_turn
+from tests.support.fault_server import CHAIN, Fault, FaultServer
+from tests.support.graphs import DIAMOND, QUESTION, Way, checked, graph_of, run
 
 stepwise = partial(graph_of, execution="stepwise")
 
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)
 ASKED = {"messages": [HumanMessage("How many pens does $14 buy at 3 for $2?")]}
 ANSWER = "Final answer: 21 pens"
+PATIENCE = 120.0
 METHODS = [
     *({"method": method} for method in get_args(Method)),
     {"method": "plan_and_budget", "execution": "single_pass"},
@@ -128,6 +131,106 @@ def test_of_the_messages_only_the_answer_is_streamed(
     said = [(part[1] if subgraphs else part)[0] for part in parts]
     assert "".join(message.text for message in said) == ANSWER
     assert {message.name for message in said} == {"plan_and_budget"}
+    assert len({message.id for message in said}) == 1
+    in_pieces = subgraphs or not hosted
+    assert len(said) == (len(ANSWER.split()) if in_pieces else 1)
+
+
+@both_ways
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"method": "vanilla"},
+        {"method": "global_budget", "enforcement": "force", "budget": 30},
+        {"execution": "single_pass"},
+        {"execution": "stepwise", "synthesis": "call"},
+        {"execution": "stepwise", "enforcement": "force", "budget": 80},
+    ],
+    ids=lambda settings: "-".join(map(str, settings.values())),
+)
+def test_the_pieces_of_every_methods_answer_make_up_its_message(
+    settings: dict[str, Any], way: Way
+) -> None:
+    def solve(call: Call) -> str:
+        return ANSWER if call.forced else "so it goes on " * 20
+
+    graph = graph_of(ScriptedChat(plan=DIAMOND, solve=solve), **settings)
+    shown, message = answered(graph, way)
+    assert shown == {message.id: message.text}
+    forced = settings.get("enforcement") == "force"
+    assert message.text.endswith(ANSWER if forced else "so it goes on")
+
+
+@both_ways
+def test_an_answer_that_breaks_off_begins_again_as_another_message(way: Way) -> None:
+    model = Faltering(plan=DIAMOND, solve=in_turn("a", "b", "c", ANSWER), max_retries=0)
+    shown, message = answered(stepwise(model), way)
+    assert list(shown.values()) == ["Perhaps", ANSWER]
+    assert (message.id, message.text) == list(shown.items())[-1]
+
+
+@both_ways
+def test_a_last_step_that_breaks_off_for_good_does_not_hide_the_answer(way: Way) -> None:
+    model = Faltering(plan=DIAMOND, solve=in_turn("a", "b", "c", "lost", ANSWER))
+    shown, message = answered(stepwise(model), way)
+    assert list(shown.values()) == ["Perhaps", ANSWER]
+    assert (message.id, message.text) == list(shown.items())[-1]
+
+
+@both_ways
+def test_a_server_that_cannot_stream_is_asked_without(way: Way) -> None:
+    model = Unstreamed(plan=DIAMOND, solve=in_turn("a", "b", "c", ANSWER))
+    shown, message = answered(stepwise(model), way)
+    assert shown == {message.id: ANSWER}
+
+
+@both_ways
+def test_thinking_within_the_content_is_not_shown(way: Way) -> None:
+    thinks = ScriptedChat(solve=f"<think>so be it </think> {ANSWER}")
+    shown, message = answered(graph_of(thinks, method="vanilla"), way)
+    assert shown == {message.id: ANSWER}
+
+
+@both_ways
+def test_the_next_answer_on_a_thread_is_another_message(way: Way) -> None:
+    graph = stepwise(ScriptedChat(plan=DIAMOND, solve=ANSWER), checkpointer=InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    streamed(graph, QUESTION, way, config=thread, stream_mode="messages")
+    out = run(graph, QUESTION, way, config=thread)
+    assert [message.text for message in out["messages"]] == [ANSWER, ANSWER]
+
+
+class Faltering(ScriptedChat):
+    """Its first stream breaks off after the first word."""
+
+    faltered: list[bool] = Field(default_factory=list)
+
+    def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
+        stream = super()._stream(*args, **kwargs)
+        if not self.faltered:
+            self.faltered.append(True)
+            if self.max_retries:
+                next(stream)  # the reply that is lost
+            yield ChatGenerationChunk(message=AIMessageChunk(content="Perhaps"))
+            raise ConnectionError
+        yield from stream
+
+
+class Unstreamed(ScriptedChat):
+    """Behind it is a server that knows no streams."""
+
+    def _stream(self, *_: Any, **__: Any) -> Iterator[ChatGenerationChunk]:
+        raise HTTPError(400)
+
+
+def answered(graph: Any, way: Way) -> tuple[dict[str, str], AIMessage]:
+    """What was shown under which id, and the message in the state."""
+    parts = streamed(graph, ASKED, way, stream_mode=["messages", "values"])
+    shown: dict[str, str] = {}
+    for mode, data in parts:
+        if mode == "messages":
+            shown[data[0].id] = shown.get(data[0].id, "") + data[0].text
+    return shown, parts[-1][1]["messages"][-1]
 
 
 @both_ways
@@ -142,11 +245,12 @@ def test_a_parent_follows_our_progress_when_it_asks_for_subgraphs(way: Way) -> N
     assert [list(part["data"]) for part in outside if part["type"] == "updates"] == [["solver"]]
 
 
-async def test_events_of_the_run_hold_the_report_and_no_token_from_in_between() -> None:
+async def test_events_of_the_run_hold_the_report_and_only_the_answers_tokens() -> None:
     model = solver()
     events = [event async for event in stepwise(model).astream_events(ASKED, version="v2")]
     kinds = [event["event"] for event in events]
-    assert "on_chat_model_stream" not in kinds
+    tokens = [event for event in events if event["event"] == "on_chat_model_stream"]
+    assert "".join(event["data"]["chunk"].text for event in tokens) == ANSWER
     assert kinds.count("on_chat_model_end") == len(model.calls)
     last = events[-1]
     assert (last["event"], last["name"]) == ("on_chain_end", "plan_and_budget")
@@ -180,10 +284,10 @@ class TestRealClient:
             yield server
 
     @both_ways
-    @pytest.mark.parametrize("streaming", [False, True])
+    @pytest.mark.parametrize("streaming", [None, False, True])
     @pytest.mark.parametrize("mode", ["messages", "updates", "custom"])
     def test_usage_is_measured_when_the_host_streams(
-        self, server: FaultServer, mode: str, streaming: bool, way: Way
+        self, server: FaultServer, mode: str, streaming: bool | None, way: Way
     ) -> None:
         parts = streamed(
             as_node(self.graph(server, streaming)),
@@ -193,29 +297,56 @@ class TestRealClient:
             subgraphs=True,
         )
         (report,) = [data["report"] for _, kind, data in parts if "report" in data][-1:]
-        assert_measured(report, server)
+        assert_measured(report, server, streams=mode == "messages" and streaming is not False)
 
     async def test_usage_is_measured_when_the_hosts_events_are_followed(
         self, server: FaultServer
     ) -> None:
-        graph = self.graph(server, streaming=False)
+        graph = self.graph(server)
         events = [event async for event in graph.astream_events(ASKED, version="v2")]
-        assert_measured(events[-1]["data"]["output"]["report"], server)
+        assert_measured(events[-1]["data"]["output"]["report"], server, streams=True)
 
-    def graph(self, server: FaultServer, streaming: bool) -> Any:
+    @both_ways
+    @pytest.mark.parametrize("fault", ["half_stream", "reset_midway", "stall", "unavailable"])
+    def test_a_stream_that_breaks_off_is_made_good(
+        self, server: FaultServer, fault: Fault, way: Way
+    ) -> None:
+        faults = in_turn(fault, None)
+        server.answer = "Final answer: " + "on and on " * 20 + "42"
+        server.script = lambda request: faults(request) if request.body.get("stream") else None
+        patience = 3.0 if fault == "stall" else PATIENCE
+        shown, message = answered(self.graph(server, timeout=patience), way)
+        assert shown[str(message.id)] == message.text == server.answer
+        others = [text for text in shown.values() if text != server.answer]
+        assert all(server.answer.startswith(text) for text in others)
+        assert len(others) == (fault in ("half_stream", "reset_midway"))
+
+    @both_ways
+    def test_a_stream_without_usage_is_estimated(self, server: FaultServer, way: Way) -> None:
+        server.script = lambda request: "no_usage" if request.body.get("stream") else None
+        parts = streamed(self.graph(server), ASKED, way, stream_mode=["messages", "values"])
+        usage = checked(parts[-1][1]["report"])["usage"]
+        assert not usage["measured"]
+        assert usage["by_node"]["solve"]["output_tokens"] > len(CHAIN)
+
+    def graph(
+        self, server: FaultServer, streaming: bool | None = None, timeout: float = PATIENCE
+    ) -> Any:
+        chosen = {} if streaming is None else {"streaming": streaming}
         model = ChatOpenAI(
             model="scripted-1",
             base_url=server.url,
             api_key=SecretStr("any"),
-            streaming=streaming,
             max_retries=0,
+            **chosen,
         )
-        return build_graph(model, settings=Settings(execution="stepwise"))
+        return build_graph(model, settings=Settings(execution="stepwise", timeout=timeout))
 
 
-def assert_measured(report: Any, server: FaultServer) -> None:
+def assert_measured(report: Any, server: FaultServer, *, streams: bool) -> None:
     usage = checked(report)["usage"]
     assert usage["measured"]
     assert usage["calls"] == server.served
     assert usage["output_tokens"] > 0
-    assert not any(request.body.get("stream") for request in server.requests)
+    *others, last = [bool(request.body.get("stream")) for request in server.requests]
+    assert (any(others), last) == (False, streams)

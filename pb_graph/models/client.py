@@ -7,11 +7,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 
 from pb_graph.budget.ledger import Charge
+from pb_graph.models.aloud import Aloud
 from pb_graph.models.caps import CapPolicy, Limits, pliant, policy_for
 from pb_graph.models.deadline import within_deadline
 from pb_graph.models.faults import (
@@ -28,6 +29,8 @@ from pb_graph.models.usage import Tokens, finish_of, reported, tokens_of, visibl
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.runnables import RunnableConfig
+
+    from pb_graph.models.aloud import Hears
 
 # LangGraph keeps tokens of calls with this tag out of a host's message stream.
 _QUIET: RunnableConfig = {"tags": ["nostream"]}
@@ -75,7 +78,8 @@ class ChatClient:
 
     Args:
         model: Any LangChain chat model. The caller's object is left as it is; calls go through a
-            copy that never streams, because a streamed response often loses its usage.
+            copy that never streams, because a streamed response often loses its usage. Only a call
+            that is to be heard goes through one that streams, and asks for the usage.
         policy: How limits become arguments; chosen from the model when not given.
         patience: How often, and after how long, a call that failed is tried again.
     """
@@ -91,51 +95,81 @@ class ChatClient:
             quiet["streaming"] = False  # else the request asks for the stream that nobody reads
         self._policy = policy or policy_for(model)
         self.model = model.model_copy(update=quiet | pliant(model, self._policy))
+        aloud = {"stream_usage": True} if "stream_usage" in type(model).model_fields else {}
+        self._speaking = model.model_copy(
+            update=aloud | unretried(model) | pliant(model, self._policy)
+        )
         self._constrains = _constrains(self._policy, self.model)
+        self._streams = True
         stays = retries_itself(model)
         self._patience = Patience(retries=0) if stays else (patience or Patience())
         self._secrets = secrets_of(model)
         self._timed = any(getattr(model, name, None) is not None for name in _TIMEOUTS)
 
-    def call(self, messages: Sequence[BaseMessage], limits: Limits, purpose: Purpose) -> Reply:
+    def call(
+        self,
+        messages: Sequence[BaseMessage],
+        limits: Limits,
+        purpose: Purpose,
+        hears: Hears | None = None,
+    ) -> Reply:
         """Make one call, in as many attempts as it takes.
+
+        Args:
+            messages: The prompt.
+            limits: Cap and time limit, for all attempts together and for each.
+            purpose: What it is charged to.
+            hears: If given, the reply is streamed and its text so far told. It begins anew when an
+                attempt breaks off.
 
         Raises:
             ModelCallError: The call failed for good; it says what to do.
         """
-        attempts = self._attempts(messages, limits, purpose)
+        attempts = self._attempts(messages, limits, purpose, hears)
         while True:
-            outcome = self._tried(messages, attempts.begun())
+            outcome = self._tried(messages, attempts.begun(), attempts.hears)
             if isinstance(outcome, AIMessage):
                 return self._accepted(attempts, outcome)
             time.sleep(attempts.failed(outcome))
 
     async def acall(
-        self, messages: Sequence[BaseMessage], limits: Limits, purpose: Purpose
+        self,
+        messages: Sequence[BaseMessage],
+        limits: Limits,
+        purpose: Purpose,
+        hears: Hears | None = None,
     ) -> Reply:
         """`call` for an event loop."""
-        attempts = self._attempts(messages, limits, purpose)
+        attempts = self._attempts(messages, limits, purpose, hears)
         while True:
-            outcome = await self._atried(messages, attempts.begun())
+            outcome = await self._atried(messages, attempts.begun(), attempts.hears)
             if isinstance(outcome, AIMessage):
                 return self._accepted(attempts, outcome)
             await asyncio.sleep(attempts.failed(outcome))
 
-    def _tried(self, messages: Sequence[BaseMessage], limits: Limits) -> AIMessage | Exception:
+    def _tried(
+        self, messages: Sequence[BaseMessage], limits: Limits, hears: Hears | None
+    ) -> AIMessage | Exception:
         """One attempt. Errors are returned: raised from here, they would hang on to each other."""
         try:
             bound = self._policy(self.model, limits)
             invoke = partial(self.model.invoke, list(messages), _QUIET, **bound)
+            if hears:
+                invoke = partial(self._streamed, messages, limits, bound, hears)
             return within_deadline(invoke, limits.timeout) if self._waits(bound) else invoke()
         except Exception as error:  # noqa: BLE001 -- the attempts decide what it means
             return error
 
     async def _atried(
-        self, messages: Sequence[BaseMessage], limits: Limits
+        self, messages: Sequence[BaseMessage], limits: Limits, hears: Hears | None
     ) -> AIMessage | Exception:
         try:
             bound = self._policy(self.model, limits)
-            call = self.model.ainvoke(list(messages), _QUIET, **bound)
+            call = (
+                self._astreamed(messages, limits, bound, hears)
+                if hears
+                else self.model.ainvoke(list(messages), _QUIET, **bound)
+            )
             if not self._waits(bound):
                 return await call
             async with asyncio.timeout(limits.timeout):
@@ -143,20 +177,52 @@ class ChatClient:
         except Exception as error:  # noqa: BLE001 -- the attempts decide what it means
             return error
 
+    def _streamed(
+        self,
+        messages: Sequence[BaseMessage],
+        limits: Limits,
+        bound: Mapping[str, Any],
+        hears: Hears,
+    ) -> AIMessage:
+        aloud = Aloud(self._speaking, hears, limits.timeout)
+        for chunk in self._speaking.stream(list(messages), _QUIET, **bound):
+            aloud.add(chunk)
+        return aloud.whole()
+
+    async def _astreamed(
+        self,
+        messages: Sequence[BaseMessage],
+        limits: Limits,
+        bound: Mapping[str, Any],
+        hears: Hears,
+    ) -> AIMessage:
+        aloud = Aloud(self._speaking, hears, limits.timeout)
+        async for chunk in self._speaking.astream(list(messages), _QUIET, **bound):
+            aloud.add(chunk)
+        return aloud.whole()
+
     def _waits(self, bound: Mapping[str, object]) -> bool:
         """Whether the time limit is ours to keep: neither the model nor the request has one."""
         return not self._timed and "timeout" not in bound
 
     def _attempts(
-        self, messages: Sequence[BaseMessage], limits: Limits, purpose: Purpose
+        self,
+        messages: Sequence[BaseMessage],
+        limits: Limits,
+        purpose: Purpose,
+        hears: Hears | None,
     ) -> _Attempts:
         # Without the schema, once this server has been found not to know what to do with it.
         limits = limits if self._constrains else _without_schema(limits)
-        return _Attempts(messages, limits, purpose, self._patience, self._secrets)
+        attempts = _Attempts(messages, limits, purpose, self._patience, self._secrets)
+        attempts.hears = hears if self._streams else None
+        return attempts
 
     def _accepted(self, attempts: _Attempts, message: AIMessage) -> Reply:
         if attempts.schema_refused:
             self._constrains = False
+        if attempts.stream_refused:
+            self._streams = False
         return attempts.reply(message)
 
 
@@ -176,7 +242,8 @@ class _Attempts:
         self._lost: list[Charge] = []
         self._failed = 0
         self._started = 0.0
-        self.schema_refused = False
+        self.hears: Hears | None = None
+        self.schema_refused = self.stream_refused = False
 
     def begun(self) -> Limits:
         """Begin an attempt, within these limits."""
@@ -192,6 +259,9 @@ class _Attempts:
         if _schema_refused(error, self._limits):
             self.schema_refused = True
             self._limits = _without_schema(self._limits)
+            return 0.0
+        if self.hears and _unsupported(error):
+            self.hears, self.stream_refused = None, True
             return 0.0
         self._failed += 1
         self._note(error)
@@ -234,9 +304,11 @@ def _constrains(policy: CapPolicy, model: BaseChatModel) -> bool:
 
 def _schema_refused(error: Exception, limits: Limits) -> bool:
     """Whether to try once more without the schema: a server that cannot constrain says 400."""
-    if limits.schema is None or is_too_long(error):
-        return False
-    return status_of(error) in _UNSUPPORTED
+    return limits.schema is not None and _unsupported(error)
+
+
+def _unsupported(error: Exception) -> bool:
+    return status_of(error) in _UNSUPPORTED and not is_too_long(error)
 
 
 def _without_schema(limits: Limits) -> Limits:

@@ -26,6 +26,8 @@ class Say:
     cap: int
     purpose: Purpose
     thinking: Thinking = "bounded"
+    follows: str | None = None
+    """What of the final answer comes before the reply; None when it is no part of the answer."""
 
 
 @dataclass(frozen=True, slots=True)

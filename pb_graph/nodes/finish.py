@@ -8,6 +8,7 @@ from langchain_core.messages import AIMessage
 
 from pb_graph.budget.ledger import by_node
 from pb_graph.errors import NoAnswerError
+from pb_graph.nodes.voice import MESSAGE_NAME
 from pb_graph.state import Report
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from pb_graph.nodes.contract import Run, Steps
     from pb_graph.settings import Settings
     from pb_graph.state import StepReport
-
-MESSAGE_NAME = "plan_and_budget"
 
 
 def finish(state: Mapping[str, Any], run: Run) -> Steps:
@@ -34,7 +33,9 @@ def finish(state: Mapping[str, Any], run: Run) -> Steps:
         spent = report["usage"]["output_tokens"]
         msg = "\n- ".join([f"No answer, after {spent} completion tokens.", *reasons])
         raise NoAnswerError(msg, report)
-    return {"report": report, "messages": [AIMessage(report["answer"], name=MESSAGE_NAME)]}
+    # The id of the pieces that a host was shown already: it does not get them a second time.
+    message = AIMessage(report["answer"], name=MESSAGE_NAME, id=state["answer_id"])
+    return {"report": report, "messages": [message]}
 
 
 def build_report(state: Mapping[str, Any], settings: Settings) -> Report:

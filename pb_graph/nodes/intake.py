@@ -47,6 +47,7 @@ def intake(state: Mapping[str, Any], run: Run) -> Steps:
         "ceiling": None,
         "shares": {},
         "answer": "",
+        "answer_id": None,
         "results": Overwrite([]),
         "charges": Overwrite([]),
         "warnings": Overwrite([]),

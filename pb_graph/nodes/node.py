@@ -2,7 +2,8 @@
 
 The generator yields what it wants from a model and is sent the reply, or has the error thrown into
 it. It never touches a model itself, so its logic needs no second, ``async`` copy, and whatever a
-call was charged is put into the ledger here: no node can forget it.
+call was charged is put into the ledger here: no node can forget it. A node that is cut off and
+starts over is sent the outcomes that were kept, and goes on with the first call that is missing.
 """
 
 from __future__ import annotations
@@ -17,16 +18,20 @@ from langgraph.runtime import get_runtime
 from pb_graph.errors import ModelCallError
 from pb_graph.models.client import Reply
 from pb_graph.nodes.contract import Ask, NodeFunction, Run, Say, Update
+from pb_graph.nodes.kept import Kept
+from pb_graph.nodes.voice import Voice
 from pb_graph.settings import Context, Settings
 
 if TYPE_CHECKING:
     from langchain_core.runnables import Runnable
 
     from pb_graph.budget.ledger import Charge
+    from pb_graph.models.aloud import Hears
     from pb_graph.nodes.staff import Staff
     from pb_graph.planner.consultation import Opinion
 
     Outcome = Reply | Opinion | Exception
+    Talk = Generator[Say | Ask, Outcome, Update]
 
 
 def node(function: NodeFunction, staff: Staff, *, opens: bool = False) -> Runnable[Any, Update]:
@@ -48,32 +53,50 @@ def node(function: NodeFunction, staff: Staff, *, opens: bool = False) -> Runnab
 
     def run_sync(state: Mapping[str, Any]) -> Update:
         run = run_of(state)
-        talk = _talk(function, state, run)
-        try:
-            wish = next(talk)
-            while True:
-                wish = talk.send(_served(staff, wish, run))
-        except StopIteration as stop:
-            return dict(stop.value)
+        return _run(_talk(function, state, run), staff, run)
 
     async def run_async(state: Mapping[str, Any]) -> Update:
         run = run_of(state)
-        talk = _talk(function, state, run)
-        try:
-            wish = next(talk)
-            while True:
-                wish = talk.send(await _aserved(staff, wish, run))
-        except StopIteration as stop:
-            return dict(stop.value)
+        return await _arun(_talk(function, state, run), staff, run)
 
     for runs in (run_sync, run_async):
         vars(runs)["__signature__"] = signature(runs)  # LangChain asks for it at every call
     return RunnableLambda(run_sync, run_async, name=function.__name__)
 
 
-def _talk(
-    function: NodeFunction, state: Mapping[str, Any], run: Run
-) -> Generator[Say | Ask, Outcome, Update]:
+def _run(talk: Talk, staff: Staff, run: Run) -> Update:
+    voice = Voice()
+    try:
+        wish, kept = next(talk), Kept()
+        for outcome in kept.read():
+            voice.settle(wish, outcome)
+            wish = talk.send(outcome)
+        while True:
+            made = _served(staff, wish, run, voice.hears(wish))
+            voice.settle(wish, made)
+            wish = talk.send(made)
+            kept.write(made)
+    except StopIteration as stop:
+        return dict(stop.value) | voice.note()
+
+
+async def _arun(talk: Talk, staff: Staff, run: Run) -> Update:
+    voice = Voice()
+    try:
+        wish, kept = next(talk), Kept()
+        for outcome in await kept.aread():
+            voice.settle(wish, outcome)
+            wish = talk.send(outcome)
+        while True:
+            made = await _aserved(staff, wish, run, voice.hears(wish))
+            voice.settle(wish, made)
+            wish = talk.send(made)
+            await kept.awrite(made)
+    except StopIteration as stop:
+        return dict(stop.value) | voice.note()
+
+
+def _talk(function: NodeFunction, state: Mapping[str, Any], run: Run) -> Talk:
     """Pass a node's wishes on and the outcomes back, and note in the ledger what they cost."""
     steps = function(state, run)
     charges: list[Charge] = []
@@ -91,16 +114,16 @@ def _talk(
         return update | _accounted(charges, function.__name__, update.get("warnings", []))
 
 
-def _served(staff: Staff, wish: Say | Ask, run: Run) -> Outcome:
+def _served(staff: Staff, wish: Say | Ask, run: Run, hears: Hears | None) -> Outcome:
     try:
-        return staff.serve(wish, run)
+        return staff.serve(wish, run, hears)
     except Exception as error:  # noqa: BLE001 -- the node decides what an error means
         return error
 
 
-async def _aserved(staff: Staff, wish: Say | Ask, run: Run) -> Outcome:
+async def _aserved(staff: Staff, wish: Say | Ask, run: Run, hears: Hears | None) -> Outcome:
     try:
-        return await staff.aserve(wish, run)
+        return await staff.aserve(wish, run, hears)
     except Exception as error:  # noqa: BLE001 -- the node decides what an error means
         return error
 

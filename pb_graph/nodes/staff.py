@@ -16,6 +16,7 @@ from pb_graph.models.resolve import LOCAL_PREFIX, model_name, patience_for, reso
 from pb_graph.nodes.contract import Ask, Run, Say
 
 if TYPE_CHECKING:
+    from pb_graph.models.aloud import Hears
     from pb_graph.models.caps import CapPolicy
     from pb_graph.planner.consultation import Opinion
     from pb_graph.planner.planner import Planner, Program
@@ -66,8 +67,8 @@ class Staff:
         if program is not None:
             self._program = self._loaded(program)
 
-    def serve(self, wish: Say | Ask, run: Run) -> Reply | Opinion:
-        """Make the call that a node wishes for.
+    def serve(self, wish: Say | Ask, run: Run, hears: Hears | None = None) -> Reply | Opinion:
+        """Make the call that a node wishes for; ``hears`` is told the reply while it is written.
 
         Raises:
             ModelCallError: The call failed for good.
@@ -76,7 +77,7 @@ class Staff:
         """
         client = self._client(self._choice(wish, run))
         if isinstance(wish, Say):
-            return client.call(wish.messages, _limits(wish, run), wish.purpose)
+            return client.call(wish.messages, _limits(wish, run), wish.purpose, hears)
         from pb_graph.planner.consultation import consult  # noqa: PLC0415 -- DSPy takes a second
 
         traced = run.context.planner_program is not None
@@ -84,13 +85,15 @@ class Staff:
             self._planner_of(run), client, wish.consultation, run.settings, traced=traced
         )
 
-    async def aserve(self, wish: Say | Ask, run: Run) -> Reply | Opinion:
+    async def aserve(
+        self, wish: Say | Ask, run: Run, hears: Hears | None = None
+    ) -> Reply | Opinion:
         """`serve` for an event loop; what has to be loaded first is loaded in a thread."""
         choice = self._choice(wish, run)
         ready = isinstance(choice, ChatClient) or _key(choice) in self._made
         client = self._client(choice) if ready else await asyncio.to_thread(self._client, choice)
         if isinstance(wish, Say):
-            return await client.acall(wish.messages, _limits(wish, run), wish.purpose)
+            return await client.acall(wish.messages, _limits(wish, run), wish.purpose, hears)
         from pb_graph.planner.consultation import aconsult  # noqa: PLC0415
 
         planner = self._planner_at_hand(run)

@@ -73,14 +73,16 @@ def within(  # noqa: PLR0913 -- what to ask, for whom, and within what
     cap = cap_of(budget, settings)
     forces = budget is not None and settings.enforcement == "force"
     reserve = min(settings.reserve, _most_reserved(cap, final=final)) if forces else 0
-    reply = yield Say(messages, cap - reserve, purpose, _thinking(budget, settings))
+    opening = "" if final else None
+    reply = yield Say(messages, cap - reserve, purpose, _thinking(budget, settings), opening)
     spent = reply.tokens
     finish: Finish = "length" if reply.finish == "length" else "stop"
     left = cap - spent
     if forces and left > 0 and (finish == "length" or not reply.text):
         ending = forced(messages, reply.text, query, final=final)
         try:
-            statement = yield Say(ending, left, purpose, "off")
+            opening = f"{reply.text}\n\n" if final else None
+            statement = yield Say(ending, left, purpose, "off", opening)
         except ModelCallError as failure:  # what was paid for already is kept
             ended: Finish = finish if reply.text else "error"
             return Outcome(reply.text, spent + failure.tokens, ended, 0, str(failure))

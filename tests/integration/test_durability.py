@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 
+from pb_graph.prompts import FORCE_FINAL, FORCE_STEP
 from tests.support.chat_model import ScriptedChat
+from tests.support.durable_run import CORRECTION, script
 from tests.support.graphs import CHAIN, DIAMOND, report_of
 
 ROOT = Path(__file__).parents[2]
@@ -51,7 +53,7 @@ def stored_results(folder: Path) -> int:
     return int(count)
 
 
-def killed(folder: Path, given: dict[str, Any], finished: int) -> None:
+def killed(folder: Path, given: dict[str, Any], finished: int = 0) -> None:
     """Run until a call hangs and so many steps are stored, and strike."""
     process = start(folder, {**given, "resumes": False})
     given_up = time.monotonic() + PATIENCE
@@ -99,11 +101,38 @@ def test_a_killed_run_goes_on_where_it_was(
 ) -> None:
     given = {"plan": plan, "hang_at": hang_at, "durability": durability}
     killed(tmp_path, given, finished)
-    report = resumed(tmp_path, given)
-    whole = ScriptedChat(plan=plan)
+    assert_only_the_unfinished_is_asked_again(tmp_path, given)
+
+
+@pytest.mark.parametrize("hosted", [False, True], ids=["by-itself", "within-a-host"])
+@pytest.mark.parametrize(
+    ("hang_at", "durability"),
+    [
+        pytest.param(CORRECTION, "sync", id="before-the-planners-repair"),
+        pytest.param(FORCE_STEP, "sync", id="before-a-forced-ending"),
+        pytest.param(FORCE_FINAL, "async", id="before-the-forced-answer"),
+    ],
+)
+def test_a_call_that_was_finished_is_not_made_again_when_its_node_is(
+    hang_at: str, durability: str, hosted: bool, tmp_path: Path
+) -> None:
+    given = {
+        "plan": CHAIN,
+        "fumbles": True,
+        "hang_at": hang_at,
+        "durability": durability,
+        "hosted": hosted,
+    }
+    killed(tmp_path, given)
+    assert_only_the_unfinished_is_asked_again(tmp_path, given)
+
+
+def assert_only_the_unfinished_is_asked_again(folder: Path, given: dict[str, Any]) -> None:
+    """And the report is that of a run which nobody has cut off."""
+    report = resumed(folder, given)
+    whole = ScriptedChat(**script(given))
     assert report == timeless(report_of(whole, way="ainvoke", execution="stepwise"))
-    before, after = calls(tmp_path)
-    unfinished = [asked for asked in before if hang_at in asked]
+    before, after = calls(folder)
+    unfinished = [asked for asked in before if given["hang_at"] in asked]
     assert len(unfinished) == 1
-    assert set(before) & set(after) == set(unfinished)
     assert sorted(before + after) == sorted([*(call.ask for call in whole.calls), *unfinished])

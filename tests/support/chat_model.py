@@ -221,9 +221,15 @@ class ScriptedChat(BaseChatModel):
         run_manager: Any = None,  # noqa: ANN401
         **kwargs: Any,  # noqa: ANN401
     ) -> Iterator[ChatGenerationChunk]:
-        whole = self._generate(messages, stop, run_manager, **kwargs).generations[0].message
+        whole: Any = self._generate(messages, stop, run_manager, **kwargs).generations[0].message
         for word in _words(str(whole.text)):
             yield ChatGenerationChunk(message=AIMessageChunk(content=word))
+        last = AIMessageChunk(
+            content="",
+            usage_metadata=whole.usage_metadata,
+            response_metadata=whole.response_metadata,
+        )
+        yield ChatGenerationChunk(message=last)
 
     def _result(self, call: Call) -> ChatResult:
         said = self._said(call)

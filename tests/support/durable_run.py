@@ -14,11 +14,31 @@ from pathlib import Path
 from typing import Any
 
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph import START, StateGraph
+from typing_extensions import TypedDict
 
-from tests.support.chat_model import ScriptedChat
+from tests.support.chat_model import Call, ScriptedChat, runs_on
 from tests.support.graphs import QUESTION, graph_of
 
 FOREVER = 3600
+UNREADABLE = "..."
+CORRECTION = "Your last reply could not be used"
+
+
+def script(given: dict[str, Any]) -> dict[str, Any]:
+    """What the model says: with ``fumbles``, every node needs a second call."""
+    plays: dict[str, Any] = {"plan": given["plan"]}
+    if not given.get("fumbles"):
+        return plays
+    well = ScriptedChat(**plays)
+
+    def corrected(call: Call) -> str:
+        return well._planned(call) if CORRECTION in call.ask else UNREADABLE
+
+    def finishes(call: Call) -> Any:  # noqa: ANN401 -- a Said
+        return "Final answer: 42" if call.forced else runs_on(call)
+
+    return plays | {"planner": corrected, "solve": finishes}
 
 
 class LoggedChat(ScriptedChat):
@@ -39,16 +59,33 @@ class LoggedChat(ScriptedChat):
             log.write(json.dumps(asked) + "\n")
 
 
+class Host(TypedDict):
+    """What a host shares with the graph within it."""
+
+    question: str
+    report: dict[str, Any]
+
+
+def host_of(graph: Any, saver: AsyncSqliteSaver) -> Any:  # noqa: ANN401 -- compiled graphs
+    """A host with a checkpointer, and the graph within it."""
+    builder: Any = StateGraph(Host)
+    builder.add_node("solver", graph)
+    builder.add_edge(START, "solver")
+    return builder.compile(checkpointer=saver)
+
+
 async def main(folder: Path, given: dict[str, Any]) -> None:
     """Answer the question, or go on where the thread stopped; print the report."""
     model = LoggedChat(
         log=str(folder / f"calls-{os.getpid()}.jsonl"),
-        plan=given["plan"],
         hang_at=given["hang_at"],
+        **script(given),
     )
     thread: Any = {"configurable": {"thread_id": "1"}}
     async with AsyncSqliteSaver.from_conn_string(str(folder / "threads.db")) as saver:
-        graph = graph_of(model, checkpointer=saver, execution="stepwise")
+        hosted = given.get("hosted", False)
+        graph = graph_of(model, checkpointer=None if hosted else saver, execution="stepwise")
+        graph = host_of(graph, saver) if hosted else graph
         question = None if given["resumes"] else QUESTION
         out = await graph.ainvoke(question, thread, durability=given["durability"])
     print(json.dumps(out["report"]))  # noqa: T201 -- for the test
