@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from filelock import FileLock, Timeout
 from inspect_ai import eval as inspect_eval
 from inspect_ai.model import get_model
 from rich.console import Console
@@ -24,13 +23,14 @@ from optim.answering import Answering, paid_for_solving
 from optim.clients import hire
 from optim.gate import Purse, Slots
 from optim.journal import Journal
+from optim.lock import held
 from optim.past_logs import Past
 from optim.progress import Board
 from optim.recorded_model import PROVIDER
 from optim.scorers import scorer as make_scorer
 from optim.summary import rows
 from optim.tasks import Job, task_of
-from pb_graph.errors import InputError, PlanAndBudgetError
+from pb_graph.errors import PlanAndBudgetError
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Evaluation", "EvaluationError", "evaluate"]
 
-ANSWERS, PLANS, LOCK = "answers.jsonl", "plans.jsonl", ".pb-optim.lock"
+ANSWERS, PLANS = "answers.jsonl", "plans.jsonl"
 _FLUSHES = 50  # times that Inspect writes a log while it grows; each time it writes all of it
 
 
@@ -92,7 +92,7 @@ def evaluate(experiment: Experiment, *, console: Console | None = None) -> Evalu
     methods, questions = experiment.chosen_methods(), experiment.questions()
     judge = make_scorer(experiment.scorer_name)
     folder = Path(experiment.log_dir)
-    with _locked(folder), _closing(judge):
+    with held(folder), _closing(judge):
         answers, plans = Journal(folder / ANSWERS), Journal(folder / PLANS)
         purse = Purse(experiment.max_tokens_total, _already_spent(answers, plans))
         staff = _hired(experiment, methods[0].settings, plans, purse)
@@ -184,21 +184,6 @@ def _check(logs: Sequence[EvalLog], tasks: int) -> None:
 def _already_spent(answers: Journal, plans: Journal) -> int:
     planning = sum(int(entry["charge"]["output_tokens"]) for entry in plans.entries())
     return planning + sum(paid_for_solving(entry) for entry in answers.entries())
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold the folder; the system lets go of it when the process dies, however it does."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / LOCK, timeout=0):
-            yield
-    except Timeout:
-        msg = f"another process is running an evaluation in {folder}; wait, or use another folder"
-        raise InputError(msg) from None
-    except OSError as error:
-        msg = f"cannot write to {folder}: {error.strerror}"
-        raise InputError(msg) from error
 
 
 @contextmanager

@@ -84,7 +84,7 @@ class Journal:
                 except (ValueError, KeyError, TypeError) as error:
                     msg = (
                         f"line {number} of {self._path} is damaged ({error!r}). Remove that line "
-                        "to pay for it again, or use another --log-dir."
+                        "to pay for it again, or use another folder."
                     )
                     raise InputError(msg) from error
                 place += len(line)

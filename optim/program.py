@@ -1,62 +1,53 @@
-"""The graph as a DSPy program: what optimizers run, and what they change."""
+"""The graph as a DSPy program: called like any other, with a prompt that can be tuned."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import dspy
 
-from optim.tune.candidate import Candidate, with_instructions
-from pb_graph.errors import InputError
+from optim.tune.candidate import Candidate, candidate_of, decomposer, with_instructions
+from pb_graph.errors import InputError, NoAnswerError
+from pb_graph.graph import build_graph
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Mapping
 
-    from optim.datasets import Question
-    from optim.tune.bench import Bench, Result
-    from pb_graph.state import Report, StepReport
+    from langgraph.graph.state import CompiledStateGraph
 
-__all__ = ["GraphProgram", "example", "examples"]
+    from optim.clients import Given
+    from pb_graph.models.caps import CapPolicy
+    from pb_graph.planner.planner import Program
+    from pb_graph.settings import Context, Settings
+    from pb_graph.state import Input, Output, State
+
+    Graph = CompiledStateGraph[State, Context, Input, Output]
+
+__all__ = ["GUARD", "GraphProgram", "Told"]
 
 # MIPROv2 cuts off the first words of an instruction when a colon follows them ("Be brief: ask
 # only ..."). An invisible character in front keeps it from that; it never reaches a model.
 GUARD = "\u2060"
 
 
-class GraphProgram(dspy.Module):  # type: ignore[misc]  # dspy carries no types
-    """Answers with the graph, its planner told whatever this program's predictor says by now.
+class Told(dspy.Module):  # type: ignore[misc]  # dspy carries no types
+    """A program whose one predictor holds what the planner is told.
 
     The instruction is read at every call, so that the copy which an optimizer has changed is the
     one that is used. Everything else stays as it was: the other predictors and the solver are no
     part of the program. Only instructions are tuned; a predictor with examples is refused.
 
     Args:
-        bench: Answers, scores and pays.
         base: What the program starts from.
         predictor: Name of the planner's predictor that is open to tuning; the attribute of that
             name holds it.
-        questions: Those that `forward` knows by their id.
-
-    Attributes:
-        seen: Every candidate that was run, by identity, in order; shared with all copies.
     """
 
-    def __init__(
-        self,
-        bench: Bench,
-        base: Candidate,
-        predictor: str = "decompose",
-        questions: Iterable[Question] = (),
-    ) -> None:
+    def __init__(self, base: Candidate, predictor: str) -> None:
         super().__init__()
         self.tuned = predictor
-        self._shared = _Shared(bench, base, questions)
+        self._base = base
         setattr(self, predictor, getattr(with_instructions(base.instructions), predictor))
-
-    @property
-    def seen(self) -> dict[str, Candidate]:
-        """Every candidate that was run."""
-        return self._shared.seen
 
     @property
     def candidate(self) -> Candidate:
@@ -70,91 +61,114 @@ class GraphProgram(dspy.Module):  # type: ignore[misc]  # dspy carries no types
             msg = "only instructions are tuned: use an optimizer without examples (0 demos)"
             raise InputError(msg)
         text = predictor.signature.instructions.replace(GUARD, "")
-        return self._shared.base.told(self.tuned, text)
+        return self._base.told(self.tuned, text)
 
-    def forward(self, question: str | Question, id: str | None = None) -> dspy.Prediction:  # noqa: A002
+
+class GraphProgram(Told):
+    """Answers questions with the graph, its planner told whatever this program says by now.
+
+    The predictor that is open is the one that decomposes under the settings: ``decompose``, or
+    ``fused`` for plan_and_budget with ``planning="fused"``.
+
+    Args:
+        model: Solves, as for `build_graph`; made at the first question when it is a name.
+        planner: Plans; None for the same model.
+        settings: How the graph works. A mapping overrides single ones of the saved program, else
+            of the defaults.
+        planner_program: A tuned planner, or what was saved of one, to begin from.
+        cap_policy: As for `build_graph`.
+
+    Raises:
+        InputError: An unknown setting, or a planner program with examples in its prompts.
+        PlannerProgramError: The planner program does not fit.
+    """
+
+    def __init__(
+        self,
+        model: Given = None,
+        *,
+        planner: Given = None,
+        settings: Settings | Mapping[str, Any] | None = None,
+        planner_program: Program | None = None,
+        cap_policy: CapPolicy | None = None,
+    ) -> None:
+        base = candidate_of(planner_program, settings)
+        super().__init__(base, decomposer(base.settings))
+        self.graphs = Graphs(model, planner, cap_policy)
+
+    @property
+    def settings(self) -> Settings:
+        """How the graph works."""
+        return self._base.settings
+
+    def told(self, candidate: Candidate) -> GraphProgram:
+        """The same models, with another candidate's words and settings."""
+        return GraphProgram(
+            self.graphs.model,
+            planner=self.graphs.planner,
+            settings=candidate.settings,
+            planner_program=candidate.planner(),
+            cap_policy=self.graphs.cap_policy,
+        )
+
+    def forward(self, question: str, **about: Any) -> dspy.Prediction:  # noqa: ANN401 -- see Input
         """Answer one question. Never raises: a failed one is a wrong answer at what it cost.
 
         Args:
-            question: The question, or its text.
-            id: Of one of the program's questions, when only the text is given.
+            question: What is asked.
+            about: What else the graph takes: level, domain, instruction, answer_format,
+                reference. Whatever else an example brings is left out.
 
         Returns:
-            ``answer``; ``score`` from 0 to 1; ``tokens``; ``report``; ``error``, None when there
-            is an answer; ``refused``, True where nothing was answered because the instruction is
-            unusable or the budget is spent: that is no result.
+            ``answer``; ``tokens``, the completion tokens it took, planning included; ``report``,
+            None where not even that came of it; ``error``, None when there is an answer.
         """
-        shared = self._shared
+        known = {name: about[name] for name in _ABOUT if about.get(name) is not None}
+        given = cast("Input", {**known, "question": question})
         try:
-            candidate = self.candidate
-            asked = shared.questions[str(id)] if isinstance(question, str) else question
-            result = shared.bench.one(candidate, asked, self._epoch)
+            graph = self.graphs.of(self.candidate)
+            report = graph.invoke(given)["report"]
+        except NoAnswerError as error:
+            return _prediction("", error.report, str(error))
         except Exception as error:  # noqa: BLE001 -- an optimizer would score it with a constant
-            return _refused(error)
-        shared.seen.setdefault(candidate.identity, candidate)
-        self._trace(asked, result)
-        return dspy.Prediction(
-            answer=result.report["answer"],
-            score=result.score,
-            tokens=result.tokens,
-            report=result.report,
-            error=result.error,
-            refused=False,
-        )
-
-    @property
-    def _epoch(self) -> int:
-        """Which sample of an answer is wanted: SIMBA tells them apart by their model's rollout."""
-        model = getattr(self, self.tuned).lm
-        return 1 if model is None else 1 + int(model.kwargs.get("rollout_id") or 0)
-
-    def _trace(self, question: Question, result: Result) -> None:
-        """Show an optimizer what the predictor did, also where the answer was recalled."""
-        trace = dspy.settings.trace
-        if trace is not None:
-            given = {"domain": question.domain, "problem": question.question}
-            said = dspy.Prediction(plan=_written(result.report))
-            trace.append((getattr(self, self.tuned), given, said))
+            return _prediction("", None, f"{type(error).__name__}: {error}")
+        return _prediction(report["answer"], report, None)
 
 
-class _Shared:
-    """What the copies of a program have in common: optimizers copy a program for each trial."""
+class Graphs:
+    """The graph for each candidate, with the models that all of them share.
 
-    def __init__(self, bench: Bench, base: Candidate, questions: Iterable[Question]) -> None:
-        self.bench = bench
-        self.base = base
-        self.questions = {question.id: question for question in questions}
-        self.seen: dict[str, Candidate] = {}
+    Args:
+        model: As `GraphProgram`.
+        planner: Likewise.
+        cap_policy: Likewise.
+    """
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Shared:
-        return self
+    def __init__(self, model: Given, planner: Given, cap_policy: CapPolicy | None) -> None:
+        self.model = model
+        self.planner = planner
+        self.cap_policy = cap_policy
+        self._known: dict[str, Graph] = {}
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Graphs:
+        return self  # optimizers copy programs; models are not copied with them
 
-def example(question: Question) -> dspy.Example:
-    """A question as DSPy wants it: plain text, so that prompts can show it."""
-    fields = {"question": question.question, "id": question.id}
-    answer = " or ".join(question.targets)
-    return dspy.Example(**fields, answer=answer).with_inputs("question", "id")
-
-
-def examples(questions: Sequence[Question]) -> list[dspy.Example]:
-    """Several of them."""
-    return [example(question) for question in questions]
-
-
-def _written(report: Report) -> str:
-    """The plan in a report, a line for each step, with its grades where it has any."""
-    return "\n".join(map(_line, report["steps"])) or "(no plan)"
-
-
-def _line(step: StepReport) -> str:
-    hint = f" | {step['hint']}" if step["hint"] else ""
-    graded = step["level"] is not None and step["credit"] is not None
-    grades = f" (level {step['level']}, {step['credit']:.0f} credits)" if graded else ""
-    return f"{step['index'] + 1}. {step['question']}{hint}{grades}"
+    def of(self, candidate: Candidate) -> Graph:
+        """Compile it, or give the one that was compiled before."""
+        if candidate.identity not in self._known:
+            self._known[candidate.identity] = build_graph(
+                self.model,
+                planner=self.planner,
+                settings=candidate.settings,
+                planner_program=candidate.planner(),
+                cap_policy=self.cap_policy,
+            )
+        return self._known[candidate.identity]
 
 
-def _refused(error: Exception) -> dspy.Prediction:
-    return dspy.Prediction(
-        answer="", score=0.0, tokens=0, report=None, error=str(error), refused=True
-    )
+_ABOUT = ("reference", "instruction", "answer_format", "domain", "level")
+
+
+def _prediction(answer: str, report: Any, error: str | None) -> dspy.Prediction:  # noqa: ANN401
+    tokens = report["usage"]["output_tokens"] if report else 0
+    return dspy.Prediction(answer=answer, tokens=tokens, report=report, error=error)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from rich.console import Console, Group
-from rich.live import Live
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from optim.e3 import e3
+from optim.ticker import Ticker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
+
+    from rich.console import Console
 
     from optim.gate import Purse
     from optim.tasks import Job
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["Board"]
 
 _PERCENT = 100.0
-_EVERY = 30.0  # seconds between two lines where nothing can be drawn over
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class _Totals:
         return len(self.scores) + self.errors
 
 
-class Board:
+class Board(Ticker):
     """Shows accuracy, T and E³ so far; a table at a terminal, else a line now and then.
 
     Args:
@@ -49,45 +49,22 @@ class Board:
     """
 
     def __init__(self, jobs: Sequence[Job], purse: Purse, console: Console) -> None:
+        super().__init__(console, redirects=True)
         self._totals = {id(job): _Totals(job) for job in jobs}
         self._purse = purse
-        self._console = console
-        self._said = self._began = time.monotonic()
-        self._live = Live(
-            console=console, transient=True, get_renderable=self._drawn, refresh_per_second=2
-        )
-
-    def __enter__(self) -> Self:
-        if self._console.is_terminal:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._console.is_terminal:
-            self._live.stop()
+        self._began = time.monotonic()
 
     def scored(self, job: Job, score: float, report: Report) -> None:
         """Count an answer."""
         totals = self._totals[id(job)]
         totals.scores.append(score)
         totals.tokens.append(report["usage"]["output_tokens"])
-        self._mention()
+        self._moved()
 
     def failed(self, job: Job, report: Report) -> None:  # noqa: ARG002 -- no figure without a score
         """Count an error."""
         self._totals[id(job)].errors += 1
-        self._mention()
-
-    def _mention(self) -> None:
-        now = time.monotonic()
-        if not self._console.is_terminal and now - self._said >= _EVERY:
-            self._said = now
-            self._console.print(self._line())
+        self._moved()
 
     def _line(self) -> Text:
         every = list(self._totals.values())

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pb_graph.assignments import assignments, value_of
 from pb_graph.errors import InputError, NoAnswerError, PlanAndBudgetError
+from pb_graph.exits import Exits
 
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 
     Graph = CompiledStateGraph[State, Context, Input, Output]
 
-FAILED, USAGE, INTERRUPTED = 1, 2, 130
-
+_exits = Exits("pb-graph")
 app = typer.Typer(
     name="pb-graph",
     help="Plan a question, budget its parts, and solve each within its share.",
@@ -62,7 +62,7 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     fields = {name: value for name, value in chosen.items() if value is not None}
     settings = _settings(fields, set_, tuned.settings if tuned else None)
     if settings.review_plan:
-        _misused("review_plan pauses for a host that can answer: use the graph from Python.")
+        _exits.misused("review_plan pauses for a host that can answer: use the graph from Python.")
     text = sys.stdin.read() if question == "-" else question
     given: Input = {"question": text}
     if level is not None:
@@ -77,16 +77,15 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         graph = build_graph(model, planner=planner, settings=settings, planner_program=tuned)
         report = asyncio.run(_run(given, graph, display))
     except KeyboardInterrupt:
-        typer.echo(f"pb-graph: interrupted. {display.spent()}", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+        _exits.interrupted(f"interrupted. {display.spent()}")
     except InputError as error:
-        _misused(str(error))
+        _exits.misused(str(error))
     except NoAnswerError as error:
         if as_json:
             typer.echo(json.dumps(error.report, ensure_ascii=False))
-        _fail(str(error))
+        _exits.failed(str(error))
     except PlanAndBudgetError as error:
-        _fail(str(error))
+        _exits.failed(str(error))
     if as_json:
         typer.echo(json.dumps(report, ensure_ascii=False))
     else:
@@ -110,7 +109,7 @@ def pull(name: Annotated[str, typer.Argument(help="A name that `pb-graph models`
         with weights.progress_bar() as progress:
             path = weights.fetch(name, progress=progress)
     except PlanAndBudgetError as error:
-        _fail(str(error))
+        _exits.failed(str(error))
     typer.echo(f"{name}: verified, at {path}")
 
 
@@ -150,7 +149,7 @@ def _program(path: str | None) -> Artefact | None:
     try:
         return None if path is None else Artefact.load(path)
     except PlanAndBudgetError as error:
-        _fail(str(error))
+        _exits.failed(str(error))
 
 
 def _settings(
@@ -165,14 +164,4 @@ def _settings(
         named = {name: value_of(text) for name, text in texts.items()}
         return Settings.read(base | chosen | named)
     except InputError as error:
-        _misused(str(error))
-
-
-def _fail(message: str) -> NoReturn:
-    typer.echo(f"pb-graph: {message}", err=True)
-    raise typer.Exit(FAILED)
-
-
-def _misused(message: str) -> NoReturn:
-    typer.echo(f"pb-graph: {message}", err=True)
-    raise typer.Exit(USAGE)
+        _exits.misused(str(error))

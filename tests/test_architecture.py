@@ -14,6 +14,7 @@ FRAMEWORKS = {"langgraph", "langchain", "langchain_core", "langchain_openai", "d
 # What a part of the package may know of the others; types for annotations are free for all.
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "exits": set(),
     "budget": set(),
     "assignments": {"errors"},
     "settings": {"budget", "errors"},

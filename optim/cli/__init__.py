@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from optim.cli import evaluate, logs, simulation, tuning
 from optim.cli.application import app
-from optim.cli.terminal import FAILED, INTERRUPTED, USAGE
+from pb_graph.exits import FAILED, INTERRUPTED, USAGE
 
 __all__ = [
     "FAILED",

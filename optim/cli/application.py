@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
-__all__ = ["AsJson", "Logs", "app"]
+__all__ = ["app"]
 
 app = typer.Typer(
     name="pb-optim",
@@ -15,8 +13,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON only.")]
-Logs = Annotated[str, typer.Argument(help="The --log-dir of `pb-optim eval`.")]
 
 
 @app.callback()

@@ -7,8 +7,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from optim.cli.application import AsJson, app
-from optim.cli.terminal import echo, fail, numbers, plain_errors
+from optim.cli.application import app
+from optim.cli.options import (
+    AsJson,
+    Concurrency,
+    Data,
+    DataSet,
+    EstimateLevel,
+    Fields,
+    Levels,
+    Limit,
+    Model,
+    RetryErrors,
+    Scorer,
+    Split,
+)
+from optim.cli.terminal import echo, exits, numbers, plain_errors
 from pb_graph.assignments import assignments, value_of
 from pb_graph.errors import InputError
 
@@ -20,16 +34,15 @@ if TYPE_CHECKING:
 
 @app.command("eval")
 def evaluate_methods(  # noqa: PLR0913, PLR0917 -- one parameter for each option
-    dataset: Annotated[str, typer.Option(help="math500, gsm8k, … or arithmetic (offline).")],
-    model: Annotated[
-        str | None, typer.Option(help="'provider:model' or 'local:NAME' that solves.")
-    ] = None,
+    dataset: DataSet,
+    model: Model = None,
     planner: Annotated[
         list[str] | None,
         typer.Option(help="The same for planning. Repeat it to compare planners."),
     ] = None,
     methods: Annotated[
-        str, typer.Option(help="Names with commas: vanilla … cosine, stepwise; all: the ten rows.")
+        str,
+        typer.Option(help="Names with commas: vanilla … cosine, default, stepwise; all: the ten."),
     ] = "all",
     settings: Annotated[
         list[str] | None,
@@ -40,27 +53,22 @@ def evaluate_methods(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         typer.Option("--set", metavar="NAME=VALUE", help="A setting of all methods; repeatable."),
     ] = None,
     program: Annotated[str | None, typer.Option(help="A saved planner program.")] = None,
-    data: Annotated[str | None, typer.Option(help="A local file instead of the hub.")] = None,
-    split: Annotated[str | None, typer.Option(help="Another split of the hub's.")] = None,
-    field: Annotated[
-        list[str] | None,
-        typer.Option(metavar="OURS=THEIRS", help="The file's name for a column; repeatable."),
-    ] = None,
+    data: Data = None,
+    split: Split = None,
+    field: Fields = None,
     skip_bad_rows: Annotated[bool, typer.Option(help="Leave out rows that are none.")] = False,
-    levels: Annotated[str | None, typer.Option(help="Only these levels, such as 1,2.")] = None,
-    limit: Annotated[int | None, typer.Option(help="Questions, evenly over the levels.")] = None,
+    levels: Levels = None,
+    limit: Limit = None,
     epochs: Annotated[int, typer.Option(help="How often each question is asked.")] = 1,
     seed: Annotated[int, typer.Option(help="Of the draw of questions.")] = 0,
-    scorer: Annotated[str | None, typer.Option(help="Another scorer than the usual one.")] = None,
-    estimate_level: Annotated[
-        bool, typer.Option(help="Estimate each question's level instead of taking the label.")
-    ] = False,
-    concurrency: Annotated[int, typer.Option(help="Questions answered at once.")] = 8,
+    scorer: Scorer = None,
+    estimate_level: EstimateLevel = False,
+    concurrency: Concurrency = 8,
     log_dir: Annotated[str, typer.Option(help="Folder of logs and of what is paid for.")] = "logs",
     max_tokens_total: Annotated[
         int | None, typer.Option(help="Begin no answer once so many completion tokens are spent.")
     ] = None,
-    retry_errors: Annotated[bool, typer.Option(help="Answer failed questions again.")] = False,
+    retry_errors: RetryErrors = False,
     grid_initial: Annotated[
         str | None, typer.Option(help="Budget sensitivity: values of B_init, such as 50,100.")
     ] = None,
@@ -99,7 +107,7 @@ def evaluate_methods(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         found = _evaluated(experiment, planner or [])
     _show(found, as_json=as_json, by_budget=grid_initial is not None)
     if not any(row.n for row in found.rows):
-        fail(_why_nothing(found))
+        exits.failed(_why_nothing(found))
 
 
 def _experiment(**options: Any) -> Experiment:  # noqa: ANN401 -- the fields of Experiment

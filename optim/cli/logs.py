@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from optim.cli.application import AsJson, Logs, app
+from optim.cli.application import app
+from optim.cli.options import AsJson, Logs
 from optim.cli.terminal import plain_errors, print_rows, write
 from pb_graph.errors import InputError
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optim.cli.application import AsJson, Logs, app
+from optim.cli.application import app
+from optim.cli.options import AsJson, Logs
 from optim.cli.terminal import beside, echo, numbers, plain_errors, write
 
 if TYPE_CHECKING:

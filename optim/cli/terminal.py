@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import typer
 
 from pb_graph.errors import InputError, PlanAndBudgetError
+from pb_graph.exits import Exits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from optim.experiments.layout import Cells
 
-FAILED, USAGE, INTERRUPTED = 1, 2, 130
+exits = Exits("pb-optim")
 
 
 @contextmanager
@@ -27,24 +28,11 @@ def plain_errors() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo("pb-optim: interrupted; the same command goes on from here.", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+        exits.interrupted("interrupted; the same command goes on from here.")
     except InputError as error:
-        misused(str(error))
+        exits.misused(str(error))
     except PlanAndBudgetError as error:
-        fail(str(error))
-
-
-def fail(message: str) -> NoReturn:
-    """End because something did not work."""
-    typer.echo(f"pb-optim: {message}", err=True)
-    raise typer.Exit(FAILED)
-
-
-def misused(message: str) -> NoReturn:
-    """End because the command was used wrongly."""
-    typer.echo(f"pb-optim: {message}", err=True)
-    raise typer.Exit(USAGE)
+        exits.failed(str(error))
 
 
 def echo(value: object) -> None:
@@ -67,7 +55,7 @@ def write(path: Path, content: str) -> None:
     try:
         path.write_text(content, encoding="utf-8")
     except OSError as error:
-        misused(f"cannot write {path}: {error.strerror}")
+        exits.misused(f"cannot write {path}: {error.strerror}")
 
 
 def numbers(option: str, text: str) -> list[int]:

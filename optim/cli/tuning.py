@@ -6,7 +6,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optim.cli.application import AsJson, app
+from optim.cli.application import app
+from optim.cli.options import (
+    AsJson,
+    Concurrency,
+    Data,
+    DataSet,
+    EstimateLevel,
+    Fields,
+    Levels,
+    Limit,
+    Model,
+    RetryErrors,
+    Scorer,
+    Split,
+)
 from optim.cli.terminal import echo, numbers, plain_errors
 from pb_graph.assignments import assignments, value_of
 
@@ -16,17 +30,16 @@ if TYPE_CHECKING:
 
 @app.command("tune")
 def tune_program(  # noqa: PLR0913, PLR0917 -- one parameter for each option
-    dataset: Annotated[str, typer.Option(help="math500, gsm8k, … or arithmetic (offline).")],
-    model: Annotated[
-        str | None, typer.Option(help="'provider:model' or 'local:NAME' that solves.")
-    ] = None,
+    dataset: DataSet,
+    model: Model = None,
     planner: Annotated[str | None, typer.Option(help="The same for planning.")] = None,
     reflection_model: Annotated[
         str | None, typer.Option(help="Writes instructions. Default: the planner.")
     ] = None,
     optimizer: Annotated[
-        str, typer.Option(help="gepa, copro, miprov2, simba, random or candidates.")
-    ] = "gepa",
+        str | None,
+        typer.Option(help="gepa (when not given), copro, miprov2, simba, random or candidates."),
+    ] = None,
     tune: Annotated[
         str, typer.Option(help="decompose or estimate (a prompt), or settings.")
     ] = "decompose",
@@ -38,18 +51,13 @@ def tune_program(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A setting of the graph; repeatable."),
     ] = None,
-    data: Annotated[str | None, typer.Option(help="A local file instead of the hub.")] = None,
-    split: Annotated[str | None, typer.Option(help="Another split of the hub's.")] = None,
-    field: Annotated[
-        list[str] | None,
-        typer.Option(metavar="OURS=THEIRS", help="The file's name for a column; repeatable."),
-    ] = None,
-    levels: Annotated[str | None, typer.Option(help="Only these levels, such as 1,2.")] = None,
-    limit: Annotated[int | None, typer.Option(help="Questions, evenly over the levels.")] = None,
-    scorer: Annotated[str | None, typer.Option(help="Another scorer than the usual one.")] = None,
-    estimate_level: Annotated[
-        bool, typer.Option(help="Estimate each question's level instead of taking the label.")
-    ] = False,
+    data: Data = None,
+    split: Split = None,
+    field: Fields = None,
+    levels: Levels = None,
+    limit: Limit = None,
+    scorer: Scorer = None,
+    estimate_level: EstimateLevel = False,
     budget_calls: Annotated[
         int | None, typer.Option(help="Answers that the run folder may cost.")
     ] = 400,
@@ -57,9 +65,9 @@ def tune_program(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     budget_minutes: Annotated[float | None, typer.Option(help="Minutes, likewise.")] = None,
     rounds: Annotated[int, typer.Option(help="How often the optimizer starts anew, at most.")] = 3,
     seed: Annotated[int, typer.Option(help="Of everything drawn by chance.")] = 0,
-    concurrency: Annotated[int, typer.Option(help="Questions answered at once.")] = 8,
+    concurrency: Concurrency = 8,
     run_dir: Annotated[str, typer.Option(help="Folder of the run.")] = "runs/tune",
-    retry_errors: Annotated[bool, typer.Option(help="Answer failed questions again.")] = False,
+    retry_errors: RetryErrors = False,
     as_json: AsJson = False,
 ) -> None:
     """Tune the planner's prompt, or the settings, for E³ on a dev split; write a program file.
@@ -67,7 +75,7 @@ def tune_program(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     A third of the questions is held out: what is found replaces the original only when it is not
     worse there. The same command again goes on where it was; nothing is paid for twice.
     """
-    from optim.tune.bench import Limits  # noqa: PLC0415 -- DSPy takes a second
+    from optim.tune import Limits  # noqa: PLC0415 -- DSPy takes a second
     from optim.tune.command import Tuning  # noqa: PLC0415
     from optim.tune.command import run as tuned  # noqa: PLC0415
 
@@ -100,7 +108,7 @@ def tune_program(  # noqa: PLR0913, PLR0917 -- one parameter for each option
                 retry_errors=retry_errors,
             )
         )
-    _show_program(found.program, as_json=as_json)
+    _show_program(found.result.artefact, as_json=as_json)
     typer.echo(f"{found.path} is written: pb-graph solve --program {found.path}", err=True)
     typer.echo(f"The candidates: {', '.join(map(str, found.pictures))}", err=True)
 

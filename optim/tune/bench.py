@@ -13,27 +13,26 @@ from optim.answering import Answering, Staff
 from optim.clients import hire
 from optim.fingerprint import planner_identity
 from optim.journal import Journal
+from optim.lock import held
 from optim.methods import Method
 from optim.scorers import ScorerError
 from optim.scorers import scorer as make_scorer
 from optim.tune.background import Background
-from optim.tune.folder import held
-from optim.tune.meter import BudgetSpentError, Limits, Meter, Spent, paid_tokens
+from optim.tune.meter import BudgetSpentError, Limits, Meter, paid_tokens
 from pb_graph.errors import InputError, PlanAndBudgetError
 from pb_graph.settings import Settings
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from optim.answering import Outcome
     from optim.clients import Given
     from optim.datasets import Question
     from optim.scorers import Scorer
     from optim.tune.candidate import Candidate
+    from optim.tune.meter import Spent
     from pb_graph.models.caps import CapPolicy
     from pb_graph.state import Report
 
-__all__ = ["Bench", "BudgetSpentError", "Limits", "OutageError", "Result", "Spent"]
+__all__ = ["Bench", "OutageError", "Result"]
 
 ANSWERS, PLANS, REFLECTIONS, CLOCK = (
     "answers.jsonl",
@@ -121,11 +120,11 @@ class Bench:
         self.run_dir = Path(run_dir)
         self.concurrency = concurrency
         self.seed = seed
-        self.scorer_name = scorer if isinstance(scorer, str) else type(scorer).__qualname__
+        self.scorer_name = scorer if isinstance(scorer, str) else _name_of(scorer)
         self._judge = make_scorer(scorer) if isinstance(scorer, str) else scorer
         self._estimate_level, self._retry_errors = estimate_level, retry_errors
         self.settings = settings or Settings()
-        self._lock = held(self.run_dir)
+        self._lock = held(self.run_dir).lock
         try:
             self._answers = Journal(self.run_dir / ANSWERS)
             plans = Journal(self.run_dir / PLANS)
@@ -163,12 +162,7 @@ class Bench:
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self  # optimizers copy programs; there is one bench
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -196,26 +190,22 @@ class Bench:
             "estimate_level": self._estimate_level,
         }
 
-    def measure(
-        self, candidate: Candidate, questions: Sequence[Question], *, repeat: int = 1
-    ) -> list[Result]:
+    def measure(self, candidate: Candidate, questions: Sequence[Question]) -> list[Result]:
         """Answer the questions with a candidate, several at once.
 
         Args:
             candidate: Who answers.
             questions: What is asked.
-            repeat: How often each is asked.
 
         Returns:
-            Results in the order of the questions; a repeated question's follow each other.
+            Results in the order of the questions.
 
         Raises:
             BudgetSpentError: A limit was reached on the way; what had begun was let finish and is
                 kept.
             OutageError: The model is out of reach.
         """
-        asked = [(question, epoch + 1) for question in questions for epoch in range(repeat)]
-        return self._background.run(self._all(candidate, asked))
+        return self._background.run(self._all(candidate, questions))
 
     def one(self, candidate: Candidate, question: Question, epoch: int = 1) -> Result:
         """Answer one question, for the epoch-th time; from any thread. Raises as `measure`."""
@@ -236,10 +226,8 @@ class Bench:
         if isinstance(self.refusal, BudgetSpentError):
             self.refusal = None
 
-    async def _all(
-        self, candidate: Candidate, asked: Sequence[tuple[Question, int]]
-    ) -> list[Result]:
-        jobs = [self._once(candidate, question, epoch) for question, epoch in asked]
+    async def _all(self, candidate: Candidate, questions: Sequence[Question]) -> list[Result]:
+        jobs = [self._once(candidate, question, 1) for question in questions]
         found = await asyncio.gather(*jobs, return_exceptions=True)
         for outcome in found:
             if isinstance(outcome, BaseException):
@@ -318,3 +306,7 @@ class Bench:
                 retry_errors=self._retry_errors,
             )
         return self._answering[candidate.identity]
+
+
+def _name_of(scorer: Scorer) -> str:
+    return getattr(scorer, "name", type(scorer).__qualname__)

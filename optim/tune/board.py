@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.live import Live
 from rich.text import Text
 
 from optim.report.wording import settings
+from optim.ticker import Ticker
 from optim.tune.record import changed
 from optim.tune.standing import Standing
 from optim.tune.verdict import FINALISTS
@@ -18,7 +17,6 @@ from pb_graph.display import safe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
 
     from optim.tune.bench import Bench, Result
     from optim.tune.candidate import Candidate
@@ -27,12 +25,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Board"]
 
-_EVERY = 30.0  # seconds between two lines where nothing can be drawn over
 _SHOWN = 70  # characters of an instruction
 _SECONDS = 60.0
 
 
-class Board:
+class Board(Ticker):
     """Follows a tuning: a line for each candidate, and at a terminal a live one below.
 
     Args:
@@ -41,36 +38,12 @@ class Board:
     """
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(file=sys.stderr)
+        super().__init__(console or Console(file=sys.stderr), redirects=False)
         self._bench: Bench | None = None
         self._best: Standing | None = None
         self._dev: frozenset[str] = frozenset()
         self._met: dict[str, dict[str, Result]] = {}
         self._original: Trial | None = None
-        self._answers = 0
-        self._said = time.monotonic()
-        self._live = Live(
-            console=self._console,
-            transient=True,
-            get_renderable=self._drawn,
-            refresh_per_second=2,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
-
-    def __enter__(self) -> Self:
-        if self._console.is_terminal:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._console.is_terminal:
-            self._live.stop()
 
     def begins(self, split: Split, bench: Bench) -> None:
         """Say what it will take, as far as that is known before anything is measured."""
@@ -130,12 +103,8 @@ class Board:
         return safe(text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …", "dim")
 
     def _answered(self, candidate: Candidate, result: Result) -> None:
-        self._answers += 1
         self._weigh(candidate, result)
-        now = time.monotonic()
-        if not self._console.is_terminal and now - self._said >= _EVERY:
-            self._said = now
-            self._console.print(self._drawn())
+        self._moved()
 
     def _weigh(self, candidate: Candidate, result: Result) -> None:
         """Take note of a candidate that has met all of dev, long before its round is over."""
@@ -148,7 +117,7 @@ class Board:
             if found.tokens and (self._best is None or found.e3 > self._best.e3):
                 self._best = found
 
-    def _drawn(self) -> Text:
+    def _line(self) -> Text:
         if self._bench is None:
             return Text("")
         spent = self._bench.spent

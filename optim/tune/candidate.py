@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from optim.fingerprint import digest
+from pb_graph.artefact import Artefact
 from pb_graph.errors import InputError
 from pb_graph.planner.planner import Planner
 from pb_graph.settings import Settings
@@ -16,7 +18,18 @@ from pb_graph.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["OWN", "TUNABLE", "Candidate", "with_instructions"]
+    from pb_graph.planner.planner import Program
+
+__all__ = [
+    "OWN",
+    "TUNABLE",
+    "Candidate",
+    "candidate_of",
+    "decomposer",
+    "distinct",
+    "predictor_of",
+    "with_instructions",
+]
 
 MAX_CHARACTERS = 8000  # of one instruction; a model that rambles on is not taken at its word
 
@@ -49,6 +62,9 @@ class Candidate:
         checked = {name: _checked(name, text) for name, text in self.instructions.items()}
         other = {name: text for name, text in sorted(checked.items()) if text != OWN[name]}
         object.__setattr__(self, "instructions", MappingProxyType(other))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Candidate:
+        return self  # it cannot change
 
     @cached_property
     def identity(self) -> str:
@@ -83,6 +99,69 @@ def with_instructions(instructions: Mapping[str, str]) -> Planner:
         predictor = getattr(planner, name)
         predictor.signature = predictor.signature.with_instructions(text)
     return planner
+
+
+def candidate_of(
+    program: Program | None, settings: Settings | Mapping[str, Any] | None
+) -> Candidate:
+    """What tuning begins with: the package's own words, or those of a saved program.
+
+    Args:
+        program: A planner, or what was saved of one; None for the package's own.
+        settings: All of them, or by a mapping those that differ from the saved program's; where
+            that has none, from the defaults.
+
+    Raises:
+        InputError: An unknown setting, or a program with examples in its prompts.
+        PlannerProgramError: The program does not fit.
+    """
+    saved = Artefact.load(program) if isinstance(program, str | Path) else program
+    planner = saved or Planner()
+    if isinstance(planner, Artefact):
+        planner = Planner().adopt(planner, _called(program))
+    predictors = planner.named_predictors()
+    if any(predictor.demos for _, predictor in predictors):
+        msg = f"{_called(program)} has examples in its prompts; only instructions can be tuned"
+        raise InputError(msg)
+    told = {name: predictor.signature.instructions for name, predictor in predictors}
+    if not isinstance(settings, Settings):
+        brought = saved.settings if isinstance(saved, Artefact) else None
+        settings = Settings.read((brought.model_dump() if brought else {}) | dict(settings or {}))
+    return Candidate(told, settings)
+
+
+def _called(program: object) -> str:
+    return str(program) if isinstance(program, str | Path) else "The planner program"
+
+
+def decomposer(settings: Settings) -> str:
+    """The predictor that decomposes under these settings; ``decompose`` where none does."""
+    fused = settings.method == "plan_and_budget" and settings.planning == "fused"
+    return "fused" if fused else "decompose"
+
+
+def predictor_of(settings: Settings, tuned: str) -> str:
+    """The planner's predictor that the settings make use of for this.
+
+    Args:
+        settings: How the graph works.
+        tuned: ``decompose``, ``estimate`` or ``settings``; for the last it does not matter.
+
+    Raises:
+        InputError: They never ask it.
+    """
+    if tuned == "settings":
+        return "decompose"
+    if tuned == "decompose" and settings.plans:
+        return decomposer(settings)
+    if (tuned, settings.method, settings.planning) == ("estimate", "plan_and_budget", "two_call"):
+        return "estimate"
+    msg = (
+        f"with method={settings.method} and planning={settings.planning} there is no {tuned!r} "
+        "prompt to tune: the choices are decompose, for methods that plan, and estimate, for "
+        "plan_and_budget with planning=two_call"
+    )
+    raise InputError(msg)
 
 
 def _checked(name: str, text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from optim.tune.instructions import INSTRUCTIONS
 from pb_graph.errors import InputError
@@ -34,7 +34,8 @@ class Candidates:
 
     texts: Sequence[str]
     name: str = "candidates"
-    once: bool = True
+    reflects: ClassVar[bool] = False
+    once: ClassVar[bool] = True
 
     def propose(self, task: Task) -> Sequence[Candidate]:
         """Give all of them."""

@@ -9,19 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optim.datasets import data_set, load
-from optim.tune.bench import Bench, Limits
-from optim.tune.board import Board
-from optim.tune.candidate import Candidate
-from optim.tune.candidates import Candidates, own_candidates, read_candidates
-from optim.tune.loop import predictor_of, tune
+from optim.program import GraphProgram
+from optim.tune.meter import Limits
+from optim.tune.optimizers import check, learns
 from optim.tune.picture import write
-from optim.tune.random_search import RandomSearch
-from optim.tune.record import artefact_of
 from optim.tune.split import part
-from pb_graph.artefact import Artefact
-from pb_graph.errors import InputError
-from pb_graph.planner.planner import Planner
-from pb_graph.settings import Settings
+from optim.tune.tuning import tune
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -29,18 +22,12 @@ if TYPE_CHECKING:
     from optim.clients import Given
     from optim.datasets import Question
     from optim.scorers import Scorer
-    from optim.tune.loop import Audience, TuneResult
-    from optim.tune.proposer import Proposer
-    from optim.tune.reflection import Reflector
-    from pb_graph.artefact import Candidate as Row
+    from optim.tune.loop import Audience
+    from optim.tune.tuning import TuneResult
     from pb_graph.models.caps import CapPolicy
 
-__all__ = ["OPTIMIZERS", "Tuned", "Tuning", "run"]
+__all__ = ["Tuned", "Tuning", "run"]
 
-OPTIMIZERS = ("gepa", "copro", "miprov2", "simba", "random", "candidates")
-TUNED = ("decompose", "estimate", "settings")
-_WRITTEN_FOR = ("gepa", "copro", "miprov2", "simba")  # by a reflection model
-_LEARNERS = ("gepa", "miprov2", "simba")  # from questions of their own
 _TRAIN = (1, 4)  # a quarter of the questions
 PROGRAM, INSTRUCTIONS = "program.json", "candidates.json"
 
@@ -60,10 +47,9 @@ class Tuning:
         model: Solves.
         planner: Plans; None for the same.
         reflection_model: Writes instructions; None for the planner.
-        optimizer: One of `OPTIMIZERS`.
-        tuned: One of `TUNED`: a prompt, or the settings, whose search leaves prompts be.
-        candidates: File of instructions. For ``random`` and ``candidates`` instead of the
-            package's list; for others, what is measured before they begin.
+        optimizer: One of `optim.tune.optimizers.OPTIMIZERS`; None as for `tune`.
+        tuned: One of `optim.tune.optimizers.TUNED`.
+        candidates: File of instructions, used as by `tune`.
         program: A saved program to begin from; its settings count unless others are given.
         settings: Overrides, such as ``{"execution": "single_pass"}``.
         limits: What the run folder may cost.
@@ -74,9 +60,6 @@ class Tuning:
         concurrency: How many answers run at once.
         retry_errors: Answer again what failed in an earlier start.
         cap_policy: As for `build_graph`.
-
-    Raises:
-        InputError: An unknown name, or no round at all.
     """
 
     dataset: str
@@ -89,7 +72,7 @@ class Tuning:
     model: Given = None
     planner: Given = None
     reflection_model: BaseChatModel | str | None = None
-    optimizer: str = "gepa"
+    optimizer: str | None = None
     tuned: str = "decompose"
     candidates: str | Path | None = None
     program: str | Path | None = None
@@ -103,32 +86,19 @@ class Tuning:
     retry_errors: bool = False
     cap_policy: CapPolicy | None = None
 
-    def __post_init__(self) -> None:
-        if self.optimizer not in OPTIMIZERS:
-            msg = f"no optimizer named {self.optimizer!r}; there are: {', '.join(OPTIMIZERS)}"
-            raise InputError(msg)
-        if self.tuned not in TUNED:
-            msg = f"what is tuned is one of {', '.join(TUNED)}, not {self.tuned!r}"
-            raise InputError(msg)
-        if self.rounds < 1:
-            msg = f"rounds must be at least 1, not {self.rounds}"
-            raise InputError(msg)
-
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
     """What a command leaves.
 
     Attributes:
-        result: Of the loop.
-        program: What was written.
-        path: Where to.
+        result: Of `tune`.
+        path: Where its artefact is.
         instructions: File with every instruction that was measured, for ``--candidates``.
         pictures: The candidates on the accuracy-token plane, as a page and as a PNG.
     """
 
     result: TuneResult
-    program: Artefact
     path: Path
     instructions: Path
     pictures: Sequence[Path]
@@ -139,88 +109,43 @@ def run(tuning: Tuning, audience: Audience | None = None) -> Tuned:
 
     Args:
         tuning: What to do.
-        audience: Is told how far it is; a `Board` on standard error when not given.
+        audience: As for `tune`.
 
     Raises:
-        InputError: As `optim.datasets.load`, `tune` and `Bench`.
+        InputError: As `optim.datasets.load` and `tune`.
         PlannerProgramError: The program to begin from does not fit.
         PlanAndBudgetError: A model cannot be set up or reached, or the reflection model is silent.
     """
-    start = _start(tuning)
-    predictor = predictor_of(start.settings, tuning.tuned)
-    pool = _pool(tuning, predictor)
-    optimizer = _optimizer(tuning, pool)
+    named = tuning.reflection_model is not None
+    check(tuning.optimizer, tuning.tuned, tuning.candidates, reflection=named)
+    program = GraphProgram(
+        tuning.model,
+        planner=tuning.planner,
+        settings=tuning.settings,
+        planner_program=tuning.program,
+        cap_policy=tuning.cap_policy,
+    )
     train, dev = _questions(tuning)
-    with _bench(tuning, start.settings) as bench:
-        reflector = _reflector(tuning, bench)
-        chosen: dict[str, Any] = {
-            "start": start,
-            "tuned": tuning.tuned,
-            "pool": pool if optimizer.name in _WRITTEN_FOR else (),
-            "reflector": reflector,
-            "rounds": tuning.rounds,
-            "seed": tuning.seed,
-        }
-        if audience is None:
-            with Board() as board:
-                result = tune(bench, train, dev, optimizer, audience=board, **chosen)
-        else:
-            result = tune(bench, train, dev, optimizer, audience=audience, **chosen)
-        program = artefact_of(
-            result,
-            dataset=tuning.dataset,
-            staff=bench.staff,
-            reflection=reflector.name if reflector else None,
-            more=_given_up(optimizer, start.settings),
-        )
-    return _saved(result, program, Path(tuning.run_dir))
-
-
-def _start(tuning: Tuning) -> Candidate:
-    """What is tuned: a saved program or the package's own, with the settings asked for."""
-    if tuning.program is None:
-        return Candidate(settings=Settings.read(tuning.settings))
-    saved = Artefact.load(tuning.program)
-    fields = saved.settings.model_dump() if saved.settings else {}
-    planner = Planner().adopt(saved, str(tuning.program))
-    predictors = planner.named_predictors()
-    if any(predictor.demos for _, predictor in predictors):
-        msg = f"{tuning.program} has examples in its prompts; only instructions can be tuned"
-        raise InputError(msg)
-    told = {name: predictor.signature.instructions for name, predictor in predictors}
-    return Candidate(told, Settings.read(fields | dict(tuning.settings)))
-
-
-def _pool(tuning: Tuning, predictor: str) -> list[str]:
-    if tuning.candidates is not None:
-        return read_candidates(Path(tuning.candidates))
-    alone = tuning.tuned != "settings" and tuning.optimizer not in _WRITTEN_FOR
-    return own_candidates(predictor) if alone else []
-
-
-def _optimizer(tuning: Tuning, pool: Sequence[str]) -> Proposer:
-    """The proposer; each loads its libraries only when it is chosen."""
-    if tuning.tuned == "settings":
-        from optim.tune.settings_search import SettingsSearch  # noqa: PLC0415 -- needs Optuna
-
-        return SettingsSearch()
-    if tuning.optimizer == "gepa":
-        from optim.tune.gepa import Gepa  # noqa: PLC0415
-
-        return Gepa()
-    if tuning.optimizer == "copro":
-        from optim.tune.copro import Copro  # noqa: PLC0415
-
-        return Copro()
-    if tuning.optimizer == "miprov2":
-        from optim.tune.miprov2 import Miprov2  # noqa: PLC0415
-
-        return Miprov2()
-    if tuning.optimizer == "simba":
-        from optim.tune.simba import Simba  # noqa: PLC0415
-
-        return Simba()
-    return RandomSearch(pool) if tuning.optimizer == "random" else Candidates(pool)
+    result = tune(
+        program,
+        train,
+        dev,
+        scorer=tuning.scorer or data_set(tuning.dataset).scorer,
+        budget=tuning.limits,
+        run_dir=tuning.run_dir,
+        optimizer=tuning.optimizer,
+        reflection_model=tuning.reflection_model,
+        tuned=tuning.tuned,
+        candidates=tuning.candidates,
+        rounds=tuning.rounds,
+        seed=tuning.seed,
+        estimate_level=tuning.estimate_level,
+        concurrency=tuning.concurrency,
+        retry_errors=tuning.retry_errors,
+        dataset=tuning.dataset,
+        audience=audience,
+    )
+    return _saved(result, Path(tuning.run_dir))
 
 
 def _questions(tuning: Tuning) -> tuple[list[Question], list[Question]]:
@@ -234,57 +159,17 @@ def _questions(tuning: Tuning) -> tuple[list[Question], list[Question]]:
         levels=tuning.levels,
         fields=tuning.fields,
     )
-    if tuning.tuned == "settings" or tuning.optimizer not in _LEARNERS:
-        return [], questions
-    return part(questions, *_TRAIN, tuning.seed)
+    if learns(tuning.optimizer, tuning.tuned):
+        return part(questions, *_TRAIN, tuning.seed)
+    return [], questions
 
 
-def _bench(tuning: Tuning, settings: Settings) -> Bench:
-    return Bench(
-        tuning.model,
-        planner=tuning.planner,
-        scorer=tuning.scorer or data_set(tuning.dataset).scorer,
-        run_dir=tuning.run_dir,
-        limits=tuning.limits,
-        concurrency=tuning.concurrency,
-        seed=tuning.seed,
-        estimate_level=tuning.estimate_level,
-        settings=settings,
-        cap_policy=tuning.cap_policy,
-        retry_errors=tuning.retry_errors,
-    )
-
-
-def _reflector(tuning: Tuning, bench: Bench) -> Reflector | None:
-    if tuning.tuned == "settings" or tuning.optimizer not in _WRITTEN_FOR:
-        return None
-    from optim.tune.reflection import Reflector  # noqa: PLC0415 -- DSPy takes a second
-    from pb_graph.models.resolve import model_name  # noqa: PLC0415
-
-    given = tuning.reflection_model or tuning.planner or tuning.model
-    return Reflector(
-        model_name(None) if given is None else given,
-        bench.reflections,
-        bench.meter,
-        bench.settings,
-        tuning.cap_policy,
-    )
-
-
-def _given_up(optimizer: Proposer, base: Settings) -> list[Row]:
-    """What the settings search did not measure to the end, for the picture."""
-    if optimizer.name != "settings":
-        return []
-    from optim.tune.settings_search import SettingsSearch  # noqa: PLC0415 -- needs Optuna
-
-    return optimizer.given_up(base) if isinstance(optimizer, SettingsSearch) else []
-
-
-def _saved(result: TuneResult, program: Artefact, folder: Path) -> Tuned:
+def _saved(result: TuneResult, folder: Path) -> Tuned:
     path, instructions = folder / PROGRAM, folder / INSTRUCTIONS
-    program.save(path)
-    pictures = write(program.tuning, folder) if program.tuning else ()
-    texts = [trial.candidate.text(result.predictor) for trial in result.trials[1:]]
+    result.save(path)
+    record, found = result.artefact.tuning, result.search
+    pictures = write(record, folder) if record else ()
+    texts = [trial.candidate.text(found.predictor) for trial in found.trials[1:]]
     content = json.dumps(list(dict.fromkeys(texts)), indent=2, ensure_ascii=False)
     instructions.write_text(content, encoding="utf-8", errors="replace")
-    return Tuned(result, program, path, instructions, pictures)
+    return Tuned(result, path, instructions, pictures)

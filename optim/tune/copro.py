@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import dspy
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Copro"]
 
 
-class Split(dspy.Module):  # type: ignore[misc]  # dspy carries no types
+class WholeSplit(dspy.Module):  # type: ignore[misc]  # dspy carries no types
     """Answers a whole split at once, so that the metric sees a set and E³ is exact.
 
     Args:
@@ -42,8 +42,8 @@ class Split(dspy.Module):  # type: ignore[misc]  # dspy carries no types
             return dspy.Prediction(ratio=0.0, error=str(error))
         self.program.seen.setdefault(candidate.identity, candidate)
         value = e3([result.score for result in results], [result.tokens for result in results])
-        standing = task.standing
-        return dspy.Prediction(ratio=value * standing.tokens / standing.accuracy**2, error=None)
+        baseline = task.baseline
+        return dspy.Prediction(ratio=value * baseline.tokens / baseline.accuracy**2, error=None)
 
 
 class _Work:
@@ -72,11 +72,12 @@ class Copro:
     breadth: int = 6
     depth: int = 2
     name: str = "copro"
-    once: bool = False
+    reflects: ClassVar[bool] = True
+    once: ClassVar[bool] = False
 
     def propose(self, task: Task) -> Sequence[Candidate]:
         """Give every instruction that was measured."""
-        split = Split(task)
+        split = WholeSplit(task)
         optimizer = dspy.COPRO(
             prompt_model=task.reflection.language_model(),
             metric=lambda gold, pred, trace=None: pred.ratio,  # noqa: ARG005 -- DSPy's signature

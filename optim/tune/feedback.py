@@ -20,15 +20,15 @@ __all__ = ["feedback"]
 _SHOWN = 300  # characters of an answer
 
 
-def feedback(pred: dspy.Prediction, question: Question, standing: Incumbent) -> str:
+def feedback(pred: dspy.Prediction, question: Question, baseline: Incumbent) -> str:
     """Put an answer's outcome into words.
 
     Args:
-        pred: What `GraphProgram` gave.
+        pred: What `TrialProgram` gave.
         question: What was asked.
-        standing: What answers cost on average, for comparison.
+        baseline: What answers cost on average, for comparison.
     """
-    lines = [_outcome(pred, question), _cost(pred.report, standing), *_steps(pred.report)]
+    lines = [_outcome(pred, question), _cost(pred.report, baseline), *_steps(pred.report)]
     return "\n".join(lines)
 
 
@@ -43,13 +43,13 @@ def _outcome(pred: dspy.Prediction, question: Question) -> str:
     return f"The answer scores {pred.score:g} of 1; it ends with: {end}{wanted}"
 
 
-def _cost(report: Report, standing: Incumbent) -> str:
+def _cost(report: Report, baseline: Incumbent) -> str:
     usage = report["usage"]
     total, planning = usage["output_tokens"], planning_tokens(report)
     parts = ", ".join(f"{name} {part['output_tokens']}" for name, part in usage["by_node"].items())
-    verdict = "more" if total > standing.tokens else "no more"
+    verdict = "more" if total > baseline.tokens else "no more"
     return (
-        f"It cost {total} tokens, {verdict} than the {standing.tokens:.0f} of a usual answer; "
+        f"It cost {total} tokens, {verdict} than the {baseline.tokens:.0f} of a usual answer; "
         f"{planning} of them went into planning ({parts})."
     )
 

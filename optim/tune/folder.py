@@ -1,11 +1,9 @@
-"""A run's folder: held by one process at a time, and never shared by two different runs."""
+"""A run's folder is never shared by two different runs."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
-
-from filelock import FileLock, Timeout
 
 from pb_graph.errors import InputError
 
@@ -13,28 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["claim", "held"]
+__all__ = ["claim"]
 
-LOCK, RUN = ".pb-optim.lock", "run.json"
-
-
-def held(folder: Path) -> FileLock:
-    """Take the folder; the system lets go of it when the process dies, however it does.
-
-    Raises:
-        InputError: Another process has it, or it cannot be written to.
-    """
-    lock = FileLock(folder / LOCK, timeout=0)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-    except Timeout:
-        msg = f"another process is using the run folder {folder}; wait, or use another --run-dir"
-        raise InputError(msg) from None
-    except OSError as error:
-        msg = f"cannot write to {folder}: {error.strerror}"
-        raise InputError(msg) from error
-    return lock
+RUN = "run.json"
 
 
 def claim(folder: Path, conditions: Mapping[str, Any]) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import dspy
 
 from optim.e3 import e3
-from optim.program import examples
 from optim.tune.compiling import compiling
 from optim.tune.metric import FAR_BELOW, with_feedback
 from optim.tune.reflection import instruction_in
+from optim.tune.trial_program import examples
 from pb_graph.errors import PlanAndBudgetError
 
 if TYPE_CHECKING:
@@ -69,13 +69,14 @@ class Gepa:
 
     minibatch: int = 8
     name: str = "gepa"
-    once: bool = False
+    reflects: ClassVar[bool] = True
+    once: ClassVar[bool] = False
 
     def propose(self, task: Task) -> Sequence[Candidate]:
         """Give every instruction that was measured on the whole of dev."""
         writer = _Writer(task.reflection)
         optimizer = dspy.GEPA(
-            metric=with_feedback(task.standing, {q.id: q for q in [*task.train, *task.dev]}),
+            metric=with_feedback(task.baseline, {q.id: q for q in [*task.train, *task.dev]}),
             max_metric_calls=task.calls,
             reflection_minibatch_size=min(self.minibatch, len(task.train)),
             reflection_lm=task.reflection.language_model(),

@@ -12,26 +12,25 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from optim.fingerprint import wording
-from optim.tune.bench import BudgetSpentError, OutageError
-from optim.tune.candidate import Candidate, distinct
+from optim.tune.bench import OutageError
+from optim.tune.candidate import Candidate, distinct, predictor_of
 from optim.tune.candidates import Candidates
 from optim.tune.folder import claim
+from optim.tune.meter import BudgetSpentError
 from optim.tune.proposer import Task
-from optim.tune.split import split_of
 from optim.tune.standing import Standing, Trial
 from optim.tune.verdict import FINALISTS, finalists_of, judge
 from pb_graph.errors import InputError
-from pb_graph.settings import Settings
 
 if TYPE_CHECKING:
-    from optim.datasets import Question
-    from optim.tune.bench import Bench, Spent
+    from optim.tune.bench import Bench
+    from optim.tune.meter import Spent
     from optim.tune.proposer import Proposer
     from optim.tune.reflection import Reflector
     from optim.tune.split import Split
     from optim.tune.verdict import Verdict
 
-__all__ = ["Audience", "Round", "TuneResult", "predictor_of", "tune"]
+__all__ = ["Audience", "Round", "SearchResult", "Silence", "search"]
 
 _ANSWERS_PER_QUESTION = 10  # of a round where no number of answers is set
 _LEAST_PASSES = 2  # over dev, in a round: else a candidate could not even be measured
@@ -75,7 +74,7 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
-class TuneResult:
+class SearchResult:
     """What came of a tuning.
 
     Attributes:
@@ -110,36 +109,30 @@ class TuneResult:
         return self.verdict.verdict == "adopted"
 
 
-def tune(  # noqa: PLR0913 -- all but four by name
+def search(  # noqa: PLR0913 -- all but four by name
     bench: Bench,
-    train: Sequence[Question],
-    dev: Sequence[Question],
+    split: Split,
     optimizer: Proposer,
     *,
-    settings: Settings | None = None,
-    start: Candidate | None = None,
+    start: Candidate,
     tuned: str = "decompose",
-    held_out: Sequence[Question] | None = None,
     pool: Sequence[str] = (),
     reflector: Reflector | None = None,
     rounds: int = 3,
     threshold: float = 0.01,
     seed: int = 0,
     audience: Audience | None = None,
-) -> TuneResult:
-    """Tune an instruction of the planner for E³.
+) -> SearchResult:
+    """Search for a better instruction, or better settings; `optim.tune.tune` is the way in.
 
     The same call with the same run folder goes on where it was killed, and pays for nothing twice.
 
     Args:
         bench: Measures, within its limits; its folder then belongs to this run.
-        train: Questions that optimizers learn from; dev when empty.
-        dev: Questions that candidates are chosen by.
+        split: The questions.
         optimizer: Who proposes.
-        settings: How the graph works; defaults when not given.
-        start: Another original than the package's own instructions; brings its own settings.
+        start: The original, with the settings that it works under.
         tuned: ``decompose`` or ``estimate``; ``settings`` for an optimizer that leaves prompts be.
-        held_out: Questions for the last comparison; None takes a third of dev.
         pool: Instructions that are measured before the optimizer's first round.
         reflector: Writes instructions, for optimizers that have them written.
         rounds: How often the tangent is moved to the incumbent, at most.
@@ -151,19 +144,17 @@ def tune(  # noqa: PLR0913 -- all but four by name
         The result. A spent budget ends the search, not the call.
 
     Raises:
-        InputError: No usable questions, nothing of the method to tune, every answer wrong, a
-            budget below one round's, or a folder of another run.
+        InputError: Nothing of the method to tune, every answer wrong, a budget below one round's,
+            or a folder of another run.
         ReflectionError: The reflection model says nothing.
         OutageError: The model is out of reach; what was finished is kept.
     """
-    original = start or Candidate(settings=settings or Settings())
-    split = split_of(train, dev, held_out, seed)
-    predictor = predictor_of(original.settings, tuned)
+    predictor = predictor_of(start.settings, tuned)
     _check_budget(bench, split)
     conditions = {
         **bench.identity,
         **split.identity,
-        "original": original.identity,
+        "original": start.identity,
         "tuned": predictor,
         "optimizer": optimizer.name,
         "pool": list(pool),
@@ -175,34 +166,8 @@ def tune(  # noqa: PLR0913 -- all but four by name
         "prompts": wording(),
     }
     claim(bench.run_dir, conditions)
-    search = _Search(bench, split, predictor, reflector, seed, audience or _Nobody())
-    return search.run(original, _turns(optimizer, pool, rounds), threshold)
-
-
-def predictor_of(settings: Settings, tuned: str) -> str:
-    """The planner's predictor that the settings make use of for this.
-
-    Args:
-        settings: How the graph works.
-        tuned: ``decompose``, ``estimate`` or ``settings``; for the last it does not matter.
-
-    Raises:
-        InputError: They never ask it.
-    """
-    if tuned == "settings":
-        return "decompose"
-    local = settings.method == "plan_and_budget"
-    fused = local and settings.planning == "fused"
-    if tuned == "decompose" and settings.plans:
-        return "fused" if fused else "decompose"
-    if tuned == "estimate" and local and not fused:
-        return "estimate"
-    msg = (
-        f"with method={settings.method} and planning={settings.planning} there is no {tuned!r} "
-        "prompt to tune: the choices are decompose, for methods that plan, and estimate, for "
-        "plan_and_budget with planning=two_call"
-    )
-    raise InputError(msg)
+    work = _Search(bench, split, predictor, reflector, seed, audience or Silence())
+    return work.run(start, _turns(optimizer, pool, rounds), threshold)
 
 
 def _turns(optimizer: Proposer, pool: Sequence[str], rounds: int) -> Iterator[Proposer]:
@@ -219,7 +184,7 @@ def _check_budget(bench: Bench, split: Split) -> None:
         msg = (
             f"{most} answers are too few: the original and one candidate on {len(split.dev)} dev "
             f"questions, and {1 + FINALISTS} of them on {len(split.held_out)} held-out ones, take "
-            f"{least}. Raise --budget-calls, or lower --limit."
+            f"{least}. Raise the budget (--budget-calls), or give fewer questions (--limit)."
         )
         raise InputError(msg)
 
@@ -237,7 +202,7 @@ class _Search:
     trials: dict[str, Trial] = field(default_factory=dict)
     rounds: list[Round] = field(default_factory=list)
 
-    def run(self, original: Candidate, turns: Iterator[Proposer], threshold: float) -> TuneResult:
+    def run(self, original: Candidate, turns: Iterator[Proposer], threshold: float) -> SearchResult:
         self.audience.begins(self.split, self.bench)
         self.bench.reserve((1 + FINALISTS) * len(self.split.held_out))
         first = self._first(original)
@@ -257,7 +222,7 @@ class _Search:
         self.audience.judging(best)
         verdict = judge(self.bench, first, best, self.split.held_out, self.seed)
         chosen = verdict.chosen if verdict.verdict == "adopted" else None
-        return TuneResult(
+        return SearchResult(
             candidate=chosen.trial.candidate if chosen else original,
             verdict=verdict,
             original=first,
@@ -307,7 +272,7 @@ class _Search:
         return Task(
             bench=self.bench,
             incumbent=incumbent.candidate,
-            standing=incumbent.standing.incumbent,
+            baseline=incumbent.standing.incumbent,
             train=self.split.train,
             dev=self.split.dev,
             predictor=self.predictor,
@@ -334,8 +299,8 @@ class _Search:
             raise self.bench.refusal
 
 
-class _Nobody:
-    """Hears nothing."""
+class Silence:
+    """An audience that hears nothing."""
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
         return lambda *_: None

@@ -21,14 +21,14 @@ FAR_BELOW = -100.0
 """The score of what is no result: below any honest one that an optimizer can tell from others."""
 
 
-def clipped(standing: Incumbent) -> Callable[..., float | bool]:
+def clipped(baseline: Incumbent) -> Callable[..., float | bool]:
     """Give the metric s = 2a/A0 - t/T0 for optimizers that only know numbers.
 
     Its mean is 1 at the incumbent. It is kept within ± `FAR_BELOW`: SIMBA raises e to it, divided
     by a temperature of 0.2, which overflows above 142.
 
     Args:
-        standing: The incumbent's A0 and T0.
+        baseline: The incumbent's A0 and T0.
     """
 
     def metric(
@@ -39,18 +39,18 @@ def clipped(standing: Incumbent) -> Callable[..., float | bool]:
         if trace is not None:
             # Bootstrapping asks whether to keep an example, and takes any number but 0 for yes.
             return bool(pred.score)
-        return worth(pred, standing)
+        return worth(pred, baseline)
 
     return metric
 
 
 def with_feedback(
-    standing: Incumbent, questions: Mapping[str, Question]
+    baseline: Incumbent, questions: Mapping[str, Question]
 ) -> Callable[..., dspy.Prediction]:
     """Give the same for GEPA: with accuracy and tokens kept apart, and words on what it cost.
 
     Args:
-        standing: The incumbent's A0 and T0.
+        baseline: The incumbent's A0 and T0.
         questions: By id.
     """
 
@@ -61,19 +61,19 @@ def with_feedback(
         pred_name: str | None = None,
         pred_trace: object = None,  # noqa: ARG001
     ) -> dspy.Prediction:
-        score = worth(pred, standing)
+        score = worth(pred, baseline)
         if pred.refused:
             return dspy.Prediction(score=score, feedback="not answered", objective_scores=None)
-        words = feedback(pred, questions[gold.id], standing) if pred_name else ""
+        words = feedback(pred, questions[gold.id], baseline) if pred_name else ""
         objectives = {"accuracy": float(pred.score), "neg_tokens": -float(pred.tokens)}
         return dspy.Prediction(score=score, feedback=words, objective_scores=objectives)
 
     return metric
 
 
-def worth(pred: dspy.Prediction, standing: Incumbent) -> float:
+def worth(pred: dspy.Prediction, baseline: Incumbent) -> float:
     """The tangent for one answer, within bounds; `FAR_BELOW` for what was never answered."""
     if pred.refused:
         return FAR_BELOW
-    value = surrogate(pred.score, pred.tokens, standing)
+    value = surrogate(pred.score, pred.tokens, baseline)
     return max(FAR_BELOW, min(-FAR_BELOW, value))

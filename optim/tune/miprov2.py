@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import dspy
 
-from optim.program import examples
 from optim.tune.compiling import compiling
 from optim.tune.metric import clipped
+from optim.tune.trial_program import examples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,13 +36,14 @@ class Miprov2:
     instructions: int = 6
     trials: int = 10
     name: str = "miprov2"
-    once: bool = False
+    reflects: ClassVar[bool] = True
+    once: ClassVar[bool] = False
 
     def propose(self, task: Task) -> Sequence[Candidate]:
         """Give every instruction that was measured."""
         model = task.reflection.language_model()
         optimizer = dspy.MIPROv2(
-            metric=clipped(task.standing),
+            metric=clipped(task.baseline),
             prompt_model=model,
             task_model=model,  # never asked: the program brings its own
             max_bootstrapped_demos=0,

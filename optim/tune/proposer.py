@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from optim.program import GraphProgram
+from optim.tune.trial_program import TrialProgram
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Task:
     Attributes:
         bench: Where to measure; what was measured before costs nothing.
         incumbent: The best so far.
-        standing: Its accuracy and tokens on dev: where the tangent touches.
+        baseline: Its accuracy and tokens on dev: where the tangent touches.
         train: Questions to learn from; those of dev where there are none of their own.
         dev: Questions that candidates are chosen by.
         predictor: Which of the planner's predictors is tuned.
@@ -38,7 +38,7 @@ class Task:
 
     bench: Bench
     incumbent: Candidate
-    standing: Incumbent
+    baseline: Incumbent
     train: Sequence[Question]
     dev: Sequence[Question]
     predictor: str
@@ -55,16 +55,16 @@ class Task:
         """
         if self.reflector is None:
             msg = (
-                "this optimizer needs a model that writes instructions: --reflection-model. "
-                "'candidates' and 'random' need none."
+                "this optimizer needs a model that writes instructions (--reflection-model); "
+                "'candidates' and 'random' need none"
             )
             raise InputError(msg)
         return self.reflector
 
-    def program(self) -> GraphProgram:
+    def program(self) -> TrialProgram:
         """The incumbent as a DSPy program that knows the round's questions."""
         questions = [*self.train, *self.dev]
-        return GraphProgram(self.bench, self.incumbent, self.predictor, questions)
+        return TrialProgram(self.bench, self.incumbent, self.predictor, questions)
 
     def candidates(self, texts: Sequence[str]) -> list[Candidate]:
         """The incumbent with each of these instructions; unusable ones are left out."""
@@ -76,7 +76,7 @@ class Task:
                 continue
         return found
 
-    def measured(self, program: GraphProgram) -> list[Candidate]:
+    def measured(self, program: TrialProgram) -> list[Candidate]:
         """What the program or a copy of it was run with on every question of dev."""
         return [found for found in program.seen.values() if self.bench.is_known(found, self.dev)]
 
@@ -87,6 +87,10 @@ class Proposer(Protocol):
     @property
     def name(self) -> str:
         """What it is called on the command line."""
+
+    @property
+    def reflects(self) -> bool:
+        """Whether it has instructions written by a reflection model."""
 
     @property
     def once(self) -> bool:

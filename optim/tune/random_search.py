@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,8 @@ class RandomSearch:
 
     texts: Sequence[str]
     name: str = "random"
-    once: bool = True
+    reflects: ClassVar[bool] = False
+    once: ClassVar[bool] = True
 
     def propose(self, task: Task) -> Sequence[Candidate]:
         """Give them in drawn order; the loop measures until the budget is spent."""

@@ -29,7 +29,8 @@ from pb_graph.planner.planner import Planner
 if TYPE_CHECKING:
     from optim.answering import Staff
     from optim.e3 import Comparison
-    from optim.tune.loop import TuneResult
+    from optim.tune.candidate import Candidate as Measurable
+    from optim.tune.loop import SearchResult
     from optim.tune.standing import Standing, Trial
     from pb_graph.settings import Settings
 
@@ -39,23 +40,25 @@ _PACKAGES = ("plan-and-budget", "dspy", "gepa", "optuna", "langgraph", "langchai
 _CONFIDENCE = 0.95
 _PERCENT = 100.0
 
+_Role = Literal["original", "chosen", "reference", "other"]
+
 
 def artefact_of(
-    result: TuneResult,
+    result: SearchResult,
     *,
     dataset: str,
     staff: Staff,
     reflection: str | None = None,
-    more: Sequence[Candidate] = (),
+    tried: Sequence[tuple[Measurable, Standing]] = (),
 ) -> Artefact:
     """Put a result into the form that `build_graph` loads.
 
     Args:
-        result: Of `tune`.
+        result: Of `search`.
         dataset: Name of the data set.
         staff: The bench's, for the names of its models.
         reflection: Name of the reflection model.
-        more: Candidates that were measured beside the result's trials.
+        tried: What the search measured on its way, also on a part of dev only.
     """
     candidate = result.candidate
     tuning = Tuning(
@@ -75,7 +78,7 @@ def artefact_of(
             tokens=result.spent.tokens,
             seconds=round(result.spent.seconds, 1),
         ),
-        **_candidates(result, more),
+        **_candidates(result, _given_up(result, tried)),
     )
     program = (candidate.planner() or Planner()).program()
     return program.model_copy(update={"settings": candidate.settings, "tuning": tuning})
@@ -107,7 +110,7 @@ def paired(comparison: Comparison) -> Paired:
     )
 
 
-def _data(result: TuneResult, dataset: str) -> Data:
+def _data(result: SearchResult, dataset: str) -> Data:
     split = result.split
     return Data(
         name=dataset,
@@ -126,7 +129,7 @@ def _versions() -> Iterator[tuple[str, str]]:
             continue
 
 
-def _dev(result: TuneResult) -> Split:
+def _dev(result: SearchResult) -> Split:
     before, chosen = result.original.standing, result.verdict.chosen
     if chosen is None:
         return Split(before=measured(before), after=measured(before))
@@ -135,7 +138,7 @@ def _dev(result: TuneResult) -> Split:
     return Split(before=measured(before), after=measured(after), paired=paired(comparison))
 
 
-def _held_out(result: TuneResult) -> Split | None:
+def _held_out(result: SearchResult) -> Split | None:
     before, chosen = result.verdict.original, result.verdict.chosen
     if before is None or chosen is None:
         return None
@@ -146,7 +149,19 @@ def _held_out(result: TuneResult) -> Split | None:
     )
 
 
-def _candidates(result: TuneResult, more: Sequence[Candidate]) -> dict[str, Any]:
+def _given_up(
+    result: SearchResult, tried: Sequence[tuple[Measurable, Standing]]
+) -> list[Candidate]:
+    """What did not get to meet the whole of dev."""
+    base, whole = result.original.candidate.settings, len(result.split.dev)
+    return [
+        _row(f"given up {place}", "other", candidate, found, base)
+        for place, (candidate, found) in enumerate(tried)
+        if len(found.results) < whole
+    ]
+
+
+def _candidates(result: SearchResult, more: Sequence[Candidate]) -> dict[str, Any]:
     """The original, the chosen one, and the best of the others."""
     chosen = result.verdict.chosen.trial if result.verdict.chosen else None
     rows = [_candidate(trial, place, result, chosen) for place, trial in enumerate(result.trials)]
@@ -159,24 +174,28 @@ def _candidates(result: TuneResult, more: Sequence[Candidate]) -> dict[str, Any]
     }
 
 
-def _candidate(trial: Trial, place: int, result: TuneResult, chosen: Trial | None) -> Candidate:
-    is_original = trial is result.original
+def _candidate(trial: Trial, place: int, result: SearchResult, chosen: Trial | None) -> Candidate:
+    name = "original" if trial is result.original else f"{trial.origin} {place}"
     base = result.original.candidate.settings
+    return _row(name, _role(trial, result, chosen), trial.candidate, trial.standing, base)
+
+
+def _row(
+    name: str, role: _Role, candidate: Measurable, standing: Standing, base: Settings
+) -> Candidate:
     return Candidate(
-        name="original" if is_original else f"{trial.origin} {place}",
-        role=_role(trial, result, chosen),
-        instructions=dict(trial.candidate.instructions),
-        settings=changed(trial.candidate.settings, base),
-        questions=len(trial.standing.results),
-        accuracy=trial.standing.accuracy,
-        tokens=trial.standing.tokens,
-        e3=trial.standing.e3,
+        name=name,
+        role=role,
+        instructions=dict(candidate.instructions),
+        settings=changed(candidate.settings, base),
+        questions=len(standing.results),
+        accuracy=standing.accuracy,
+        tokens=standing.tokens,
+        e3=standing.e3,
     )
 
 
-def _role(
-    trial: Trial, result: TuneResult, chosen: Trial | None
-) -> Literal["original", "chosen", "reference", "other"]:
+def _role(trial: Trial, result: SearchResult, chosen: Trial | None) -> _Role:
     """A method without a plan beside those that have one is there for reference, but may win."""
     original = result.original
     if trial is original:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from optim.journal import Journal
     from optim.tune.meter import Meter
     from pb_graph.budget.ledger import Charge
+    from pb_graph.models.aloud import Hears
     from pb_graph.models.caps import CapPolicy
 
 __all__ = ["ReflectionAdapter", "ReflectionError", "Reflector", "instruction_in"]
@@ -94,7 +95,13 @@ class Reflector(ChatClient):
         """The same model as DSPy's optimizers want it."""
         return language_model(LangChainEngine(self, self._limits, _PURPOSE))
 
-    def call(self, messages: Sequence[BaseMessage], limits: Limits, purpose: Purpose) -> Reply:
+    def call(
+        self,
+        messages: Sequence[BaseMessage],
+        limits: Limits,
+        purpose: Purpose,
+        hears: Hears | None = None,  # noqa: ARG002 -- nobody listens: it may be a recalled reply
+    ) -> Reply:
         """Make one call, or give the reply that an earlier start paid for.
 
         Raises:

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import optuna
 
 from optim.datasets.sampling import sample
-from optim.tune.bench import BudgetSpentError, OutageError
+from optim.tune.bench import OutageError
 from optim.tune.candidate import Candidate
+from optim.tune.meter import BudgetSpentError
 from optim.tune.quiet import quiet
-from optim.tune.record import changed
 from optim.tune.search_space import SearchSpace
 from optim.tune.standing import Standing
-from pb_graph.artefact import Candidate as Row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from optim.datasets import Question
     from optim.tune.bench import Bench
     from optim.tune.proposer import Task
-    from pb_graph.settings import Settings
 
 __all__ = ["SettingsSearch"]
 
@@ -57,6 +55,7 @@ class SettingsSearch:
     """
 
     name = "settings"
+    reflects = False
     once = True
 
     def __init__(self, trials: int = MOST_TRIALS) -> None:
@@ -77,27 +76,6 @@ class SettingsSearch:
         self.tried = course.tried
         ranked = sorted(course.complete, key=lambda pair: -pair[1].e3)
         return [candidate for candidate, _ in ranked]
-
-    def given_up(self, base: Settings) -> list[Row]:
-        """What did not meet the whole of dev in the last search, for the artefact.
-
-        Args:
-            base: Settings of the original.
-        """
-        whole = len(self.tried[0][1].results) if self.tried else 0
-        return [
-            Row(
-                name=f"given up {place}",
-                instructions=dict(candidate.instructions),
-                settings=changed(candidate.settings, base),
-                questions=len(found.results),
-                accuracy=found.accuracy,
-                tokens=found.tokens,
-                e3=found.e3,
-            )
-            for place, (candidate, found) in enumerate(self.tried)
-            if len(found.results) < whole
-        ]
 
 
 class _Search:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import dspy
 
-from optim.program import examples
 from optim.tune.compiling import compiling
 from optim.tune.metric import clipped
+from optim.tune.trial_program import examples
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,13 +39,14 @@ class Simba:
     width: int = 3
     steps: int = 3
     name: str = "simba"
-    once: bool = False
+    reflects: ClassVar[bool] = True
+    once: ClassVar[bool] = False
 
     def propose(self, task: Task) -> Sequence[Candidate]:
         """Give the instructions that won a step, best first."""
         model = task.reflection.language_model()
         optimizer = dspy.SIMBA(
-            metric=clipped(task.standing),
+            metric=clipped(task.baseline),
             bsize=min(self.batch, len(task.train)),
             num_candidates=self.width,
             max_steps=self.steps,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from optim.tune.bench import BudgetSpentError
+from optim.tune.meter import BudgetSpentError
 from optim.tune.standing import Standing
 
 if TYPE_CHECKING:
@@ -54,9 +54,9 @@ class Verdict:
 
     verdict: Literal["adopted", "kept"]
     reason: str
-    original: Standing | None
-    finalists: Sequence[Finalist]
-    chosen: Finalist | None
+    original: Standing | None = field(repr=False)  # every report would be shown
+    finalists: Sequence[Finalist] = field(repr=False)
+    chosen: Finalist | None = field(repr=False)
 
 
 def finalists_of(trials: Sequence[Trial], original: Trial) -> list[Trial]:

@@ -17,11 +17,13 @@ from typing import Any
 
 from optim.datasets.arithmetic import generate
 from optim.scorers.score import Score
-from optim.tune import tune
-from optim.tune.bench import Bench, Limits
+from optim.tune.bench import Bench
 from optim.tune.candidate import Candidate
 from optim.tune.gepa import Gepa
+from optim.tune.loop import search
+from optim.tune.meter import Limits
 from optim.tune.reflection import Reflector
+from optim.tune.split import split_of
 from pb_graph import Settings, build_graph
 from tests.benchmarks.graph_overhead import InstantChat
 
@@ -77,7 +79,8 @@ def tuned(folder: Path) -> tuple[float, float]:
         start = Candidate(settings=SETTINGS)
         bench.one(start, DEV[0])
         before, started = bench.spent, process_time()
-        tune(bench, TRAIN, DEV, Gepa(), start=start, held_out=HELD_OUT[:2], reflector=reflector)
+        split = split_of(TRAIN, DEV, HELD_OUT[:2], seed=0)
+        search(bench, split, Gepa(), start=start, reflector=reflector)
         seconds = process_time() - started
         return seconds / bench.spent.since(before).calls, bench.spent.calls
 

@@ -11,10 +11,11 @@ from filelock import FileLock
 from inspect_ai.log import list_eval_logs, read_eval_log
 from rich.console import Console
 
-from optim.evaluate import LOCK, Evaluation, evaluate
+from optim.evaluate import Evaluation, evaluate
 from optim.experiment import Experiment
 from optim.experiments.budget_sensitivity import Grid, sensitivity
 from optim.experiments.planner_sensitivity import evaluate_planners
+from optim.lock import LOCK
 from optim.methods import Method, methods
 from optim.records import Record
 from optim.summary import Row, rows
@@ -314,7 +315,7 @@ def test_a_journal_alone_gives_the_same_run_for_nothing(tmp_path: Path) -> None:
 def test_another_process_in_the_folder_is_refused(tmp_path: Path) -> None:
     with (
         FileLock(tmp_path / LOCK),
-        pytest.raises(InputError, match="another process is running an evaluation"),
+        pytest.raises(InputError, match="another process is using the folder"),
     ):
         evaluated(ScriptedChat(solve=solves), tmp_path)
 

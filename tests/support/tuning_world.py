@@ -18,11 +18,13 @@ from typing import Any
 from optim.datasets import Question
 from optim.datasets.arithmetic import generate
 from optim.scorers.score import Score
-from optim.tune import TuneResult, tune
-from optim.tune.bench import Bench, Limits
+from optim.tune.bench import Bench
 from optim.tune.candidate import Candidate
+from optim.tune.loop import SearchResult, search
+from optim.tune.meter import Limits
 from optim.tune.proposer import Proposer
 from optim.tune.reflection import Reflector
+from optim.tune.split import split_of
 from pb_graph import Settings
 from tests.support.chat_model import Call, Said, ScriptedChat, with_schema
 
@@ -116,10 +118,10 @@ def original(**settings: Any) -> Candidate:  # noqa: ANN401
     return Candidate(settings=Settings(**({"method": "planned_vanilla"} | settings)))
 
 
-def tuned(bench: Bench, optimizer: Proposer, **options: Any) -> TuneResult:  # noqa: ANN401
-    """Tune on 60 dev questions, and compare on 100 others."""
-    chosen: dict[str, Any] = {"start": original(), "held_out": HELD_OUT} | options
-    return tune(bench, TRAIN, DEV, optimizer, **chosen)
+def searched(bench: Bench, optimizer: Proposer, **options: Any) -> SearchResult:  # noqa: ANN401
+    """Search on 60 dev questions, and compare on 100 others."""
+    split = split_of(TRAIN, DEV, HELD_OUT, 0)
+    return search(bench, split, optimizer, start=original(), **options)
 
 
 def _planner(call: Call) -> str:

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from optim import cli
-from optim.tune.bench import Limits
+from optim.tune import Limits, Silence
 from optim.tune.command import Tuned, Tuning, run
 from optim.tune.instructions import INSTRUCTIONS
 from pb_graph import InputError, Settings, build_graph
@@ -28,13 +28,6 @@ from tests.support.tuning_world import (
 )
 
 
-class Unheard:
-    """An audience that hears nothing."""
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        return lambda *_: None
-
-
 def tuned(folder: Path, model: ScriptedChat | None = None, **options: Any) -> Tuned:  # noqa: ANN401
     """Tune on 20 of the world's questions."""
     chosen: dict[str, Any] = {
@@ -52,7 +45,7 @@ def tuned(folder: Path, model: ScriptedChat | None = None, **options: Any) -> Tu
         cap_policy=with_schema,
         **chosen | options,
     )
-    return run(tuning, Unheard())
+    return run(tuning, Silence())
 
 
 @pytest.fixture
@@ -70,7 +63,7 @@ def test_the_program_that_is_written_is_what_a_graph_loads(
 ) -> None:
     found = tuned(tmp_path / "run", candidates=candidates)
     assert found.path == tmp_path / "run" / "program.json"
-    assert Artefact.load(found.path) == found.program
+    assert Artefact.load(found.path) == found.result.artefact
     assert load_planner(found.path).decompose.signature.instructions == MINIMAL
     model = world()
     graph = build_graph(model, planner_program=found.path, cap_policy=with_schema)
@@ -81,13 +74,13 @@ def test_the_program_that_is_written_is_what_a_graph_loads(
 
 def test_the_program_tells_how_it_was_come_by(tmp_path: Path, candidates: Path) -> None:
     found = tuned(tmp_path / "run", candidates=candidates)
-    tuning = found.program.tuning
+    tuning = found.result.artefact.tuning
     assert tuning is not None
     assert (tuning.verdict, tuning.optimizer, tuning.seed) == ("adopted", "candidates", 0)
     assert (tuning.data.train, tuning.data.dev, tuning.data.held_out) == (0, 13, 7)
     assert (tuning.models.solver, tuning.models.reflection) == ("ScriptedChat", None)
     assert tuning.settings_before == Settings(method="planned_vanilla")
-    assert tuning.cost.metric_calls == found.result.spent.calls == 4 * 13 + (1 + 1) * 7
+    assert tuning.cost.metric_calls == found.result.search.spent.calls == 4 * 13 + (1 + 1) * 7
     assert {"dspy", "langgraph"} <= set(tuning.versions)
     assert [one.role for one in tuning.candidates] == ["original", "other", "chosen", "other"]
     assert len({one.name for one in tuning.candidates}) == 4
@@ -111,10 +104,10 @@ def test_a_program_that_was_kept_is_the_packages_own_and_says_so(
     tmp_path: Path, candidates: Path
 ) -> None:
     found = tuned(tmp_path / "run", world(NOTHING_BETTER), candidates=candidates)
-    assert found.program.tuning is not None
-    assert found.program.tuning.verdict == "kept"
-    assert found.program.tuning.held_out is None
-    assert found.program.state == planner_state()
+    assert found.result.artefact.tuning is not None
+    assert found.result.artefact.tuning.verdict == "kept"
+    assert found.result.artefact.tuning.held_out is None
+    assert found.result.artefact.state == planner_state()
 
 
 def planner_state() -> dict[str, Any]:
@@ -128,29 +121,29 @@ def test_every_instruction_is_left_for_random_search_to_choose_from(
     again = tuned(tmp_path / "two", optimizer="random", candidates=first.instructions)
     assert json.loads(again.instructions.read_text()) != []
     assert set(json.loads(first.instructions.read_text())) == {PLAIN, MINIMAL, THOROUGH}
-    assert again.program.state == first.program.state
+    assert again.result.artefact.state == first.result.artefact.state
 
 
 def test_without_a_file_the_packages_list_is_tried(tmp_path: Path) -> None:
     found = tuned(tmp_path, world(NOTHING_BETTER), limit=6)
-    texts = {trial.candidate.text("decompose") for trial in found.result.trials[1:]}
+    texts = {trial.candidate.text("decompose") for trial in found.result.search.trials[1:]}
     assert texts == set(INSTRUCTIONS.values())
 
 
 def test_who_learns_from_examples_gets_a_quarter_to_learn_from(tmp_path: Path) -> None:
     model = says(MINIMAL)
     found = tuned(tmp_path, optimizer="gepa", limit=40, reflection_model=model)
-    split = found.result.split
+    split = found.result.search.split
     assert (len(split.train), len(split.dev), len(split.held_out)) == (10, 20, 10)
-    assert found.result.candidate.instructions == {"decompose": MINIMAL}
-    assert found.program.tuning is not None
-    assert found.program.tuning.models.reflection == "ScriptedChat"
+    assert found.result.program.candidate.instructions == {"decompose": MINIMAL}
+    assert found.result.artefact.tuning is not None
+    assert found.result.artefact.tuning.models.reflection == "ScriptedChat"
 
 
 def test_it_can_go_on_from_a_program(tmp_path: Path, candidates: Path) -> None:
     first = tuned(tmp_path / "one", candidates=candidates)
     second = tuned(tmp_path / "two", program=first.path, settings={}, optimizer="random")
-    assert second.result.original.candidate == first.result.candidate
+    assert second.result.search.original.candidate == first.result.search.candidate
 
 
 def test_a_program_with_examples_is_refused(tmp_path: Path) -> None:
@@ -161,17 +154,10 @@ def test_a_program_with_examples_is_refused(tmp_path: Path) -> None:
         tuned(tmp_path / "run", program=tmp_path / "shown.json")
 
 
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
-        ({"optimizer": "adam"}, "no optimizer named 'adam'; there are: gepa, copro"),
-        ({"tuned": "solver"}, "one of decompose, estimate, settings, not 'solver'"),
-        ({"rounds": 0}, "rounds must be at least 1"),
-    ],
-)
-def test_a_command_without_sense_is_refused(options: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(InputError, match=complaint):
-        Tuning(dataset="arithmetic", **options)
+def test_a_command_without_sense_is_refused_before_its_data_are_read() -> None:
+    nowhere: dict[str, Any] = {"dataset": "jsonl", "data": "/nowhere"}
+    with pytest.raises(InputError, match="no optimizer named 'adam'"):
+        run(Tuning(**nowhere, optimizer="adam"))
 
 
 # The command line
@@ -225,6 +211,9 @@ def test_json_is_all_that_standard_output_holds(tmp_path: Path, candidates: Path
         (("--levels", "x"), "--levels wants whole numbers"),
         (("--set", "method=vanilla"), "no 'decompose' prompt to tune"),
         (("--candidates", "/nowhere"), "cannot read the candidates"),
+        (("--tune", "settings"), "leave out the optimizer (--optimizer)"),
+        (("--reflection-model", "test:m"), "(--reflection-model) would not be asked"),
+        (("--rounds", 0), "rounds must be at least 1"),
     ],
 )
 @pytest.mark.usefixtures("model")

@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from optim.tune import TuneResult, tune
 from optim.tune.bench import OutageError
-from optim.tune.candidate import Candidate
+from optim.tune.candidate import Candidate, predictor_of
 from optim.tune.candidates import Candidates
 from optim.tune.copro import Copro
 from optim.tune.folder import claim
 from optim.tune.gepa import Gepa
-from optim.tune.loop import predictor_of
+from optim.tune.loop import SearchResult, search
 from optim.tune.miprov2 import Miprov2
 from optim.tune.proposer import Proposer
 from optim.tune.reflection import ReflectionError
+from optim.tune.split import split_of
 from pb_graph import InputError, Settings
 from tests.support.chat_model import HTTPError, ScriptedChat
 from tests.support.tuning_world import (
@@ -44,18 +44,18 @@ def run(
     reflection: ScriptedChat | None = None,
     calls: int | None = 300,
     **options: Any,  # noqa: ANN401
-) -> TuneResult:
-    """Tune on a few questions."""
-    chosen: dict[str, Any] = {"train": (), "dev": FEW, "held_out": REST, "start": original()}
-    chosen |= options
+) -> SearchResult:
+    """Search on a few questions."""
+    sets = {"train": (), "dev": FEW, "held_out": REST}
+    sets |= {name: options.pop(name) for name in sets if name in options}
     with bench_in(folder, model, calls=calls) as bench:
-        return tune(
+        return search(
             bench,
-            chosen.pop("train"),
-            chosen.pop("dev"),
+            split_of(**sets, seed=options.get("seed", 0)),
             optimizer or Candidates([PLAIN, THOROUGH, MINIMAL]),
+            start=options.pop("start", original()),
             reflector=reflector_of(bench, reflection) if reflection else None,
-            **chosen,
+            **options,
         )
 
 

@@ -16,7 +16,7 @@ FEW = DEV[:12]
 
 
 def shown(board: Board) -> str:
-    return board._drawn().plain
+    return board._line().plain
 
 
 def test_a_better_candidate_shows_once_it_has_met_all_of_dev(tmp_path: Path) -> None:

@@ -16,13 +16,15 @@ import pytest
 from optim.datasets import Question, load
 from optim.datasets.arithmetic import generate
 from optim.e3 import Incumbent, e3
-from optim.tune.bench import BudgetSpentError, Limits, Result
+from optim.tune.bench import Result
 from optim.tune.candidate import Candidate
 from optim.tune.command import Tuning, run
-from optim.tune.loop import tune
+from optim.tune.loop import search
+from optim.tune.meter import BudgetSpentError, Limits
 from optim.tune.proposer import Task
 from optim.tune.search_space import REFERENCES, SearchSpace, scaled
 from optim.tune.settings_search import SettingsSearch
+from optim.tune.split import split_of
 from pb_graph.artefact import Artefact
 from pb_graph.budget.rules import Fixed, LevelTable, PerLevel
 from pb_graph.settings import Settings
@@ -30,7 +32,15 @@ from tests.support.chat_model import Call, Said, ScriptedChat, with_schema
 from tests.support.tuning_world import Exact, bench_in, luck
 
 DEV = generate(40, split="settings")
+SPLIT = split_of([], DEV[:18], None, seed=0)
 OF_THE_COMMAND = load("arithmetic", limit=24)
+OWN: dict[str, Any] = {
+    "execution": "stepwise",
+    "schedule": "cosine",
+    "enforcement": "force",
+    "budget": LevelTable(),
+}
+START = Settings(**OWN)
 FIRST_LEVEL = {step: round(200 * 2 ** (step / 2)) for step in range(-4, 5)}
 STEP_OF = {tokens: step for step, tokens in FIRST_LEVEL.items()}
 
@@ -54,8 +64,8 @@ def hilly(settings: Settings) -> tuple[float, float]:
 
 
 def flat(settings: Settings) -> tuple[float, float]:
-    """The defaults are as good as it gets."""
-    return (0.7, 300) if settings == Settings() else (0.5, 400)
+    """The original is as good as it gets."""
+    return (0.7, 300) if settings == START else (0.5, 400)
 
 
 @dataclass
@@ -87,8 +97,8 @@ class FakeBench:
 def task(bench: FakeBench, calls: int = 10**6, seed: int = 0, **changes: Any) -> Task:  # noqa: ANN401
     return Task(
         bench=bench,  # type: ignore[arg-type]
-        incumbent=Candidate(settings=Settings(**changes)),
-        standing=Incumbent(50, 500),
+        incumbent=Candidate(settings=START.model_copy(update=changes)),
+        baseline=Incumbent(50, 500),
         train=DEV,
         dev=DEV,
         predictor="decompose",
@@ -142,13 +152,13 @@ class TestSearch:
 
     def test_where_nothing_is_better_the_original_comes_first(self) -> None:
         found = SettingsSearch(25).propose(task(FakeBench(flat)))
-        assert found[0] == Candidate()
+        assert found[0] == Candidate(settings=START)
 
     def test_it_begins_with_the_original_and_the_methods_without_a_plan(self) -> None:
-        search = SettingsSearch(1)
-        search.propose(task(FakeBench(hilly), power=3.0))
-        tried = [candidate.settings for candidate, _ in search.tried]
-        assert tried[0] == Settings(power=3.0)
+        seeking = SettingsSearch(1)
+        seeking.propose(task(FakeBench(hilly), power=3.0))
+        tried = [candidate.settings for candidate, _ in seeking.tried]
+        assert tried[0] == START.model_copy(update={"power": 3.0})
         assert [settings.method for settings in tried[1:3]] == list(REFERENCES)
 
     def test_a_method_without_a_plan_may_win(self) -> None:
@@ -167,10 +177,10 @@ class TestSearch:
         assert {one.text("decompose") for one in found} == {"Be brief."}
 
     def test_the_hopeless_are_given_up_early_and_not_proposed(self) -> None:
-        search = SettingsSearch(40)
+        seeking = SettingsSearch(40)
         bench = FakeBench(hilly)
-        found = search.propose(task(bench))
-        sizes = [len(standing.results) for _, standing in search.tried]
+        found = seeking.propose(task(bench))
+        sizes = [len(standing.results) for _, standing in seeking.tried]
         assert {10, 40} <= set(sizes) <= {10, 20, 40}
         assert len(found) == sizes.count(40)
         assert len(bench.paid) == sum(sizes) < 0.8 * len(sizes) * 40
@@ -178,8 +188,8 @@ class TestSearch:
     def test_none_is_given_up_on_a_few_questions(self) -> None:
         few = task(FakeBench(hilly))
         fields = {name: getattr(few, name) for name in Task.__slots__} | {"dev": DEV[:8]}
-        search = SettingsSearch(30)
-        assert len(search.propose(Task(**fields))) == len(search.tried)
+        seeking = SettingsSearch(30)
+        assert len(seeking.propose(Task(**fields))) == len(seeking.tried)
 
     def test_answers_that_all_fail_are_hopeless(self) -> None:
         def broken(settings: Settings) -> tuple[float, float]:
@@ -201,7 +211,7 @@ class TestLimits:
         assert len(found) == 3
 
     def test_a_space_that_is_used_up_ends_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(SearchSpace, "drawn", lambda *_: Settings())
+        monkeypatch.setattr(SearchSpace, "drawn", lambda *_: START)
         bench = FakeBench(hilly)
         SettingsSearch(200).propose(task(bench))
         assert len(bench.asked) == 3 * len(DEV)
@@ -236,7 +246,7 @@ class TestSpace:
         assert self.starts(base)[0] == base
 
     def test_the_others_change_one_thing(self) -> None:
-        base = Settings()
+        base = START
         changed = [
             [name for name, value in settings if value != getattr(base, name)]
             for settings in self.starts(base)[1:]
@@ -247,7 +257,7 @@ class TestSpace:
         }  # fmt: skip
 
     def test_changes_that_helped_are_joined(self) -> None:
-        space = SearchSpace(Settings())
+        space = SearchSpace(START)
         own, *others = space.starts()
         gains = {"single_pass": 1.5, "fused": 0.9, "cap": 1.1, "prompt": 1.2, -2: 1.01, 2: 1.0}
         worth = [
@@ -286,14 +296,14 @@ class TestTuning:
 
     def test_better_settings_are_found_judged_and_adopted(self, tmp_path: Path) -> None:
         with bench_in(tmp_path, ScriptedChat(solve=_needs_a_plan)) as bench:
-            result = tune(bench, [], DEV[:18], SettingsSearch(3))
+            result = search(bench, SPLIT, SettingsSearch(3), start=Candidate(settings=START))
         assert result.adopted
         assert result.candidate.settings.execution == "single_pass"
         assert result.optimizer == "settings"
 
     def test_where_nothing_is_better_the_original_is_kept(self, tmp_path: Path) -> None:
         with bench_in(tmp_path, ScriptedChat(solve=_needs_a_plan)) as bench:
-            result = tune(bench, [], DEV[:18], SettingsSearch(4), settings=FRUGAL)
+            result = search(bench, SPLIT, SettingsSearch(4), start=Candidate(settings=FRUGAL))
         assert (result.verdict.verdict, result.candidate) == ("kept", Candidate(settings=FRUGAL))
 
     def test_a_second_start_pays_for_nothing(self, tmp_path: Path) -> None:
@@ -301,7 +311,9 @@ class TestTuning:
         results = []
         for _ in range(2):
             with bench_in(tmp_path, model) as bench:
-                results.append(tune(bench, [], DEV[:18], SettingsSearch(3)))
+                results.append(
+                    search(bench, SPLIT, SettingsSearch(3), start=Candidate(settings=START))
+                )
         first, second = results
         assert second.candidate == first.candidate
         assert (second.spent.calls, second.spent.tokens) == (first.spent.calls, first.spent.tokens)
@@ -310,6 +322,7 @@ class TestTuning:
         tuning = Tuning(
             dataset="arithmetic",
             tuned="settings",
+            settings=OWN,
             limit=24,
             model=ScriptedChat(solve=_needs_a_plan),
             scorer=Exact(),
@@ -323,7 +336,7 @@ class TestTuning:
         assert program.settings.execution == "single_pass"
         assert program.tuning
         assert program.tuning.optimizer == "settings"
-        assert program.tuning.settings_before == Settings()
+        assert program.tuning.settings_before == START
         assert program.tuning.versions["optuna"]
         roles = Counter(one.role for one in program.tuning.candidates)
         assert (roles["original"], roles["chosen"], roles["reference"]) == (1, 1, 2)

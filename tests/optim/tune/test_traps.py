@@ -12,7 +12,7 @@ import dspy
 import pytest
 
 from optim.e3 import Incumbent
-from optim.program import GUARD, GraphProgram, examples
+from optim.program import GUARD
 from optim.tune.bench import Bench
 from optim.tune.candidates import Candidates
 from optim.tune.copro import Copro
@@ -21,6 +21,7 @@ from optim.tune.metric import FAR_BELOW, clipped, with_feedback
 from optim.tune.miprov2 import Miprov2
 from optim.tune.proposer import Proposer, Task
 from optim.tune.simba import Simba
+from optim.tune.trial_program import TrialProgram, examples
 from pb_graph import InputError
 from tests.support.chat_model import HTTPError, ScriptedChat
 from tests.support.tuning_world import (
@@ -38,7 +39,7 @@ from tests.support.tuning_world import (
     world,
 )
 
-STANDING = Incumbent(50.0, 100.0)
+BASELINE = Incumbent(50.0, 100.0)
 BY_ID = {question.id: question for question in [*TRAIN, *DEV]}
 RULE = '[[ ## discussion ## ]]\nx\n[[ ## module_advice ## ]]\n{{"decompose": "{}"}}'
 
@@ -46,7 +47,7 @@ RULE = '[[ ## discussion ## ]]\nx\n[[ ## module_advice ## ]]\n{{"decompose": "{}
 def task(bench: Bench, reflection: ScriptedChat | None = None, **fields: Any) -> Task:  # noqa: ANN401
     dev = fields.pop("dev", DEV[:20])
     results = bench.measure(original(), dev)
-    standing = Incumbent.of([one.score for one in results], [one.tokens for one in results])
+    baseline = Incumbent.of([one.score for one in results], [one.tokens for one in results])
     chosen: dict[str, Any] = {
         "train": TRAIN[:10],
         "calls": 120,
@@ -56,7 +57,7 @@ def task(bench: Bench, reflection: ScriptedChat | None = None, **fields: Any) ->
     return Task(
         bench=bench,
         incumbent=original(),
-        standing=standing,
+        baseline=baseline,
         dev=dev,
         predictor="decompose",
         **chosen | fields,
@@ -78,7 +79,7 @@ def prediction(**fields: Any) -> dspy.Prediction:  # noqa: ANN401
 def test_the_program_is_told_apart_from_its_copies_by_its_words(tmp_path: Path) -> None:
     """A graph that had closed over the first predictor would not notice."""
     with bench_in(tmp_path) as bench:
-        program = GraphProgram(bench, original(), questions=DEV)
+        program = TrialProgram(bench, original(), questions=DEV)
         changed = program.deepcopy()
         changed.decompose.signature = changed.decompose.signature.with_instructions(MINIMAL)
         asked = examples(DEV[:1])[0].inputs()
@@ -90,13 +91,13 @@ def test_the_program_is_told_apart_from_its_copies_by_its_words(tmp_path: Path) 
 def test_only_the_tuned_predictor_is_open(tmp_path: Path) -> None:
     with bench_in(tmp_path) as bench:
         for name in ("decompose", "estimate", "fused"):
-            program = GraphProgram(bench, original(), name)
+            program = TrialProgram(bench, original(), name)
             assert [part for part, _ in program.named_predictors()] == [name]
 
 
 def test_the_program_never_raises(tmp_path: Path) -> None:
     with bench_in(tmp_path, ScriptedChat(solve=HTTPError(400)), calls=1) as bench:
-        program = GraphProgram(bench, original(), questions=DEV)
+        program = TrialProgram(bench, original(), questions=DEV)
         failed = program(question=DEV[0])
         assert (failed.score, failed.refused, failed.answer) == (0.0, False, "")
         assert failed.tokens > 0
@@ -109,7 +110,7 @@ def test_the_program_never_raises(tmp_path: Path) -> None:
 
 def test_examples_in_the_prompt_are_refused_and_not_ignored(tmp_path: Path) -> None:
     with bench_in(tmp_path) as bench:
-        program = GraphProgram(bench, original())
+        program = TrialProgram(bench, original())
         program.decompose.demos = [dspy.Example(problem="?", plan="1. ?")]
         with pytest.raises(InputError, match="0 demos"):
             _ = program.candidate
@@ -118,7 +119,7 @@ def test_examples_in_the_prompt_are_refused_and_not_ignored(tmp_path: Path) -> N
 
 def test_a_recalled_answer_leaves_the_same_trace_as_a_new_one(tmp_path: Path) -> None:
     with bench_in(tmp_path) as bench:
-        program = GraphProgram(bench, original(), questions=DEV)
+        program = TrialProgram(bench, original(), questions=DEV)
         traces = []
         for _ in range(2):
             with dspy.context(trace=[]):
@@ -133,7 +134,7 @@ def test_a_recalled_answer_leaves_the_same_trace_as_a_new_one(tmp_path: Path) ->
 
 def test_other_samples_of_an_answer_are_other_epochs(tmp_path: Path) -> None:
     with bench_in(tmp_path) as bench:
-        program = GraphProgram(bench, original(), questions=DEV)
+        program = TrialProgram(bench, original(), questions=DEV)
         model = reflector_of(bench, says(PLAIN)).language_model()
         for rollout in (0, 1):
             program.set_lm(model.copy(rollout_id=rollout, temperature=1.0))
@@ -145,7 +146,7 @@ def test_other_samples_of_an_answer_are_other_epochs(tmp_path: Path) -> None:
 
 
 def test_the_tangent_is_one_at_the_incumbent_and_bounded() -> None:
-    metric = clipped(STANDING)
+    metric = clipped(BASELINE)
     right, wrong = metric(None, prediction()), metric(None, prediction(score=0.0))
     assert (right, wrong) == (3.0, -1.0)
     assert (right + wrong) / 2 == 1.0
@@ -156,14 +157,14 @@ def test_the_tangent_is_one_at_the_incumbent_and_bounded() -> None:
 
 
 def test_what_is_no_result_is_far_below_any_honest_one() -> None:
-    assert clipped(STANDING)(None, prediction(refused=True)) == FAR_BELOW
-    judged = with_feedback(STANDING, BY_ID)(None, prediction(refused=True))
+    assert clipped(BASELINE)(None, prediction(refused=True)) == FAR_BELOW
+    judged = with_feedback(BASELINE, BY_ID)(None, prediction(refused=True))
     assert judged.score == FAR_BELOW
     assert judged.objective_scores is None
 
 
 def test_a_bootstrapper_keeps_no_wrong_answer_for_its_negative_score() -> None:
-    metric = clipped(STANDING)
+    metric = clipped(BASELINE)
     assert metric(None, prediction(), trace=[]) is True
     assert metric(None, prediction(score=0.0), trace=[]) is False
 
@@ -171,13 +172,13 @@ def test_a_bootstrapper_keeps_no_wrong_answer_for_its_negative_score() -> None:
 def test_feedback_says_what_was_wrong_and_where_the_tokens_went(tmp_path: Path) -> None:
     right = {question.id for question in DEV}
     with bench_in(tmp_path) as bench:
-        start = original(method="plan_and_budget", budget=60)
-        program = GraphProgram(bench, start, "decompose", DEV)
+        start = original(method="plan_and_budget", execution="stepwise", budget=60)
+        program = TrialProgram(bench, start, "decompose", DEV)
         for example in examples(DEV[:20]):
             pred = program(**example.inputs())
             if pred.score == 0.0:
                 break
-        judged = with_feedback(STANDING, BY_ID)(example, pred, None, "decompose", None)
+        judged = with_feedback(BASELINE, BY_ID)(example, pred, None, "decompose", None)
     assert example.id in right
     words = judged.feedback
     assert f"The answer is {example.answer}." in words
@@ -287,7 +288,7 @@ def test_copro_sees_the_split_as_one_and_gets_its_exact_e3(
             results = bench.measure(candidate, work.dev)
             accuracy = 100 * sum(one.score for one in results) / len(results)
             tokens = sum(one.tokens for one in results) / len(results)
-            ratios.append(accuracy**2 / tokens / (work.standing.accuracy**2 / work.standing.tokens))
+            ratios.append(accuracy**2 / tokens / (work.baseline.accuracy**2 / work.baseline.tokens))
     assert sorted(scores) == [round(100 * ratio, 2) for ratio in sorted(ratios)]
     assert 100.0 in scores
 

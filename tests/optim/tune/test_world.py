@@ -9,11 +9,10 @@ from typing import Any
 import dspy
 import pytest
 
-from optim.program import GraphProgram, examples
 from optim.tune.candidates import Candidates
 from optim.tune.copro import Copro
 from optim.tune.gepa import Gepa
-from optim.tune.loop import TuneResult
+from optim.tune.loop import SearchResult
 from optim.tune.miprov2 import Miprov2
 from optim.tune.proposer import Proposer
 from optim.tune.quiet import quiet
@@ -21,6 +20,7 @@ from optim.tune.random_search import RandomSearch
 from optim.tune.reflection import ReflectionAdapter
 from optim.tune.simba import Simba
 from optim.tune.standing import Standing
+from optim.tune.trial_program import TrialProgram, examples
 from tests.support.tuning_world import (
     DEV,
     HELD_OUT,
@@ -33,7 +33,7 @@ from tests.support.tuning_world import (
     original,
     reflector_of,
     says,
-    tuned,
+    searched,
     world,
 )
 
@@ -50,10 +50,12 @@ OPTIMIZERS: dict[str, Callable[[], Proposer]] = {
 
 
 @pytest.fixture(scope="module", params=OPTIMIZERS)
-def result(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> TuneResult:
+def result(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> SearchResult:
     with bench_in(tmp_path_factory.mktemp(request.param), calls=1200) as bench:
         reflector = reflector_of(bench, says(PLAIN, THOROUGH, MINIMAL))
-        return tuned(bench, OPTIMIZERS[request.param](), reflector=reflector)
+        return searched(bench, OPTIMIZERS[request.param](), reflector=reflector)
 
 
 def test_the_world_has_the_trade_off_that_it_is_made_for(tmp_path: Path) -> None:
@@ -75,7 +77,7 @@ def test_the_world_has_the_trade_off_that_it_is_made_for(tmp_path: Path) -> None
     }
 
 
-def test_every_optimizer_finds_the_frugal_instruction(result: TuneResult) -> None:
+def test_every_optimizer_finds_the_frugal_instruction(result: SearchResult) -> None:
     assert result.adopted
     assert result.candidate.instructions == {"decompose": MINIMAL}
     chosen = result.verdict.chosen
@@ -85,7 +87,7 @@ def test_every_optimizer_finds_the_frugal_instruction(result: TuneResult) -> Non
     assert result.verdict.original.e3 == pytest.approx(3.48, abs=0.01)
 
 
-def test_the_verdict_is_paired_and_has_an_interval(result: TuneResult) -> None:
+def test_the_verdict_is_paired_and_has_an_interval(result: SearchResult) -> None:
     chosen = result.verdict.chosen
     assert chosen is not None
     assert chosen.comparison.questions == 100
@@ -94,13 +96,13 @@ def test_the_verdict_is_paired_and_has_an_interval(result: TuneResult) -> None:
     assert "the interval is above 1" in result.verdict.reason
 
 
-def test_the_incumbents_exact_e3_never_falls(result: TuneResult) -> None:
+def test_the_incumbents_exact_e3_never_falls(result: SearchResult) -> None:
     course = [e3 for turn in result.rounds for e3 in (turn.before, turn.after)]
     assert course == sorted(course)
     assert course[-1] == max(trial.standing.e3 for trial in result.trials)
 
 
-def test_what_a_round_costs_adds_up(result: TuneResult) -> None:
+def test_what_a_round_costs_adds_up(result: SearchResult) -> None:
     answers = sum(turn.spent.calls for turn in result.rounds)
     held_out = (1 + len(result.verdict.finalists)) * len(HELD_OUT)
     assert result.spent.calls == len(DEV) + answers + held_out
@@ -110,7 +112,7 @@ def accuracy(_gold: Any, pred: Any, *_: Any) -> float:  # noqa: ANN401
     return float(pred.score)
 
 
-def with_gepa(program: GraphProgram, model: Any) -> Any:  # noqa: ANN401
+def with_gepa(program: TrialProgram, model: Any) -> Any:  # noqa: ANN401
     found = dspy.GEPA(
         metric=accuracy,
         max_metric_calls=600,
@@ -121,12 +123,12 @@ def with_gepa(program: GraphProgram, model: Any) -> Any:  # noqa: ANN401
     return found.compile(program, trainset=examples(TRAIN), valset=examples(DEV))
 
 
-def with_copro(program: GraphProgram, model: Any) -> Any:  # noqa: ANN401
+def with_copro(program: TrialProgram, model: Any) -> Any:  # noqa: ANN401
     found = dspy.COPRO(prompt_model=model, metric=accuracy, breadth=6, depth=1)
     return found.compile(program, trainset=examples(DEV), eval_kwargs={"num_threads": 8})
 
 
-def with_miprov2(program: GraphProgram, model: Any) -> Any:  # noqa: ANN401
+def with_miprov2(program: TrialProgram, model: Any) -> Any:  # noqa: ANN401
     found = dspy.MIPROv2(
         metric=accuracy,
         prompt_model=model,
@@ -152,7 +154,7 @@ def test_a_metric_of_accuracy_alone_picks_the_verbose_one(
 ) -> None:
     with bench_in(tmp_path) as bench:
         model = reflector_of(bench, says(PLAIN, MINIMAL, THOROUGH)).language_model()
-        program = GraphProgram(bench, original(), questions=[*TRAIN, *DEV])
+        program = TrialProgram(bench, original(), questions=[*TRAIN, *DEV])
         with quiet(), dspy.context(adapter=ReflectionAdapter(guarded=True), disable_history=True):
             found = compiled(program, model).candidate
         assert found.instructions == {"decompose": THOROUGH}
@@ -161,7 +163,7 @@ def test_a_metric_of_accuracy_alone_picks_the_verbose_one(
 
 def test_simba_appends_the_rule_that_helps(tmp_path: Path) -> None:
     with bench_in(tmp_path, calls=1200) as bench:
-        found = tuned(bench, Simba(steps=4), reflector=reflector_of(bench, says(RULE)))
+        found = searched(bench, Simba(steps=4), reflector=reflector_of(bench, says(RULE)))
     assert found.adopted
     assert found.candidate.instructions["decompose"].endswith("Be MINIMAL.")
 
@@ -172,7 +174,7 @@ def test_where_nothing_is_better_the_original_is_kept_and_the_result_says_so(
 ) -> None:
     with bench_in(tmp_path, world(NOTHING_BETTER), calls=1200) as bench:
         reflector = reflector_of(bench, says(PLAIN, THOROUGH, MINIMAL))
-        found = tuned(bench, OPTIMIZERS[name](), reflector=reflector)
+        found = searched(bench, OPTIMIZERS[name](), reflector=reflector)
     assert not found.adopted
     assert found.candidate == original()
     assert found.verdict.verdict == "kept"
@@ -193,7 +195,7 @@ def test_what_is_better_on_dev_by_luck_alone_is_not_adopted(tmp_path: Path) -> N
 
     model.solve = solve
     with bench_in(tmp_path, model, calls=1200) as bench:
-        found = tuned(bench, Candidates([MINIMAL, PLAIN]))
+        found = searched(bench, Candidates([MINIMAL, PLAIN]))
     assert not found.adopted
     assert found.candidate == original()
     assert found.verdict.reason == (

@@ -1,0 +1,358 @@
+"""`tune` as a DSPy user calls it: a program, examples, a metric, and a tuned program back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+
+from optim.scorers import ScorerError
+from optim.tune import GraphProgram, Limits, Silence, TuneResult, tune
+from optim.tune.bench import OutageError
+from optim.tune.candidate import OWN
+from optim.tune.candidates import Candidates
+from optim.tune.given import question_of, questions_of, scorer_of
+from optim.tune.random_search import RandomSearch
+from optim.tune.reflection import ReflectionError
+from optim.tune.settings_search import SettingsSearch
+from pb_graph import InputError, Settings, build_graph
+from pb_graph.artefact import Artefact
+from tests.support.artefacts import planner
+from tests.support.chat_model import HTTPError, ScriptedChat, with_schema
+from tests.support.tuning_world import (
+    DEV,
+    HELD_OUT,
+    MINIMAL,
+    NOTHING_BETTER,
+    PLAIN,
+    THOROUGH,
+    TRAIN,
+    Exact,
+    Style,
+    says,
+    world,
+)
+
+FEW, REST = DEV[:12], HELD_OUT[:6]
+
+
+def examples(questions: Sequence[Any]) -> list[dspy.Example]:
+    """What a notebook would hold."""
+    return [
+        dspy.Example(question=q.question, answer=q.targets[0], level=q.level).with_inputs(
+            "question"
+        )
+        for q in questions
+    ]
+
+
+def ends_with_the_answer(gold: Any, pred: Any, trace: Any = None) -> bool:  # noqa: ANN401, ARG001
+    """A metric as DSPy has them."""
+    return bool(pred.answer.split()[-1] == gold.answer)
+
+
+def program_of(model: ScriptedChat | None = None, **options: Any) -> GraphProgram:  # noqa: ANN401
+    chosen: dict[str, Any] = {"settings": {"method": "planned_vanilla"}} | options
+    return GraphProgram(model or world(), cap_policy=with_schema, **chosen)
+
+
+def run(folder: Path, model: ScriptedChat | None = None, **options: Any) -> TuneResult:  # noqa: ANN401
+    chosen: dict[str, Any] = {
+        "program": program_of(model),
+        "train": (),
+        "dev": FEW,
+        "held_out": REST,
+        "scorer": Exact(),
+        "budget": 300,
+        "optimizer": "candidates",
+        "candidates": [PLAIN, THOROUGH, MINIMAL],
+        "audience": Silence(),
+    }
+    return tune(run_dir=folder, **{**chosen, **options})
+
+
+# As in a notebook
+
+
+def test_a_notebook_tunes_a_program_uses_it_and_saves_it(tmp_path: Path) -> None:
+    program = GraphProgram(
+        world(), settings=Settings(method="planned_vanilla"), cap_policy=with_schema
+    )
+    result = tune(
+        program,
+        examples(TRAIN[:10]),
+        examples(DEV[:30]),
+        scorer=ends_with_the_answer,
+        optimizer="gepa",
+        budget=400,
+        reflection_model=says(PLAIN, THOROUGH, MINIMAL),
+        run_dir=tmp_path / "run",
+        seed=0,
+    )
+    assert result.adopted
+    assert result.verdict.reason in repr(result)
+    question = HELD_OUT[0].question
+    before, after = program(question=question), result.program(question=question)
+    assert after.tokens < before.tokens
+    assert after.answer
+
+    result.save(tmp_path / "tuned.json")
+    graph = build_graph(world(), planner_program=tmp_path / "tuned.json", cap_policy=with_schema)
+    assert graph.invoke({"question": question})["answer"] == after.answer
+    again = program_of(planner_program=tmp_path / "tuned.json", settings=None)
+    assert again.candidate == result.program.candidate
+    assert result.program.decompose.signature.instructions == MINIMAL
+
+
+def test_the_program_that_was_given_is_left_as_it_was(tmp_path: Path) -> None:
+    program = program_of()
+    result = run(tmp_path, program=program)
+    assert result.adopted
+    assert program.candidate.instructions == {}
+    assert result.program.candidate.instructions == {"decompose": MINIMAL}
+
+
+def test_where_nothing_is_better_the_original_is_kept(tmp_path: Path) -> None:
+    model = world(NOTHING_BETTER)
+    result = run(tmp_path, model)
+    assert (result.adopted, result.verdict.verdict) == (False, "kept")
+    assert result.program.candidate == program_of().candidate
+    assert repr(result).startswith("TuneResult(kept: No candidate")
+
+
+def test_the_record_names_questions_models_and_cost(tmp_path: Path) -> None:
+    result = run(tmp_path, dataset="my questions", budget=Limits(calls=300, minutes=60.0))
+    record = result.artefact.tuning
+    assert record is not None
+    assert (record.data.name, record.data.dev, record.data.held_out) == ("my questions", 12, 6)
+    assert record.models.solver == "ScriptedChat"
+    assert record.cost.metric_calls == result.search.spent.calls
+
+
+def test_an_optimizer_may_be_one_of_ones_own_making(tmp_path: Path) -> None:
+    result = run(tmp_path, optimizer=RandomSearch([MINIMAL]), candidates=[PLAIN])
+    assert [turn.optimizer for turn in result.search.rounds] == ["pool", "random"]
+    assert result.program.candidate.instructions == {"decompose": MINIMAL}
+
+
+def test_without_a_reflection_model_the_planners_writes(tmp_path: Path) -> None:
+    thinks = world()
+    thinks.solve = lambda _: MINIMAL
+    program = program_of(planner=thinks)
+    result = run(tmp_path, program=program, optimizer="copro", candidates=[PLAIN], rounds=1)
+    assert [turn.optimizer for turn in result.search.rounds] == ["pool", "copro"]
+    assert result.program.candidate.instructions == {"decompose": MINIMAL}
+
+
+def test_candidates_may_be_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps([MINIMAL]))
+    for given in (path, str(path)):
+        result = run(tmp_path / "run", candidates=given)
+        texts = [trial.candidate.text("decompose") for trial in result.search.trials]
+        assert texts == [OWN["decompose"], MINIMAL]
+
+
+def test_settings_are_tuned_by_the_same_call(tmp_path: Path) -> None:
+    result = run(
+        tmp_path, tuned="settings", optimizer=SettingsSearch(2), candidates=None, budget=200
+    )
+    assert result.search.optimizer == "settings"
+    assert result.program.settings == result.artefact.settings
+
+
+def test_progress_goes_to_standard_error_unless_someone_else_listens(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(tmp_path, audience=None)
+    heard = capsys.readouterr()
+    assert heard.out == ""
+    assert "12 dev and 6 held-out questions" in heard.err
+    run(tmp_path)
+    assert capsys.readouterr() == ("", "")
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"dev": []}, "the dev split is empty"),
+        ({"dev": DEV[:5], "held_out": None}, "5 dev questions are too few"),
+        ({"train": FEW[:1]}, "dev and train share 1 questions"),
+        ({"budget": 40}, r"40 answers are too few: .* take 48"),
+        ({"budget": 0}, "must be above 0"),
+        ({"rounds": 0}, "rounds must be at least 1"),
+        ({"program": dspy.Predict("question -> answer")}, "a GraphProgram, not a Predict"),
+        ({"optimizer": "adam"}, "no optimizer named 'adam'; there are: gepa, copro"),
+        ({"tuned": "solver"}, "one of decompose, estimate, settings, not 'solver'"),
+        ({"tuned": "estimate"}, "no 'estimate' prompt to tune"),
+        (
+            {"reflection_model": "openai:gpt-4o"},
+            r"would not be asked.*leave it out, or choose gepa",
+        ),
+        (
+            {"optimizer": Candidates([PLAIN]), "reflection_model": "openai:gpt-4o"},
+            "would not be asked",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_paid(
+    options: dict[str, Any], complaint: str, tmp_path: Path
+) -> None:
+    model = world()
+    with pytest.raises(InputError, match=complaint):
+        run(tmp_path, model, **options)
+    assert not model.calls
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"optimizer": "gepa"}, r"the optimizer \(--optimizer\)"),
+        ({"candidates": [PLAIN]}, r"the candidates \(--candidates\)"),
+        ({"reflection_model": "openai:gpt-4o"}, r"the reflection model \(--reflection-model\)"),
+        ({"optimizer": "gepa", "candidates": [PLAIN]}, r".*--optimizer\) and .*--candidates\)"),
+    ],
+)
+def test_the_settings_search_refuses_what_it_would_ignore(
+    options: dict[str, Any], named: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=f"changes no prompt: leave out {named}"):
+        run(tmp_path, tuned="settings", **{"optimizer": None, "candidates": None} | options)
+
+
+def test_where_every_answer_is_wrong_it_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none of the 12 dev questions .* a stronger model"):
+        run(tmp_path, world({"usual": Style(0.0, 5)}))
+
+
+def test_a_reflection_model_that_returns_nothing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ReflectionError, match=r"reflection model .* returned nothing"):
+        run(tmp_path, optimizer="gepa", candidates=None, reflection_model=says(""))
+
+
+def test_the_folder_of_another_run_is_refused(tmp_path: Path) -> None:
+    run(tmp_path)
+    with pytest.raises(InputError, match="holds another run: its seed, tuning_seed differ"):
+        run(tmp_path, seed=1)
+
+
+def test_a_model_out_of_reach_ends_the_run(tmp_path: Path) -> None:
+    away = ScriptedChat(planner=HTTPError(401), solve=HTTPError(401))
+    with pytest.raises(OutageError, match="12 answers in a row"):
+        run(tmp_path, away, dev=DEV)
+
+
+# The program
+
+
+def test_the_program_answers_and_says_what_it_cost() -> None:
+    model = world()
+    found = program_of(model)(question=DEV[0].question, level=DEV[0].level, unheard_of=1)
+    assert found.answer == found.report["answer"]
+    assert found.tokens == found.report["usage"]["output_tokens"] == model.output_tokens
+    assert (found.report["level"], found.error) == (DEV[0].level, None)
+
+
+def test_a_failed_question_is_a_wrong_answer_at_what_it_cost() -> None:
+    found = program_of(ScriptedChat(solve=HTTPError(400)))(question="What?")
+    assert found.answer == ""
+    assert found.tokens > 0
+    assert "400" in found.error
+    broken = program_of()
+    broken.decompose.signature = broken.decompose.signature.with_instructions(" ")
+    assert broken(question="What?").report is None
+
+
+def test_a_copy_that_an_optimizer_has_changed_is_the_one_that_is_used() -> None:
+    program = program_of()
+    copy = program.deepcopy()
+    copy.decompose.signature = copy.decompose.signature.with_instructions(MINIMAL)
+    usual, frugal = (one(question=DEV[0].question).tokens for one in (program, copy))
+    assert frugal < usual
+    assert copy.graphs is program.graphs
+
+
+@pytest.mark.parametrize(
+    ("settings", "open_to_tuning"),
+    [
+        ({}, "decompose"),
+        ({"planning": "fused"}, "fused"),
+        ({"method": "planned_vanilla", "planning": "fused"}, "decompose"),
+        ({"method": "vanilla"}, "decompose"),
+    ],
+)
+def test_the_predictor_that_decomposes_is_open(
+    settings: dict[str, Any], open_to_tuning: str
+) -> None:
+    program = program_of(settings=settings)
+    assert [name for name, _ in program.named_predictors()] == [open_to_tuning]
+
+
+def test_settings_override_those_of_a_saved_program_one_by_one(tmp_path: Path) -> None:
+    saved = planner().program().model_copy(update={"settings": Settings(budget=300, cutoff=700)})
+    saved.save(tmp_path / "saved.json")
+    path = tmp_path / "saved.json"
+    assert GraphProgram(planner_program=path).settings == Settings(budget=300, cutoff=700)
+    changed = GraphProgram(planner_program=path, settings={"cutoff": 900})
+    assert changed.settings == Settings(budget=300, cutoff=900)
+    assert GraphProgram(planner_program=path, settings=Settings()).settings == Settings()
+
+
+def test_a_stock_optimizer_of_dspys_can_run_it() -> None:
+    """Its own metric, its own evaluation: the program is a DSPy module like any other."""
+    judged = dspy.Evaluate(
+        devset=examples(FEW), metric=ends_with_the_answer, display_progress=False, num_threads=2
+    )(program_of())
+    assert 0 < judged.score < 100
+
+
+# What a DSPy user has at hand
+
+
+def test_an_example_becomes_a_question() -> None:
+    found = question_of(dspy.Example(question="What?", answers=["4", "four"], level="Level 3"))
+    assert (found.question, found.targets, found.level) == ("What?", ("4", "four"), 3)
+    assert found.id == question_of(dspy.Example(question="What?", answer="5")).id
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ([{"question": "What?"}], "example 1 is of type dict, not a dspy.Example"),
+        ([dspy.Example(question="What?")], "example 1: no 'answer'"),
+        ([dspy.Example(question="What?", answer=a) for a in "ab"], "example 2 .* there already"),
+    ],
+)
+def test_what_is_no_question_is_refused_by_its_place(given: list[Any], complaint: str) -> None:
+    with pytest.raises(InputError, match=complaint):
+        questions_of(given)
+
+
+def test_a_metric_sees_the_example_with_all_its_fields() -> None:
+    given = dspy.Example(question="What?", answer="4", tolerance=2)
+    scorer: Any = scorer_of(lambda gold, pred: float(int(pred.answer) - 4 <= gold.tolerance))
+    question = question_of(given)
+    assert [scorer.score(answer, question).value for answer in ("5", "9")] == [1.0, 0.0]
+    assert scorer_of(ends_with_the_answer).score("4", DEV[0]).value == 0.0  # type: ignore[union-attr]
+
+
+def test_a_metric_that_fails_leaves_the_answer_unscored() -> None:
+    for metric in (lambda *_: 1 / 0, lambda *_: 7.0):
+        scorer: Any = scorer_of(metric)
+        with pytest.raises(ScorerError, match=r"the metric .* failed"):
+            scorer.score("4", DEV[0])
+
+
+def test_the_artefact_is_the_program_with_its_settings(tmp_path: Path) -> None:
+    result = run(tmp_path / "run")
+    result.save(tmp_path / "tuned.json")
+    loaded = Artefact.load(tmp_path / "tuned.json")
+    assert loaded == result.artefact
+    assert loaded.settings == result.program.settings

@@ -1,0 +1,63 @@
+"""Runs in a process of their own, which a test kills and starts again in the same folder."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["PATIENCE", "Victim", "whole_lines"]
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 240
+"""Seconds; a start-up takes a hundredth of that on an idle machine."""
+
+
+@dataclass(frozen=True)
+class Victim:
+    """A script that is told a folder and the seconds a model call takes, and prints JSON.
+
+    Attributes:
+        script: Python; its answers go into the folder's ``answers.jsonl``.
+    """
+
+    script: str
+
+    def start(self, folder: Path, seconds: float) -> subprocess.Popen[str]:
+        """Begin."""
+        return subprocess.Popen(  # noqa: S603 -- our own code
+            [sys.executable, "-c", self.script, str(folder), str(seconds)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+
+    def struck(self, folder: Path, answers: int, blow: signal.Signals) -> int:
+        """Run until so many answers are finished, strike, and give how it ended."""
+        process = self.start(folder, 0.15)
+        while len(whole_lines(folder / "answers.jsonl")) < answers:
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.01)
+        process.send_signal(blow)
+        process.communicate(timeout=PATIENCE)
+        return process.returncode
+
+    def completed(self, folder: Path) -> dict[str, Any]:
+        """Run to the end, and give what it printed."""
+        process = self.start(folder, 0.0)
+        out, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0, err
+        document: dict[str, Any] = json.loads(out)
+        return document
+
+
+def whole_lines(journal: Path) -> list[str]:
+    """What has been paid for so far; a torn last line does not count."""
+    written = journal.read_bytes().splitlines(keepends=True) if journal.exists() else []
+    return [line.decode() for line in written if line.endswith(b"\n")]
