@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from pb_graph.budget.rules import LevelTable
 from pb_graph.errors import InputError
 from pb_graph.settings import Settings
 
@@ -19,8 +20,10 @@ __all__ = ["ALL", "NAMES", "PAPER_DEFAULTS", "Method", "method_from_file", "meth
 ALL = "all"
 """The word that stands for the ten rows of the paper's tables."""
 
-PAPER_DEFAULTS: Mapping[str, Any] = MappingProxyType({"enforcement": "prompt"})
-"""What the ten rows have in common beside the package's defaults: their budgets are only said."""
+PAPER_DEFAULTS: Mapping[str, Any] = MappingProxyType(
+    {"enforcement": "prompt", "budget": LevelTable().model_dump()}
+)
+"""What the ten rows have in common: the totals of the paper's code, and they are only said."""
 
 _SCHEDULES = ("uniform", "weighted", "linear", "polynomial", "exponential", "cosine")
 _BASELINES = ("vanilla", "global_budget", "planned_vanilla", "planned_global_budget")
@@ -28,10 +31,12 @@ _SINGLE_PASS = {"method": "plan_and_budget", "execution": "single_pass"}
 _ROWS: Mapping[str, Mapping[str, Any]] = {name: {"method": name} for name in _BASELINES} | {
     name: {**_SINGLE_PASS, "schedule": name} for name in _SCHEDULES
 }
-_STEPWISE = "stepwise"
-_STEPWISE_IS = {"method": "plan_and_budget", "execution": "stepwise"}
+_OURS: Mapping[str, Mapping[str, Any]] = {
+    "default": {},
+    "stepwise": {"method": "plan_and_budget", "execution": "stepwise"},
+}
 
-NAMES = (*_ROWS, _STEPWISE)
+NAMES = (*_ROWS, *_OURS)
 """Every name that `methods` knows, the ten rows first."""
 
 
@@ -49,8 +54,8 @@ def methods(
     """Give the methods of these names.
 
     The ten rows are those of the paper: plan-and-budget in a single pass, and budgets that are
-    only said (``enforcement="prompt"``). ``stepwise`` is this package's own way, with its defaults
-    and the cosine schedule.
+    only said (``enforcement="prompt"``). ``default`` is what `Settings` choose when nothing is
+    said, and ``stepwise`` the same with a call for each sub-question.
 
     Args:
         names: Names of `NAMES`, as a sequence or with commas between; ``all`` for the ten rows.
@@ -108,13 +113,13 @@ def _expanded(name: str) -> Iterable[str]:
 
 
 def _settings(name: str, overrides: Mapping[str, Any]) -> Settings:
-    fixed = _ROWS.get(name, _STEPWISE_IS)
-    defaults = {"schedule": "cosine"} if name == _STEPWISE else dict(PAPER_DEFAULTS)
+    fixed = _ROWS.get(name) or _OURS[name]
+    defaults = PAPER_DEFAULTS if name in _ROWS else {}
     for field, value in fixed.items():
         if overrides.get(field, value) != value:
             msg = (
                 f"{field}={overrides[field]} takes away what the method {name!r} says ({value}); "
-                "write a settings file for such a method, or use 'stepwise'"
+                "write a settings file for such a method, or use 'default' or 'stepwise'"
             )
             raise InputError(msg)
     return _valid({**defaults, **overrides, **fixed}, f"method {name!r}")

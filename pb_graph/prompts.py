@@ -14,7 +14,10 @@ WORDS_PER_TOKEN = 0.75
 """English text runs at about four tokens for three words."""
 
 DEFAULT_INSTRUCTION = "Answer the question correctly and without detours."
-DEFAULT_FORMAT = 'End with one line that starts with "Final answer:" and holds nothing else.'
+_LAST_LINE = 'one line that starts with "Final answer:" and holds nothing else.'
+DEFAULT_FORMAT = f"End with {_LAST_LINE}"
+WITH_WORKING = f"Write the working, then end with {_LAST_LINE}"
+"""Asked to end with such a line only, a small model writes that line and nothing before it."""
 
 FORCE_STEP = "Stop here. State the result of this sub-question in one short line."
 FORCE_FINAL = "Stop here. From what has been found so far, write only the final answer."
@@ -52,11 +55,10 @@ def whole_question(
     if plan:
         lead = "These sub-questions outline one way to solve it; take a better way if you see one:"
         parts.append("\n".join([lead, *(_outline(step, shares, unit) for step in plan)]))
-    else:
-        parts.append("Reason step by step.")
+    parts.append("Reason step by step.")
     if budget is not None:
         parts.append(f"Use less than {amount(budget, unit)} in all.")
-    parts.append(answer_format(query))
+    parts.append(answer_format(query, WITH_WORKING))
     return [system(query), HumanMessage("\n\n".join(parts))]
 
 
@@ -93,7 +95,7 @@ def one_step(  # noqa: PLR0913 -- one argument for each thing the prompt says
     asks[0] = f"{opening}\n\n{asks[0]}"
     if closing:
         asks[-1] += "\n\nThis is the last one, so end with the answer to the whole question. "
-        asks[-1] += answer_format(query)
+        asks[-1] += answer_format(query, WITH_WORKING)
     messages: list[BaseMessage] = [system(query)]
     for ask, done in zip(asks, earlier, strict=False):
         messages += [HumanMessage(ask), AIMessage(done["answer"] or "(no result)")]
@@ -147,9 +149,9 @@ def _data(text: str) -> str:
     return _OUR_TAGS.sub("&lt;", text)
 
 
-def answer_format(query: Query) -> str:
-    """How the final answer has to look; always the last thing said."""
-    return query["answer_format"] or DEFAULT_FORMAT
+def answer_format(query: Query, default: str = DEFAULT_FORMAT) -> str:
+    """How the final answer has to look, in the caller's words if any; always the last thing said."""
+    return query["answer_format"] or default
 
 
 def _outline(step: SubQuestion, shares: Mapping[int, int] | None, unit: Unit) -> str:

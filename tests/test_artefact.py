@@ -153,19 +153,20 @@ class TestUse:
             context = Context(planner_program=program)
             report = run(build_graph(model), way=way, context=context)["report"]
             assert str(model.calls[0].messages[0].text).startswith(FRUGAL)
-            assert report["budget"] == 350
+            assert report["budget"] == Settings().budget_rule.total(3)
 
     def test_settings_of_the_caller_come_first(self, path: Path) -> None:
         graph = build_graph(ScriptedChat(), planner_program=path, settings=Settings())
         report = run(graph)["report"]
-        assert (report["schedule"], report["budget"]) == ("cosine", 350)
+        assert report["schedule"] == Settings().schedule != "linear"
+        assert report["budget"] == Settings().budget_rule.total(3) != 300
 
     def test_prompts_alone_leave_the_settings_as_they_are(self, tmp_path: Path) -> None:
         Planner().save(tmp_path / "planner.json")
         report = run(build_graph(ScriptedChat(), planner_program=tmp_path / "planner.json"))[
             "report"
         ]
-        assert report["budget"] == 350
+        assert report["budget"] == Settings().budget_rule.total(3)
 
     def test_one_of_another_planner_is_refused_when_the_graph_is_built(self) -> None:
         with pytest.raises(PlannerProgramError, match=r"other fields.*Tune again"):

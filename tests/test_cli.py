@@ -12,8 +12,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pb_graph import Settings
-from pb_graph.cli import FAILED, INTERRUPTED, USAGE, app
+from pb_graph.cli import app
 from pb_graph.errors import ModelSetupError, WeightsError
+from pb_graph.exits import FAILED, INTERRUPTED, USAGE
 from pb_graph.models import catalogue, local, weights
 from pb_graph.nodes import staff
 from pb_graph.planner.planner import Planner
@@ -136,7 +137,7 @@ class TestSolve:
     def test_the_planner_may_be_another_model(self, resolved: dict[str, ScriptedChat]) -> None:
         reported(solve("--json", "--planner", "fake:planner"))
         assert {call.node for call in resolved["fake:planner"].calls} == {"plan", "estimate"}
-        assert {call.node for call in resolved["fake:scripted"].calls} == {"solve"}
+        assert {call.node for call in resolved["fake:scripted"].calls} == {"answer"}
 
     def test_the_model_may_come_from_the_environment(
         self, monkeypatch: pytest.MonkeyPatch, model: ScriptedChat

@@ -89,6 +89,11 @@ class TestWholeQuestion:
         assert positions == sorted(positions)
         assert "level 4 of 5" in text
 
+    def test_a_plan_takes_nothing_away_from_what_is_said_without_one(self) -> None:
+        plain = said(whole_question(query(level=None))).split("\n\n")
+        planned = said(whole_question(query(level=None), PLAN, budget=100)).split("\n\n")
+        assert set(plain) < set(planned)  # else a small model takes a plan for leave to guess
+
     def test_an_unknown_level_is_not_mentioned(self) -> None:
         assert "of 5" not in said(whole_question(query(level=None), PLAN))
 
@@ -110,7 +115,7 @@ class TestWholeQuestion:
     def test_the_answer_format_is_the_last_word(self, plan: list[SubQuestion]) -> None:
         asked = whole_question(query(answer_format=FORMAT), plan, budget=350)
         assert str(asked[-1].text).endswith(FORMAT)
-        assert str(whole_question(query(), plan)[-1].text).endswith(prompts.DEFAULT_FORMAT)
+        assert str(whole_question(query(), plan)[-1].text).endswith(prompts.WITH_WORKING)
 
     def test_the_callers_instruction_replaces_ours(self) -> None:
         asked = whole_question(query(instruction=INSTRUCTION))

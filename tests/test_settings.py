@@ -10,7 +10,7 @@ from hypothesis import given
 from pydantic import ValidationError
 
 from pb_graph import Context, InputError, Settings
-from pb_graph.budget import Fixed, LevelTable, PerLevel
+from pb_graph.budget import LEVELS, Fixed, LevelTable, PerLevel
 from pb_graph.settings import Bam, Method
 from tests.support import worlds
 
@@ -60,6 +60,11 @@ def test_what_is_out_of_range_is_refused_with_the_range(
 def test_settings_do_not_change() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         Settings().method = "vanilla"
+
+
+def test_a_question_may_cost_twice_what_the_papers_code_grants_unless_asked_otherwise() -> None:
+    rule = Settings().budget_rule
+    assert [rule.total(level) for level in LEVELS] == [400, 500, 700, 900, 1200]
 
 
 def test_every_field_is_described() -> None:

@@ -19,7 +19,8 @@ class LevelTable(_Rule):
     """A total for each level.
 
     Attributes:
-        tokens: level (1 to 5, each exactly once) -> total in tokens, at least 1.
+        tokens: level (1 to 5, each exactly once) -> total in tokens, at least 1. The default is
+            what the code released with the paper grants.
     """
 
     needs_level: ClassVar[bool] = True

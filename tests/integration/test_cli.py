@@ -19,6 +19,7 @@ from tests.support.graphs import checked
 pytestmark = pytest.mark.integration
 
 COMMAND = [sys.executable, "-W", "error", "-c", "from pb_graph.cli import main; main()"]
+PATIENCE = 240  # seconds; a start-up takes a hundredth of that on an idle machine
 STEPWISE = ["--execution", "stepwise"]
 GRADES = '{"level": 2, "levels": [1, 3], "credits": [40, 60]}'
 PLAN = '{"steps": ["What is [red]given[/red]? | look", "What follows?"]}'
@@ -43,7 +44,7 @@ class Handler(BaseHTTPRequestHandler):
             text = PLAN if "steps" in wanted["json_schema"]["schema"]["properties"] else GRADES
         elif self.constrains:
             self.solving.set()
-            self.answers.wait(30)
+            self.answers.wait(PATIENCE)
             text = "Final answer: 42"
         else:
             text = "1. What is given?\n2. What follows?\nFinal answer: 42"
@@ -107,7 +108,7 @@ def solve(*options: str) -> subprocess.CompletedProcess[str]:
         [*COMMAND, "solve", "What is 6 * 7?", "--model", "openai:fake", *STEPWISE, *options],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
 
@@ -165,9 +166,9 @@ def test_ctrl_c_leaves_one_readable_line_with_what_was_spent(
         text=True,
     ) as process:
         try:
-            assert server.solving.wait(30)
+            assert server.solving.wait(PATIENCE)
             os.kill(process.pid, signal.SIGINT)
-            stdout, stderr = process.communicate(timeout=10)
+            stdout, stderr = process.communicate(timeout=PATIENCE)
         finally:
             process.kill()
     assert process.returncode == 130

@@ -7,7 +7,8 @@ import pytest
 
 from optim.methods import NAMES, method_from_file, methods
 from optim.published import published_rows
-from pb_graph import InputError
+from pb_graph import InputError, Settings
+from pb_graph.budget import LevelTable
 
 
 def test_all_are_the_rows_of_the_papers_tables() -> None:
@@ -36,12 +37,14 @@ def test_a_schedule_is_plan_and_budget_in_a_single_pass(name: str) -> None:
 
 def test_the_papers_budgets_are_only_said_unless_asked_otherwise() -> None:
     assert {row.settings.enforcement for row in methods("all")} == {"prompt"}
-    capped = methods("all", {"enforcement": "cap"})
-    assert {row.settings.enforcement for row in capped} == {"cap"}
+    assert all(row.settings.budget == LevelTable() for row in methods("all"))
+    capped = methods("all", {"enforcement": "cap", "budget": 300})
+    assert {(row.settings.enforcement, row.settings.budget) for row in capped} == {("cap", 300)}
 
 
-def test_stepwise_has_the_cosine_schedule_unless_asked_otherwise() -> None:
-    assert methods("stepwise")[0].settings.schedule == "cosine"
+def test_the_default_and_stepwise_are_what_a_graph_does_unless_asked_otherwise() -> None:
+    assert methods("default")[0].settings == Settings()
+    assert methods("stepwise")[0].settings == Settings(execution="stepwise")
     (other,) = methods("stepwise", {"schedule": "bam"})
     assert (other.settings.schedule, other.settings.execution) == ("bam", "stepwise")
 
