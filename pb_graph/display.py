@@ -101,17 +101,19 @@ class Display:
 
     def _plan(self) -> Table:
         table = Table("#", "sub-question", box=None, header_style="bold", pad_edge=False)
-        for name in ("level", "budget", "spent"):
+        apart = bool(self._spent)  # in a single call nobody can tell what a sub-question took
+        for name in ("level", "budget", "spent")[: 2 + apart]:
             table.add_column(name, justify="right", no_wrap=True)
         for step in self._steps:
             index = step["index"]
-            table.add_row(
-                str(index + 1),
+            cells = [
+                Text(str(index + 1)),
                 safe(step["question"]),
-                str(step["level"] or "–"),  # noqa: RUF001 -- an en dash stands for nothing
-                str(self._shares.get(index, "")),
-                self._spent.get(index, ""),
-            )
+                Text(str(step["level"] or "–")),  # noqa: RUF001 -- an en dash stands for nothing
+                Text(str(self._shares.get(index, ""))),
+                Text(self._spent.get(index, "")),
+            ]
+            table.add_row(*cells[: 4 + apart])
         return table
 
 

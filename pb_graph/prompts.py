@@ -150,7 +150,7 @@ def _data(text: str) -> str:
 
 
 def answer_format(query: Query, default: str = DEFAULT_FORMAT) -> str:
-    """How the final answer has to look, in the caller's words if any; always the last thing said."""
+    """How the final answer has to look: in the caller's words if any; always said last."""
     return query["answer_format"] or default
 
 

@@ -63,6 +63,14 @@ def test_every_step_is_shown_with_level_budget_and_what_it_spent() -> None:
         ]
 
 
+def test_of_a_single_call_nobody_can_tell_what_a_sub_question_took() -> None:
+    text, report = shown(ScriptedChat(levels=[2, 5]), budget=300, execution="single_pass")
+    rows = [line.split() for line in text.splitlines()]
+    assert rows[0] == ["#", "sub-question", "level", "budget"]
+    for step, row in zip(report["steps"], rows[1:], strict=False):
+        assert row[-2:] == [str(step["level"]), str(step["budget"])]
+
+
 def test_the_answer_and_its_account_come_last() -> None:
     text, report = shown(ScriptedChat(solve="Final answer: 42"))
     usage = report["usage"]
