@@ -63,6 +63,9 @@ class Candidate:
         other = {name: text for name, text in sorted(checked.items()) if text != OWN[name]}
         object.__setattr__(self, "instructions", MappingProxyType(other))
 
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Candidate:
         return self  # it cannot change
 

