@@ -360,7 +360,7 @@ def test_a_terminal_shows_live_totals(tmp_path: Path) -> None:
 def test_elsewhere_a_line_says_now_and_then_how_far_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("optim.progress._EVERY", 0.0)
+    monkeypatch.setattr("optim.ticker._EVERY", 0.0)
     out = io.StringIO()
     shown(ScriptedChat(solve=solves), tmp_path, Console(file=out, width=100))
     lines = out.getvalue().splitlines()

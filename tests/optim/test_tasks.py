@@ -74,7 +74,7 @@ def test_each_samples_score_has_its_tokens_beside_it(found: Evaluation) -> None:
 def test_the_plan_and_its_budgets_are_a_table(found: Evaluation) -> None:
     (info,) = events(sample_of(log_of(found, "stepwise"), 3), InfoEvent)
     assert info.source == "plan and budgets"
-    assert "level 3, budget 350, ceiling" in info.data
+    assert "level 3, budget 700, ceiling" in info.data
     lines = info.data.splitlines()
     row = next(line for line in lines if line.startswith("| 2 |"))
     assert row.startswith("| 2 | What follows? (after 1) | add | 3 | 50.0 |")
