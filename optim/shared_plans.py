@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 from optim.fingerprint import digest
 from optim.witness import said
 from pb_graph.budget.ledger import Charge
-from pb_graph.models.client import ChatClient, Purpose, Reply
+from pb_graph.models.client import ChatClient
+from pb_graph.models.reply import Purpose, Reply
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage

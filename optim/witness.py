@@ -8,7 +8,8 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, TypedDict
 
 from pb_graph.budget.ledger import Charge
-from pb_graph.models.client import ChatClient, Purpose, Reply
+from pb_graph.models.client import ChatClient
+from pb_graph.models.reply import Purpose, Reply
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage

@@ -17,7 +17,8 @@ from optim.program import GUARD
 from optim.witness import said
 from pb_graph.errors import PlanAndBudgetError
 from pb_graph.models.caps import Limits
-from pb_graph.models.client import ChatClient, Purpose, Reply
+from pb_graph.models.client import ChatClient
+from pb_graph.models.reply import Purpose, Reply
 from pb_graph.models.resolve import model_name, patience_for, resolve
 from pb_graph.planner.engine import LangChainEngine, language_model
 from pb_graph.settings import Settings

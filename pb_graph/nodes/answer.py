@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pb_graph.budget.ledger import spent
 from pb_graph.errors import ModelCallError
-from pb_graph.models.client import Purpose
+from pb_graph.models.reply import Purpose
 from pb_graph.nodes.within import cap_of, within
 from pb_graph.prompts import whole_question
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from pb_graph.events import Event
     from pb_graph.models.caps import Thinking
-    from pb_graph.models.client import Purpose
+    from pb_graph.models.reply import Purpose
     from pb_graph.planner.consultation import Consultation
     from pb_graph.settings import Context, Settings
 

@@ -16,7 +16,7 @@ from uuid import UUID, uuid5
 from langgraph.config import get_config
 from langgraph.runtime import get_runtime
 
-from pb_graph.models.client import Reply
+from pb_graph.models.reply import Reply
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig

@@ -16,7 +16,7 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.runtime import get_runtime
 
 from pb_graph.errors import ModelCallError
-from pb_graph.models.client import Reply
+from pb_graph.models.reply import Reply
 from pb_graph.nodes.contract import Ask, NodeFunction, Run, Say, Update
 from pb_graph.nodes.kept import Kept
 from pb_graph.nodes.voice import Voice

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pb_graph.errors import ModelCallError
-from pb_graph.models.client import Purpose
+from pb_graph.models.reply import Purpose
 from pb_graph.nodes.within import Outcome, cap_of, within
 from pb_graph.prompts import one_step
 from pb_graph.state import StepResult

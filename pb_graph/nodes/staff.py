@@ -11,7 +11,8 @@ from langchain_core.language_models import BaseChatModel
 
 from pb_graph.errors import ModelSetupError
 from pb_graph.models.caps import Limits
-from pb_graph.models.client import ChatClient, Reply
+from pb_graph.models.client import ChatClient
+from pb_graph.models.reply import Reply
 from pb_graph.models.resolve import LOCAL_PREFIX, model_name, patience_for, resolve
 from pb_graph.nodes.contract import Ask, Run, Say
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pb_graph.budget.ledger import spent
 from pb_graph.errors import ModelCallError
-from pb_graph.models.client import Purpose
+from pb_graph.models.reply import Purpose
 from pb_graph.nodes.allocate import synthesis_cap
 from pb_graph.nodes.within import within
 from pb_graph.prompts import put_together

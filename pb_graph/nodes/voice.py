@@ -16,7 +16,7 @@ from langgraph.graph.message import push_message
 from langgraph.pregel._messages import StreamMessagesHandler
 from langgraph.runtime import get_runtime
 
-from pb_graph.models.client import Reply
+from pb_graph.models.reply import Reply
 from pb_graph.nodes.contract import Ask, Say
 
 if TYPE_CHECKING:

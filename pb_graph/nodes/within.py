@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
     from pb_graph.models.caps import Thinking
-    from pb_graph.models.client import Purpose, Reply
+    from pb_graph.models.reply import Purpose, Reply
     from pb_graph.settings import Settings
     from pb_graph.state import Finish, Query
 

@@ -11,8 +11,9 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 
 from pb_graph.models.caps import Limits
-from pb_graph.models.client import ChatClient, Purpose, Reply
+from pb_graph.models.client import ChatClient
 from pb_graph.models.faults import explain
+from pb_graph.models.reply import Purpose, Reply
 from pb_graph.planner.adapter import Example, TerseAdapter
 from pb_graph.planner.engine import LangChainEngine, language_model
 

@@ -17,7 +17,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 if TYPE_CHECKING:
     from pb_graph.models.caps import Limits
-    from pb_graph.models.client import ChatClient, Purpose, Reply
+    from pb_graph.models.client import ChatClient
+    from pb_graph.models.reply import Purpose, Reply
 
 _ROLES: dict[str, type[BaseMessage]] = {
     "user": HumanMessage,

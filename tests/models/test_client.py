@@ -21,7 +21,8 @@ from pydantic import SecretStr
 
 from pb_graph.errors import ModelCallError
 from pb_graph.models.caps import Limits
-from pb_graph.models.client import ChatClient, Purpose, Reply
+from pb_graph.models.client import ChatClient
+from pb_graph.models.reply import Purpose, Reply
 from pb_graph.models.retry import Patience
 from tests.support.chat_model import (
     Call,

@@ -11,7 +11,8 @@ from optim.journal import Journal
 from optim.shared_plans import SharedPlans
 from pb_graph import InputError, ModelCallError
 from pb_graph.models.caps import Limits
-from pb_graph.models.client import ChatClient, Purpose, Reply
+from pb_graph.models.client import ChatClient
+from pb_graph.models.reply import Purpose, Reply
 from tests.support.chat_model import HTTPError, ScriptedChat, in_turn
 
 LIMITS = Limits(cap=50, timeout=1.0)

@@ -1,0 +1,93 @@
+"""What came of one call: the text, why it ended, and what it is charged to its purpose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pb_graph.budget.ledger import Charge
+from pb_graph.models.usage import Tokens, finish_of, tokens_of, visible_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from langchain_core.messages import AIMessage, BaseMessage
+
+    from pb_graph.models.caps import Limits
+
+# Characters of a reply that are read: no tokenizer has tokens this long, on average.
+_LONGEST_TOKEN, _LEAST_READ = 100, 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back: the visible text, why it ended, and what the call was charged.
+
+    ``lost`` are the charges of attempts that came to nothing before it, where they may be paid for;
+    one of unknown cost is there with no tokens, and not ``measured``.
+    """
+
+    text: str
+    finish: str
+    charge: Charge
+    lost: tuple[Charge, ...] = ()
+
+    @property
+    def tokens(self) -> int:
+        """Completion tokens of all attempts."""
+        return self.charge["output_tokens"] + sum(lost["output_tokens"] for lost in self.lost)
+
+
+@dataclass(frozen=True, slots=True)
+class Purpose:
+    """What a call is made for, as the ledger and the traces show it."""
+
+    node: str
+    step: int | None = None
+
+
+def reply_of(
+    message: AIMessage,
+    prompt: Sequence[BaseMessage],
+    limits: Limits,
+    purpose: Purpose,
+    seconds: float,
+) -> Reply:
+    """Read what a model wrote, and charge it; a text far beyond its cap is cut off."""
+    tokens = tokens_of(message, prompt)
+    finish = finish_of(message)
+    if not tokens.measured:
+        tokens = tokens._replace(output=_plausible(tokens.output, finish, limits.cap))
+    charge = charge_of(tokens, limits.cap, purpose, seconds, finish)
+    text = visible_text(message)
+    longest = max(_LEAST_READ, limits.cap * _LONGEST_TOKEN)
+    if len(text) > longest:  # only from a server that takes no notice of the cap
+        return Reply(text[:longest], "length", charge)
+    return Reply(text, finish, charge)
+
+
+def charge_of(tokens: Tokens, cap: int, purpose: Purpose, seconds: float, finish: str) -> Charge:
+    """The entry of one attempt in the ledger."""
+    return Charge(
+        node=purpose.node,
+        step=purpose.step,
+        cap=cap,
+        input_tokens=tokens.input,
+        output_tokens=tokens.output,
+        reasoning_tokens=tokens.reasoning,
+        cached_tokens=tokens.cached,
+        seconds=round(seconds, 4),
+        finish=finish,
+        measured=tokens.measured,
+    )
+
+
+def _plausible(estimate: int, finish: str, cap: int) -> int:
+    """What a capped reply can have cost, given the estimate from its text.
+
+    One that ended at its cap cost the cap, however much of it was hidden thinking. An estimate a
+    little above the cap is the estimate's fault; one far above it shows that the cap was ignored.
+    """
+    if estimate > 2 * cap + 16:
+        return estimate
+    return cap if finish == "length" else min(estimate, cap)
