@@ -11,11 +11,11 @@ from langgraph.types import Send
 from pb_graph.artefact import Artefact
 from pb_graph.nodes.allocate import allocate, dispatch
 from pb_graph.nodes.answer import answer
-from pb_graph.nodes.edge import edge
+from pb_graph.nodes.edge import Edge
 from pb_graph.nodes.estimate import estimate
 from pb_graph.nodes.finish import finish
 from pb_graph.nodes.intake import intake
-from pb_graph.nodes.node import node
+from pb_graph.nodes.node import Node
 from pb_graph.nodes.plan import plan
 from pb_graph.nodes.review import review
 from pb_graph.nodes.solve import solve
@@ -69,20 +69,20 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         settings = planner_program.settings
     staff = Staff(model, planner, settings or Settings(), planner_program, cap_policy)
     builder = StateGraph(State, context_schema=Context, input_schema=Input, output_schema=Output)
-    builder.add_node("intake", node(intake, staff, opens=True))
+    builder.add_node("intake", Node(intake, staff, opens=True))
     for step in (plan, review, estimate, allocate, answer, synthesize, finish):
-        builder.add_node(step.__name__, node(step, staff))
-    builder.add_node("solve", node(solve, staff), input_schema=SolveTask)
+        builder.add_node(step.__name__, Node(step, staff))
+    builder.add_node("solve", Node(solve, staff), input_schema=SolveTask)
 
     builder.add_edge(START, "intake")
-    builder.add_conditional_edges("intake", edge(_after_intake), ["plan", "estimate", "answer"])
-    builder.add_conditional_edges("plan", edge(_after_plan), ["review", "estimate", "answer"])
+    builder.add_conditional_edges("intake", Edge(_after_intake), ["plan", "estimate", "answer"])
+    builder.add_conditional_edges("plan", Edge(_after_plan), ["review", "estimate", "answer"])
     builder.add_conditional_edges(
-        "review", edge(_after_review), ["allocate", "solve", "synthesize", "answer"]
+        "review", Edge(_after_review), ["allocate", "solve", "synthesize", "answer"]
     )
     builder.add_edge("estimate", "allocate")
     builder.add_conditional_edges(
-        "allocate", edge(_after_allocate), ["review", "solve", "synthesize", "answer"]
+        "allocate", Edge(_after_allocate), ["review", "solve", "synthesize", "answer"]
     )
     builder.add_edge("solve", "allocate")
     builder.add_edge("answer", "finish")

@@ -7,26 +7,40 @@ the decision itself.
 from __future__ import annotations
 
 from collections.abc import Callable
-from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables import Runnable
 
 if TYPE_CHECKING:
-    from langchain_core.runnables import Runnable
+    from langchain_core.runnables import RunnableConfig
     from langgraph.types import Send
 
 Decision = Callable[[Any], "str | list[Send]"]
 """Tells from the state which nodes come next; it must not block."""
 
 
-def edge(decide: Decision) -> Runnable[Any, str | list[Send]]:
-    """Make a conditional edge out of ``decide``, for sync and async runs alike."""
+class Edge(Runnable[Any, "str | list[Send]"]):
+    """A conditional edge made of a decision, for sync and async runs alike."""
 
-    async def adecide(state: Any) -> str | list[Send]:  # noqa: ANN401 -- as the graph's schema says
-        return decide(state)
+    def __init__(self, decide: Decision) -> None:
+        """Take the decision."""
+        self.name = decide.__name__
+        self._decide = decide
 
-    runnable = RunnableLambda(decide, adecide)
-    for function in (decide, adecide):
-        vars(function)["__signature__"] = signature(function)  # LangChain asks at every call
-    return runnable
+    def invoke(
+        self,
+        input: Any,  # noqa: A002, ANN401 -- LangChain's name; as the graph's schema says
+        config: RunnableConfig | None = None,  # noqa: ARG002
+        **_: Any,  # noqa: ANN401
+    ) -> str | list[Send]:
+        """Which nodes come next."""
+        return self._decide(input)
+
+    async def ainvoke(
+        self,
+        input: Any,  # noqa: A002, ANN401
+        config: RunnableConfig | None = None,  # noqa: ARG002
+        **_: Any,  # noqa: ANN401
+    ) -> str | list[Send]:
+        """Which nodes come next."""
+        return self._decide(input)

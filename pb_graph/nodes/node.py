@@ -9,10 +9,9 @@ starts over is sent the outcomes that were kept, and goes on with the first call
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables import Runnable
 from langgraph.runtime import get_runtime
 
 from pb_graph.errors import ModelCallError
@@ -23,7 +22,7 @@ from pb_graph.nodes.voice import Voice
 from pb_graph.settings import Context, Settings
 
 if TYPE_CHECKING:
-    from langchain_core.runnables import Runnable
+    from langchain_core.runnables import RunnableConfig
 
     from pb_graph.budget.ledger import Charge
     from pb_graph.models.aloud import Hears
@@ -34,34 +33,51 @@ if TYPE_CHECKING:
     Talk = Generator[Say | Ask, Outcome, Update]
 
 
-def node(function: NodeFunction, staff: Staff, *, opens: bool = False) -> Runnable[Any, Update]:
-    """Make a graph node out of a generator function.
+class Node(Runnable[Any, Update]):
+    """A graph node made of a generator function.
 
-    Args:
-        function: The node.
-        staff: Serves its wishes.
-        opens: Whether it is the first node. That one goes by the graph's settings and the run's
-            context; the others go by what it then wrote into the state, so that a query that is
-            resumed keeps the settings it began with.
+    LangGraph starts the node's run and sets its context; a ``RunnableLambda`` would do both again,
+    and look at its function's signature, at every call.
     """
 
-    def run_of(state: Mapping[str, Any]) -> Run:
+    def __init__(self, function: NodeFunction, staff: Staff, *, opens: bool = False) -> None:
+        """Take the function, and who serves it.
+
+        Args:
+            function: The node.
+            staff: Serves its wishes.
+            opens: Whether it is the first node. That one goes by the graph's settings and the
+                run's context; the others go by what it then wrote into the state, so that a query
+                that is resumed keeps the settings it began with.
+        """
+        self.name = function.__name__
+        self._function, self._staff, self._opens = function, staff, opens
+
+    def invoke(
+        self,
+        input: Any,  # noqa: A002, ANN401 -- LangChain's name; the state
+        config: RunnableConfig | None = None,  # noqa: ARG002 -- is the context's, too
+        **_: Any,  # noqa: ANN401
+    ) -> Update:
+        """What the node adds to the state."""
+        run = self._run_of(input)
+        return _run(_talk(self._function, input, run), self._staff, run)
+
+    async def ainvoke(
+        self,
+        input: Any,  # noqa: A002, ANN401
+        config: RunnableConfig | None = None,  # noqa: ARG002
+        **_: Any,  # noqa: ANN401
+    ) -> Update:
+        """What the node adds to the state."""
+        run = self._run_of(input)
+        return await _arun(_talk(self._function, input, run), self._staff, run)
+
+    def _run_of(self, state: Mapping[str, Any]) -> Run:
         context = Context.resolve(get_runtime().context)
-        if opens:
-            return Run(context.settings_over(staff.settings), context)
+        if self._opens:
+            return Run(context.settings_over(self._staff.settings), context)
         return Run(Settings.model_validate(state["settings"]), context)
-
-    def run_sync(state: Mapping[str, Any]) -> Update:
-        run = run_of(state)
-        return _run(_talk(function, state, run), staff, run)
-
-    async def run_async(state: Mapping[str, Any]) -> Update:
-        run = run_of(state)
-        return await _arun(_talk(function, state, run), staff, run)
-
-    for runs in (run_sync, run_async):
-        vars(runs)["__signature__"] = signature(runs)  # LangChain asks for it at every call
-    return RunnableLambda(run_sync, run_async, name=function.__name__)
 
 
 def _run(talk: Talk, staff: Staff, run: Run) -> Update:
