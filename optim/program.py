@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pb_graph.models.caps import CapPolicy
     from pb_graph.planner.planner import Program
     from pb_graph.settings import Context, Settings
-    from pb_graph.state import Input, Output, State
+    from pb_graph.state import Input, Output, Report, State
 
     Graph = CompiledStateGraph[State, Context, Input, Output]
 
@@ -123,16 +123,19 @@ class GraphProgram(Told):
             ``answer``; ``tokens``, the completion tokens it took, planning included; ``report``,
             None where not even that came of it; ``error``, None when there is an answer.
         """
-        known = {name: about[name] for name in _ABOUT if about.get(name) is not None}
-        given = cast("Input", {**known, "question": question})
         try:
             graph = self.graphs.of(self.candidate)
-            report = graph.invoke(given)["report"]
-        except NoAnswerError as error:
-            return _prediction("", error.report, str(error))
+            return _answered(graph.invoke(_given(question, about))["report"])
         except Exception as error:  # noqa: BLE001 -- an optimizer would score it with a constant
-            return _prediction("", None, f"{type(error).__name__}: {error}")
-        return _prediction(report["answer"], report, None)
+            return _failed(error)
+
+    async def aforward(self, question: str, **about: Any) -> dspy.Prediction:  # noqa: ANN401
+        """As `forward`, for ``await program.acall(question=...)``."""
+        try:
+            graph = self.graphs.of(self.candidate)
+            return _answered((await graph.ainvoke(_given(question, about)))["report"])
+        except Exception as error:  # noqa: BLE001 -- likewise
+            return _failed(error)
 
 
 class Graphs:
@@ -169,6 +172,21 @@ class Graphs:
 _ABOUT = ("reference", "instruction", "answer_format", "domain", "level")
 
 
-def _prediction(answer: str, report: Any, error: str | None) -> dspy.Prediction:  # noqa: ANN401
-    tokens = report["usage"]["output_tokens"] if report else 0
-    return dspy.Prediction(answer=answer, tokens=tokens, report=report, error=error)
+def _given(question: str, about: Mapping[str, Any]) -> Input:
+    known = {name: about[name] for name in _ABOUT if about.get(name) is not None}
+    return cast("Input", {**known, "question": question})
+
+
+def _answered(report: Report) -> dspy.Prediction:
+    return dspy.Prediction(
+        answer=report["answer"], tokens=report["usage"]["output_tokens"], report=report, error=None
+    )
+
+
+def _failed(error: Exception) -> dspy.Prediction:
+    """A wrong answer, at what it cost if that is known."""
+    if isinstance(error, NoAnswerError):
+        tokens = error.report["usage"]["output_tokens"]
+        return dspy.Prediction(answer="", tokens=tokens, report=error.report, error=str(error))
+    text = f"{type(error).__name__}: {error}"
+    return dspy.Prediction(answer="", tokens=0, report=None, error=text)

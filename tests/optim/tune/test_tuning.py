@@ -270,6 +270,13 @@ def test_a_failed_question_is_a_wrong_answer_at_what_it_cost() -> None:
     assert broken(question="What?").report is None
 
 
+async def test_in_an_event_loop_it_is_called_as_any_module_of_dspys() -> None:
+    about = {"question": DEV[0].question, "level": DEV[0].level}
+    assert (await program_of().acall(**about)).toDict() == program_of()(**about).toDict()
+    failed = await program_of(ScriptedChat(solve=HTTPError(400))).acall(**about)
+    assert (failed.answer, failed.tokens > 0) == ("", True)
+
+
 def test_a_copy_that_an_optimizer_has_changed_is_the_one_that_is_used() -> None:
     program = program_of()
     copy = program.deepcopy()
