@@ -76,12 +76,12 @@ def tune_program(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     worse there. The same command again goes on where it was; nothing is paid for twice.
     """
     from optim.tune import Limits  # noqa: PLC0415 -- DSPy takes a second
-    from optim.tune.command import Tuning  # noqa: PLC0415
+    from optim.tune.command import TuneOptions  # noqa: PLC0415
     from optim.tune.command import run as tuned  # noqa: PLC0415
 
     with plain_errors():
         found = tuned(
-            Tuning(
+            TuneOptions(
                 dataset=dataset,
                 data=data,
                 split=split,

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from optim.tune.tuning import TuneResult
     from pb_graph.models.caps import CapPolicy
 
-__all__ = ["Tuned", "Tuning", "run"]
+__all__ = ["TuneOptions", "Tuned", "run"]
 
 _TRAIN = (1, 4)  # a quarter of the questions
 PROGRAM, INSTRUCTIONS = "program.json", "candidates.json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tuning:
+class TuneOptions:
     """Everything that a command says.
 
     Attributes:
@@ -104,11 +104,11 @@ class Tuned:
     pictures: Sequence[Path]
 
 
-def run(tuning: Tuning, audience: Audience | None = None) -> Tuned:
+def run(options: TuneOptions, audience: Audience | None = None) -> Tuned:
     """Tune, and write the program into the run folder.
 
     Args:
-        tuning: What to do.
+        options: What to do.
         audience: As for `tune`.
 
     Raises:
@@ -116,51 +116,51 @@ def run(tuning: Tuning, audience: Audience | None = None) -> Tuned:
         PlannerProgramError: The program to begin from does not fit.
         PlanAndBudgetError: A model cannot be set up or reached, or the reflection model is silent.
     """
-    named = tuning.reflection_model is not None
-    check(tuning.optimizer, tuning.tuned, tuning.candidates, reflection=named)
+    named = options.reflection_model is not None
+    check(options.optimizer, options.tuned, options.candidates, reflection=named)
     program = GraphProgram(
-        tuning.model,
-        planner=tuning.planner,
-        settings=tuning.settings,
-        planner_program=tuning.program,
-        cap_policy=tuning.cap_policy,
+        options.model,
+        planner=options.planner,
+        settings=options.settings,
+        planner_program=options.program,
+        cap_policy=options.cap_policy,
     )
-    train, dev = _questions(tuning)
+    train, dev = _questions(options)
     result = tune(
         program,
         train,
         dev,
-        scorer=tuning.scorer or data_set(tuning.dataset).scorer,
-        budget=tuning.limits,
-        run_dir=tuning.run_dir,
-        optimizer=tuning.optimizer,
-        reflection_model=tuning.reflection_model,
-        tuned=tuning.tuned,
-        candidates=tuning.candidates,
-        rounds=tuning.rounds,
-        seed=tuning.seed,
-        estimate_level=tuning.estimate_level,
-        concurrency=tuning.concurrency,
-        retry_errors=tuning.retry_errors,
-        dataset=tuning.dataset,
+        scorer=options.scorer or data_set(options.dataset).scorer,
+        budget=options.limits,
+        run_dir=options.run_dir,
+        optimizer=options.optimizer,
+        reflection_model=options.reflection_model,
+        tuned=options.tuned,
+        candidates=options.candidates,
+        rounds=options.rounds,
+        seed=options.seed,
+        estimate_level=options.estimate_level,
+        concurrency=options.concurrency,
+        retry_errors=options.retry_errors,
+        dataset=options.dataset,
         audience=audience,
     )
-    return _saved(result, Path(tuning.run_dir))
+    return _saved(result, Path(options.run_dir))
 
 
-def _questions(tuning: Tuning) -> tuple[list[Question], list[Question]]:
+def _questions(options: TuneOptions) -> tuple[list[Question], list[Question]]:
     """Train and dev. Who writes no instructions from examples leaves all of them to dev."""
     questions = load(
-        tuning.dataset,
-        path=tuning.data,
-        split=tuning.split,
-        limit=tuning.limit,
-        seed=tuning.seed,
-        levels=tuning.levels,
-        fields=tuning.fields,
+        options.dataset,
+        path=options.data,
+        split=options.split,
+        limit=options.limit,
+        seed=options.seed,
+        levels=options.levels,
+        fields=options.fields,
     )
-    if learns(tuning.optimizer, tuning.tuned):
-        return part(questions, *_TRAIN, tuning.seed)
+    if learns(options.optimizer, options.tuned):
+        return part(questions, *_TRAIN, options.seed)
     return [], questions
 
 

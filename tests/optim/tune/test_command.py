@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from optim import cli
 from optim.tune import Limits, Silence
-from optim.tune.command import Tuned, Tuning, run
+from optim.tune.command import Tuned, TuneOptions, run
 from optim.tune.instructions import INSTRUCTIONS
 from pb_graph import InputError, Settings, build_graph
 from pb_graph.artefact import Artefact
@@ -36,7 +36,7 @@ def tuned(folder: Path, model: ScriptedChat | None = None, **options: Any) -> Tu
         "limit": 20,
         "optimizer": "candidates",
     }
-    tuning = Tuning(
+    tuning = TuneOptions(
         dataset="arithmetic",
         split="dev",
         model=model or world(),
@@ -157,7 +157,7 @@ def test_a_program_with_examples_is_refused(tmp_path: Path) -> None:
 def test_a_command_without_sense_is_refused_before_its_data_are_read() -> None:
     nowhere: dict[str, Any] = {"dataset": "jsonl", "data": "/nowhere"}
     with pytest.raises(InputError, match="no optimizer named 'adam'"):
-        run(Tuning(**nowhere, optimizer="adam"))
+        run(TuneOptions(**nowhere, optimizer="adam"))
 
 
 # The command line

@@ -18,7 +18,7 @@ from optim.datasets.arithmetic import generate
 from optim.e3 import Incumbent, e3
 from optim.tune.bench import Result
 from optim.tune.candidate import Candidate
-from optim.tune.command import Tuning, run
+from optim.tune.command import TuneOptions, run
 from optim.tune.loop import search
 from optim.tune.meter import BudgetSpentError, Limits
 from optim.tune.proposer import Task
@@ -319,7 +319,7 @@ class TestTuning:
         assert (second.spent.calls, second.spent.tokens) == (first.spent.calls, first.spent.tokens)
 
     def test_the_command_leaves_a_program_a_page_and_a_picture(self, tmp_path: Path) -> None:
-        tuning = Tuning(
+        tuning = TuneOptions(
             dataset="arithmetic",
             tuned="settings",
             settings=OWN,
