@@ -39,7 +39,10 @@ CAP = 2048  # completion tokens of a reflection
 _TEMPERATURE = 1.0  # the same prompt is asked several times over, for different ideas
 _PATIENCE = 3  # empty replies in a row
 _PURPOSE = Purpose("reflect")
-_FENCED = re.compile(r"```[\w-]*\n(.*?)```", re.DOTALL)
+_MARKED = (  # as a fence, and as the old one is marked where a new one is asked for
+    re.compile(r"```[\w-]*\n(.*?)```", re.DOTALL),
+    re.compile(r"<instruction>(.*?)(?:</instruction>|\Z)", re.DOTALL),
+)
 _PROPOSED = "proposed_instruction"
 
 
@@ -176,9 +179,11 @@ class ReflectionAdapter(dspy.ChatAdapter):  # type: ignore[misc]  # dspy carries
 
 
 def instruction_in(reply: str) -> str:
-    """The instruction in a reply: what is fenced, if one thing is, else all of it, unquoted."""
-    fenced = _FENCED.findall(reply)
-    text = fenced[0] if len(fenced) == 1 else reply
+    """The instruction in a reply: what is marked, if one thing is, else all of it, unquoted."""
+    text = reply
+    for marked in _MARKED:
+        found = marked.findall(text)
+        text = found[0] if len(found) == 1 else text
     return text.strip().strip("\"'`").strip()
 
 

@@ -21,6 +21,9 @@ from tests.support.tuning_world import DEV, bench_in, original, reflector_of, sa
         (' "Plan."\n', "Plan."),
         ("Here it is:\n```text\nPlan\nwell.\n```\nDone.", "Plan\nwell."),
         ("```\na\n```\nor\n```\nb\n```", "a\n```\nor\n```\nb"),
+        ("Sure:\n<instruction>\nPlan.\n</instruction>\nThe rest remains.", "Plan."),
+        ("<instruction>\nPlan.", "Plan."),
+        ("```xml\n<instruction>Plan.</instruction>\n```", "Plan."),
         ("", ""),
     ],
 )
