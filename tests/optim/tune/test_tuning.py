@@ -272,7 +272,9 @@ def test_a_failed_question_is_a_wrong_answer_at_what_it_cost() -> None:
 
 async def test_in_an_event_loop_it_is_called_as_any_module_of_dspys() -> None:
     about = {"question": DEV[0].question, "level": DEV[0].level}
-    assert (await program_of().acall(**about)).toDict() == program_of()(**about).toDict()
+    awaited, called = await program_of().acall(**about), program_of()(**about)
+    assert (awaited.answer, awaited.tokens) == (called.answer, called.tokens)
+    assert awaited.report["usage"]["by_node"].keys() == called.report["usage"]["by_node"].keys()
     failed = await program_of(ScriptedChat(solve=HTTPError(400))).acall(**about)
     assert (failed.answer, failed.tokens > 0) == ("", True)
 
