@@ -63,11 +63,11 @@ def boxed_answer(text: str) -> str | None:
         return None
     run = [closed[-1]]
     for box in reversed(closed[:-1]):
-        gap = run[0].start - box.end
-        if not 0 <= gap <= _WIDEST_GAP or not _BETWEEN.fullmatch(text, box.end, run[0].start):
+        gap = run[-1].start - box.end
+        if not 0 <= gap <= _WIDEST_GAP or not _BETWEEN.fullmatch(text, box.end, run[-1].start):
             break
-        run.insert(0, box)
-    return ", ".join(_bare(box.content) for box in run)
+        run.append(box)
+    return ", ".join(_bare(box.content) for box in reversed(run))
 
 
 def _bare(content: str) -> str:

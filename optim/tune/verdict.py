@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["FINALISTS", "Finalist", "Verdict", "finalists_of", "judge"]
 
 FINALISTS = 3
+_FEW = 20  # below it, questions that both get right alike make an interval too narrow
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,8 @@ def _praise(winner: Finalist) -> str:
         return "It is not worse than the original on the held-out questions."
     upper = "∞" if comparison.upper is None else f"{comparison.upper:.2f}"
     sure = "the interval is above 1" if lower > 1.0 else "the interval includes 1: not proven"
+    if lower > 1.0 and comparison.questions < _FEW:
+        sure += ", but from so few questions that it is too narrow"
     return (
         f"Its E³ is {ratio:.2f} times the original's on {comparison.questions} held-out questions "
         f"(95 % interval {lower:.2f} to {upper}; {sure})."

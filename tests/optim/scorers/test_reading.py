@@ -54,16 +54,15 @@ def test_boxes_know_where_they_stand() -> None:
 
 
 @pytest.mark.parametrize(
-    "hostile",
+    ("hostile", "answer"),
     [
-        "<think>" * 150_000,
-        "</think>" * 130_000,
-        r"\boxed{" * 150_000,
-        r"\boxed{1}" * 100_000,
-        r"\boxed{1}" + " " * 1_000_000 + r"x\boxed{2}",
-        "{" * 1_000_000,
+        ("<think>" * 150_000, None),
+        ("</think>" * 130_000, None),
+        (r"\boxed{" * 150_000, None),
+        (r"\boxed{1}" * 100_000, ", ".join(["1"] * 100_000)),
+        (r"\boxed{1}" + " " * 1_000_000 + r"x\boxed{2}", "2"),
+        ("{" * 1_000_000, None),
     ],
 )
-def test_a_megabyte_is_read(hostile: str) -> None:
-    found = boxed_answer(without_thinking(hostile))  # in quadratic time this would take hours
-    assert found is None or len(found) <= len(hostile)
+def test_a_megabyte_is_read(hostile: str, answer: str | None) -> None:
+    assert boxed_answer(without_thinking(hostile)) == answer  # in quadratic time it takes hours
