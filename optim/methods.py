@@ -21,9 +21,17 @@ ALL = "all"
 """The word that stands for the ten rows of the paper's tables."""
 
 PAPER_DEFAULTS: Mapping[str, Any] = MappingProxyType(
-    {"enforcement": "prompt", "budget": LevelTable().model_dump()}
+    {
+        "enforcement": "prompt",
+        "budget": LevelTable().model_dump(),
+        "min_step": 0,
+        "remainder": "floor",
+    }
 )
-"""What the ten rows have in common: the totals of the paper's code, and they are only said."""
+"""What the ten rows have in common: the totals of the paper's code, only said; Eq. 7 as it is."""
+
+_SAID_BY_STEP: Mapping[str, Any] = MappingProxyType({"prompt_unit": "words_as_tokens"})
+"""The paper's prompt tells each sub-question its share of the tokens as so many words."""
 
 _SCHEDULES = ("uniform", "weighted", "linear", "polynomial", "exponential", "cosine")
 _BASELINES = ("vanilla", "global_budget", "planned_vanilla", "planned_global_budget")
@@ -53,9 +61,10 @@ def methods(
 ) -> tuple[Method, ...]:
     """Give the methods of these names.
 
-    The ten rows are those of the paper: plan-and-budget in a single pass, and budgets that are
-    only said (``enforcement="prompt"``). ``default`` is what `Settings` choose when nothing is
-    said, and ``stepwise`` the same with a call for each sub-question.
+    The ten rows are those of the paper: plan-and-budget in a single pass, budgets that are only
+    said (``enforcement="prompt"``), shares rounded down and none raised (its Eq. 7), and told as
+    words. What still differs from the paper is in the README. ``default`` is what `Settings`
+    choose when nothing is said, and ``stepwise`` the same with a call for each sub-question.
 
     Args:
         names: Names of `NAMES`, as a sequence or with commas between; ``all`` for the ten rows.
@@ -114,7 +123,9 @@ def _expanded(name: str) -> Iterable[str]:
 
 def _settings(name: str, overrides: Mapping[str, Any]) -> Settings:
     fixed = _ROWS.get(name) or _OURS[name]
-    defaults = PAPER_DEFAULTS if name in _ROWS else {}
+    defaults: dict[str, Any] = dict(PAPER_DEFAULTS) if name in _ROWS else {}
+    if name in _SCHEDULES:
+        defaults |= _SAID_BY_STEP
     for field, value in fixed.items():
         if overrides.get(field, value) != value:
             msg = (

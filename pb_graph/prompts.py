@@ -22,16 +22,17 @@ WITH_WORKING = f"Write the working, then end with {_LAST_LINE}"
 FORCE_STEP = "Stop here. State the result of this sub-question in one short line."
 FORCE_FINAL = "Stop here. From what has been found so far, write only the final answer."
 
-Unit = Literal["tokens", "words"]
+Unit = Literal["tokens", "words", "words_as_tokens"]
 
 _OUR_TAGS = re.compile(r"<(?=\s*/?\s*(?:question|reference)\b)", re.IGNORECASE)
 
 
 def amount(tokens: int, unit: Unit) -> str:
-    """A budget as the solver is told it."""
+    """A budget as the solver is told it; the paper calls its token shares words."""
     if unit == "tokens":
         return f"{tokens} tokens"
-    return f"{max(1, round(tokens * WORDS_PER_TOKEN))} words"
+    words = tokens if unit == "words_as_tokens" else round(tokens * WORDS_PER_TOKEN)
+    return f"{max(1, words)} words"
 
 
 def whole_question(
@@ -103,7 +104,12 @@ def one_step(  # noqa: PLR0913 -- one argument for each thing the prompt says
 
 
 def put_together(
-    query: Query, plan: Sequence[SubQuestion], results: Sequence[StepResult], *, budget: int
+    query: Query,
+    plan: Sequence[SubQuestion],
+    results: Sequence[StepResult],
+    *,
+    budget: int,
+    unit: Unit = "tokens",
 ) -> list[BaseMessage]:
     """Ask for the final answer, given what the steps found."""
     found = "\n".join(
@@ -114,7 +120,7 @@ def put_together(
         [
             problem(query, show_level=False),
             f"Its sub-questions have been worked on:\n{found}",
-            f"From these, answer the question in at most {amount(budget, 'tokens')}.",
+            f"From these, answer the question in at most {amount(budget, unit)}.",
             answer_format(query),
         ]
     )

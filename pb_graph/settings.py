@@ -129,8 +129,10 @@ class Settings(BaseModel):
         default="last_step",
         description="The last sub-question gives the final answer, or a further capped call does.",
     )
-    prompt_unit: Literal["tokens", "words"] = Field(
-        default="tokens", description="The unit in which the solver is told its budget."
+    prompt_unit: Literal["tokens", "words", "words_as_tokens"] = Field(
+        default="tokens",
+        description="The unit in which the solver is told its budget; words_as_tokens says the "
+        "number of tokens and calls them words, as the paper does for the share of a step.",
     )
     review_plan: bool = Field(
         default=False, description="Interrupt for a human to review the plan and its budgets."

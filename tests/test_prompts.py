@@ -63,6 +63,8 @@ def test_data_can_neither_close_nor_open_our_tags(field: str, tag: str) -> None:
         (200, "words", "150 words"),
         (1, "words", "1 words"),
         (0, "words", "1 words"),
+        (200, "words_as_tokens", "200 words"),
+        (0, "words_as_tokens", "1 words"),
     ],
 )
 def test_an_amount_is_said_in_its_unit(tokens: int, unit: Any, expected: str) -> None:  # noqa: ANN401

@@ -36,7 +36,9 @@ def synthesize(state: Mapping[str, Any], run: Run) -> Steps:
     )
     if budget < 1:
         return _fallback(found, ["synthesize: no budget left for a final call"])
-    messages = put_together(state["query"], state["plan"], found, budget=budget)
+    messages = put_together(
+        state["query"], state["plan"], found, budget=budget, unit=run.settings.prompt_unit
+    )
     try:
         outcome = yield from within(
             messages, budget, run.settings, state["query"], Purpose("synthesize"), final=True

@@ -54,6 +54,13 @@ def test_a_call_puts_the_answer_together_below_the_ceiling() -> None:
     assert report["usage"]["by_node"]["synthesize"]["calls"] == 1
 
 
+def test_the_closing_call_is_told_its_budget_in_the_unit_of_the_settings() -> None:
+    model = at_the_end("together")
+    report_of(model, **CALL, prompt_unit="words")
+    assert all("75 words" in call.ask for call in model.solving())
+    assert "tokens" not in model.solving()[-1].ask
+
+
 @pytest.mark.parametrize("enforcement", ["prompt", "cap", "force"])
 def test_the_ceiling_includes_the_closing_call(enforcement: str) -> None:
     model = ScriptedChat(plan=CHAIN, solve=runs_on)

@@ -42,6 +42,16 @@ def test_the_papers_budgets_are_only_said_unless_asked_otherwise() -> None:
     assert {(row.settings.enforcement, row.settings.budget) for row in capped} == {("cap", 300)}
 
 
+def test_the_papers_shares_are_rounded_down_and_told_as_words() -> None:
+    rows = {row.name: row.settings for row in methods("all")}
+    assert {(s.min_step, s.remainder) for s in rows.values()} == {(0, "floor")}
+    told = {name: settings.prompt_unit for name, settings in rows.items()}
+    assert {told[name] for name in ("weighted", "cosine", "uniform")} == {"words_as_tokens"}
+    assert told["planned_global_budget"] == "tokens"  # a total is said in tokens there
+    (other,) = methods("cosine", {"prompt_unit": "tokens", "min_step": 24})
+    assert (other.settings.prompt_unit, other.settings.min_step) == ("tokens", 24)
+
+
 def test_the_default_and_stepwise_are_what_a_graph_does_unless_asked_otherwise() -> None:
     assert methods("default")[0].settings == Settings()
     assert methods("stepwise")[0].settings == Settings(execution="stepwise")
