@@ -14,7 +14,7 @@ from inspect_ai.log import (
 )
 
 from optim.methods import NAMES
-from optim.planning_cost import planning_tokens
+from optim.planning_cost import PLANNING, planning_tokens
 from pb_graph.errors import InputError
 from pb_graph.state import Report
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from inspect_ai.log import EvalSample
 
-__all__ = ["LogHeader", "Record", "log_headers", "read_records"]
+__all__ = ["LogHeader", "Record", "log_headers", "paid_for_nothing", "read_records"]
 
 Task = tuple[str, str, str, str]
 """Data set, method, model and planner."""
@@ -109,6 +109,22 @@ class LogHeader:
         """How many samples ended in an error, and how many there are."""
         summaries = read_eval_log_sample_summaries(str(self.path))
         return sum(1 for summary in summaries if summary.error), len(summaries)
+
+
+def paid_for_nothing(report: Report) -> bool:
+    """Whether solving was charged and no answer came of it: a wrong answer, not a missing one.
+
+    Thinking that runs into its cap without a visible word is the method's own doing. Where a call
+    failed instead (a step that ended in an error, or no solving call that came back at all), the
+    reason lies outside, and the question has no answer to be judged.
+    """
+    solved = sum(
+        usage["output_tokens"]
+        for node, usage in report["usage"]["by_node"].items()
+        if node not in PLANNING
+    )
+    failed = any(step["finish"] == "error" for step in report["steps"])
+    return not report["answer"] and solved > 0 and not failed
 
 
 def log_headers(log_dir: str | Path) -> list[LogHeader]:
