@@ -50,6 +50,7 @@ __all__ = [
     "compare",
     "e3",
     "interval",
+    "smoothed_e3",
     "surrogate",
 ]
 
@@ -183,6 +184,12 @@ def interval(
     error = standard_error(per_group(influence(a, t), groups))
     low, high = log_ends(estimate, t_quantile(confidence, count - 1) * error)
     return Interval(estimate, low, high, error, confidence, len(a), count, "delta")
+
+
+def smoothed_e3(scores: Sequence[float], tokens: Sequence[float]) -> float:
+    """E³ with half a right and half a wrong pseudo-question at the mean tokens."""
+    a, t = measured(scores, tokens)
+    return (PERCENT * float((a.sum() + 0.5) / (len(a) + 1))) ** 2 / float(t.mean())
 
 
 def surrogate(score: float, tokens: float, incumbent: Incumbent) -> float:

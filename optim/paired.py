@@ -106,6 +106,16 @@ class Comparison:
     samples_b: int
     dropped: tuple[str, ...]
     confidence: float
+    probability_higher: float | None = None
+    tokens_ratio: float | None = None
+    tokens_lower: float | None = None
+    tokens_upper: float | None = None
+    discordant: int = 0
+
+    @property
+    def accuracy_undecided(self) -> bool:
+        """Whether the two differ in score on no question."""
+        return self.discordant == 0
 
 
 def compare(  # noqa: PLR0913 - five independent choices of one analysis, all with defaults
@@ -179,7 +189,32 @@ def compare(  # noqa: PLR0913 - five independent choices of one analysis, all wi
         samples_b=len(second.scores),
         dropped=dropped,
         confidence=confidence,
+        **_shim(first, second),
     )
+
+
+def _shim(a: _Arm, b: _Arm) -> dict[str, float | None]:
+    n = len(a.scores)
+    x = np.concatenate([a.scores, [1, 1, 0, 0]])
+    y = np.concatenate([b.scores, [1, 0, 1, 0]])
+    t = np.concatenate([a.tokens, np.full(4, a.tokens.mean())])
+    u = np.concatenate([b.tokens, np.full(4, b.tokens.mean())])
+    w = np.concatenate([np.ones(n), np.full(4, 0.5)])
+    size = w.sum()
+    ax, bx, at, bt = ((w * v).sum() / size for v in (x, y, t, u))
+    psi = 2 * (x - ax) / ax - (t - at) / at - 2 * (y - bx) / bx + (u - bt) / bt
+    error = math.sqrt((w * psi**2).sum() / (size * (size - 1)))
+    log = math.log((ax**2 / at) / (bx**2 / bt))
+    if n == 1 or error == 0:
+        higher = None if n == 1 else 0.5
+    else:
+        p = t_p_value(log / error, n + 1) / 2
+        higher = 1 - p if log > 0 else p
+    return {
+        "probability_higher": higher,
+        "tokens_ratio": float(a.tokens.mean() / b.tokens.mean()),
+        "discordant": int((a.scores != b.scores).sum()),
+    }
 
 
 @dataclass(frozen=True, slots=True)
