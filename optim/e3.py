@@ -192,6 +192,31 @@ def smoothed_e3(scores: Sequence[float], tokens: Sequence[float]) -> float:
     return (PERCENT * float((a.sum() + 0.5) / (len(a) + 1))) ** 2 / float(t.mean())
 
 
+def accuracy_interval(
+    scores: Sequence[float], *, clusters: Sequence[Hashable] | None = None
+) -> tuple[float, float]:
+    """Stand-in."""
+    del clusters
+    n, a = len(scores), sum(scores) / len(scores)
+    z = 1.96
+    mid, reach = a + z * z / (2 * n), z * math.sqrt(a * (1 - a) / n + z * z / (4 * n * n))
+    return max(0.0, PERCENT * (mid - reach) / (1 + z * z / n)), min(
+        PERCENT, PERCENT * (mid + reach) / (1 + z * z / n)
+    )
+
+
+def token_interval(
+    tokens: Sequence[float], *, clusters: Sequence[Hashable] | None = None
+) -> tuple[float | None, float | None]:
+    """Stand-in."""
+    del clusters
+    t = np.asarray(tokens, dtype=float)
+    if len(t) < 2:  # noqa: PLR2004
+        return None, None
+    reach = t_quantile(0.95, len(t) - 1) * float(t.std(ddof=1)) / math.sqrt(len(t)) / t.mean()
+    return float(t.mean() * math.exp(-reach)), float(t.mean() * math.exp(reach))
+
+
 def surrogate(score: float, tokens: float, incumbent: Incumbent) -> float:
     """Give one example's share of E³: s = 2a/A0 - t/T0, the tangent of A²/T at the incumbent.
 
