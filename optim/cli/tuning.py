@@ -72,8 +72,9 @@ def tune_program(  # noqa: PLR0913, PLR0917 -- one parameter for each option
 ) -> None:
     """Tune the planner's prompt, or the settings, for E³ on a dev split; write a program file.
 
-    A third of the questions is held out: what is found replaces the original only when it is not
-    worse there. The same command again goes on where it was; nothing is paid for twice.
+    A third of the questions is held out. What wins on the others is better (9 to 1 sure on those),
+    undecided (not below there, so it is used), or the original is kept. The same command again
+    goes on where it was; nothing is paid for twice.
     """
     from optim.tune import Limits  # noqa: PLC0415 -- DSPy takes a second
     from optim.tune.command import TuneOptions  # noqa: PLC0415
@@ -127,7 +128,7 @@ def show(
 
 def _show_program(program: Artefact, *, as_json: bool) -> None:
     from optim.experiments.layout import console  # noqa: PLC0415
-    from optim.show import document, shown  # noqa: PLC0415 -- DSPy takes a second
+    from optim.tune.show import document, shown  # noqa: PLC0415 -- DSPy takes a second
 
     if as_json:
         echo(document(program))

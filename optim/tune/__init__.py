@@ -6,25 +6,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from optim.program import GraphProgram
-    from optim.tune.loop import Silence
     from optim.tune.meter import Limits
+    from optim.tune.program import GraphProgram
+    from optim.tune.search import NullCallback as Silence
     from optim.tune.tuning import TuneResult, tune
 
 __all__ = ["GraphProgram", "Limits", "Silence", "TuneResult", "tune"]
 
 _HOMES = {
-    "GraphProgram": "optim.program",
+    "GraphProgram": "optim.tune.program",
     "Limits": "optim.tune.meter",
-    "Silence": "optim.tune.loop",
+    "Silence": "optim.tune.search",
     "TuneResult": "optim.tune.tuning",
     "tune": "optim.tune.tuning",
 }
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 -- whatever the name stands for
-    """Load on first use: the loop brings the optimizers, and they bring the bench's users."""
+    """Load on first use: the loop brings the optimizers, and they bring DSPy."""
     if name not in _HOMES:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    return getattr(import_module(_HOMES[name]), name)
+    home = import_module(_HOMES[name])
+    return getattr(home, "NullCallback" if name == "Silence" else name)

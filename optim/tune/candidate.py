@@ -79,7 +79,7 @@ class Candidate:
         """What the predictor is told."""
         return self.instructions.get(predictor, OWN[predictor])
 
-    def told(self, predictor: str, text: str) -> Candidate:
+    def with_instruction(self, predictor: str, text: str) -> Candidate:
         """The same with another instruction for one predictor."""
         return Candidate({**self.instructions, predictor: text}, self.settings)
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optim.datasets import data_set, load
-from optim.program import GraphProgram
+from optim.tune.examples import part
 from optim.tune.meter import Limits
-from optim.tune.optimizers import check, learns
-from optim.tune.picture import write
-from optim.tune.split import part
-from optim.tune.tuning import tune
+from optim.tune.optimizers import check
+from optim.tune.page import NEEDS, write
+from optim.tune.program import GraphProgram
+from optim.tune.tuning import require, tune
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -22,13 +22,15 @@ if TYPE_CHECKING:
     from optim.clients import Given
     from optim.datasets import Question
     from optim.scorers import Scorer
-    from optim.tune.loop import Audience
+    from optim.tune.optimizer import Optimizer
+    from optim.tune.search import Callback
     from optim.tune.tuning import TuneResult
     from pb_graph.models.caps import CapPolicy
 
 __all__ = ["TuneOptions", "Tuned", "run"]
 
 _TRAIN = (1, 4)  # a quarter of the questions
+_SPARE = 200  # questions beyond the limit that may be held out as well
 PROGRAM, INSTRUCTIONS = "program.json", "candidates.json"
 
 
@@ -42,7 +44,8 @@ class TuneOptions:
         split: Another split of the hub's.
         fields: The file's name for a column.
         levels: Only these levels.
-        limit: How many questions, drawn evenly over the levels.
+        limit: How many questions, drawn evenly over the levels. The others of the data are held
+            out as well, as far as what is left of the budget goes.
         scorer: Another scorer than the data set's, by name or as an object.
         model: Solves.
         planner: Plans; None for the same.
@@ -104,20 +107,21 @@ class Tuned:
     pictures: Sequence[Path]
 
 
-def run(options: TuneOptions, audience: Audience | None = None) -> Tuned:
+def run(options: TuneOptions, callback: Callback | None = None) -> Tuned:
     """Tune, and write the program into the run folder.
 
     Args:
         options: What to do.
-        audience: As for `tune`.
+        callback: As for `tune`.
 
     Raises:
         InputError: As `optim.datasets.load` and `tune`.
         PlannerProgramError: The program to begin from does not fit.
         PlanAndBudgetError: A model cannot be set up or reached, or the reflection model is silent.
     """
+    require(NEEDS, "the picture of the candidates")
     named = options.reflection_model is not None
-    check(options.optimizer, options.tuned, options.candidates, reflection=named)
+    chosen = check(options.optimizer, options.tuned, options.candidates, reflection=named)
     program = GraphProgram(
         options.model,
         planner=options.planner,
@@ -125,7 +129,7 @@ def run(options: TuneOptions, audience: Audience | None = None) -> Tuned:
         planner_program=options.program,
         cap_policy=options.cap_policy,
     )
-    train, dev = _questions(options)
+    train, dev, spare = _questions(options, chosen)
     result = tune(
         program,
         train,
@@ -137,39 +141,44 @@ def run(options: TuneOptions, audience: Audience | None = None) -> Tuned:
         reflection_model=options.reflection_model,
         tuned=options.tuned,
         candidates=options.candidates,
+        spare=spare,
         rounds=options.rounds,
         seed=options.seed,
         estimate_level=options.estimate_level,
         concurrency=options.concurrency,
         retry_errors=options.retry_errors,
         dataset=options.dataset,
-        audience=audience,
+        callback=callback,
     )
     return _saved(result, Path(options.run_dir))
 
 
-def _questions(options: TuneOptions) -> tuple[list[Question], list[Question]]:
-    """Train and dev. Who writes no instructions from examples leaves all of them to dev."""
-    questions = load(
-        options.dataset,
-        path=options.data,
-        split=options.split,
-        limit=options.limit,
-        seed=options.seed,
-        levels=options.levels,
-        fields=options.fields,
-    )
-    if learns(options.optimizer, options.tuned):
-        return part(questions, *_TRAIN, options.seed)
-    return [], questions
+def _questions(
+    options: TuneOptions, chosen: Optimizer
+) -> tuple[list[Question], list[Question], list[Question]]:
+    """Train, dev and spare. Who writes no instructions from examples leaves train to dev."""
+    about: dict[str, Any] = {
+        "path": options.data,
+        "split": options.split,
+        "seed": options.seed,
+        "levels": options.levels,
+        "fields": options.fields,
+    }
+    questions = load(options.dataset, limit=options.limit, **about)
+    used = {question.id for question in questions}
+    more = load(options.dataset, limit=len(questions) + _SPARE, **about)
+    spare = [question for question in more if question.id not in used]
+    if chosen.tunes == "prompt" and chosen.learns:
+        return *part(questions, *_TRAIN, options.seed), spare
+    return [], questions, spare
 
 
 def _saved(result: TuneResult, folder: Path) -> Tuned:
     path, instructions = folder / PROGRAM, folder / INSTRUCTIONS
     result.save(path)
-    record, found = result.artefact.tuning, result.search
-    pictures = write(record, folder) if record else ()
-    texts = [trial.candidate.text(found.predictor) for trial in found.trials[1:]]
+    pictures = write(result.record, folder)
+    search = result.search
+    texts = [trial.candidate.text(search.predictor) for trial in search.trials[1:]]
     content = json.dumps(list(dict.fromkeys(texts)), indent=2, ensure_ascii=False)
     instructions.write_text(content, encoding="utf-8", errors="replace")
     return Tuned(result, path, instructions, pictures)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import dspy
 
 from optim.e3 import e3
-from optim.tune.compiling import compiling
-from optim.tune.metric import FAR_BELOW, with_feedback
-from optim.tune.reflection import instruction_in
-from optim.tune.trial_program import examples
+from optim.tune.examples import examples
+from optim.tune.objective import FAR_BELOW, with_feedback
+from optim.tune.optimizer import optimizer
+from optim.tune.reflection import compiling, instruction_in
 from pb_graph.errors import PlanAndBudgetError
 
 if TYPE_CHECKING:
@@ -21,10 +20,9 @@ if TYPE_CHECKING:
     from gepa.proposer.base import CandidateProposal, SubsampleEvaluation
 
     from optim.tune.candidate import Candidate
-    from optim.tune.proposer import Task
-    from optim.tune.reflection import Reflector
+    from optim.tune.optimizer import Round
 
-__all__ = ["Gepa"]
+__all__ = ["HigherE3", "gepa"]
 
 _PROMPT = """\
 A planner splits a problem into sub-questions with hints. A solver then answers them one after \
@@ -55,52 +53,44 @@ _CASES = 16_000  # characters of all cases: what a small model's context leaves 
 _PROBLEM = 1500  # characters of one problem
 
 
-@dataclass(frozen=True, slots=True)
-class Gepa:
-    """Proposes with DSPy's GEPA.
+@optimizer("gepa", "DSPy's GEPA: instructions evolve by reflection", reflects=True, learns=True)
+def gepa(task: Round, *, minibatch: int = 8) -> Sequence[Candidate]:
+    """Give every instruction that was measured on the whole of dev.
 
     GEPA resumes from a folder with a pickle in it, and would reuse scores of another tangent; it
-    is given no folder at all. What was paid for comes back from the bench instead.
+    is given no folder at all. What was paid for comes back from the evaluator instead.
 
-    Attributes:
+    Args:
+        task: The round.
         minibatch: Answers by which a new instruction is judged before it gets the whole of dev.
-        name: What the optimizer is called.
     """
-
-    minibatch: int = 8
-    name: str = "gepa"
-    reflects: ClassVar[bool] = True
-    once: ClassVar[bool] = False
-
-    def propose(self, task: Task) -> Sequence[Candidate]:
-        """Give every instruction that was measured on the whole of dev."""
-        writer = _Writer(task.reflection)
-        optimizer = dspy.GEPA(
-            metric=with_feedback(task.baseline, {q.id: q for q in [*task.train, *task.dev]}),
-            max_metric_calls=task.calls,
-            reflection_minibatch_size=min(self.minibatch, len(task.train)),
-            reflection_lm=task.reflection.language_model(),
-            instruction_proposer=writer,
-            skip_perfect_score=False,  # the tangent has no perfect score; 1 is only the incumbent
-            failure_score=FAR_BELOW,
-            use_merge=False,  # there is one instruction to change
-            num_threads=task.bench.concurrency,
-            log_dir=None,
-            track_stats=True,
-            seed=task.seed,
-            gepa_kwargs={
-                "acceptance_criterion": HigherE3(),
-                "frontier_type": "hybrid",  # keeps what is best in accuracy or in tokens alone
-                "cache_evaluation": False,  # it mixes up train and dev
-                "stop_callbacks": [lambda _: writer.failure is not None or _refuses(task)],
-            },
-        )
-        program = task.program()
-        with compiling(task):
-            optimizer.compile(program, trainset=examples(task.train), valset=examples(task.dev))
-        if writer.failure is not None and not _refuses(task):
-            raise writer.failure
-        return task.measured(program)
+    writer = _Writer(task)
+    made = dspy.GEPA(
+        metric=with_feedback(task.baseline, {q.id: q for q in [*task.train, *task.dev]}),
+        max_metric_calls=task.calls,
+        reflection_minibatch_size=min(minibatch, len(task.train)),
+        reflection_lm=task.reflection.language_model(),
+        instruction_proposer=writer,
+        skip_perfect_score=False,  # the tangent has no perfect score; 1 is only the incumbent
+        failure_score=FAR_BELOW,
+        use_merge=False,  # there is one instruction to change
+        num_threads=task.evaluator.concurrency,
+        log_dir=None,
+        track_stats=True,
+        seed=task.seed,
+        gepa_kwargs={
+            "acceptance_criterion": HigherE3(),
+            "frontier_type": "hybrid",  # keeps what is best in accuracy or in tokens alone
+            "cache_evaluation": False,  # it mixes up train and dev
+            "stop_callbacks": [lambda _: writer.failure is not None or task.refused],
+        },
+    )
+    program = task.program()
+    with compiling(task):
+        made.compile(program, trainset=examples(task.train), valset=examples(task.dev))
+    if writer.failure is not None and not task.refused:
+        raise writer.failure
+    return task.measured(program)
 
 
 class HigherE3:
@@ -121,8 +111,9 @@ class _Writer:
     GEPA swallows what is raised here and asks again, so a failure is kept for its caller.
     """
 
-    def __init__(self, reflector: Reflector) -> None:
-        self._reflector = reflector
+    def __init__(self, task: Round) -> None:
+        self._task = task
+        self._reflector = task.reflection
         self.failure: PlanAndBudgetError | None = None
 
     def __call__(
@@ -147,7 +138,11 @@ class _Writer:
         except PlanAndBudgetError as error:
             self.failure = error
             return text
-        return instruction_in(reply) or text
+        written = instruction_in(reply)
+        if written in {"", text}:
+            why = "the same instruction again" if written else "an empty instruction"
+            self._task.drop(self._task.incumbent.with_instruction(name, text), f"duplicate: {why}")
+        return written or text
 
 
 def _case(number: int, case: Mapping[str, Any]) -> str:
@@ -162,7 +157,3 @@ def _e3(evaluation: SubsampleEvaluation | None) -> float:
     if not rows or not all(rows):
         return -1.0
     return e3([row["accuracy"] for row in rows], [-row["neg_tokens"] for row in rows])
-
-
-def _refuses(task: Task) -> bool:
-    return task.bench.refusal is not None

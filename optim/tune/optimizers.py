@@ -1,51 +1,266 @@
-"""Optimizers by name, and which choices go together: what would be ignored is refused."""
+"""The package's optimizers by name; choices that do not go together are refused.
+
+DSPy's are wrapped so that prompts get no examples, a trial is a whole split wherever that can be,
+and nothing is paid for twice. GEPA and the settings search have modules of their own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from importlib import import_module
+import json
+import random
+import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
-from optim.tune.candidates import Candidates, own_candidates, read_candidates
-from optim.tune.random_search import RandomSearch
+import dspy
+
+from optim.e3 import e3
+from optim.tune.examples import examples
+from optim.tune.gepa import gepa
+from optim.tune.instructions import INSTRUCTIONS
+from optim.tune.objective import clipped
+from optim.tune.optimizer import REGISTERED, Optimizer, Round, optimizer
+from optim.tune.reflection import compiling
+from optim.tune.settings_search import settings_search
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
-    from optim.tune.proposer import Proposer
+    from optim.tune.candidate import Candidate
 
-__all__ = ["OPTIMIZERS", "TUNED", "Texts", "check", "chosen", "learns", "pool_of"]
+__all__ = [
+    "MAX_BYTES",
+    "OPTIMIZERS",
+    "TUNED",
+    "Texts",
+    "candidates",
+    "check",
+    "choose",
+    "copro",
+    "gepa",
+    "miprov2",
+    "own_texts",
+    "random_search",
+    "read_texts",
+    "settings_search",
+    "simba",
+]
 
 Texts = Sequence[str] | str | Path
 """Instructions, or the path of a file of them."""
 
 TUNED = ("decompose", "estimate", "settings")
-_WRITERS = {
-    "gepa": ("optim.tune.gepa", "Gepa"),
-    "copro": ("optim.tune.copro", "Copro"),
-    "miprov2": ("optim.tune.miprov2", "Miprov2"),
-    "simba": ("optim.tune.simba", "Simba"),
-}
-_MAKERS = {**_WRITERS, "settings": ("optim.tune.settings_search", "SettingsSearch")}
-_CHOOSERS: dict[str, Callable[[Sequence[str]], Proposer]] = {
-    "random": RandomSearch,
-    "candidates": Candidates,
-}
-_LEARNERS = ("gepa", "miprov2", "simba")
-OPTIMIZERS = (*_WRITERS, *_CHOOSERS)
+MAX_BYTES = 1_000_000
 _DEFAULT = "gepa"
+_BETWEEN = re.compile(r"^---+[ \t]*$", re.MULTILINE)
+
+
+@optimizer(
+    "copro",
+    "DSPy's COPRO: instructions are written, seen with their E³, and rewritten",
+    reflects=True,
+)
+def copro(task: Round, *, breadth: int = 6, depth: int = 2) -> Sequence[Candidate]:
+    """Give every instruction that was measured; all of dev is one example, so E³ is exact.
+
+    COPRO also tunes the words that lead up to the reply. Our prompts have none, so of what it
+    finds only the instruction counts.
+
+    Args:
+        task: The round.
+        breadth: Instructions for each depth, the incumbent's among the first.
+        depth: How often the reflection model gets to see how they did.
+    """
+    split = _WholeSplit(task)
+    made = dspy.COPRO(
+        prompt_model=task.reflection.language_model(),
+        metric=lambda gold, pred, trace=None: pred.ratio,  # noqa: ARG005 -- DSPy's signature
+        breadth=breadth,
+        depth=depth,
+    )
+    whole = dspy.Example(split="dev").with_inputs("split")
+    how = {"num_threads": 1, "display_progress": False, "display_table": 0}
+    with compiling(task):
+        made.compile(split, trainset=[whole], eval_kwargs=how)
+    return task.measured(split.program)
+
+
+class _WholeSplit(dspy.Module):  # type: ignore[misc]  # dspy carries no types
+    """Answers all of dev at once; ``ratio`` is E³ over the incumbent's, 0 where not measured."""
+
+    def __init__(self, task: Round) -> None:
+        super().__init__()
+        self._task = _Uncopied(task)
+        self.program = task.program()
+
+    def forward(self, split: str) -> dspy.Prediction:  # noqa: ARG002 -- there is one
+        """Answer them all."""
+        task = self._task.kept
+        try:
+            candidate = self.program.candidate
+            self.program.seen.setdefault(candidate.identity, candidate)
+            results = task.evaluator.measure(candidate, task.dev)
+        except Exception as error:  # noqa: BLE001 -- an unusable instruction must not end the others
+            return dspy.Prediction(ratio=0.0, error=str(error))
+        value = e3([result.score for result in results], [result.tokens for result in results])
+        baseline = task.baseline
+        return dspy.Prediction(ratio=value * baseline.tokens / baseline.accuracy**2, error=None)
+
+
+class _Uncopied:
+    """Keeps a round out of the copies that optimizers make of a program."""
+
+    def __init__(self, kept: Round) -> None:
+        self.kept = kept
+
+    def __deepcopy__(self, memo: object) -> _Uncopied:
+        return self
+
+
+@optimizer(
+    "miprov2",
+    "DSPy's MIPROv2: instructions up front, then Bayesian search",
+    reflects=True,
+    learns=True,
+    needs=("optuna",),
+)
+def miprov2(task: Round, *, instructions: int = 6, trials: int = 10) -> Sequence[Candidate]:
+    """Give every instruction that was measured; there are no examples in the prompt.
+
+    Each trial is the whole of dev: a trial that comes back to an instruction costs nothing here,
+    so minibatches would save little and make the choice noisy.
+
+    Args:
+        task: The round.
+        instructions: How many are written, the incumbent's included.
+        trials: How many are tried.
+    """
+    model = task.reflection.language_model()
+    made = dspy.MIPROv2(
+        metric=clipped(task.baseline),
+        prompt_model=model,
+        task_model=model,  # never asked: the program brings its own
+        max_bootstrapped_demos=0,
+        max_labeled_demos=0,
+        auto=None,
+        num_candidates=instructions,
+        num_threads=task.evaluator.concurrency,
+        max_errors=10**9,  # the program does not raise
+        seed=task.seed + 1,  # 0 would count as not given
+    )
+    program = task.program()
+    with compiling(task, guarded=True):
+        made.compile(
+            program,
+            trainset=examples(task.train),
+            valset=examples(task.dev),
+            num_trials=trials,
+            minibatch=False,
+            program_aware_proposer=False,  # our source code tells nothing about the task
+            fewshot_aware_proposer=False,
+        )
+    return task.measured(program)
+
+
+@optimizer(
+    "simba",
+    "DSPy's SIMBA: what told good from bad answers becomes a rule",
+    reflects=True,
+    learns=True,
+)
+def simba(task: Round, *, batch: int = 8, width: int = 3, steps: int = 3) -> Sequence[Candidate]:
+    """Give the instructions that won a step, best first; rules are appended, no examples.
+
+    It lives on answers to one question that differ, so it wants a solver that is not asked at
+    temperature 0; the plan is the same each time.
+
+    Args:
+        task: The round.
+        batch: Questions of a step.
+        width: Answers to each question of a step, and most new instructions of it.
+        steps: How many.
+    """
+    model = task.reflection.language_model()
+    made = dspy.SIMBA(
+        metric=clipped(task.baseline),
+        bsize=min(batch, len(task.train)),
+        num_candidates=width,
+        max_steps=steps,
+        max_demos=0,
+        prompt_model=model,
+        num_threads=task.evaluator.concurrency,
+    )
+    program, outcome = task.program(), None
+    with dspy.context(lm=model), compiling(task):
+        outcome = made.compile(program, trainset=examples(task.train), seed=task.seed)
+    if outcome is None:
+        return task.measured(program)
+    won = list(filter(None, (_candidate_of(row) for row in outcome.candidate_programs)))
+    ahead = {candidate.identity for candidate in won}
+    for candidate in list(program.seen.values()):
+        if candidate.identity in ahead:
+            del program.seen[candidate.identity]
+    task.measured(program)  # the others have lost a step
+    return won
+
+
+def _candidate_of(row: dict[str, Any]) -> Candidate | None:
+    try:
+        return cast("Candidate", row["program"].candidate)
+    except InputError:
+        return None
+
+
+@optimizer("random", "draws from a list of instructions", chooses=True, once=True)
+def random_search(task: Round, *, texts: Sequence[str]) -> Sequence[Candidate]:
+    """Give them in drawn order: the baseline that an optimizer has to beat."""
+    order = random.Random(task.seed)  # noqa: S311 -- a draw, not a secret
+    return task.candidates(order.sample(list(texts), len(texts)))
+
+
+@optimizer("candidates", "measures a list of instructions", chooses=True, once=True)
+def candidates(task: Round, *, texts: Sequence[str]) -> Sequence[Candidate]:
+    """Give all of them, in their order."""
+    return task.candidates(texts)
+
+
+OPTIMIZERS = tuple(one.name for one in REGISTERED.values() if one.tunes == "prompt")
+"""Names of those that tune a prompt."""
+
+
+def choose(
+    optimizer: str | Optimizer | None, tuned: str, predictor: str, texts: Texts | None
+) -> tuple[Optimizer, list[str]]:
+    """The optimizer, and the instructions that are measured before it begins.
+
+    Args:
+        optimizer: As for `check`.
+        tuned: Likewise.
+        predictor: Whose instructions are chosen from where no texts are given.
+        texts: Instructions to choose from, for an optimizer that chooses; else to begin with.
+
+    Raises:
+        InputError: As `own_texts` and `read_texts`.
+    """
+    chosen = _named(optimizer, tuned)
+    if isinstance(optimizer, str) and chosen.chooses:
+        return chosen(texts=own_texts(predictor) if texts is None else _read(texts)), []
+    return chosen, [] if texts is None else _read(texts)
 
 
 def check(
-    optimizer: str | Proposer | None, tuned: str, candidates: Texts | None, *, reflection: bool
-) -> None:
+    optimizer: str | Optimizer | None, tuned: str, texts: Texts | None, *, reflection: bool
+) -> Optimizer:
     """Refuse names that nobody has, and whatever is given and would be ignored.
 
     Args:
-        optimizer: One of `OPTIMIZERS`, or one made already; None for the usual one.
+        optimizer: One of `OPTIMIZERS`, or an optimizer; None for the usual one.
         tuned: One of `TUNED`.
-        candidates: Instructions, if any are given.
+        texts: Instructions, if any are given.
         reflection: Whether a reflection model is named.
+
+    Returns:
+        The optimizer that was named, without its options.
 
     Raises:
         InputError: What is wrong, and what to leave out.
@@ -56,79 +271,92 @@ def check(
     if isinstance(optimizer, str) and optimizer not in OPTIMIZERS:
         msg = f"no optimizer named {optimizer!r}; there are: {', '.join(OPTIMIZERS)}"
         raise InputError(msg)
+    chosen = _named(optimizer, tuned)
     if tuned == "settings":
-        _check_settings(optimizer, candidates, reflection=reflection)
-    elif reflection and not _reflects(optimizer or _DEFAULT):
+        _check_settings(optimizer, texts, reflection=reflection)
+    elif reflection and not chosen.reflects:
+        writers = [one.name for one in REGISTERED.values() if one.reflects]
         msg = (
             "the reflection model (--reflection-model) would not be asked, as this optimizer has "
-            f"no instructions written: leave it out, or choose {', '.join(_WRITERS)}"
+            f"no instructions written: leave it out, or choose {', '.join(writers)}"
         )
         raise InputError(msg)
-
-
-def chosen(
-    optimizer: str | Proposer | None, tuned: str, predictor: str, candidates: Texts | None
-) -> Proposer:
-    """The optimizer, of choices that were checked; its libraries load only now.
-
-    Args:
-        optimizer: As for `check`; None for ``gepa``, or for the settings search.
-        tuned: Likewise.
-        predictor: Whose instructions are chosen from where no candidates are given.
-        candidates: Instructions to choose from, for who chooses.
-
-    Raises:
-        InputError: As `own_candidates` and `read_candidates`.
-    """
-    name = optimizer or ("settings" if tuned == "settings" else _DEFAULT)
-    if not isinstance(name, str):
-        return name
-    if name in _CHOOSERS:
-        texts = own_candidates(predictor) if candidates is None else _read(candidates)
-        return _CHOOSERS[name](texts)
-    module, maker = _MAKERS[name]
-    found: Proposer = getattr(import_module(module), maker)()
-    return found
-
-
-def learns(optimizer: str | None, tuned: str) -> bool:
-    """Whether the one of that name wants questions of its own to learn from."""
-    return tuned != "settings" and (optimizer or _DEFAULT) in _LEARNERS
-
-
-def pool_of(optimizer: str | Proposer | None, candidates: Texts | None) -> list[str]:
-    """What is measured before the optimizer begins; nothing for those that choose from it.
-
-    Raises:
-        InputError: As `read_candidates`.
-    """
-    chooses = isinstance(optimizer, str) and optimizer in _CHOOSERS
-    return [] if candidates is None or chooses else _read(candidates)
+    return chosen
 
 
 def _check_settings(
-    optimizer: str | Proposer | None, candidates: Texts | None, *, reflection: bool
+    optimizer: str | Optimizer | None, texts: Texts | None, *, reflection: bool
 ) -> None:
     """The settings search leaves prompts be, and asks nobody."""
     ignored = {
         "the optimizer (--optimizer)": isinstance(optimizer, str),
-        "the candidates (--candidates)": candidates is not None,
+        "the candidates (--candidates)": texts is not None,
         "the reflection model (--reflection-model)": reflection,
     }
     named = [name for name, given in ignored.items() if given]
     if named:
         msg = (
-            "the settings are searched by Optuna, which changes no prompt: leave out "
+            "the search of settings changes no prompt: leave out "
             f"{' and '.join(named)}, or tune decompose or estimate (--tune)"
         )
         raise InputError(msg)
 
 
-def _reflects(optimizer: str | Proposer) -> bool:
-    return optimizer in _WRITERS if isinstance(optimizer, str) else optimizer.reflects
+def _named(optimizer: str | Optimizer | None, tuned: str) -> Optimizer:
+    if isinstance(optimizer, Optimizer):
+        return optimizer
+    return REGISTERED[optimizer or (tuned if tuned == "settings" else _DEFAULT)]
 
 
-def _read(candidates: Texts) -> list[str]:
-    if isinstance(candidates, str | Path):
-        return read_candidates(Path(candidates))
-    return list(candidates)
+def own_texts(predictor: str) -> list[str]:
+    """The package's list.
+
+    Raises:
+        InputError: There is none for this predictor.
+    """
+    if predictor != "decompose":
+        msg = f"the package has no instructions for {predictor!r} to choose from: give --candidates"
+        raise InputError(msg)
+    return list(INSTRUCTIONS.values())
+
+
+def read_texts(path: Path) -> list[str]:
+    """Read instructions from a file: a JSON list of text, or text with lines of --- between.
+
+    Raises:
+        InputError: The file cannot be read, or holds no instruction.
+    """
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            msg = f"{path} is too large for a list of instructions ({MAX_BYTES} bytes at most)"
+            raise InputError(msg)
+        content = path.read_text(encoding="utf-8")
+    except OSError as error:
+        msg = f"cannot read the candidates {path}: {error.strerror}"
+        raise InputError(msg) from error
+    except UnicodeDecodeError as error:
+        msg = f"{path} is no text in UTF-8"
+        raise InputError(msg) from error
+    is_json = content.lstrip().startswith("[")
+    texts = _from_json(content, path) if is_json else _BETWEEN.split(content)
+    usable = [text.strip() for text in texts if text.strip()]
+    if not usable:
+        msg = f"{path} holds no instruction; write some, with a line of --- between two"
+        raise InputError(msg)
+    return usable
+
+
+def _from_json(content: str, path: Path) -> list[str]:
+    try:
+        parsed = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        msg = f"{path} begins like a JSON list, but is none: {error}"
+        raise InputError(msg) from error
+    if not all(isinstance(text, str) for text in parsed):
+        msg = f"{path} is a JSON list of something else than text"
+        raise InputError(msg)
+    return list(parsed)
+
+
+def _read(texts: Texts) -> list[str]:
+    return read_texts(Path(texts)) if isinstance(texts, str | Path) else list(texts)

@@ -1,11 +1,14 @@
-"""The reflection model: what writes new instructions. Its replies are kept, and paid for once."""
+"""The model that writes new instructions, paid for once; how DSPy's optimizers run with it."""
 
 from __future__ import annotations
 
+import io
+import logging
 import re
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, Any, cast
 
 import dspy
@@ -13,7 +16,7 @@ from dspy.utils.exceptions import AdapterParseError
 from langchain_core.messages import HumanMessage
 
 from optim.fingerprint import digest, model_identity
-from optim.program import GUARD
+from optim.tune.program import GUARD
 from optim.witness import said
 from pb_graph.errors import PlanAndBudgetError
 from pb_graph.models.caps import Limits
@@ -29,11 +32,19 @@ if TYPE_CHECKING:
 
     from optim.journal import Journal
     from optim.tune.meter import Meter
+    from optim.tune.optimizer import Round
     from pb_graph.budget.ledger import Charge
     from pb_graph.models.aloud import Hears
     from pb_graph.models.caps import CapPolicy
 
-__all__ = ["ReflectionAdapter", "ReflectionError", "Reflector", "instruction_in"]
+__all__ = [
+    "ReflectionAdapter",
+    "ReflectionError",
+    "Reflector",
+    "compiling",
+    "instruction_in",
+    "quiet",
+]
 
 CAP = 2048  # completion tokens of a reflection
 _TEMPERATURE = 1.0  # the same prompt is asked several times over, for different ideas
@@ -79,7 +90,7 @@ class Reflector(ChatClient):
         cap_policy: CapPolicy | None = None,
     ) -> None:
         settings = settings or Settings()
-        chat = _lively(model, settings) if isinstance(model, str) else model
+        chat = _made(model, settings) if isinstance(model, str) else model
         super().__init__(chat)
         self.name = model if isinstance(model, str) else type(chat).__name__
         self.identity = model_identity(chat, model if isinstance(model, str) else None)
@@ -187,9 +198,61 @@ def instruction_in(reply: str) -> str:
     return text.strip().strip("\"'`").strip()
 
 
-def _lively(name: str, settings: Settings) -> BaseChatModel:
+def _made(name: str, settings: Settings) -> BaseChatModel:
     """Make the model; at temperature 0 it would answer the same each time it is asked again."""
     model = resolve(model_name(name), settings)
     if getattr(model, "temperature", None) == 0.0:
         return model.model_copy(update={"temperature": _TEMPERATURE})
     return model
+
+
+@contextmanager
+def compiling(task: Round, *, guarded: bool = False) -> Iterator[None]:
+    """Run an optimizer within.
+
+    A spent budget or an outage may throw an optimizer off its course in any way: then it is left,
+    and what was measured counts. Anything else is an error.
+
+    Args:
+        task: Whose evaluator and reflection model it uses.
+        guarded: As for `ReflectionAdapter`.
+
+    Raises:
+        ReflectionError: The reflection model wrote nothing that could be used.
+        ModelCallError: It could not be called.
+    """
+    adapter = ReflectionAdapter(guarded=guarded)
+    reflector = task.reflection
+    with quiet(), dspy.context(adapter=adapter, trace=None, disable_history=True):
+        try:
+            yield
+        except Exception as error:
+            if task.refused:
+                return
+            if reflector.failure is not None:  # DSPy has wrapped it
+                raise reflector.failure from error
+            if isinstance(error, AdapterParseError):
+                msg = (
+                    f"the reflection model {reflector.name} returned nothing that could be used. "
+                    "Use another --reflection-model, or --optimizer candidates, which needs none."
+                )
+                raise ReflectionError(msg) from error
+            raise
+
+
+_LOUD = ("dspy", "gepa", "optuna")
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Swallow what is printed and logged within; who has something to show keeps its own stream."""
+    loggers = [logging.getLogger(name) for name in _LOUD]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

@@ -1,195 +1,361 @@
-"""Searches the settings for E³: which schedule, which budgets, stepwise or not, and so on."""
+"""Searches the settings for E³: many complete settings on a few questions, the better half on more.
+
+Successive halving. The first rung asks `FIRST` questions of the original, the methods without a
+plan and a balanced set of complete settings, in which every dimension takes its other values in
+half of the cases. Each rung keeps the better half, by E³ smoothed for few answers, and doubles the
+questions until they are all of dev. Because the set is balanced, what one value of one dimension
+is worth can be estimated from all answers at once (a ridge regression of log E³), and the best
+settings by that estimate that were not tried yet join each further rung.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
-from typing import TYPE_CHECKING, Any
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, get_args
 
-import optuna
+import numpy as np
 
 from optim.datasets.sampling import sample
 from optim.tune.bench import OutageError
 from optim.tune.candidate import Candidate
 from optim.tune.meter import BudgetSpentError
-from optim.tune.quiet import quiet
-from optim.tune.search_space import SearchSpace
-from optim.tune.standing import Standing
+from optim.tune.optimizer import NOT_MEASURED, Round, optimizer
+from optim.tune.selection import Measurement
+from pb_graph.budget.rules import BudgetRule, Fixed, LevelTable, PerLevel
+from pb_graph.settings import Schedule, Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from optim.datasets import Question
-    from optim.tune.bench import Bench
-    from optim.tune.proposer import Task
 
-__all__ = ["SettingsSearch"]
+__all__ = ["DIMENSIONS", "REFERENCES", "Plan", "design", "scaled", "settings_search"]
 
-MOST_TRIALS = 200
-_IDLE = 25  # suggestions in a row that were measured before: the space holds little else
-_FIRST = 8  # questions below which nothing is given up
-_HOPELESS = 0.1  # chance of a higher E³ than the best so far
-_STARTUP = 10  # trials before the sampler models what it has seen
+FIRST = 5  # questions of the first rung
+MOST = 200  # settings in it
+_JOINING = 0.25  # share of a further rung that is predicted rather than kept
+_RIDGE = 2.0  # of the regression, in settings' worth of first-rung answers
+_NOTHING = 1e-9
+
+REFERENCES = ("vanilla", "global_budget")
+"""Methods without a plan. They are raced like any others, and may win."""
+
+_STEPS = (-4, -3, -2, -1, 1, 2, 3, 4)  # half powers of two: a quarter to four times the budget
+DIMENSIONS: dict[str, tuple[Any, ...]] = {
+    "schedule": (*get_args(get_args(Schedule)[0]), "bam"),
+    "shape": ("usual", "lower", "higher"),
+    "budget": (0, *_STEPS),
+    "execution": ("stepwise", "single_pass"),
+    "planning": ("two_call", "fused"),
+    "enforcement": ("prompt", "cap", "force"),
+    "prompt_unit": ("tokens", "words"),
+}
+"""What is searched: values by dimension; the budget as k of a factor 2^(k/2) to all its levels,
+the shape as the base's or another value of the one number that bears on the schedule."""
+
+# The one number that bears on a schedule, and a lower and a higher value of it.
+_SHAPES: dict[str, tuple[str, float, float]] = {
+    "polynomial": ("power", 1.0, 3.0),
+    "exponential": ("gamma", 0.7, 0.97),
+    "cosine": ("epsilon", 0.02, 0.5),
+}
+
+Point = dict[str, Any]
+"""A value for each dimension."""
 
 
-class SettingsSearch:
-    """Proposes settings with Optuna: accuracy up, tokens down, both at once.
-
-    It begins with the original, the methods without a plan, the original with one choice changed
-    at a time, and with all the changes that helped at once. Then the sampler (a tree-structured
-    Parzen estimator for several objectives) takes over.
-
-    A trial is measured on a quarter of dev, a half, and the whole; in between it is given up when
-    its chance of a higher E³ than the best so far, by resampling the questions that both were
-    asked, is below one in ten. The sampler is told what was measured, even so, but only what has
-    met the whole of dev is proposed.
-
-    Nothing is stored beside the bench's journal: with the same seed and the same answers the same
-    trials come again, and those that were paid for cost nothing.
-
-    Args:
-        trials: How many at most.
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How far a number of answers goes.
 
     Attributes:
-        tried: What the last search measured, in order, also what it gave up: a candidate, and how
-            it did on all or the first questions.
+        settings: How many settings the first rung has, original and references among them.
+        rungs: Questions of each rung; the last is all of dev.
     """
 
-    name = "settings"
-    reflects = False
-    once = True
+    settings: int
+    rungs: Sequence[int]
 
-    def __init__(self, trials: int = MOST_TRIALS) -> None:
-        self.trials = trials
-        self.tried: list[tuple[Candidate, Standing]] = []
+    @classmethod
+    def of(cls, questions: int, calls: int, most: int = MOST) -> Plan:
+        """The widest first rung that the answers pay for, down to 2 settings.
 
-    def propose(self, task: Task) -> Sequence[Candidate]:
-        """Give the settings that were measured on the whole of dev, the highest E³ first."""
-        course = _Course(task)
-        try:
-            course.whole(task.incumbent)
-            for settings in SearchSpace(task.incumbent.settings).references():
-                course.whole(Candidate(task.incumbent.instructions, settings))
-            with quiet():
-                _Search(course, task).run(self.trials)
-        except (BudgetSpentError, OutageError):
-            pass  # the loop sees the bench's refusal, and goes on with what there is
-        self.tried = course.tried
-        ranked = sorted(course.complete, key=lambda pair: -pair[1].e3)
-        return [candidate for candidate, _ in ranked]
+        Args:
+            questions: Of dev. The original's answers to all of them are paid for already.
+            calls: Answers, those of the original included.
+            most: Settings in the first rung, at most.
+        """
+        doubled = itertools.takewhile(
+            lambda count: count < questions, (FIRST * 2**k for k in itertools.count())
+        )
+        rungs = [*doubled, questions]
+        fitting = (
+            n for n in range(most, 1, -1) if cls(n, rungs).answers() <= max(0, calls - questions)
+        )
+        return cls(next(fitting, 2), rungs)
 
+    def kept(self, rung: int) -> int:
+        """How many settings a rung has, the original aside."""
+        return max(1, math.ceil((self.settings - 1) / 2**rung))
 
-class _Search:
-    """Optuna's study, and the course that its trials take."""
+    def joining(self, rung: int) -> int:
+        """How many of them are predicted from the rungs before."""
+        return int(_JOINING * self.kept(rung)) if rung else 0
 
-    def __init__(self, course: _Course, task: Task) -> None:
-        self._course = course
-        self._instructions = task.incumbent.instructions
-        self._space = SearchSpace(task.incumbent.settings)
-        sampler = optuna.samplers.TPESampler(seed=task.seed, n_startup_trials=_STARTUP)
-        self._study = optuna.create_study(directions=["maximize", "minimize"], sampler=sampler)
-        self._idle = 0
-
-    def run(self, trials: int) -> None:
-        """Try the original, its neighbours, what helped of them at once, and then go on."""
-        own, *others = self._space.starts()
-        base = self._tried(own)
-        worth = [
-            (start, _gain(self._tried(start), base))
-            for start in others[: trials - 1]
-            if self._course.has_room
-        ]
-        left = trials - 1 - len(worth)
-        for place in range(left):
-            if self._idle == _IDLE or not self._course.has_room:
-                break
-            self._tried(None if place else self._space.joined(worth))
-
-    def _tried(self, start: dict[str, Any] | None) -> Standing:
-        """Measure what the sampler suggests, or this."""
-        if start is not None:
-            self._study.enqueue_trial(start)
-        trial = self._study.ask()
-        candidate = Candidate(self._instructions, self._space.drawn(trial))
-        self._idle = self._idle + 1 if self._course.knows(candidate) else 0
-        found = self._course.climbed(candidate)
-        self._study.tell(trial, [found.accuracy, found.tokens])
-        return found
+    def answers(self) -> int:
+        """What all rungs cost beside the original's answers."""
+        total, before = 0, 0
+        for rung, count in enumerate(self.rungs):
+            joining = self.joining(rung)
+            total += (self.kept(rung) - joining) * (count - before) + joining * count
+            before = count
+        return total
 
 
-class _Course:
-    """Measures trials rung by rung; each meets the questions of dev in the same drawn order."""
+def _forecast(questions: int, calls: int, original: Candidate, seed: int, most: int = MOST) -> str:
+    """What the answers will reach, and what they will not."""
+    plan = Plan.of(questions, calls, most)
+    entered = first_rung(original.settings, plan, seed)
+    text = (
+        f"{len(entered)} settings on {plan.rungs[0]} questions each, the better half on more, up "
+        f"to {plan.rungs[-1]}."
+    )
+    lacking = [
+        f"{name} {', '.join(map(str, left))}"
+        for name, values in DIMENSIONS.items()
+        if (left := [one for one in values if all(p is None or p[name] != one for _, p in entered)])
+    ]
+    methods = {settings.method for settings, _ in entered}
+    lacking += [f"method {name}" for name in REFERENCES if name not in methods]
+    if lacking:
+        text += f" This budget does not reach: {'; '.join(lacking)}. A higher one would."
+    return text
 
-    def __init__(self, task: Task) -> None:
-        self._bench: Bench = task.bench
+
+@optimizer(
+    "settings",
+    "searches the settings by successive halving",
+    once=True,
+    tunes="settings",
+    forecast=_forecast,
+)
+def settings_search(task: Round, *, most: int = MOST) -> Sequence[Candidate]:
+    """Give the settings that were measured on the whole of dev, the highest E³ first.
+
+    With the same seed and the same answers the same settings come again, and those that were paid
+    for cost nothing.
+
+    Args:
+        task: The round.
+        most: Settings in the first rung, at most.
+    """
+    race = _Race(task, Plan.of(len(task.dev), task.calls, most))
+    try:
+        race.run()
+    except (BudgetSpentError, OutageError):
+        race.dropped_for_budget()
+    ranked = sorted(race.complete, key=lambda pair: -pair[1].e3)
+    return [candidate for candidate, _ in ranked]
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A setting in the race; without a point where it has no plan."""
+
+    candidate: Candidate
+    point: Point | None
+    measurement: Measurement | None = None
+    fallen: bool = False
+
+    @property
+    def rank(self) -> float:
+        """Smoothed E³, higher is better."""
+        return self.measurement.smoothed if self.measurement else -1.0
+
+
+class _Race:
+    """Measures settings rung by rung; each meets the questions of dev in the same drawn order."""
+
+    def __init__(self, task: Round, plan: Plan) -> None:
+        self._task, self._plan = task, plan
         self._questions: Sequence[Question] = sample(task.dev, len(task.dev), task.seed)
-        self._calls = task.calls
-        self._known: dict[str, tuple[Candidate, Standing]] = {}
+        self._entries: dict[str, _Entry] = {}
+        entered = first_rung(task.incumbent.settings, plan, task.seed)
+        self._original, *_ = [self._enter(settings, point) for settings, point in entered]
 
     @property
-    def tried(self) -> list[tuple[Candidate, Standing]]:
-        """Every trial, in order of its beginning."""
-        return list(self._known.values())
-
-    @property
-    def complete(self) -> list[tuple[Candidate, Standing]]:
+    def complete(self) -> list[tuple[Candidate, Measurement]]:
         """Those that met every question."""
-        return [pair for pair in self.tried if len(pair[1].results) == len(self._questions)]
+        whole = len(self._questions)
+        return [
+            (one.candidate, one.measurement)
+            for one in self._entries.values()
+            if one.measurement and len(one.measurement.results) == whole
+        ]
 
-    @property
-    def has_room(self) -> bool:
-        """Whether the calls that are left suffice for a whole trial."""
-        return self._calls >= len(self._questions)
+    def run(self) -> None:
+        """Go up the rungs."""
+        self._extend(self._original, len(self._questions))
+        racing = [one for one in self._entries.values() if one is not self._original]
+        for rung, count in enumerate(self._plan.rungs):
+            if rung:
+                joining = list(self._predicted(self._plan.joining(rung)))
+                racing = [*self._better(racing, self._plan.kept(rung) - len(joining)), *joining]
+            for entry in racing:
+                self._extend(entry, count)
 
-    def knows(self, candidate: Candidate) -> bool:
-        """Whether it was tried before."""
-        return candidate.identity in self._known
+    def dropped_for_budget(self) -> None:
+        """Note those that the spent budget has kept from the whole of dev."""
+        for entry in self._entries.values():
+            whole = entry.measurement and len(entry.measurement.results) == len(self._questions)
+            if not entry.fallen and not whole:
+                self._task.drop(entry.candidate, NOT_MEASURED, entry.measurement)
 
-    def whole(self, candidate: Candidate) -> Standing:
-        """Measure on every question."""
-        return self._extended(candidate, len(self._questions))
+    def _enter(self, settings: Settings, point: Point | None) -> _Entry:
+        candidate = Candidate(self._task.incumbent.instructions, settings)
+        return self._entries.setdefault(candidate.identity, _Entry(candidate, point))
 
-    def climbed(self, candidate: Candidate) -> Standing:
-        """Measure on more and more questions, as long as there is hope."""
-        if self.knows(candidate):
-            return self._known[candidate.identity][1]
-        best = max((standing for _, standing in self.complete), key=lambda found: found.e3)
-        first, *others = _rungs(len(self._questions))
-        standing = self._extended(candidate, first)
-        for count in others:
-            if _hopeless(standing, best):
-                break
-            standing = self._extended(candidate, count)
-        return standing
-
-    def _extended(self, candidate: Candidate, count: int) -> Standing:
-        known = self._known.get(candidate.identity)
-        results = list(known[1].results) if known else []
+    def _extend(self, entry: _Entry, count: int) -> None:
+        results = list(entry.measurement.results) if entry.measurement else []
         fresh = self._questions[len(results) : count]
-        self._calls -= len(fresh)
-        standing = Standing([*results, *self._bench.measure(candidate, fresh)])
-        self._known[candidate.identity] = (candidate, standing)
-        return standing
+        results += self._task.evaluator.measure(entry.candidate, fresh)
+        entry.measurement = Measurement(results)
+
+    def _better(self, racing: Sequence[_Entry], count: int) -> list[_Entry]:
+        ranked = sorted(racing, key=lambda entry: -entry.rank)
+        for entry in ranked[count:]:
+            assert entry.measurement is not None  # noqa: S101 -- the rung has measured it
+            asked = len(entry.measurement.results)
+            why = f"lost on its first {asked} questions to better settings"
+            self._task.drop(entry.candidate, why, entry.measurement)
+            entry.fallen = True
+        return ranked[:count]
+
+    def _predicted(self, count: int) -> Iterator[_Entry]:
+        """The best settings not tried yet, by what each value was worth so far."""
+        base = self._task.incumbent.settings
+        known = [one for one in self._entries.values() if one.point and one.measurement]
+        if not count or not known:
+            return
+        points = _every()
+        worth = _worth(known, points)
+        for place in np.argsort(-worth, kind="stable"):
+            settings = settings_at(base, points[place])
+            identity = Candidate(self._task.incumbent.instructions, settings).identity
+            if identity not in self._entries:
+                yield self._enter(settings, points[place])
+                count -= 1
+            if not count:
+                return
 
 
-def _rungs(questions: int) -> list[int]:
-    """A quarter, a half, and all; none but the last below the fewest that can tell."""
-    parts = {max(_FIRST, -(-questions // 4)), max(_FIRST, -(-questions // 2))}
-    return [*sorted(part for part in parts if part < questions), questions]
+def _worth(entries: Sequence[_Entry], points: Sequence[Point]) -> np.ndarray[Any, Any]:
+    """What log E³ to expect at points, relative to the mean, of settings measured at others.
+
+    A ridge regression on what each value of each dimension adds, weighted by the answers.
+    """
+    rows = np.array([_features(one.point) for one in entries if one.point])
+    ranks = np.array([math.log(max(one.rank, _NOTHING)) for one in entries])
+    answers = [len(one.measurement.results) for one in entries if one.measurement]
+    # A setting that was charged nothing has failed throughout: it says nothing of its values.
+    weights = np.where(ranks > math.log(_NOTHING), np.array(answers) / FIRST, 0.0)
+    mean = (weights * ranks).sum() / max(weights.sum(), _NOTHING)
+    gram = rows.T @ (weights[:, None] * rows) + _RIDGE * np.eye(rows.shape[1])
+    effects = np.linalg.solve(gram, rows.T @ (weights * (ranks - mean)))
+    return np.array([_features(point) for point in points]) @ effects
 
 
-def _gain(standing: Standing, base: Standing) -> float:
-    """E³ relative to the base's, on the questions that both were asked."""
-    both = min(len(standing.results), len(base.results))
-    ours, theirs = Standing(standing.results[:both]).e3, Standing(base.results[:both]).e3
-    return ours / theirs if theirs else math.inf if ours else 1.0
+def _features(point: Point) -> list[float]:
+    """One column a value; of the budget its step and the square, as its worth is smooth."""
+    step = point["budget"] / max(_STEPS)
+    values = [
+        float(point[name] == value)
+        for name, choices in DIMENSIONS.items()
+        if name not in {"budget", "shape"}
+        for value in choices
+    ]
+    return [step, step * step, *values]
 
 
-def _hopeless(standing: Standing, best: Standing) -> bool:
-    """Whether a higher E³ than the best's is out of the question, by what both were asked."""
-    if not standing.tokens:
-        return True  # nothing was charged: every answer failed
-    same = Standing(best.results[: len(standing.results)])
-    if not same.tokens:
-        return False
-    chance = standing.against(same).probability_better
-    return chance is not None and chance < _HOPELESS
+@cache
+def _every() -> list[Point]:
+    values = itertools.product(*DIMENSIONS.values())
+    return [dict(zip(DIMENSIONS, point, strict=True)) for point in values]
+
+
+def first_rung(base: Settings, plan: Plan, seed: int) -> list[tuple[Settings, Point | None]]:
+    """The original, the methods without a plan, and a balanced set of settings around it."""
+    own = point_of(base)
+    chosen: dict[str, tuple[Settings, Point | None]] = {}
+
+    def enter(settings: Settings, point: Point | None) -> None:
+        chosen.setdefault(settings.model_dump_json(), (settings, point))
+
+    enter(base, own if base.plans else None)
+    for name in REFERENCES:
+        enter(_changed(base, {"method": name}), None)
+    enter(settings_at(base, own), own)
+    for point in itertools.islice(design(own, plan.settings - len(chosen), seed), 10 * MOST):
+        if len(chosen) >= plan.settings:
+            break
+        enter(settings_at(base, point), point)
+    return list(chosen.values())[: plan.settings]
+
+
+def design(own: Point, count: int, seed: int) -> Iterator[Point]:
+    """Points that leave each dimension as it was in half of the cases, and else vary it evenly.
+
+    Args:
+        own: The original's.
+        count: How many make a balanced set; more follow, as some may come to the same settings.
+        seed: Of the draw.
+    """
+    draw = random.Random(seed)  # noqa: S311 -- a draw, not a secret
+    size = max(2, count)
+    while True:
+        columns = {}
+        for name, values in DIMENSIONS.items():
+            others = [value for value in values if value != own[name]]
+            draw.shuffle(others)
+            changed = itertools.islice(itertools.cycle(others), (size + 1) // 2)
+            columns[name] = [*changed, *[own[name]] * (size // 2)]
+            draw.shuffle(columns[name])
+        rows = zip(*columns.values(), strict=True)
+        yield from (dict(zip(columns, row, strict=True)) for row in rows)
+
+
+def point_of(base: Settings) -> Point:
+    """Where settings stand; the budget is their own."""
+    fixed = {"budget": 0, "shape": "usual"}
+    return {name: fixed.get(name, getattr(base, name, None)) for name in DIMENSIONS}
+
+
+def settings_at(base: Settings, point: Point) -> Settings:
+    """Plan-and-budget at a point; whatever is not searched stays as in the base."""
+    changes = {name: value for name, value in point.items() if name not in {"budget", "shape"}}
+    if point["schedule"] in _SHAPES and point["shape"] != "usual":
+        name, lower, higher = _SHAPES[point["schedule"]]
+        changes[name] = higher if point["shape"] == "higher" else lower
+    if point["budget"]:
+        changes["budget"] = scaled(base.budget_rule, 2.0 ** (point["budget"] / 2))
+    return _changed(base, {"method": "plan_and_budget"} | changes)
+
+
+def scaled(rule: BudgetRule, factor: float) -> BudgetRule:
+    """A rule that grants so many times as much, in whole tokens and at least one."""
+
+    def times(tokens: int) -> int:
+        return max(1, round(tokens * factor)) if tokens else 0
+
+    if isinstance(rule, LevelTable):
+        return LevelTable(tokens={level: times(tokens) for level, tokens in rule.tokens.items()})
+    if isinstance(rule, PerLevel):
+        return PerLevel(initial=times(rule.initial), per_level=times(rule.per_level))
+    return Fixed(tokens=times(rule.tokens))
+
+
+def _changed(base: Settings, changes: dict[str, Any]) -> Settings:
+    return Settings.model_validate(dict(base) | changes)

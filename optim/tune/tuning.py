@@ -2,42 +2,41 @@
 
 from __future__ import annotations
 
+import importlib.util
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from optim.program import GraphProgram
+from optim.tune.artefact import artefact_of, tuning_of
 from optim.tune.bench import Bench
-from optim.tune.board import Board
 from optim.tune.candidate import predictor_of
-from optim.tune.given import questions_of, scorer_of
-from optim.tune.loop import search
+from optim.tune.examples import questions_of, scorer_of, split_of
 from optim.tune.meter import Limits
-from optim.tune.optimizers import check, chosen, pool_of
-from optim.tune.record import artefact_of
+from optim.tune.optimizers import check, choose
+from optim.tune.program import GraphProgram
+from optim.tune.progress import Progress
 from optim.tune.reflection import Reflector
-from optim.tune.split import split_of
+from optim.tune.search import search
 from pb_graph.errors import InputError
 from pb_graph.models.resolve import model_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     import dspy
     from langchain_core.language_models import BaseChatModel
 
     from optim.datasets import Question
-    from optim.tune.candidate import Candidate
-    from optim.tune.given import Judge
-    from optim.tune.loop import Audience, SearchResult
+    from optim.tune.artefact import Tuning
+    from optim.tune.examples import Judge
+    from optim.tune.optimizer import Optimizer
     from optim.tune.optimizers import Texts
-    from optim.tune.proposer import Proposer
-    from optim.tune.standing import Standing
-    from optim.tune.verdict import Verdict
+    from optim.tune.search import Callback, SearchResult
+    from optim.tune.selection import Verdict
     from pb_graph.artefact import Artefact
 
-__all__ = ["TuneResult", "tune"]
+__all__ = ["TuneResult", "require", "tune"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -45,10 +44,10 @@ class TuneResult:
     """What came of a tuning.
 
     Attributes:
-        program: What to use from now on, with the models of the program that was given: the tuned
-            one, or the original where that was kept.
+        program: What to use from now on, with the models of the program that was given: the winner
+            of dev, or the original where that was kept.
         artefact: The same as it is saved: prompts, settings, and the record of the tuning.
-        search: Every candidate that was measured, round by round, and the questions.
+        search: Every candidate that was proposed, round by round, and the questions.
     """
 
     program: GraphProgram
@@ -60,13 +59,24 @@ class TuneResult:
 
     @property
     def adopted(self) -> bool:
-        """Whether the original was replaced."""
+        """Whether the original was replaced: the verdict is ``better`` or ``undecided``.
+
+        That is a choice, not evidence. Only ``result.verdict.verdict == "better"`` says that the
+        held-out questions show an improvement.
+        """
         return self.search.adopted
 
     @property
     def verdict(self) -> Verdict:
-        """Adopted or kept, why, and the figures on the held-out questions."""
+        """Better, undecided or kept, why, and the figures on the held-out questions."""
         return self.search.verdict
+
+    @property
+    def record(self) -> Tuning:
+        """The artefact's record of this tuning, with every proposal and why it fell."""
+        record = tuning_of(self.artefact)
+        assert record is not None  # noqa: S101 -- `tune` has written it
+        return record
 
     def save(self, path: str | Path) -> None:
         """Write the artefact, which ``build_graph(planner_program=path)`` loads.
@@ -85,11 +95,12 @@ def tune(  # noqa: PLR0913 -- all but three by name
     scorer: Judge,
     budget: int | Limits,
     run_dir: str | Path,
-    optimizer: str | Proposer | None = None,
+    optimizer: str | Optimizer | None = None,
     reflection_model: BaseChatModel | str | None = None,
     tuned: str = "decompose",
     candidates: Texts | None = None,
     held_out: Sequence[Question | dspy.Example] | None = None,
+    spare: Sequence[Question | dspy.Example] = (),
     rounds: int = 3,
     threshold: float = 0.01,
     seed: int = 0,
@@ -97,13 +108,14 @@ def tune(  # noqa: PLR0913 -- all but three by name
     concurrency: int = 8,
     retry_errors: bool = False,
     dataset: str = "examples",
-    audience: Audience | None = None,
+    callback: Callback | None = None,
 ) -> TuneResult:
     """Tune what a program's planner is told, or its settings, for E³ on a dev split.
 
-    Whatever is found replaces the original only when its E³ on questions that nothing was tuned on
-    is not below the original's. The same call with the same run folder goes on where it was
-    killed, and pays for nothing twice.
+    The winner of dev meets the original on questions that nothing was tuned on. The verdict is
+    ``better`` when its E³ is higher there with a one-sided confidence of 90 %, ``undecided`` when
+    it is not below (it is used, but no known improvement), else ``kept``. The same call with the
+    same run folder goes on where it was killed, and pays for nothing twice.
 
     ::
 
@@ -130,13 +142,17 @@ def tune(  # noqa: PLR0913 -- all but three by name
             answers, tokens and minutes.
         run_dir: A local folder for what has been paid for.
         optimizer: ``gepa`` (when not given), ``copro``, ``miprov2``, ``simba``, ``random``,
-            ``candidates``, or a `Proposer`.
+            ``candidates``, or an `optim.tune.optimizer.Optimizer`, such as a function decorated
+            with `optim.tune.optimizer.optimizer`.
         reflection_model: Writes instructions; None for the planner's model. One that is made from
             a name is asked at temperature 1, if it was at 0.
-        tuned: ``decompose`` or ``estimate``, a prompt; or ``settings``, which Optuna searches.
+        tuned: ``decompose`` or ``estimate``, a prompt; or ``settings``, which are searched
+            by successive halving.
         candidates: Instructions, or the path of a file of them. ``random`` and ``candidates``
             choose from them instead of the package's list; others measure them first.
         held_out: Questions for the last comparison; None takes a third of dev.
+        spare: More questions of the same data, held out as well as far as what is left of the
+            budget goes.
         rounds: How often the tangent of E³ is moved to the best so far, at most.
         threshold: Gain of E³ below which a round was the last one, relative.
         seed: Of everything drawn by chance.
@@ -144,10 +160,10 @@ def tune(  # noqa: PLR0913 -- all but three by name
         concurrency: How many answers run at once.
         retry_errors: Answer again what failed in an earlier start.
         dataset: What the record calls the questions.
-        audience: Is told how far it is; None for a `Board` on standard error.
+        callback: Is told how far it is; None for a `Progress` on standard error.
 
     Raises:
-        InputError: No usable questions, or one in two sets; choices that do not go together;
+        InputError: A package is missing; no usable questions, or one in two sets; choices that do not go together;
             nothing of the method to tune; every answer wrong; a budget below one round's; or a
             folder that is in use or belongs to another run.
         ModelSetupError: A model cannot be set up.
@@ -156,14 +172,15 @@ def tune(  # noqa: PLR0913 -- all but three by name
         ScorerError: The scorer cannot be set up.
     """
     _check(program, rounds)
-    check(optimizer, tuned, candidates, reflection=reflection_model is not None)
+    named = check(optimizer, tuned, candidates, reflection=reflection_model is not None)
+    require(named.needs, f"the optimizer {named.name}")
     start = program.candidate
-    predictor = predictor_of(start.settings, tuned)
-    proposer = chosen(optimizer, tuned, predictor, candidates)
-    pool = pool_of(optimizer, candidates)
+    chosen, pool = choose(optimizer, tuned, predictor_of(start.settings, tuned), candidates)
     others = None if held_out is None else questions_of(held_out)
-    split = split_of(questions_of(train), questions_of(dev), others, seed)
-    bench = Bench(
+    split = split_of(
+        questions_of(train), questions_of(dev), others, seed, spare=questions_of(spare)
+    )
+    evaluator = Bench(
         program.graphs.model,
         planner=program.graphs.planner,
         scorer=scorer_of(scorer),
@@ -176,12 +193,12 @@ def tune(  # noqa: PLR0913 -- all but three by name
         cap_policy=program.graphs.cap_policy,
         retry_errors=retry_errors,
     )
-    with bench, nullcontext(audience) if audience else Board() as shown:
-        reflector = _reflector(program, reflection_model, bench) if proposer.reflects else None
-        found = search(
-            bench,
+    with evaluator, nullcontext(callback) if callback else Progress() as shown:
+        reflector = _reflector(program, reflection_model, evaluator) if chosen.reflects else None
+        result = search(
+            evaluator,
             split,
-            proposer,
+            chosen,
             start=start,
             tuned=tuned,
             pool=pool,
@@ -189,16 +206,30 @@ def tune(  # noqa: PLR0913 -- all but three by name
             rounds=rounds,
             threshold=threshold,
             seed=seed,
-            audience=shown,
+            callback=shown,
         )
-        artefact = artefact_of(
-            found,
-            dataset=dataset,
-            staff=bench.staff,
-            reflection=reflector.name if reflector else None,
-            tried=_tried(proposer),
+        models = {
+            "solver": evaluator.staff.model,
+            "planner": evaluator.staff.planner_model,
+            "reflection": reflector.name if reflector else None,
+        }
+    artefact = artefact_of(result, dataset=dataset, models=models)
+    return TuneResult(program.with_candidate(result.candidate), artefact, result)
+
+
+def require(modules: Iterable[str], what: str) -> None:
+    """Refuse to begin what would fail for want of a package, before anything is paid for.
+
+    Raises:
+        InputError: One is missing; names the extra that brings it.
+    """
+    missing = [name for name in modules if importlib.util.find_spec(name) is None]
+    if missing:
+        msg = (
+            f"{what} needs {' and '.join(missing)}, which the extra 'tune' brings: "
+            "pip install 'plan-and-budget[tune]'"
         )
-    return TuneResult(program.told(found.candidate), artefact, found)
+        raise InputError(msg)
 
 
 def _check(program: object, rounds: int) -> None:
@@ -213,17 +244,14 @@ def _check(program: object, rounds: int) -> None:
         raise InputError(msg)
 
 
-def _reflector(program: GraphProgram, given: BaseChatModel | str | None, bench: Bench) -> Reflector:
-    model = given or program.graphs.planner or program.graphs.model or model_name(None)
+def _reflector(
+    program: GraphProgram, model: BaseChatModel | str | None, evaluator: Bench
+) -> Reflector:
+    asked = model or program.graphs.planner or program.graphs.model or model_name(None)
     return Reflector(
-        model, bench.reflections, bench.meter, bench.settings, program.graphs.cap_policy
+        asked,
+        evaluator.reflections,
+        evaluator.meter,
+        evaluator.settings,
+        program.graphs.cap_policy,
     )
-
-
-def _tried(proposer: Proposer) -> Sequence[tuple[Candidate, Standing]]:
-    """What the settings search measured, also what it gave up; others keep no such list."""
-    if proposer.name != "settings":
-        return ()
-    from optim.tune.settings_search import SettingsSearch  # noqa: PLC0415 -- needs Optuna
-
-    return proposer.tried if isinstance(proposer, SettingsSearch) else ()

@@ -19,11 +19,11 @@ from optim.datasets.arithmetic import generate
 from optim.scorers.score import Score
 from optim.tune.bench import Bench
 from optim.tune.candidate import Candidate
-from optim.tune.gepa import Gepa
-from optim.tune.loop import search
+from optim.tune.examples import split_of
+from optim.tune.gepa import gepa
 from optim.tune.meter import Limits
 from optim.tune.reflection import Reflector
-from optim.tune.split import split_of
+from optim.tune.search import search
 from pb_graph import Settings, build_graph
 from tests.benchmarks.graph_overhead import InstantChat
 
@@ -80,7 +80,7 @@ def tuned(folder: Path) -> tuple[float, float]:
         bench.one(start, DEV[0])
         before, started = bench.spent, process_time()
         split = split_of(TRAIN, DEV, HELD_OUT[:2], seed=0)
-        search(bench, split, Gepa(), start=start, reflector=reflector)
+        search(bench, split, gepa, start=start, reflector=reflector)
         seconds = process_time() - started
         return seconds / bench.spent.since(before).calls, bench.spent.calls
 

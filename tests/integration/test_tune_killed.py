@@ -38,7 +38,7 @@ print(json.dumps({
     "calls": found.spent.calls,
     "told": dict(found.candidate.instructions),
     "path": [trial.candidate.identity for trial in found.trials],
-    "e3": [trial.standing.e3 for trial in found.trials],
+    "e3": [trial.measurement.e3 for trial in found.trials],
     "verdict": found.verdict.reason,
 }))
 """)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from pb_graph.artefact import (
-    Artefact,
-    Candidate,
+from optim.tune.artefact import (
+    CandidateRecord,
     Cost,
     Data,
     Figure,
     Measured,
     Models,
     Paired,
-    Split,
+    SplitRecord,
     Tuning,
 )
+from pb_graph.artefact import Artefact
 from pb_graph.planner.planner import Planner
 from pb_graph.settings import Settings
 
@@ -44,7 +44,7 @@ def measured(accuracy: float, tokens: float, questions: int = 40) -> Measured:
     )
 
 
-def split(ratio: float = 1.6) -> Split:
+def split(ratio: float = 1.6) -> SplitRecord:
     """An improvement by fewer tokens at the same accuracy."""
     paired = Paired(
         ratio=ratio,
@@ -56,14 +56,14 @@ def split(ratio: float = 1.6) -> Split:
         questions=40,
         confidence=0.95,
     )
-    return Split(before=measured(50, 800), after=measured(50, 800 / ratio), paired=paired)
+    return SplitRecord(before=measured(50, 800), after=measured(50, 800 / ratio), paired=paired)
 
 
-def candidate(name: str, accuracy: float, tokens: float, **more: Any) -> Candidate:  # noqa: ANN401
+def candidate(name: str, accuracy: float, tokens: float, **more: Any) -> CandidateRecord:  # noqa: ANN401
     """A point on the plane."""
     more.setdefault("questions", 40)
     e3 = accuracy**2 / tokens
-    return Candidate(name=name, accuracy=accuracy, tokens=tokens, e3=e3, **more)
+    return CandidateRecord(name=name, accuracy=accuracy, tokens=tokens, e3=e3, **more)
 
 
 CANDIDATES = (
@@ -81,7 +81,7 @@ def tuning(**changes: Any) -> Tuning:  # noqa: ANN401 -- fields of Tuning
         "date": datetime(2026, 11, 21, 12, tzinfo=UTC),
         "optimizer": "gepa",
         "seed": 3,
-        "verdict": "adopted",
+        "verdict": "undecided",
         "reason": "It is not worse on the held-out questions.",
         "models": Models(solver="test:small", planner="test:small", reflection="test:large"),
         "data": Data(name="arithmetic", fingerprint="0" * 32, train=40, dev=40, held_out=40),
@@ -104,4 +104,7 @@ def artefact(**changes: Any) -> Artefact:  # noqa: ANN401 -- fields of Artefact
         "settings": Settings(schedule="linear", budget=300),
         "tuning": tuning(),
     }
-    return Artefact(**fields | changes)
+    fields |= changes
+    if isinstance(fields["tuning"], Tuning):
+        fields["tuning"] = fields["tuning"].model_dump(mode="json", exclude_none=True)
+    return Artefact(**fields)

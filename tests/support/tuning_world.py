@@ -20,11 +20,11 @@ from optim.datasets.arithmetic import generate
 from optim.scorers.score import Score
 from optim.tune.bench import Bench
 from optim.tune.candidate import Candidate
-from optim.tune.loop import SearchResult, search
+from optim.tune.examples import split_of
 from optim.tune.meter import Limits
-from optim.tune.proposer import Proposer
+from optim.tune.optimizer import Optimizer
 from optim.tune.reflection import Reflector
-from optim.tune.split import split_of
+from optim.tune.search import SearchResult, search
 from pb_graph import Settings
 from tests.support.chat_model import Call, Said, ScriptedChat, with_schema
 
@@ -77,12 +77,18 @@ def world(styles: dict[str, Style] | None = None, **fields: Any) -> ScriptedChat
 
     def solve(call: Call) -> Said:
         text = "\n".join(str(message.text) for message in call.messages)
-        found = _ASKED.search(text)
-        assert found, text
         style = next((name for name in chosen if f"{name} plan" in text), "usual")
-        return chosen[style].answer(_BY_TEXT[found[1]])
+        return chosen[style].answer(asked_in(call))
 
     return ScriptedChat(planner=_planner, solve=solve, **fields)
+
+
+def asked_in(call: Call) -> Question:
+    """The question that a call of the solver is about."""
+    text = "\n".join(str(message.text) for message in call.messages)
+    found = _ASKED.search(text)
+    assert found, text
+    return _BY_TEXT[found[1]]
 
 
 def says(*replies: Said) -> ScriptedChat:
@@ -118,7 +124,7 @@ def original(**settings: Any) -> Candidate:  # noqa: ANN401
     return Candidate(settings=Settings(**({"method": "planned_vanilla"} | settings)))
 
 
-def searched(bench: Bench, optimizer: Proposer, **options: Any) -> SearchResult:  # noqa: ANN401
+def searched(bench: Bench, optimizer: Optimizer, **options: Any) -> SearchResult:  # noqa: ANN401
     """Search on 60 dev questions, and compare on 100 others."""
     split = split_of(TRAIN, DEV, HELD_OUT, 0)
     return search(bench, split, optimizer, start=original(), **options)

@@ -29,7 +29,7 @@ from tests.support.tuning_world import (
 FEW = DEV[:6]
 
 
-# Candidates
+# candidates
 
 
 def test_the_packages_own_words_are_no_change() -> None:
@@ -41,8 +41,11 @@ def test_a_candidates_identity_is_its_words_and_what_bears_on_answers() -> None:
     base = original()
     assert base.identity == original(timeout=5).identity
     assert base.identity != original(domain="mathematics").identity
-    assert base.told("decompose", MINIMAL).identity != base.identity
-    assert base.told("decompose", MINIMAL).told("decompose", OWN["decompose"]) == base
+    assert base.with_instruction("decompose", MINIMAL).identity != base.identity
+    assert (
+        base.with_instruction("decompose", MINIMAL).with_instruction("decompose", OWN["decompose"])
+        == base
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,7 +94,7 @@ def test_what_is_known_costs_nothing_in_this_start_and_in_the_next(tmp_path: Pat
 
 def test_a_candidate_brings_its_own_words_and_settings(tmp_path: Path) -> None:
     model = world()
-    frugal = original().told("decompose", MINIMAL)
+    frugal = original().with_instruction("decompose", MINIMAL)
     with bench_in(tmp_path, model) as bench:
         usual, terse = bench.one(original(), FEW[0]), bench.one(frugal, FEW[0])
         vanilla = bench.one(Candidate(settings=Settings(method="planned_global_budget")), FEW[0])

@@ -104,9 +104,8 @@ def test_a_program_that_was_kept_is_the_packages_own_and_says_so(
     tmp_path: Path, candidates: Path
 ) -> None:
     found = tuned(tmp_path / "run", world(NOTHING_BETTER), candidates=candidates)
-    assert found.result.artefact.tuning is not None
-    assert found.result.artefact.tuning.verdict == "kept"
-    assert found.result.artefact.tuning.held_out is None
+    assert found.result.record.verdict == "kept"
+    assert found.result.record.held_out is None
     assert found.result.artefact.state == planner_state()
 
 
@@ -136,8 +135,7 @@ def test_who_learns_from_examples_gets_a_quarter_to_learn_from(tmp_path: Path) -
     split = found.result.search.split
     assert (len(split.train), len(split.dev), len(split.held_out)) == (10, 20, 10)
     assert found.result.program.candidate.instructions == {"decompose": MINIMAL}
-    assert found.result.artefact.tuning is not None
-    assert found.result.artefact.tuning.models.reflection == "ScriptedChat"
+    assert found.result.record.models.reflection == "ScriptedChat"
 
 
 def test_it_can_go_on_from_a_program(tmp_path: Path, candidates: Path) -> None:

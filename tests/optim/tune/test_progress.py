@@ -7,22 +7,22 @@ from pathlib import Path
 
 from rich.console import Console
 
-from optim.tune.board import Board
-from optim.tune.split import Split
+from optim.tune.examples import Split
+from optim.tune.progress import Progress
 from tests.support.tuning_world import DEV, HELD_OUT, MINIMAL, bench_in
 from tests.support.tuning_world import original as untuned
 
 FEW = DEV[:12]
 
 
-def shown(board: Board) -> str:
+def shown(board: Progress) -> str:
     return board._line().plain
 
 
 def test_a_better_candidate_shows_once_it_has_met_all_of_dev(tmp_path: Path) -> None:
-    board = Board(Console(file=io.StringIO()))
+    board = Progress(Console(file=io.StringIO()))
     original = untuned()
-    better = original.told("decompose", MINIMAL)
+    better = original.with_instruction("decompose", MINIMAL)
     with bench_in(tmp_path) as bench:
         board.begins(Split(FEW, FEW, HELD_OUT[:3]), bench)
         assert "best" not in shown(board)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
-import optuna
 import pytest
 
 from optim.datasets import Question, load
@@ -19,12 +18,22 @@ from optim.e3 import Incumbent, e3
 from optim.tune.bench import Result
 from optim.tune.candidate import Candidate
 from optim.tune.command import TuneOptions, run
-from optim.tune.loop import search
+from optim.tune.examples import split_of
 from optim.tune.meter import BudgetSpentError, Limits
-from optim.tune.proposer import Task
-from optim.tune.search_space import REFERENCES, SearchSpace, scaled
-from optim.tune.settings_search import SettingsSearch
-from optim.tune.split import split_of
+from optim.tune.optimizer import NOT_MEASURED, Round
+from optim.tune.search import search
+from optim.tune.settings_search import (
+    DIMENSIONS,
+    MOST,
+    REFERENCES,
+    Plan,
+    design,
+    first_rung,
+    point_of,
+    scaled,
+    settings_at,
+    settings_search,
+)
 from pb_graph.artefact import Artefact
 from pb_graph.budget.rules import Fixed, LevelTable, PerLevel
 from pb_graph.settings import Settings
@@ -77,7 +86,11 @@ class FakeBench:
     asked: list[tuple[str, str]] = field(default_factory=list)
     paid: dict[tuple[str, str], Result] = field(default_factory=dict)
 
+    met: Counter[Candidate] = field(default_factory=Counter)
+
     def measure(self, candidate: Candidate, questions: Sequence[Question]) -> list[Result]:
+        if questions and candidate not in self.met:
+            self.met[candidate] = 0
         return [self._one(candidate, question) for question in questions]
 
     def _one(self, candidate: Candidate, question: Question) -> Result:
@@ -91,12 +104,13 @@ class FakeBench:
             right = luck(question) < accuracy
             spent = round(tokens * (0.9 + 0.2 * luck(question)))
             self.paid[key] = Result(question.id, float(right), spent, None, None)  # type: ignore[arg-type]
+            self.met[candidate] += 1
         return self.paid[key]
 
 
-def task(bench: FakeBench, calls: int = 10**6, seed: int = 0, **changes: Any) -> Task:  # noqa: ANN401
-    return Task(
-        bench=bench,  # type: ignore[arg-type]
+def task(bench: FakeBench, calls: int = 10**6, seed: int = 0, **changes: Any) -> Round:  # noqa: ANN401
+    return Round(
+        evaluator=bench,  # type: ignore[arg-type]
         incumbent=Candidate(settings=START.model_copy(update=changes)),
         baseline=Incumbent(50, 500),
         train=DEV,
@@ -134,144 +148,162 @@ def best_there_is(bench: FakeBench) -> float:
     )
 
 
+class TestPlan:
+    @pytest.mark.parametrize("calls", [100, 200, 400, 1000])
+    @pytest.mark.parametrize("questions", [8, 20, 40, 67])
+    def test_it_stays_within_its_answers(self, questions: int, calls: int) -> None:
+        plan = Plan.of(questions, calls)
+        assert plan.settings == 2 or plan.answers() <= calls - questions
+        wider = Plan(plan.settings + 1, plan.rungs)
+        assert wider.answers() > calls - questions or plan.settings == MOST
+
+    def test_questions_double_until_they_are_all_of_dev(self) -> None:
+        assert Plan.of(67, 400).rungs == [5, 10, 20, 40, 67]
+        assert Plan.of(4, 400).rungs == [4]
+
+
+class TestFirstRung:
+    @pytest.mark.parametrize("seed", range(20))
+    def test_forty_questions_and_four_hundred_answers_vary_everything(self, seed: int) -> None:
+        """As with 40 dev and 20 held-out questions: 40 answers are kept back for the end."""
+        bench = FakeBench(hilly, calls=400 - 40)
+        settings_search.propose(task(bench, calls=400 - 40, seed=seed))
+        tried = [candidate.settings for candidate in bench.met]
+        assert {one.method for one in tried} == {"plan_and_budget", *REFERENCES}
+        planned = [one for one in tried if one.plans]
+        assert {one.schedule for one in planned} == set(DIMENSIONS["schedule"])
+        assert {one.budget_rule.total(1) for one in planned} > {100, 200, 400}
+        for name in ("execution", "planning", "enforcement", "prompt_unit"):
+            assert {getattr(one, name) for one in planned} == set(DIMENSIONS[name])
+
+    @pytest.mark.parametrize("count", [6, 12, 25])
+    def test_each_dimension_is_left_alone_in_half_of_the_cases(self, count: int) -> None:
+        own = point_of(START)
+        points = list(itertools.islice(design(own, count, seed=1), count))
+        for name in DIMENSIONS:
+            assert sum(point[name] == own[name] for point in points) == count // 2
+
+    def test_it_begins_with_the_original_and_the_methods_without_a_plan(self) -> None:
+        entered = first_rung(START.model_copy(update={"power": 3.0}), Plan(10, [5]), seed=0)
+        assert entered[0][0] == START.model_copy(update={"power": 3.0})
+        assert [settings.method for settings, _ in entered[1:3]] == list(REFERENCES)
+        assert len({settings.model_dump_json() for settings, _ in entered}) == 10
+
+    def test_a_method_without_a_plan_is_searched_around_the_same_settings_with_one(self) -> None:
+        entered = first_rung(Settings(method="vanilla", cutoff=700), Plan(5, [5]), seed=0)
+        assert [settings.method for settings, _ in entered][:3] == [
+            "vanilla", "global_budget", "plan_and_budget",
+        ]  # fmt: skip
+        assert {settings.cutoff for settings, _ in entered} == {700}
+
+    def test_what_the_budget_does_not_reach_is_said(self) -> None:
+        say = settings_search.forecast
+        assert say is not None
+        small = say(40, 150, Candidate(settings=START), 0)
+        assert "This budget does not reach: schedule " in small
+        assert "does not reach" not in say(40, 2000, Candidate(settings=START), 0)
+        assert "method global_budget" in say(40, 60, Candidate(settings=START), 0)
+
+
 class TestSearch:
     @pytest.mark.parametrize("seed", [0, 1, 2])
     def test_it_finds_about_the_best_there_is(self, seed: int) -> None:
-        found = SettingsSearch(60).propose(task(FakeBench(hilly), seed=seed))
+        proposed = settings_search.propose(task(FakeBench(hilly), calls=1000, seed=seed))
         bench = FakeBench(hilly)
-        assert e3_of(bench, found[0]) > 0.9 * best_there_is(bench)
-        assert found[0].settings.execution == "single_pass"
-        assert found[0].settings.planning == "fused"
+        assert e3_of(bench, proposed[0]) > 0.9 * best_there_is(bench)
+        assert proposed[0].settings.execution == "single_pass"
 
     def test_what_it_gives_is_ordered_by_exact_e3_on_all_of_dev(self) -> None:
         bench = FakeBench(hilly)
-        found = SettingsSearch(20).propose(task(bench))
-        assert all((one.identity, q.id) in bench.paid for one in found for q in DEV)
-        values = [e3_of(bench, one) for one in found]
+        proposed = settings_search.propose(task(bench, calls=400))
+        assert all((one.identity, q.id) in bench.paid for one in proposed for q in DEV)
+        values = [e3_of(bench, one) for one in proposed]
         assert values == sorted(values, reverse=True)
 
     def test_where_nothing_is_better_the_original_comes_first(self) -> None:
-        found = SettingsSearch(25).propose(task(FakeBench(flat)))
-        assert found[0] == Candidate(settings=START)
-
-    def test_it_begins_with_the_original_and_the_methods_without_a_plan(self) -> None:
-        seeking = SettingsSearch(1)
-        seeking.propose(task(FakeBench(hilly), power=3.0))
-        tried = [candidate.settings for candidate, _ in seeking.tried]
-        assert tried[0] == START.model_copy(update={"power": 3.0})
-        assert [settings.method for settings in tried[1:3]] == list(REFERENCES)
+        proposed = settings_search.propose(task(FakeBench(flat), calls=400))
+        assert proposed[0] == Candidate(settings=START)
 
     def test_a_method_without_a_plan_may_win(self) -> None:
         def easy(settings: Settings) -> tuple[float, float]:
             return 0.9, 500 if settings.plans else 200 if settings.budgets else 100
 
-        found = SettingsSearch(3).propose(task(FakeBench(easy)))
-        assert [one.settings.method for one in found[:2]] == ["vanilla", "global_budget"]
+        proposed = settings_search.propose(task(FakeBench(easy), calls=400))
+        assert proposed[0].settings.method == "vanilla"
+
+    def test_a_method_without_a_plan_that_is_worse_is_given_up_early(self) -> None:
+        bench = FakeBench(hilly)
+        settings_search.propose(task(bench, calls=400))
+        met = {one.settings.method: count for one, count in bench.met.items()}
+        assert met["vanilla"] < len(DEV)
 
     def test_instructions_stay_what_they_are(self) -> None:
-        own = task(FakeBench(hilly))
-        tuned = own.incumbent.told("decompose", "Be brief.")
-        found = SettingsSearch(20).propose(
-            Task(**{name: getattr(own, name) for name in Task.__slots__} | {"incumbent": tuned})
-        )
-        assert {one.text("decompose") for one in found} == {"Be brief."}
+        tuned = Candidate({"decompose": "Be brief."}, START)
+        own = replace(task(FakeBench(hilly), calls=300), incumbent=tuned)
+        assert {one.text("decompose") for one in settings_search.propose(own)} == {"Be brief."}
 
-    def test_the_hopeless_are_given_up_early_and_not_proposed(self) -> None:
-        seeking = SettingsSearch(40)
-        bench = FakeBench(hilly)
-        found = seeking.propose(task(bench))
-        sizes = [len(standing.results) for _, standing in seeking.tried]
-        assert {10, 40} <= set(sizes) <= {10, 20, 40}
-        assert len(found) == sizes.count(40)
-        assert len(bench.paid) == sum(sizes) < 0.8 * len(sizes) * 40
+    def test_what_is_given_up_is_listed_with_its_figures(self) -> None:
+        bench, own = FakeBench(hilly), task(FakeBench(hilly), calls=400)
+        own = replace(own, evaluator=bench)  # type: ignore[arg-type]
+        proposed = settings_search.propose(own)
+        assert len(proposed) + len(own.dropped) == len(bench.met)
+        for one in own.dropped:
+            assert one.measurement is not None
+            count = len(one.measurement.results)
+            assert count == bench.met[one.candidate] < len(DEV)
+            assert one.fell == f"lost on its first {count} questions to better settings"
 
-    def test_none_is_given_up_on_a_few_questions(self) -> None:
-        few = task(FakeBench(hilly))
-        fields = {name: getattr(few, name) for name in Task.__slots__} | {"dev": DEV[:8]}
-        seeking = SettingsSearch(30)
-        assert len(seeking.propose(Task(**fields))) == len(seeking.tried)
-
-    def test_answers_that_all_fail_are_hopeless(self) -> None:
+    def test_answers_that_all_fail_never_win(self) -> None:
         def broken(settings: Settings) -> tuple[float, float]:
             return (0.5, 400) if settings.execution == "stepwise" else (0.0, 0)
 
-        found = SettingsSearch(20).propose(task(FakeBench(broken)))
-        assert {one.settings.execution for one in found} == {"stepwise"}
+        proposed = settings_search.propose(task(FakeBench(broken), calls=400))
+        assert {one.settings.execution for one in proposed} == {"stepwise"}
 
 
 class TestLimits:
-    def test_it_asks_for_no_more_answers_than_it_may(self) -> None:
+    @pytest.mark.parametrize("calls", [120, 200, 400, 1000])
+    def test_it_asks_for_no_more_answers_than_it_may(self, calls: int) -> None:
         bench = FakeBench(hilly)
-        SettingsSearch().propose(task(bench, calls=400))
-        assert 400 - len(DEV) < len(bench.asked) <= 400
+        settings_search.propose(task(bench, calls=calls))
+        assert 0.85 * calls < len(bench.asked) <= calls
 
     def test_a_spent_budget_ends_it_with_what_it_has(self) -> None:
-        found = SettingsSearch().propose(task(FakeBench(hilly, calls=150)))
-        assert [one.settings.method for one in found].count("plan_and_budget") == 1
-        assert len(found) == 3
-
-    def test_a_space_that_is_used_up_ends_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(SearchSpace, "drawn", lambda *_: START)
-        bench = FakeBench(hilly)
-        SettingsSearch(200).propose(task(bench))
-        assert len(bench.asked) == 3 * len(DEV)
+        bench = FakeBench(hilly, calls=150)
+        own = task(bench, calls=400)
+        proposed = settings_search.propose(own)
+        assert [one.settings for one in proposed] == [START]
+        assert {one.fell for one in own.dropped} >= {NOT_MEASURED}
 
     def test_the_same_seed_goes_the_same_way_and_pays_for_nothing_twice(self) -> None:
-        killed = FakeBench(hilly, calls=500)
-        SettingsSearch(30).propose(task(killed))
+        killed = FakeBench(hilly, calls=200)
+        settings_search.propose(task(killed, calls=400))
         again, fresh = FakeBench(hilly, paid=killed.paid), FakeBench(hilly)
-        assert SettingsSearch(30).propose(task(again)) == SettingsSearch(30).propose(task(fresh))
+        proposals = [settings_search.propose(task(one, calls=400)) for one in (again, fresh)]
+        assert proposals[0] == proposals[1]
         assert again.asked == fresh.asked
-        assert again.asked[:500] == killed.asked[:500]
+        assert again.asked[:200] == killed.asked[:200]
 
     def test_another_seed_goes_another_way(self) -> None:
-        asked = []
+        met = []
         for seed in (0, 1):
             bench = FakeBench(hilly)
-            SettingsSearch(20).propose(task(bench, seed=seed))
-            asked.append({identity for identity, _ in bench.asked})
-        assert asked[0] != asked[1]
+            settings_search.propose(task(bench, calls=400, seed=seed))
+            met.append(set(bench.met))
+        assert met[0] != met[1]
 
 
 class TestSpace:
-    def drawn(self, base: Settings, **chosen: Any) -> Settings:  # noqa: ANN401
-        return SearchSpace(base).drawn(optuna.trial.FixedTrial(chosen))
-
-    def starts(self, base: Settings) -> list[Settings]:
-        return [self.drawn(base, **start) for start in SearchSpace(base).starts()]
-
     @pytest.mark.parametrize("schedule", ["uniform", "polynomial", "exponential", "cosine", "bam"])
-    def test_the_first_start_is_the_original(self, schedule: Any) -> None:  # noqa: ANN401
-        base = Settings(schedule=schedule, max_steps=3, budget=PerLevel(initial=50, per_level=10))
-        assert self.starts(base)[0] == base
+    def test_the_originals_point_is_the_original(self, schedule: Any) -> None:  # noqa: ANN401
+        rule = PerLevel(initial=50, per_level=10)
+        base = Settings(schedule=schedule, power=9, max_steps=3, budget=rule)
+        assert settings_at(base, point_of(base)) == base
 
-    def test_the_others_change_one_thing(self) -> None:
-        base = START
-        changed = [
-            [name for name, value in settings if value != getattr(base, name)]
-            for settings in self.starts(base)[1:]
-        ]
-        assert all(len(names) == 1 for names in changed)
-        assert {names[0] for names in changed} == {
-            "execution", "planning", "budget", "enforcement", "prompt_unit",
-        }  # fmt: skip
-
-    def test_changes_that_helped_are_joined(self) -> None:
-        space = SearchSpace(START)
-        own, *others = space.starts()
-        gains = {"single_pass": 1.5, "fused": 0.9, "cap": 1.1, "prompt": 1.2, -2: 1.01, 2: 1.0}
-        worth = [
-            (start, next(v for k, v in gains.items() if k in start.values()))
-            for start in others[:-1]
-        ]
-        helped = {"execution": "single_pass", "enforcement": "prompt", "budget_step": -2}
-        assert space.joined(worth) == own | helped
-
-    def test_a_number_beyond_the_range_starts_at_its_end(self) -> None:
-        assert self.starts(Settings(schedule="polynomial", power=9))[0].power == 4
-
-    def test_a_method_without_a_plan_starts_with_one(self) -> None:
-        assert self.starts(Settings(method="vanilla"))[0] == Settings()
+    def test_a_shape_bears_on_its_schedule_only(self) -> None:
+        point = point_of(START) | {"shape": "higher"}
+        assert settings_at(START, point).epsilon > START.epsilon
+        assert settings_at(START, point | {"schedule": "linear"}).epsilon == START.epsilon
 
     @pytest.mark.parametrize(
         ("rule", "half"),
@@ -284,26 +316,21 @@ class TestSpace:
     def test_budgets_keep_their_proportions(self, rule: Any, half: Any) -> None:  # noqa: ANN401
         assert scaled(rule, 0.5) == half
 
-    def test_whatever_is_drawn_is_valid(self) -> None:
-        study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
-        for _ in range(60):
-            settings = SearchSpace(Settings(cutoff=700)).drawn(study.ask())
-            assert (settings.method, settings.cutoff) == ("plan_and_budget", 700)
-
 
 class TestTuning:
     """The loop with the search, on the graph itself: a plan is needed, and one call is enough."""
 
     def test_better_settings_are_found_judged_and_adopted(self, tmp_path: Path) -> None:
         with bench_in(tmp_path, ScriptedChat(solve=_needs_a_plan)) as bench:
-            result = search(bench, SPLIT, SettingsSearch(3), start=Candidate(settings=START))
+            result = search(bench, SPLIT, settings_search(most=16), start=Candidate(settings=START))
         assert result.adopted
         assert result.candidate.settings.execution == "single_pass"
         assert result.optimizer == "settings"
 
     def test_where_nothing_is_better_the_original_is_kept(self, tmp_path: Path) -> None:
         with bench_in(tmp_path, ScriptedChat(solve=_needs_a_plan)) as bench:
-            result = search(bench, SPLIT, SettingsSearch(4), start=Candidate(settings=FRUGAL))
+            start = Candidate(settings=FRUGAL)
+            result = search(bench, SPLIT, settings_search(most=3), start=start)
         assert (result.verdict.verdict, result.candidate) == ("kept", Candidate(settings=FRUGAL))
 
     def test_a_second_start_pays_for_nothing(self, tmp_path: Path) -> None:
@@ -312,7 +339,7 @@ class TestTuning:
         for _ in range(2):
             with bench_in(tmp_path, model) as bench:
                 results.append(
-                    search(bench, SPLIT, SettingsSearch(3), start=Candidate(settings=START))
+                    search(bench, SPLIT, settings_search(most=16), start=Candidate(settings=START))
                 )
         first, second = results
         assert second.candidate == first.candidate
@@ -330,17 +357,16 @@ class TestTuning:
             run_dir=tmp_path,
             cap_policy=with_schema,
         )
-        tuned = run(tuning, audience=Mock())
+        tuned = run(tuning, callback=Mock())
         program = Artefact.load(tuned.path)
         assert program.settings
         assert program.settings.execution == "single_pass"
-        assert program.tuning
-        assert program.tuning.optimizer == "settings"
-        assert program.tuning.settings_before == START
-        assert program.tuning.versions["optuna"]
-        roles = Counter(one.role for one in program.tuning.candidates)
-        assert (roles["original"], roles["chosen"], roles["reference"]) == (1, 1, 2)
-        given_up = [one for one in program.tuning.candidates if one.questions < 16]
+        record = tuned.result.record
+        assert record.optimizer == "settings"
+        assert record.settings_before == START
+        roles = Counter(one.role for one in record.candidates)
+        assert (roles["original"], roles["chosen"]) == (1, 1)
+        given_up = [one for one in record.candidates if one.questions < 16]
         assert given_up
         assert all(one.settings for one in given_up)
         page, picture = tuned.pictures

@@ -12,16 +12,13 @@ import dspy
 import pytest
 
 from optim.e3 import Incumbent
-from optim.program import GUARD
 from optim.tune.bench import Bench
-from optim.tune.candidates import Candidates
-from optim.tune.copro import Copro
-from optim.tune.gepa import Gepa, HigherE3
-from optim.tune.metric import FAR_BELOW, clipped, with_feedback
-from optim.tune.miprov2 import Miprov2
-from optim.tune.proposer import Proposer, Task
-from optim.tune.simba import Simba
-from optim.tune.trial_program import TrialProgram, examples
+from optim.tune.examples import examples
+from optim.tune.gepa import HigherE3, gepa
+from optim.tune.objective import FAR_BELOW, clipped, with_feedback
+from optim.tune.optimizer import Optimizer, Round
+from optim.tune.optimizers import candidates, copro, miprov2, simba
+from optim.tune.program import GUARD, TrialProgram
 from pb_graph import InputError
 from tests.support.chat_model import HTTPError, ScriptedChat
 from tests.support.tuning_world import (
@@ -44,7 +41,7 @@ BY_ID = {question.id: question for question in [*TRAIN, *DEV]}
 RULE = '[[ ## discussion ## ]]\nx\n[[ ## module_advice ## ]]\n{{"decompose": "{}"}}'
 
 
-def task(bench: Bench, reflection: ScriptedChat | None = None, **fields: Any) -> Task:  # noqa: ANN401
+def task(bench: Bench, reflection: ScriptedChat | None = None, **fields: Any) -> Round:  # noqa: ANN401
     dev = fields.pop("dev", DEV[:20])
     results = bench.measure(original(), dev)
     baseline = Incumbent.of([one.score for one in results], [one.tokens for one in results])
@@ -54,8 +51,8 @@ def task(bench: Bench, reflection: ScriptedChat | None = None, **fields: Any) ->
         "seed": 1,
         "reflector": reflector_of(bench, reflection or says(PLAIN, THOROUGH, MINIMAL)),
     }
-    return Task(
-        bench=bench,
+    return Round(
+        evaluator=bench,
         incumbent=original(),
         baseline=baseline,
         dev=dev,
@@ -227,7 +224,7 @@ def test_gepa_reflects_on_answers_above_its_perfect_score(tmp_path: Path) -> Non
     right = {name: Style(1.0, style.words) for name, style in TRADE_OFF.items()}
     easy = [[q for q in questions if q.level == 1] for questions in (TRAIN, DEV)]
     with bench_in(tmp_path, world(right)) as bench:
-        found = Gepa().propose(task(bench, train=easy[0], dev=easy[1]))
+        found = gepa.propose(task(bench, train=easy[0], dev=easy[1]))
     assert MINIMAL in texts(found)
 
 
@@ -236,7 +233,7 @@ def test_gepa_is_given_no_folder_to_leave_a_pickle_in(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with bench_in(tmp_path / "run") as bench:
-        Gepa().propose(task(bench))
+        gepa.propose(task(bench))
     names = {path.name for path in tmp_path.rglob("*") if path.is_file()}
     assert names == {
         "answers.jsonl",
@@ -250,7 +247,7 @@ def test_gepa_is_given_no_folder_to_leave_a_pickle_in(
 def test_the_reflection_model_sees_problem_plan_and_outcome(tmp_path: Path) -> None:
     model = says(MINIMAL)
     with bench_in(tmp_path) as bench:
-        Gepa().propose(task(bench, model))
+        gepa.propose(task(bench, model))
     asked = model.calls[0].ask
     assert original().text("decompose") in asked
     assert TRAIN[0].question in asked or any(q.question in asked for q in TRAIN)
@@ -263,7 +260,7 @@ def test_the_reflection_model_sees_problem_plan_and_outcome(tmp_path: Path) -> N
 
 def test_miprov2_does_not_cut_the_words_before_a_colon(tmp_path: Path) -> None:
     with bench_in(tmp_path) as bench:
-        found = texts(Miprov2(instructions=4, trials=6).propose(task(bench)))
+        found = texts(miprov2(instructions=4, trials=6).propose(task(bench)))
     assert MINIMAL in found
     assert not [text for text in found if GUARD in text or text.startswith("ask only")]
 
@@ -282,7 +279,7 @@ def test_copro_sees_the_split_as_one_and_gets_its_exact_e3(
     monkeypatch.setattr(dspy.Evaluate, "__call__", noting)
     with bench_in(tmp_path) as bench:
         work = task(bench)
-        found = Copro(breadth=2, depth=1).propose(work)
+        found = copro(breadth=2, depth=1).propose(work)
         ratios = []
         for candidate in found:
             results = bench.measure(candidate, work.dev)
@@ -293,9 +290,9 @@ def test_copro_sees_the_split_as_one_and_gets_its_exact_e3(
     assert 100.0 in scores
 
 
-@pytest.mark.parametrize("optimizer", [Copro(), Gepa(), Miprov2()], ids=lambda one: one.name)
+@pytest.mark.parametrize("optimizer", [copro, gepa, miprov2], ids=lambda one: one.name)
 def test_optimizers_print_nothing(
-    optimizer: Proposer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    optimizer: Optimizer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with bench_in(tmp_path) as bench:
         optimizer.propose(task(bench, dev=DEV[:10]))
@@ -304,15 +301,13 @@ def test_optimizers_print_nothing(
 
 def test_simba_asks_for_rules_and_no_examples(tmp_path: Path) -> None:
     with bench_in(tmp_path) as bench:
-        found = Simba(steps=2).propose(task(bench, says(RULE.format("Be MINIMAL."))))
+        found = simba(steps=2).propose(task(bench, says(RULE.format("Be MINIMAL."))))
     assert any(text.endswith("Be MINIMAL.") for text in texts(found))
 
 
-@pytest.mark.parametrize(
-    "optimizer", [Copro(), Gepa(), Miprov2(), Simba()], ids=lambda one: one.name
-)
+@pytest.mark.parametrize("optimizer", [copro, gepa, miprov2, simba], ids=lambda one: one.name)
 def test_a_spent_budget_ends_an_optimizer_with_what_it_has(
-    optimizer: Proposer, tmp_path: Path
+    optimizer: Optimizer, tmp_path: Path
 ) -> None:
     reflection = says(RULE.format(MINIMAL)) if optimizer.name == "simba" else None
     with bench_in(tmp_path, calls=45) as bench:
@@ -322,9 +317,9 @@ def test_a_spent_budget_ends_an_optimizer_with_what_it_has(
         assert all(bench.is_known(one, work.dev) or optimizer.name == "simba" for one in found)
 
 
-@pytest.mark.parametrize("optimizer", [Copro(), Gepa(), Miprov2(), Simba()])
+@pytest.mark.parametrize("optimizer", [copro, gepa, miprov2, simba])
 def test_an_optimizer_that_has_instructions_written_needs_a_writer(
-    optimizer: Proposer, tmp_path: Path
+    optimizer: Optimizer, tmp_path: Path
 ) -> None:
     with bench_in(tmp_path) as bench:
         work = task(bench, dev=DEV[:6], reflector=None)
@@ -334,7 +329,7 @@ def test_an_optimizer_that_has_instructions_written_needs_a_writer(
 
 def test_unusable_proposals_are_left_out(tmp_path: Path) -> None:
     with bench_in(tmp_path) as bench:
-        found = Candidates(["", MINIMAL, "x" * 9000]).propose(task(bench, dev=DEV[:6]))
+        found = candidates(texts=["", MINIMAL, "x" * 9000]).propose(task(bench, dev=DEV[:6]))
     assert texts(found) == [MINIMAL]
 
 
@@ -342,7 +337,7 @@ def test_the_same_seed_and_answers_lead_the_same_way(tmp_path: Path) -> None:
     paths = []
     for name in ("one", "two"):
         with bench_in(tmp_path / name, world()) as bench:
-            paths.append(texts(Gepa().propose(task(bench, dev=DEV[:12]))))
+            paths.append(texts(gepa.propose(task(bench, dev=DEV[:12]))))
             spent = copy.copy(bench.spent)
         paths.append([str(spent.calls), str(spent.tokens)])
     assert paths[:2] == paths[2:]

@@ -14,11 +14,10 @@ from optim.scorers import ScorerError
 from optim.tune import GraphProgram, Limits, Silence, TuneResult, tune
 from optim.tune.bench import OutageError
 from optim.tune.candidate import OWN
-from optim.tune.candidates import Candidates
-from optim.tune.given import question_of, questions_of, scorer_of
-from optim.tune.random_search import RandomSearch
+from optim.tune.examples import question_of, questions_of, scorer_of
+from optim.tune.optimizers import candidates, random_search
 from optim.tune.reflection import ReflectionError
-from optim.tune.settings_search import SettingsSearch
+from optim.tune.settings_search import settings_search
 from pb_graph import InputError, Settings, build_graph
 from pb_graph.artefact import Artefact
 from tests.support.artefacts import planner
@@ -70,7 +69,7 @@ def run(folder: Path, model: ScriptedChat | None = None, **options: Any) -> Tune
         "budget": 300,
         "optimizer": "candidates",
         "candidates": [PLAIN, THOROUGH, MINIMAL],
-        "audience": Silence(),
+        "callback": Silence(),
     }
     return tune(run_dir=folder, **{**chosen, **options})
 
@@ -126,15 +125,14 @@ def test_where_nothing_is_better_the_original_is_kept(tmp_path: Path) -> None:
 
 def test_the_record_names_questions_models_and_cost(tmp_path: Path) -> None:
     result = run(tmp_path, dataset="my questions", budget=Limits(calls=300, minutes=60.0))
-    record = result.artefact.tuning
-    assert record is not None
+    record = result.record
     assert (record.data.name, record.data.dev, record.data.held_out) == ("my questions", 12, 6)
     assert record.models.solver == "ScriptedChat"
     assert record.cost.metric_calls == result.search.spent.calls
 
 
 def test_an_optimizer_may_be_one_of_ones_own_making(tmp_path: Path) -> None:
-    result = run(tmp_path, optimizer=RandomSearch([MINIMAL]), candidates=[PLAIN])
+    result = run(tmp_path, optimizer=random_search(texts=[MINIMAL]), candidates=[PLAIN])
     assert [turn.optimizer for turn in result.search.rounds] == ["pool", "random"]
     assert result.program.candidate.instructions == {"decompose": MINIMAL}
 
@@ -159,7 +157,7 @@ def test_candidates_may_be_in_a_file(tmp_path: Path) -> None:
 
 def test_settings_are_tuned_by_the_same_call(tmp_path: Path) -> None:
     result = run(
-        tmp_path, tuned="settings", optimizer=SettingsSearch(2), candidates=None, budget=200
+        tmp_path, tuned="settings", optimizer=settings_search(most=8), candidates=None, budget=200
     )
     assert result.search.optimizer == "settings"
     assert result.program.settings == result.artefact.settings
@@ -168,7 +166,7 @@ def test_settings_are_tuned_by_the_same_call(tmp_path: Path) -> None:
 def test_progress_goes_to_standard_error_unless_someone_else_listens(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run(tmp_path, audience=None)
+    run(tmp_path, callback=None)
     heard = capsys.readouterr()
     assert heard.out == ""
     assert "12 dev and 6 held-out questions" in heard.err
@@ -197,7 +195,7 @@ def test_progress_goes_to_standard_error_unless_someone_else_listens(
             r"would not be asked.*leave it out, or choose gepa",
         ),
         (
-            {"optimizer": Candidates([PLAIN]), "reflection_model": "openai:gpt-4o"},
+            {"optimizer": candidates(texts=[PLAIN]), "reflection_model": "openai:gpt-4o"},
             "would not be asked",
         ),
     ],

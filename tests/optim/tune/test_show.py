@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from optim import cli
-from optim.show import prompt_diff
+from optim.tune.show import prompt_diff
 from pb_graph.artefact import MAX_FILE_BYTES
 from pb_graph.planner.planner import Planner
 from pb_graph.settings import Settings

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from optim.tune.picture import html, png, write
-from pb_graph.artefact import Candidate
+from optim.tune.artefact import CandidateRecord
+from optim.tune.page import html, png, write
 from pb_graph.errors import InputError
 from tests.optim.report.test_browser import CHROMIUM, asked_for, browse
 from tests.support.artefacts import CANDIDATES, candidate, measured, tuning
@@ -49,7 +49,7 @@ class TestPage:
         assert "3 more are left out." in page
 
     def test_what_was_given_up_has_no_part_in_the_front(self) -> None:
-        def front(*more: Candidate) -> list[str]:
+        def front(*more: CandidateRecord) -> list[str]:
             return re.findall(
                 r'<polyline points="([^"]*)" class="front"',
                 html(tuning(candidates=(*CANDIDATES, *more))),

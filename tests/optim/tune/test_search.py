@@ -7,15 +7,13 @@ import pytest
 
 from optim.tune.bench import OutageError
 from optim.tune.candidate import Candidate, predictor_of
-from optim.tune.candidates import Candidates
-from optim.tune.copro import Copro
+from optim.tune.examples import split_of
 from optim.tune.folder import claim
-from optim.tune.gepa import Gepa
-from optim.tune.loop import SearchResult, search
-from optim.tune.miprov2 import Miprov2
-from optim.tune.proposer import Proposer
+from optim.tune.gepa import gepa
+from optim.tune.optimizer import Optimizer
+from optim.tune.optimizers import candidates, copro, miprov2
 from optim.tune.reflection import ReflectionError
-from optim.tune.split import split_of
+from optim.tune.search import SearchResult, search
 from pb_graph import InputError, Settings
 from tests.support.chat_model import HTTPError, ScriptedChat
 from tests.support.tuning_world import (
@@ -38,7 +36,7 @@ FEW, REST = DEV[:12], HELD_OUT[:6]
 
 def run(
     folder: Path,
-    optimizer: Proposer | None = None,
+    optimizer: Optimizer | None = None,
     model: ScriptedChat | None = None,
     *,
     reflection: ScriptedChat | None = None,
@@ -52,7 +50,7 @@ def run(
         return search(
             bench,
             split_of(**sets, seed=options.get("seed", 0)),
-            optimizer or Candidates([PLAIN, THOROUGH, MINIMAL]),
+            optimizer or candidates(texts=[PLAIN, THOROUGH, MINIMAL]),
             start=options.pop("start", original()),
             reflector=reflector_of(bench, reflection) if reflection else None,
             **options,
@@ -104,9 +102,9 @@ def test_a_model_out_of_reach_ends_the_run(tmp_path: Path) -> None:
         run(tmp_path, model=away, dev=DEV)
 
 
-@pytest.mark.parametrize("optimizer", [Gepa(), Copro(), Miprov2()], ids=lambda one: one.name)
+@pytest.mark.parametrize("optimizer", [gepa, copro, miprov2], ids=lambda one: one.name)
 def test_a_reflection_model_that_returns_nothing_is_named(
-    optimizer: Proposer, tmp_path: Path
+    optimizer: Optimizer, tmp_path: Path
 ) -> None:
     with pytest.raises(ReflectionError, match=r"reflection model .* returned nothing"):
         run(tmp_path, optimizer, reflection=says(""))
@@ -153,7 +151,7 @@ def test_an_estimate_that_is_not_asked_for_cannot_be_tuned(settings: dict[str, A
     [
         ({"dev": DEV[1:13], "train": FEW[:1]}, "dev, train"),
         ({"start": original(domain="physics")}, "original"),
-        ({"optimizer": Candidates([MINIMAL], name="random")}, "optimizer"),
+        ({"optimizer": candidates(texts=[MINIMAL], name="random")}, "optimizer"),
         ({"seed": 1}, "tuning_seed"),
         ({"model": ScriptedChat(reports_usage=False)}, "planner, solver"),
     ],
@@ -193,7 +191,7 @@ def test_a_third_of_dev_is_held_out_evenly_over_the_levels(tmp_path: Path) -> No
 def test_a_spent_budget_ends_the_search_and_leaves_enough_for_the_verdict(
     tmp_path: Path,
 ) -> None:
-    found = run(tmp_path, Candidates([MINIMAL, PLAIN, THOROUGH]), calls=52)
+    found = run(tmp_path, candidates(texts=[MINIMAL, PLAIN, THOROUGH]), calls=52)
     assert found.ended.startswith("the budget of 52 answers is spent")
     assert [trial.candidate.text("decompose") for trial in found.trials[1:]] == [MINIMAL]
     assert found.adopted
@@ -201,21 +199,21 @@ def test_a_spent_budget_ends_the_search_and_leaves_enough_for_the_verdict(
 
 
 def test_the_pool_comes_first_and_the_optimizer_goes_on_from_its_best(tmp_path: Path) -> None:
-    found = run(tmp_path, Gepa(), pool=[PLAIN, MINIMAL], reflection=says(THOROUGH), train=TRAIN[:8])
+    found = run(tmp_path, gepa, pool=[PLAIN, MINIMAL], reflection=says(THOROUGH), train=TRAIN[:8])
     assert [turn.optimizer for turn in found.rounds][:2] == ["pool", "gepa"]
     assert found.rounds[1].before == found.rounds[0].after
     assert found.candidate.instructions == {"decompose": MINIMAL}
 
 
 def test_a_round_without_a_gain_is_the_last(tmp_path: Path) -> None:
-    found = run(tmp_path, Copro(breadth=3, depth=1), reflection=says(PLAIN), rounds=5)
+    found = run(tmp_path, copro(breadth=3, depth=1), reflection=says(PLAIN), rounds=5)
     assert found.ended == "the last round gained less than 1.0%"
     assert len(found.rounds) == 1
 
 
 def test_another_predictor_can_be_tuned(tmp_path: Path) -> None:
     start = original(method="plan_and_budget", execution="single_pass", enforcement="prompt")
-    found = run(tmp_path, Candidates(["Judge."]), tuned="estimate", start=start)
+    found = run(tmp_path, candidates(texts=["Judge."]), tuned="estimate", start=start)
     assert [dict(trial.candidate.instructions) for trial in found.trials] == [
         {},
         {"estimate": "Judge."},
@@ -223,17 +221,17 @@ def test_another_predictor_can_be_tuned(tmp_path: Path) -> None:
 
 
 def test_tuning_can_begin_from_other_words_than_the_packages(tmp_path: Path) -> None:
-    begun = original().told("decompose", THOROUGH)
-    found = run(tmp_path, Candidates([MINIMAL]), start=begun)
+    begun = original().with_instruction("decompose", THOROUGH)
+    found = run(tmp_path, candidates(texts=[MINIMAL]), start=begun)
     assert found.original.candidate == begun
-    assert found.candidate == original().told("decompose", MINIMAL)
+    assert found.candidate == original().with_instruction("decompose", MINIMAL)
 
 
 def test_the_same_call_again_pays_for_nothing_and_finds_the_same(tmp_path: Path) -> None:
     model, reflection = world(), says(PLAIN, THOROUGH, MINIMAL)
-    first = run(tmp_path, Gepa(), model, reflection=reflection, train=TRAIN[:8])
+    first = run(tmp_path, gepa, model, reflection=reflection, train=TRAIN[:8])
     calls, asked = len(model.calls), len(reflection.calls)
-    second = run(tmp_path, Gepa(), model, reflection=reflection, train=TRAIN[:8])
+    second = run(tmp_path, gepa, model, reflection=reflection, train=TRAIN[:8])
     assert (len(model.calls), len(reflection.calls)) == (calls, asked)
     assert second.trials == first.trials
     assert second.verdict == first.verdict
@@ -242,6 +240,6 @@ def test_the_same_call_again_pays_for_nothing_and_finds_the_same(tmp_path: Path)
 
 
 def test_a_result_without_candidates_is_still_a_result(tmp_path: Path) -> None:
-    found = run(tmp_path, Candidates([]))
+    found = run(tmp_path, candidates(texts=[]))
     assert (found.candidate, found.adopted) == (original(), False)
     assert isinstance(found.candidate, Candidate)

@@ -1,4 +1,7 @@
-"""The graph as a DSPy program: called like any other, with a prompt that can be tuned."""
+"""The graph as a DSPy program with a prompt that can be tuned: for users, and for optimizers.
+
+`GraphProgram` answers with the graph; `TrialProgram` with the evaluator, scored and paid for once.
+"""
 
 from __future__ import annotations
 
@@ -11,26 +14,28 @@ from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from langgraph.graph.state import CompiledStateGraph
 
     from optim.clients import Given
+    from optim.datasets import Question
+    from optim.tune.bench import Bench, Result
     from pb_graph.models.caps import CapPolicy
     from pb_graph.planner.planner import Program
     from pb_graph.settings import Context, Settings
-    from pb_graph.state import Input, Output, Report, State
+    from pb_graph.state import Input, Output, Report, State, StepReport
 
     Graph = CompiledStateGraph[State, Context, Input, Output]
 
-__all__ = ["GUARD", "GraphProgram", "Told"]
+__all__ = ["GUARD", "GraphProgram", "TrialProgram", "TunableProgram"]
 
 # MIPROv2 cuts off the first words of an instruction when a colon follows them ("Be brief: ask
 # only ..."). An invisible character in front keeps it from that; it never reaches a model.
 GUARD = "\u2060"
 
 
-class Told(dspy.Module):  # type: ignore[misc]  # dspy carries no types
+class TunableProgram(dspy.Module):  # type: ignore[misc]  # dspy carries no types
     """A program whose one predictor holds what the planner is told.
 
     The instruction is read at every call, so that the copy which an optimizer has changed is the
@@ -61,10 +66,10 @@ class Told(dspy.Module):  # type: ignore[misc]  # dspy carries no types
             msg = "only instructions are tuned: use an optimizer without examples (0 demos)"
             raise InputError(msg)
         text = predictor.signature.instructions.replace(GUARD, "")
-        return self._base.told(self.tuned, text)
+        return self._base.with_instruction(self.tuned, text)
 
 
-class GraphProgram(Told):
+class GraphProgram(TunableProgram):
     """Answers questions with the graph, its planner told whatever this program says by now.
 
     The predictor that is open is the one that decomposes under the settings: ``decompose``, or
@@ -101,7 +106,7 @@ class GraphProgram(Told):
         """How the graph works."""
         return self._base.settings
 
-    def told(self, candidate: Candidate) -> GraphProgram:
+    def with_candidate(self, candidate: Candidate) -> GraphProgram:
         """The same models, with another candidate's words and settings."""
         return GraphProgram(
             self.graphs.model,
@@ -190,3 +195,106 @@ def _failed(error: Exception) -> dspy.Prediction:
         return dspy.Prediction(answer="", tokens=tokens, report=error.report, error=str(error))
     text = f"{type(error).__name__}: {error}"
     return dspy.Prediction(answer="", tokens=0, report=None, error=text)
+
+
+class TrialProgram(TunableProgram):
+    """Answers with the evaluator, whatever this copy's predictor says by now.
+
+    Args:
+        evaluator: Answers, scores and pays.
+        base: What the program starts from.
+        predictor: Name of the planner's predictor that is open to tuning.
+        questions: Those that `forward` knows by their id.
+
+    Attributes:
+        seen: Every candidate that was run, by identity, in order; shared with all copies.
+    """
+
+    def __init__(
+        self,
+        evaluator: Bench,
+        base: Candidate,
+        predictor: str = "decompose",
+        questions: Iterable[Question] = (),
+    ) -> None:
+        super().__init__(base, predictor)
+        self._shared = _Shared(evaluator, questions)
+
+    @property
+    def seen(self) -> dict[str, Candidate]:
+        """Every candidate that was run."""
+        return self._shared.seen
+
+    def forward(self, question: str | Question, id: str | None = None) -> dspy.Prediction:  # noqa: A002
+        """Answer one question. Never raises: a failed one is a wrong answer at what it cost.
+
+        Args:
+            question: The question, or its text.
+            id: Of one of the program's questions, when only the text is given.
+
+        Returns:
+            ``answer``; ``score`` from 0 to 1; ``tokens``; ``report``; ``error``, None when there
+            is an answer; ``refused``, True where nothing was answered because the instruction is
+            unusable or the budget is spent: that is no result.
+        """
+        shared = self._shared
+        try:
+            candidate = self.candidate
+            asked = shared.questions[str(id)] if isinstance(question, str) else question
+            shared.seen.setdefault(candidate.identity, candidate)
+            result = shared.evaluator.one(candidate, asked, self._epoch)
+        except Exception as error:  # noqa: BLE001 -- an optimizer would score it with a constant
+            return _refused(error)
+        self._trace(asked, result)
+        return dspy.Prediction(
+            answer=result.report["answer"],
+            score=result.score,
+            tokens=result.tokens,
+            report=result.report,
+            error=result.error,
+            refused=False,
+        )
+
+    @property
+    def _epoch(self) -> int:
+        """Which sample of an answer is wanted: SIMBA tells them apart by their model's rollout."""
+        model = getattr(self, self.tuned).lm
+        return 1 if model is None else 1 + int(model.kwargs.get("rollout_id") or 0)
+
+    def _trace(self, question: Question, result: Result) -> None:
+        """Show an optimizer what the predictor did, also where the answer was recalled."""
+        trace = dspy.settings.trace
+        if trace is not None:
+            given = {"domain": question.domain, "problem": question.question}
+            said = dspy.Prediction(plan=_written(result.report))
+            trace.append((getattr(self, self.tuned), given, said))
+
+
+class _Shared:
+    """What the copies of a program have in common: optimizers copy a program for each trial."""
+
+    def __init__(self, evaluator: Bench, questions: Iterable[Question]) -> None:
+        self.evaluator = evaluator
+        self.questions = {question.id: question for question in questions}
+        self.seen: dict[str, Candidate] = {}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Shared:
+        return self
+
+
+def _written(report: Report) -> str:
+    """The plan in a report, a line for each step, with its grades where it has any."""
+    return "\n".join(map(_line, report["steps"])) or "(no plan)"
+
+
+def _line(step: StepReport) -> str:
+    hint = f" | {step['hint']}" if step["hint"] else ""
+    graded = step["level"] is not None and step["credit"] is not None
+    grades = f" (level {step['level']}, {step['credit']:.0f} credits)" if graded else ""
+    return f"{step['index'] + 1}. {step['question']}{hint}{grades}"
+
+
+def _refused(error: Exception) -> dspy.Prediction:
+    return dspy.Prediction(
+        answer="", score=0.0, tokens=0, report=None, error=str(error), refused=True
+    )

@@ -11,36 +11,34 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from optim.fingerprint import wording
 from optim.tune.bench import OutageError
 from optim.tune.candidate import Candidate, distinct, predictor_of
-from optim.tune.candidates import Candidates
 from optim.tune.folder import claim
 from optim.tune.meter import BudgetSpentError
-from optim.tune.proposer import Task
-from optim.tune.standing import Standing, Trial
-from optim.tune.verdict import FINALISTS, finalists_of, judge
+from optim.tune.optimizer import NOT_MEASURED, Optimizer, Proposal, Round
+from optim.tune.optimizers import candidates
+from optim.tune.selection import Measurement, Trial, Verdict, judge, winner_of
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     from optim.tune.bench import Bench
+    from optim.tune.examples import Split
     from optim.tune.meter import Spent
-    from optim.tune.proposer import Proposer
     from optim.tune.reflection import Reflector
-    from optim.tune.split import Split
-    from optim.tune.verdict import Verdict
 
-__all__ = ["Audience", "Round", "SearchResult", "Silence", "search"]
+__all__ = ["Callback", "NullCallback", "RoundRecord", "SearchResult", "search"]
 
 _ANSWERS_PER_QUESTION = 10  # of a round where no number of answers is set
 _LEAST_PASSES = 2  # over dev, in a round: else a candidate could not even be measured
+_COMPARED = 2  # on the held-out questions: the original and the winner of dev
+_POOL = "pool"
 
 
-class Audience(Protocol):
-    """Who is told how far it is."""
+class Callback(Protocol):
+    """Is told how far it is."""
 
-    def begins(self, split: Split, bench: Bench) -> None:
-        """Tuning begins."""
+    def begins(self, split: Split, evaluator: Bench, forecast: str) -> None:
+        """Tuning begins; the forecast says what the budget will reach, if that is known."""
 
     def measured(self, trial: Trial, incumbent: Trial) -> None:
         """A candidate was measured on dev; the incumbent is the best so far."""
@@ -48,12 +46,22 @@ class Audience(Protocol):
     def round_begins(self, number: int, optimizer: str, incumbent: Trial) -> None:
         """An optimizer is asked."""
 
-    def judging(self, finalists: Sequence[Trial]) -> None:
-        """The finalists meet the held-out questions."""
+    def round_ends(self, dropped: Sequence[Proposal]) -> None:
+        """It has proposed, and this fell."""
+
+    def judging(self, winner: Trial | None) -> None:
+        """The winner of dev, if there is one, meets the held-out questions."""
+
+
+class NullCallback:
+    """A callback that does nothing."""
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return lambda *_: None
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class RoundRecord:
     """One turn of the loop.
 
     Attributes:
@@ -78,10 +86,11 @@ class SearchResult:
     """What came of a tuning.
 
     Attributes:
-        candidate: What to use from now on: the adopted one, or the original.
-        verdict: Adopted or kept, why, and the figures behind it.
+        candidate: What to use from now on: the winner of dev, or the original.
+        verdict: Better, undecided or kept, why, and the figures behind it.
         original: The original on dev.
         trials: Everything that was measured on the whole of dev, in order; the original first.
+        dropped: Everything else that was proposed, and why it fell.
         rounds: One for each turn.
         ended: Why the search ended.
         split: The questions.
@@ -95,7 +104,8 @@ class SearchResult:
     verdict: Verdict
     original: Trial
     trials: Sequence[Trial]
-    rounds: Sequence[Round]
+    dropped: Sequence[Proposal]
+    rounds: Sequence[RoundRecord]
     ended: str
     split: Split
     predictor: str
@@ -105,14 +115,14 @@ class SearchResult:
 
     @property
     def adopted(self) -> bool:
-        """Whether the original was replaced."""
-        return self.verdict.verdict == "adopted"
+        """Whether the original was replaced: the verdict is ``better`` or ``undecided``."""
+        return self.verdict.adopted
 
 
-def search(  # noqa: PLR0913 -- all but four by name
-    bench: Bench,
+def search(  # noqa: PLR0913 -- all but three by name
+    evaluator: Bench,
     split: Split,
-    optimizer: Proposer,
+    optimizer: Optimizer,
     *,
     start: Candidate,
     tuned: str = "decompose",
@@ -121,14 +131,14 @@ def search(  # noqa: PLR0913 -- all but four by name
     rounds: int = 3,
     threshold: float = 0.01,
     seed: int = 0,
-    audience: Audience | None = None,
+    callback: Callback | None = None,
 ) -> SearchResult:
     """Search for a better instruction, or better settings; `optim.tune.tune` is the way in.
 
     The same call with the same run folder goes on where it was killed, and pays for nothing twice.
 
     Args:
-        bench: Measures, within its limits; its folder then belongs to this run.
+        evaluator: Measures, within its limits; its folder then belongs to this run.
         split: The questions.
         optimizer: Who proposes.
         start: The original, with the settings that it works under.
@@ -138,7 +148,7 @@ def search(  # noqa: PLR0913 -- all but four by name
         rounds: How often the tangent is moved to the incumbent, at most.
         threshold: Gain of E³ below which a round was the last one, relative.
         seed: Of everything drawn by chance.
-        audience: Is told how far it is.
+        callback: Is told how far it is.
 
     Returns:
         The result. A spent budget ends the search, not the call.
@@ -150,9 +160,9 @@ def search(  # noqa: PLR0913 -- all but four by name
         OutageError: The model is out of reach; what was finished is kept.
     """
     predictor = predictor_of(start.settings, tuned)
-    _check_budget(bench, split)
+    _check_budget(evaluator, split)
     conditions = {
-        **bench.identity,
+        **evaluator.identity,
         **split.identity,
         "original": start.identity,
         "tuned": predictor,
@@ -163,144 +173,157 @@ def search(  # noqa: PLR0913 -- all but four by name
         "threshold": threshold,
         "tuning_seed": seed,
         "metric": "E3",
-        "prompts": wording(),
     }
-    claim(bench.run_dir, conditions)
-    work = _Search(bench, split, predictor, reflector, seed, audience or Silence())
-    return work.run(start, _turns(optimizer, pool, rounds), threshold)
+    claim(evaluator.run_dir, conditions)
+    loop = _Loop(evaluator, split, predictor, reflector, seed, callback or NullCallback())
+    return loop.run(start, optimizer, pool, rounds, threshold)
 
 
-def _turns(optimizer: Proposer, pool: Sequence[str], rounds: int) -> Iterator[Proposer]:
-    if pool:
-        yield Candidates(pool, name="pool")
-    yield from [optimizer] * (1 if optimizer.once else rounds)
-
-
-def _check_budget(bench: Bench, split: Split) -> None:
+def _check_budget(evaluator: Bench, split: Split) -> None:
     """Refuse a number of answers that could not even measure one candidate and compare it."""
-    least = 2 * len(split.dev) + (1 + FINALISTS) * len(split.held_out)
-    most = bench.meter.limits.calls
+    least = 2 * len(split.dev) + _COMPARED * len(split.held_out)
+    most = evaluator.meter.limits.calls
     if most is not None and most < least:
         msg = (
             f"{most} answers are too few: the original and one candidate on {len(split.dev)} dev "
-            f"questions, and {1 + FINALISTS} of them on {len(split.held_out)} held-out ones, take "
-            f"{least}. Raise the budget (--budget-calls), or give fewer questions (--limit)."
+            f"questions, and the same two on {len(split.held_out)} held-out ones, take {least}. "
+            "Raise the budget (--budget-calls), or give fewer questions (--limit)."
         )
         raise InputError(msg)
 
 
 @dataclass
-class _Search:
+class _Loop:
     """The loop's state."""
 
-    bench: Bench
+    evaluator: Bench
     split: Split
     predictor: str
     reflector: Reflector | None
     seed: int
-    audience: Audience
+    callback: Callback
     trials: dict[str, Trial] = field(default_factory=dict)
-    rounds: list[Round] = field(default_factory=list)
+    rounds: list[RoundRecord] = field(default_factory=list)
+    dropped: list[Proposal] = field(default_factory=list)
 
-    def run(self, original: Candidate, turns: Iterator[Proposer], threshold: float) -> SearchResult:
-        self.audience.begins(self.split, self.bench)
-        self.bench.reserve((1 + FINALISTS) * len(self.split.held_out))
+    def run(
+        self,
+        original: Candidate,
+        optimizer: Optimizer,
+        pool: Sequence[str],
+        rounds: int,
+        threshold: float,
+    ) -> SearchResult:
+        self.callback.begins(self.split, self.evaluator, self._forecast(optimizer, original))
+        self.evaluator.reserve(_COMPARED * len(self.split.held_out))
         first = self._first(original)
-        optimizer, ended = "", "every round was made"
+        turns: Iterator[Optimizer] = iter([optimizer] * (1 if optimizer.once else rounds))
+        if pool:
+            turns = iter([candidates(texts=pool), *turns])
+        ended = "every round was made"
         for number, turn in enumerate(turns, start=1):
-            optimizer = turn.name
-            gain = self._round(number, turn)
-            if self.bench.refusal is not None:
+            gain = self._round(number, turn, _POOL if pool and number == 1 else turn.name)
+            if self.evaluator.refusal is not None:
                 self._raise_outage()
-                ended = str(self.bench.refusal)
+                ended = str(self.evaluator.refusal)
                 break
-            if gain < threshold and turn.name != "pool":
+            if gain < threshold and not (pool and number == 1):
                 ended = f"the last round gained less than {threshold:.1%}"
                 break
-        best = finalists_of(list(self.trials.values()), first)
-        self.bench.reserve(0)
-        self.audience.judging(best)
-        verdict = judge(self.bench, first, best, self.split.held_out, self.seed)
-        chosen = verdict.chosen if verdict.verdict == "adopted" else None
+        winner = winner_of(list(self.trials.values()), first)
+        self.evaluator.reserve(0)
+        self.callback.judging(winner)
+        verdict = judge(self.evaluator, first, winner, self.split, self.seed)
         return SearchResult(
-            candidate=chosen.trial.candidate if chosen else original,
+            candidate=winner.candidate if winner and verdict.adopted else original,
             verdict=verdict,
             original=first,
             trials=list(self.trials.values()),
+            dropped=self.dropped,
             rounds=self.rounds,
             ended=ended,
             split=self.split,
             predictor=self.predictor,
-            optimizer=optimizer,
+            optimizer=self.rounds[-1].optimizer if self.rounds else optimizer.name,
             seed=self.seed,
-            spent=self.bench.spent,
+            spent=self.evaluator.spent,
         )
 
     @property
     def incumbent(self) -> Trial:
         """The best so far; of equals the first."""
-        return max(self.trials.values(), key=lambda trial: trial.standing.e3)
+        return max(self.trials.values(), key=lambda trial: trial.measurement.e3)
 
     def _first(self, original: Candidate) -> Trial:
-        standing = Standing(self.bench.measure(original, self.split.dev))
-        trial = Trial(original, standing, "original", 0)
+        measurement = Measurement(self.evaluator.measure(original, self.split.dev))
+        trial = Trial(original, measurement, "original", 0)
         self.trials[original.identity] = trial
-        _ = standing.incumbent  # refuses what cannot be improved on
-        self.audience.measured(trial, trial)
+        _ = measurement.incumbent  # refuses what cannot be improved on
+        self.callback.measured(trial, trial)
         return trial
 
-    def _round(self, number: int, turn: Proposer) -> float:
+    def _round(self, number: int, turn: Optimizer, origin: str) -> float:
         """Make one turn; give the relative gain of the incumbent's E³."""
-        before, spent = self.incumbent, self.bench.spent
-        self.audience.round_begins(number, turn.name, before)
-        proposed = distinct(turn.propose(self._task(number, turn, before)))
+        before, spent = self.incumbent, self.evaluator.spent
+        self.callback.round_begins(number, origin, before)
+        task = self._task(number, turn, origin, before)
+        proposed = distinct(turn.propose(task))
         new = [one for one in proposed if one.identity not in self.trials]
         for candidate in new:
             try:
-                standing = Standing(self.bench.measure(candidate, self.split.dev))
+                measurement = Measurement(self.evaluator.measure(candidate, self.split.dev))
             except (BudgetSpentError, OutageError):
+                task.drop(candidate, NOT_MEASURED)
                 continue  # others may be known already, and cost nothing
-            trial = Trial(candidate, standing, turn.name, number)
+            trial = Trial(candidate, measurement, origin, number)
             self.trials[candidate.identity] = trial
-            self.audience.measured(trial, self.incumbent)
-        was, now = before.standing.e3, self.incumbent.standing.e3
-        cost = self.bench.spent.since(spent)
-        self.rounds.append(Round(number, turn.name, was, now, len(new), cost))
+            self.callback.measured(trial, self.incumbent)
+        for candidate in proposed:
+            known = self.trials.get(candidate.identity)
+            if known is not None and 0 < known.round < number and known is not before:
+                task.drop(candidate, f"duplicate: measured in round {known.round}")
+        self.dropped += task.dropped
+        self.callback.round_ends(task.dropped)
+        was, now = before.measurement.e3, self.incumbent.measurement.e3
+        cost = self.evaluator.spent.since(spent)
+        self.rounds.append(RoundRecord(number, origin, was, now, len(new), cost))
         return now / was - 1.0
 
-    def _task(self, number: int, turn: Proposer, incumbent: Trial) -> Task:
-        return Task(
-            bench=self.bench,
+    def _task(self, number: int, turn: Optimizer, origin: str, incumbent: Trial) -> Round:
+        return Round(
+            evaluator=self.evaluator,
             incumbent=incumbent.candidate,
-            baseline=incumbent.standing.incumbent,
+            baseline=incumbent.measurement.incumbent,
             train=self.split.train,
             dev=self.split.dev,
             predictor=self.predictor,
             reflector=self.reflector,
             calls=self._calls(turn),
             seed=self.seed + number,
+            origin=origin,
+            number=number,
         )
 
-    def _calls(self, turn: Proposer) -> int:
+    def _forecast(self, optimizer: Optimizer, original: Candidate) -> str:
+        if optimizer.forecast is None:
+            return ""
+        calls, seed = self._calls(optimizer), self.seed + 1
+        return optimizer.forecast(len(self.split.dev), calls, original, seed)
+
+    def _calls(self, turn: Optimizer) -> int:
         """Answers of a round: half of the budget, so that the tangent is moved at least once.
 
-        Who proposes only once may ask for all of it.
+        Who proposes only once may ask for all of it but what the comparison at the end takes.
 
         From the limit, not from what is left of it: a run that is started again has to go the
         same way.
         """
-        dev, most = len(self.split.dev), self.bench.meter.limits.calls
+        dev, most = len(self.split.dev), self.evaluator.meter.limits.calls
         if most is None:
             return _ANSWERS_PER_QUESTION * dev
-        return max(_LEAST_PASSES * dev, most if turn.once else most // 2)
+        whole = most - _COMPARED * len(self.split.held_out)
+        return max(_LEAST_PASSES * dev, whole if turn.once else most // 2)
 
     def _raise_outage(self) -> None:
-        if isinstance(self.bench.refusal, OutageError):
-            raise self.bench.refusal
-
-
-class Silence:
-    """An audience that hears nothing."""
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        return lambda *_: None
+        if isinstance(self.evaluator.refusal, OutageError):
+            raise self.evaluator.refusal

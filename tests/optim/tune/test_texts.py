@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from optim.tune.candidate import OWN, Candidate
-from optim.tune.candidates import MAX_BYTES, own_candidates, read_candidates
 from optim.tune.instructions import INSTRUCTIONS
+from optim.tune.optimizers import MAX_BYTES, own_texts, read_texts
 from pb_graph import InputError
 from pb_graph.planner.consultation import PLAN_FORM
 
@@ -19,12 +19,12 @@ def file(folder: Path, content: str) -> Path:
 
 
 def test_a_json_list_is_read(tmp_path: Path) -> None:
-    assert read_candidates(file(tmp_path, json.dumps(["One.", " Two.\n"]))) == ["One.", "Two."]
+    assert read_texts(file(tmp_path, json.dumps(["One.", " Two.\n"]))) == ["One.", "Two."]
 
 
 def test_text_is_split_at_lines_of_dashes(tmp_path: Path) -> None:
     content = "---\nOne - or two --- words.\n---\n\nTwo,\nin lines.\n-----  \nThree.\n---\n"
-    assert read_candidates(file(tmp_path, content)) == [
+    assert read_texts(file(tmp_path, content)) == [
         "One - or two --- words.",
         "Two,\nin lines.",
         "Three.",
@@ -46,20 +46,20 @@ def test_a_file_without_instructions_is_refused(
     content: str, complaint: str, tmp_path: Path
 ) -> None:
     with pytest.raises(InputError, match=complaint):
-        read_candidates(file(tmp_path, content))
+        read_texts(file(tmp_path, content))
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot read the candidates"):
-        read_candidates(tmp_path / "none")
+        read_texts(tmp_path / "none")
     path = tmp_path / "latin"
     path.write_bytes(b"\xe9\xff")
     with pytest.raises(InputError, match="no text in UTF-8"):
-        read_candidates(path)
+        read_texts(path)
 
 
 def test_the_packages_list_has_eight_styles_at_least_and_all_of_them_fit() -> None:
-    found = own_candidates("decompose")
+    found = own_texts("decompose")
     assert len(set(found)) == len(INSTRUCTIONS) >= 8
     candidates = [Candidate({"decompose": text}) for text in found]
     assert len({candidate.identity for candidate in candidates}) == len(found)
@@ -75,4 +75,4 @@ def test_none_of_them_speaks_of_the_replys_form(text: str) -> None:
 
 def test_there_is_no_list_for_other_predictors() -> None:
     with pytest.raises(InputError, match="give --candidates"):
-        own_candidates("estimate")
+        own_texts("estimate")

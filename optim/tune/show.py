@@ -12,15 +12,16 @@ from rich.table import Table
 from rich.text import Text
 
 from optim.report.wording import setting, settings
-from optim.tune.picture import by_rank
+from optim.tune.artefact import tuning_of
+from optim.tune.page import by_rank, verdict_words
 from pb_graph.display import safe
 from pb_graph.planner.planner import Planner
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from pb_graph.artefact import Artefact, Candidate, Figure, Split, Tuning
-    from pb_graph.settings import Settings
+    from optim.tune.artefact import CandidateRecord, Figure, SplitRecord, Tuning
+    from pb_graph.artefact import Artefact
 
 __all__ = ["document", "prompt_diff", "shown"]
 
@@ -47,12 +48,12 @@ def shown(program: Artefact) -> Iterator[RenderableType]:
         PlannerProgramError: Its prompts do not fit this version.
     """
     prompts = _prompts(program)
-    tuning = program.tuning
+    tuning = tuning_of(program)
     if tuning is not None:
         yield from _about(tuning)
         yield _figures(tuning)
         yield _cost(tuning)
-    changes = settings_changes(program)
+    changes = settings_changes(program, tuning)
     if changes:
         yield _settings(changes, "before" if tuning else "default")
     for name, prompt in prompts.items():
@@ -67,6 +68,7 @@ def document(program: Artefact) -> dict[str, Any]:
     Raises:
         PlannerProgramError: As `shown`.
     """
+    tuning = tuning_of(program)
     prompts = {
         name: {
             "own": prompt.own,
@@ -78,18 +80,19 @@ def document(program: Artefact) -> dict[str, Any]:
     }
     changes = {
         name: {"before": before, "after": after}
-        for name, (before, after) in settings_changes(program).items()
+        for name, (before, after) in settings_changes(program, tuning).items()
     }
-    whole = program.model_dump(mode="json", exclude={"state"})
+    whole = program.model_dump(mode="json", exclude={"state", "tuning"})
+    whole["tuning"] = tuning.model_dump(mode="json") if tuning else None
     return whole | {"prompts": prompts, "settings_changed": changes}
 
 
-def settings_changes(program: Artefact) -> Mapping[str, tuple[Any, Any]]:
+def settings_changes(program: Artefact, tuning: Tuning | None) -> Mapping[str, tuple[Any, Any]]:
     """Settings that differ from those before the tuning, else from the defaults, as plain JSON."""
     if program.settings is None:
         return {}
-    before = _plain(program.tuning.settings_before if program.tuning else type(program.settings)())
-    after = _plain(program.settings)
+    base = tuning.settings_before if tuning else type(program.settings)()
+    before, after = (part.model_dump(mode="json") for part in (base, program.settings))
     return {name: (before[name], after[name]) for name in after if before[name] != after[name]}
 
 
@@ -144,14 +147,9 @@ def _prompts(program: Artefact) -> dict[str, _Prompt]:
     }
 
 
-def _plain(settings: Settings) -> dict[str, Any]:
-    return settings.model_dump(mode="json")
-
-
 def _about(tuning: Tuning) -> Iterator[RenderableType]:
-    adopted = tuning.verdict == "adopted"
-    head = "The tuned program is adopted." if adopted else "The original is kept."
-    yield Text(head, "bold green" if adopted else "bold yellow").append_text(
+    style = "bold green" if tuning.verdict == "better" else "bold yellow"
+    yield Text(verdict_words(tuning), style).append_text(
         safe(f" {tuning.reason}", "not bold default")
     )
     models, data = tuning.models, tuning.data
@@ -166,8 +164,8 @@ def _about(tuning: Tuning) -> Iterator[RenderableType]:
 
 
 def _figures(tuning: Tuning) -> Table:
-    grid = _grid("split", "program", "n", "accuracy, %", "T", "E³", "ratio of E³", "P(better)")
-    chosen = "tuned" if tuning.verdict == "adopted" else "best found"
+    grid = _grid("split", "program", "n", "accuracy, %", "T", "E³", "ratio of E³", "confidence")
+    chosen = "tuned" if tuning.adopted else "best on dev"
     splits = {"dev": tuning.dev, "held out": tuning.held_out}
     for name, split in splits.items():
         if split is None:
@@ -187,13 +185,13 @@ def _figures(tuning: Tuning) -> Table:
     return grid
 
 
-def _ratio(split: Split) -> tuple[str, str]:
+def _ratio(split: SplitRecord) -> tuple[str, str]:
     paired = split.paired
     if paired is None or paired.ratio is None:
         return _NOTHING, _NOTHING
     ends = "" if paired.lower is None else f" ({paired.lower:.2f}{_NOTHING}{_end(paired.upper, 2)})"
-    better = paired.probability_better
-    return f"{paired.ratio:.2f}{ends}", _NOTHING if better is None else f"{100 * better:.0f} %"
+    sure = paired.probability_higher
+    return f"{paired.ratio:.2f}{ends}", _NOTHING if sure is None else f"{100 * sure:.0f} %"
 
 
 def _span(figure: Figure, digits: int) -> str:
@@ -237,7 +235,9 @@ def _candidates(tuning: Tuning) -> Table:
     named = [one for one in ranked if one.role != "other"]
     rest = [one for one in ranked if one.role == "other"]
     kept = by_rank([*named, *rest[: max(0, _BEST - len(named))]])
-    grid = _grid("candidate", "role", "n", "accuracy, %", "T", "E³", "other settings")
+    grid = _grid(
+        "candidate", "role", "n", "accuracy, %", "T", "E³", "other settings", "why it fell"
+    )
     for one in kept:
         grid.add_row(*_row(one))
     more = len(ranked) - len(kept) + tuning.left_out
@@ -246,17 +246,21 @@ def _candidates(tuning: Tuning) -> Table:
     return grid
 
 
-def _row(one: Candidate) -> list[Text]:
-    figures = [str(one.questions), f"{one.accuracy:.1f}", f"{one.tokens:.0f}", f"{one.e3:.2f}"]
+def _row(one: CandidateRecord) -> list[Text]:
+    figures = ["0", *[_NOTHING] * 3]
+    if one.accuracy is not None and one.tokens is not None and one.e3 is not None:
+        figures = [f"{one.questions}", f"{one.accuracy:.1f}", f"{one.tokens:.0f}", f"{one.e3:.2f}"]
     role = "" if one.role == "other" else one.role
-    return [safe(cell) for cell in (one.name, role, *figures, settings(one.settings))]
+    return [
+        safe(cell) for cell in (one.name, role, *figures, settings(one.settings), one.fell or "")
+    ]
 
 
 def _grid(*names: str, right: bool = True) -> Table:
     grid = Table(box=None, header_style="bold", pad_edge=False)
-    words = {"split", "program", "candidate", "role", "other settings", "setting"}
+    words = {"split", "program", "candidate", "role", "other settings", "setting", "why it fell"}
     for name in names:
         number = right and name not in words
-        wraps = name == "other settings" or not number
+        wraps = not number
         grid.add_column(name, justify="right" if number else "left", no_wrap=not wraps)
     return grid

@@ -9,18 +9,14 @@ from typing import Any
 import dspy
 import pytest
 
-from optim.tune.candidates import Candidates
-from optim.tune.copro import Copro
-from optim.tune.gepa import Gepa
-from optim.tune.loop import SearchResult
-from optim.tune.miprov2 import Miprov2
-from optim.tune.proposer import Proposer
-from optim.tune.quiet import quiet
-from optim.tune.random_search import RandomSearch
-from optim.tune.reflection import ReflectionAdapter
-from optim.tune.simba import Simba
-from optim.tune.standing import Standing
-from optim.tune.trial_program import TrialProgram, examples
+from optim.tune.examples import examples
+from optim.tune.gepa import gepa
+from optim.tune.optimizer import Optimizer
+from optim.tune.optimizers import candidates, copro, miprov2, random_search, simba
+from optim.tune.program import TrialProgram
+from optim.tune.reflection import ReflectionAdapter, quiet
+from optim.tune.search import SearchResult
+from optim.tune.selection import Measurement
 from tests.support.tuning_world import (
     DEV,
     HELD_OUT,
@@ -41,11 +37,11 @@ RULE = (
     "[[ ## discussion ## ]]\nToo long.\n\n[[ ## module_advice ## ]]\n"
     '{"decompose": "Be MINIMAL."}\n\n[[ ## completed ## ]]'
 )
-OPTIMIZERS: dict[str, Callable[[], Proposer]] = {
-    "gepa": Gepa,
-    "copro": Copro,
-    "miprov2": Miprov2,
-    "random": lambda: RandomSearch([PLAIN, THOROUGH, MINIMAL]),
+OPTIMIZERS: dict[str, Callable[[], Optimizer]] = {
+    "gepa": lambda: gepa,
+    "copro": lambda: copro,
+    "miprov2": lambda: miprov2,
+    "random": lambda: random_search(texts=[PLAIN, THOROUGH, MINIMAL]),
 }
 
 
@@ -62,7 +58,7 @@ def test_the_world_has_the_trade_off_that_it_is_made_for(tmp_path: Path) -> None
     with bench_in(tmp_path) as bench:
         base = original()
         found = {
-            text: Standing(bench.measure(base.told("decompose", text), HELD_OUT))
+            text: Measurement(bench.measure(base.with_instruction("decompose", text), HELD_OUT))
             for text in (PLAIN, MINIMAL, THOROUGH)
         }
     assert {text: round(one.e3, 1) for text, one in found.items()} == {
@@ -80,31 +76,31 @@ def test_the_world_has_the_trade_off_that_it_is_made_for(tmp_path: Path) -> None
 def test_every_optimizer_finds_the_frugal_instruction(result: SearchResult) -> None:
     assert result.adopted
     assert result.candidate.instructions == {"decompose": MINIMAL}
-    chosen = result.verdict.chosen
-    assert chosen is not None
-    assert chosen.standing.e3 == pytest.approx(10.18, abs=0.01)
+    assert result.verdict.verdict == "better"
+    assert result.verdict.measurement is not None
+    assert result.verdict.measurement.e3 == pytest.approx(10.18, abs=0.01)
     assert result.verdict.original is not None
     assert result.verdict.original.e3 == pytest.approx(3.48, abs=0.01)
 
 
 def test_the_verdict_is_paired_and_has_an_interval(result: SearchResult) -> None:
-    chosen = result.verdict.chosen
-    assert chosen is not None
-    assert chosen.comparison.questions == 100
-    assert chosen.comparison.lower is not None
-    assert chosen.comparison.lower > 1.0
-    assert "the interval is above 1" in result.verdict.reason
+    comparison = result.verdict.comparison
+    assert comparison is not None
+    assert comparison.questions == 100
+    assert comparison.lower is not None
+    assert comparison.lower > 1.0
+    assert "higher with a one-sided confidence of" in result.verdict.reason
 
 
 def test_the_incumbents_exact_e3_never_falls(result: SearchResult) -> None:
     course = [e3 for turn in result.rounds for e3 in (turn.before, turn.after)]
     assert course == sorted(course)
-    assert course[-1] == max(trial.standing.e3 for trial in result.trials)
+    assert course[-1] == max(trial.measurement.e3 for trial in result.trials)
 
 
 def test_what_a_round_costs_adds_up(result: SearchResult) -> None:
     answers = sum(turn.spent.calls for turn in result.rounds)
-    held_out = (1 + len(result.verdict.finalists)) * len(HELD_OUT)
+    held_out = 2 * len(HELD_OUT)
     assert result.spent.calls == len(DEV) + answers + held_out
 
 
@@ -158,12 +154,12 @@ def test_a_metric_of_accuracy_alone_picks_the_verbose_one(
         with quiet(), dspy.context(adapter=ReflectionAdapter(guarded=True), disable_history=True):
             found = compiled(program, model).candidate
         assert found.instructions == {"decompose": THOROUGH}
-        assert Standing(bench.measure(found, HELD_OUT)).e3 == pytest.approx(2.71, abs=0.01)
+        assert Measurement(bench.measure(found, HELD_OUT)).e3 == pytest.approx(2.71, abs=0.01)
 
 
 def test_simba_appends_the_rule_that_helps(tmp_path: Path) -> None:
     with bench_in(tmp_path, calls=1200) as bench:
-        found = searched(bench, Simba(steps=4), reflector=reflector_of(bench, says(RULE)))
+        found = searched(bench, simba(steps=4), reflector=reflector_of(bench, says(RULE)))
     assert found.adopted
     assert found.candidate.instructions["decompose"].endswith("Be MINIMAL.")
 
@@ -195,10 +191,9 @@ def test_what_is_better_on_dev_by_luck_alone_is_not_adopted(tmp_path: Path) -> N
 
     model.solve = solve
     with bench_in(tmp_path, model, calls=1200) as bench:
-        found = searched(bench, Candidates([MINIMAL, PLAIN]))
+        found = searched(bench, candidates(texts=[MINIMAL, PLAIN]))
     assert not found.adopted
     assert found.candidate == original()
-    assert found.verdict.reason == (
-        "No finalist reached the original's E³ on the held-out questions."
-    )
-    assert [one.trial.candidate.text("decompose") for one in found.verdict.finalists] == [MINIMAL]
+    assert found.verdict.reason.endswith("so the original is kept.")
+    assert found.verdict.winner is not None
+    assert found.verdict.winner.candidate.text("decompose") == MINIMAL

@@ -10,9 +10,8 @@ from rich.text import Text
 
 from optim.report.wording import settings
 from optim.ticker import Ticker
-from optim.tune.record import changed
-from optim.tune.standing import Standing
-from optim.tune.verdict import FINALISTS
+from optim.tune.artefact import changed
+from optim.tune.selection import Measurement
 from pb_graph.display import safe
 
 if TYPE_CHECKING:
@@ -20,16 +19,17 @@ if TYPE_CHECKING:
 
     from optim.tune.bench import Bench, Result
     from optim.tune.candidate import Candidate
-    from optim.tune.split import Split
-    from optim.tune.standing import Trial
+    from optim.tune.examples import Split
+    from optim.tune.optimizer import Proposal
+    from optim.tune.selection import Trial
 
-__all__ = ["Board"]
+__all__ = ["Progress"]
 
 _SHOWN = 70  # characters of an instruction
 _SECONDS = 60.0
 
 
-class Board(Ticker):
+class Progress(Ticker):
     """Follows a tuning: a line for each candidate, and at a terminal a live one below.
 
     Args:
@@ -39,66 +39,75 @@ class Board(Ticker):
 
     def __init__(self, console: Console | None = None) -> None:
         super().__init__(console or Console(file=sys.stderr), redirects=False)
-        self._bench: Bench | None = None
-        self._best: Standing | None = None
+        self._evaluator: Bench | None = None
+        self._best: Measurement | None = None
         self._dev: frozenset[str] = frozenset()
         self._met: dict[str, dict[str, Result]] = {}
         self._original: Trial | None = None
 
-    def begins(self, split: Split, bench: Bench) -> None:
+    def begins(self, split: Split, evaluator: Bench, forecast: str) -> None:
         """Say what it will take, as far as that is known before anything is measured."""
-        self._bench = bench
+        self._evaluator = evaluator
         self._dev = frozenset(question.id for question in split.dev)
-        bench.watcher = self._answered
+        evaluator.watcher = self._answered
         train = "" if split.train is split.dev else f"{len(split.train)} to learn from, "
-        kept = (1 + FINALISTS) * len(split.held_out)
+        kept = 2 * len(split.held_out)
         self._console.print(
             f"{train}{len(split.dev)} dev and {len(split.held_out)} held-out questions. "
             f"The original takes {len(split.dev)} answers, each candidate as many at most; {kept} "
-            f"are kept back for the comparison at the end. Budget: {_limits(bench)}."
+            f"are kept back for the comparison at the end. Budget: {_limits(evaluator)}."
         )
+        if forecast:
+            self._console.print(forecast)
 
     def measured(self, trial: Trial, incumbent: Trial) -> None:
         """Show a candidate's figures; of the original, also what the whole budget comes to."""
-        self._best = incumbent.standing
+        self._best = incumbent.measurement
         self._original = self._original or trial
         better = ", the best so far" if trial is incumbent and trial.round else ""
         self._console.print(
-            Text(f"{trial.origin}: {_figures(trial.standing)}{better}"), self._told(trial)
+            Text(f"{trial.origin}: {_figures(trial.measurement)}{better}"),
+            self._difference(trial.candidate),
         )
         if not trial.round:
             self._estimate(trial)
 
     def round_begins(self, number: int, optimizer: str, incumbent: Trial) -> None:
         """Show who is asked, from where."""
-        self._best = incumbent.standing
-        self._console.print(f"Round {number}: {optimizer}, from E³ {incumbent.standing.e3:.2f}")
+        self._best = incumbent.measurement
+        self._console.print(f"Round {number}: {optimizer}, from E³ {incumbent.measurement.e3:.2f}")
 
-    def judging(self, finalists: Sequence[Trial]) -> None:
-        """Show that the end is near."""
-        if finalists:
+    def round_ends(self, dropped: Sequence[Proposal]) -> None:
+        """Show what fell, and why."""
+        for one in dropped:
+            figures = f" {_figures(one.measurement)}" if one.measurement else ""
             self._console.print(
-                f"{len(finalists)} better on dev; with the original on the held-out questions …"
+                safe(f"fell:{figures} {one.fell}", "dim"), self._difference(one.candidate)
             )
 
+    def judging(self, winner: Trial | None) -> None:
+        """Show that the end is near."""
+        if winner is not None:
+            self._console.print("The best of dev and the original on the held-out questions …")
+
     def _estimate(self, trial: Trial) -> None:
-        bench = self._bench
-        calls = bench.meter.limits.calls if bench else None
-        if bench is None or calls is None:
+        evaluator = self._evaluator
+        calls = evaluator.meter.limits.calls if evaluator else None
+        if evaluator is None or calls is None:
             return
-        spent = bench.spent
+        spent = evaluator.spent
         minutes = calls * spent.seconds / max(1, spent.calls) / _SECONDS
         self._console.print(
-            f"At this rate {calls} answers take about {calls * trial.standing.tokens:,.0f} "
+            f"At this rate {calls} answers take about {calls * trial.measurement.tokens:,.0f} "
             f"completion tokens and {minutes:.0f} minutes."
         )
 
-    def _told(self, trial: Trial) -> Text:
+    def _difference(self, candidate: Candidate) -> Text:
         """What is different from the original, in a line: settings, else instructions."""
-        if self._original is None or trial is self._original:
+        if self._original is None or candidate is self._original.candidate:
             return Text("")
-        changes = changed(trial.candidate.settings, self._original.candidate.settings)
-        words = " / ".join(trial.candidate.instructions.values())
+        changes = changed(candidate.settings, self._original.candidate.settings)
+        words = " / ".join(candidate.instructions.values())
         text = " ".join((settings(changes) or words).split())
         return safe(text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …", "dim")
 
@@ -113,14 +122,14 @@ class Board(Ticker):
         met = self._met.setdefault(candidate.identity, {})
         met[result.question] = result
         if len(met) == len(self._dev):
-            found = Standing(list(met.values()))
+            found = Measurement(list(met.values()))
             if found.tokens and (self._best is None or found.e3 > self._best.e3):
                 self._best = found
 
     def _line(self) -> Text:
-        if self._bench is None:
+        if self._evaluator is None:
             return Text("")
-        spent = self._bench.spent
+        spent = self._evaluator.spent
         parts = [
             f"{spent.calls} answers",
             f"{spent.tokens:,} tokens",
@@ -131,12 +140,12 @@ class Board(Ticker):
         return Text(" · ".join(parts))
 
 
-def _figures(standing: Standing) -> str:
-    return f"E³ {standing.e3:.2f} (accuracy {standing.accuracy:.1f} %, T {standing.tokens:.0f})"
+def _figures(measurement: Measurement) -> str:
+    return f"E³ {measurement.e3:.2f} (accuracy {measurement.accuracy:.1f} %, T {measurement.tokens:.0f})"
 
 
-def _limits(bench: Bench) -> str:
-    limits = bench.meter.limits
+def _limits(evaluator: Bench) -> str:
+    limits = evaluator.meter.limits
     parts = [
         (limits.calls, "answers"),
         (limits.tokens, "completion tokens"),

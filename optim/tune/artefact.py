@@ -1,0 +1,420 @@
+"""The record of a tuning, in the file that is deployed: what was tried, and the evidence.
+
+A planner program (`pb_graph.artefact`) carries it unread. Format version 1: what earlier versions
+wrote is read, and fields that they did not have are optional.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+
+from optim.e3 import accuracy_interval, token_interval
+from optim.fingerprint import digest
+from pb_graph.artefact import Artefact, Text, damaged
+from pb_graph.errors import PlannerProgramError
+from pb_graph.planner.planner import Planner
+from pb_graph.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from optim.e3 import Comparison
+    from optim.tune.candidate import Candidate
+    from optim.tune.search import SearchResult
+    from optim.tune.selection import Measurement, Trial
+
+__all__ = [
+    "MAX_CANDIDATES",
+    "CandidateRecord",
+    "Cost",
+    "Data",
+    "Figure",
+    "Measured",
+    "Models",
+    "Paired",
+    "SplitRecord",
+    "Tuning",
+    "artefact_of",
+    "changed",
+    "tuning_of",
+]
+
+MAX_CANDIDATES = 200
+MIN_RESAMPLED = 30
+"""Questions below which the share of resamples is left out."""
+
+_PACKAGES = ("plan-and-budget", "dspy", "gepa", "langgraph", "langchain-core")
+
+_Count = Annotated[int, Field(ge=0)]
+_Amount = Annotated[float, Field(ge=0)]
+_Percent = Annotated[float, Field(ge=0, le=100)]
+_Role = Literal["original", "reference", "chosen", "other"]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Figure(_Part):
+    """A measured figure and the ends of its 95 % interval, None where there is none."""
+
+    value: _Amount
+    lower: _Amount | None = None
+    upper: _Amount | None = None
+
+
+class Measured(_Part):
+    """What a program achieved on a set of questions.
+
+    Attributes:
+        questions: How many.
+        accuracy: A, the mean score in percent.
+        tokens: T, mean completion tokens per query, planning included.
+        e3: E³ = A²/T.
+    """
+
+    questions: Annotated[int, Field(ge=1)]
+    accuracy: Figure
+    tokens: Figure
+    e3: Figure
+
+
+class Paired(_Part):
+    """The tuned program against the original on the same questions, paired by question.
+
+    Attributes:
+        ratio: E³ of the tuned over that of the original; None when the latter is 0.
+        lower: Lower end of the ratio's interval; None where the log scale does not apply.
+        upper: Upper end, likewise.
+        p_value: Two-sided, for equal E³.
+        probability_better: Share of resampled question sets on which the tuned one is better;
+            None below 30 questions, where it promises too much.
+        probability_higher: One-sided confidence that the tuned one's E³ is higher.
+        accuracy_difference: In percentage points.
+        tokens_ratio: Mean tokens of the tuned over those of the original.
+        tokens_lower: Lower end of its interval.
+        tokens_upper: Upper end.
+        discordant: On how many questions the two scores differ; None in earlier files.
+        questions: How many are compared.
+        confidence: Nominal coverage of the interval.
+    """
+
+    ratio: _Amount | None = None
+    lower: _Amount | None = None
+    upper: _Amount | None = None
+    p_value: _Amount | None = None
+    probability_better: _Amount | None = None
+    probability_higher: _Amount | None = None
+    accuracy_difference: float
+    tokens_ratio: _Amount | None = None
+    tokens_lower: _Amount | None = None
+    tokens_upper: _Amount | None = None
+    discordant: _Count | None = None
+    questions: _Count
+    confidence: float
+
+
+class SplitRecord(_Part):
+    """Before and after on one split. Without another program to compare, ``after`` is ``before``.
+
+    Attributes:
+        before: The original.
+        after: The winner of dev, used or not.
+        paired: After against before; None when they are the same.
+    """
+
+    before: Measured
+    after: Measured
+    paired: Paired | None = None
+
+
+class CandidateRecord(_Part):
+    """One program that was proposed.
+
+    Attributes:
+        name: Short, unique within the tuning.
+        role: The original, one that is measured for reference only, the chosen one, or any other.
+        instructions: Tuned texts by predictor; empty for the original's.
+        settings: The fields that differ from the original's settings.
+        questions: On how many it was measured; fewer than others when it was given up early, 0
+            when it was not measured at all.
+        accuracy: Percent; None without a question, as the next two.
+        tokens: Mean completion tokens per query.
+        e3: A²/T.
+        fell: Why it is not what is used now; None for what is, and in files of earlier versions.
+    """
+
+    name: Text
+    role: _Role = "other"
+    instructions: dict[str, Text] = Field(default_factory=dict)
+    settings: dict[str, Any] = Field(default_factory=dict)
+    questions: _Count
+    accuracy: _Percent | None = None
+    tokens: _Amount | None = None
+    e3: _Amount | None = None
+    fell: Text | None = None
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it met any question."""
+        return self.questions > 0
+
+
+class Models(_Part):
+    """Names of the models; never their addresses or keys."""
+
+    solver: Text
+    planner: Text
+    reflection: Text | None = None
+
+
+class Data(_Part):
+    """Which questions were used: the data set, its fingerprint, and the sizes of the splits."""
+
+    name: Text
+    fingerprint: Text
+    train: _Count
+    dev: _Count
+    held_out: _Count
+
+
+class Cost(_Part):
+    """What the tuning took.
+
+    Attributes:
+        metric_calls: Questions answered.
+        tokens: Completion tokens of all models, reflection included.
+        seconds: Wall time.
+    """
+
+    metric_calls: _Count
+    tokens: _Count
+    seconds: _Amount
+
+
+class Tuning(_Part):
+    """How the program was come by.
+
+    Attributes:
+        date: When, with its time zone; written in UTC.
+        optimizer: Who searched.
+        seed: Of the search.
+        verdict: ``better``, ``undecided`` (the program holds the winner of dev in both) or
+            ``kept``; ``adopted`` in files of earlier versions, which did not tell the first two
+            apart.
+        reason: Why, in a sentence.
+        models: Who solved, planned and reflected.
+        data: On what.
+        versions: Package to version.
+        settings_before: What the original was measured with.
+        dev: Before and after where the choice was made.
+        held_out: Before and after where it was judged.
+        cost: What it took.
+        candidates: What was proposed, `MAX_CANDIDATES` at most.
+        left_out: How many more there were.
+    """
+
+    date: AwareDatetime
+    optimizer: Text
+    seed: int
+    verdict: Literal["better", "undecided", "kept", "adopted"]
+    reason: Text
+    models: Models
+    data: Data
+    versions: dict[str, Text]
+    settings_before: Settings
+    dev: SplitRecord
+    held_out: SplitRecord | None = None
+    cost: Cost
+    candidates: tuple[CandidateRecord, ...] = Field(default=(), max_length=MAX_CANDIDATES)
+    left_out: _Count = 0
+
+    @property
+    def adopted(self) -> bool:
+        """Whether the winner of dev is what the program holds."""
+        return self.verdict != "kept"
+
+
+def tuning_of(program: Artefact, path: str | Path = "The planner program") -> Tuning | None:
+    """Read the record that a program carries; None for prompts written by hand.
+
+    Raises:
+        PlannerProgramError: It is damaged, or of a version to come.
+    """
+    if program.tuning is None:
+        return None
+    try:
+        return Tuning.model_validate(program.tuning)
+    except ValidationError as error:
+        raise PlannerProgramError(damaged(Path(path), error, "tuning")) from error
+
+
+def artefact_of(
+    result: SearchResult, *, dataset: str, models: Mapping[str, str | None]
+) -> Artefact:
+    """Put a result into the form that `build_graph` loads.
+
+    Args:
+        result: Of `search`.
+        dataset: Name of the data set.
+        models: Names of ``solver``, ``planner`` and ``reflection``.
+    """
+    candidate = result.candidate
+    tuning = Tuning(
+        date=datetime.now(UTC).replace(microsecond=0),
+        optimizer=result.optimizer,
+        seed=result.seed,
+        verdict=result.verdict.verdict,
+        reason=result.verdict.reason,
+        models=Models.model_validate(models),
+        data=_data(result, dataset),
+        versions=dict(_versions()),
+        settings_before=result.original.candidate.settings,
+        dev=_dev(result),
+        held_out=_held_out(result),
+        cost=Cost(
+            metric_calls=result.spent.calls,
+            tokens=result.spent.tokens,
+            seconds=round(result.spent.seconds, 1),
+        ),
+        **_candidates(result),
+    )
+    record = tuning.model_dump(mode="json", exclude_none=True)
+    program = (candidate.planner() or Planner()).program()
+    return program.model_copy(update={"settings": candidate.settings, "tuning": record})
+
+
+def changed(settings: Settings, base: Settings) -> dict[str, Any]:
+    """The fields that differ from the base, as plain JSON."""
+    ours, theirs = settings.model_dump(mode="json"), base.model_dump(mode="json")
+    return {name: value for name, value in ours.items() if value != theirs[name]}
+
+
+def _measured(measurement: Measurement) -> Measured:
+    """The figures of a set of answers, with their 95 % intervals."""
+    spread = measurement.interval
+    low, high = accuracy_interval(measurement.scores)
+    least, most = token_interval(measurement.costs)
+    return Measured(
+        questions=len(measurement.results),
+        accuracy=Figure(value=measurement.accuracy, lower=low, upper=high),
+        tokens=Figure(value=measurement.tokens, lower=least, upper=most),
+        e3=Figure(value=spread.e3, lower=spread.lower, upper=spread.upper),
+    )
+
+
+def _paired(comparison: Comparison) -> Paired:
+    """A comparison, as far as it is kept."""
+    kept = {name: getattr(comparison, name) for name in Paired.model_fields}
+    if comparison.questions < MIN_RESAMPLED:
+        kept["probability_better"] = None
+    return Paired(**kept)
+
+
+def _data(result: SearchResult, dataset: str) -> Data:
+    split, compared = result.split, result.verdict.measurement
+    return Data(
+        name=dataset,
+        fingerprint=digest(split.identity),
+        train=0 if split.train is split.dev else len(split.train),
+        dev=len(split.dev),
+        held_out=len(compared.results) if compared else len(split.held_out),
+    )
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    for name in _PACKAGES:
+        try:
+            yield name, version(name)
+        except PackageNotFoundError:
+            continue
+
+
+def _dev(result: SearchResult) -> SplitRecord:
+    before, winner = result.original.measurement, result.verdict.winner
+    if winner is None:
+        return SplitRecord(before=_measured(before), after=_measured(before))
+    after = winner.measurement
+    paired = _paired(after.against(before, result.seed))
+    return SplitRecord(before=_measured(before), after=_measured(after), paired=paired)
+
+
+def _held_out(result: SearchResult) -> SplitRecord | None:
+    verdict = result.verdict
+    if verdict.original is None or verdict.measurement is None or verdict.comparison is None:
+        return None
+    return SplitRecord(
+        before=_measured(verdict.original),
+        after=_measured(verdict.measurement),
+        paired=_paired(verdict.comparison),
+    )
+
+
+def _candidates(result: SearchResult) -> dict[str, Any]:
+    """The original, the winner, and the best of the others; what was not measured last."""
+    base = result.original.candidate.settings
+    rows = [_of_trial(trial, place, result) for place, trial in enumerate(result.trials)]
+    known = {trial.candidate.identity for trial in result.trials}
+    for place, one in enumerate(result.dropped, start=1):
+        if one.candidate.identity not in known or one.fell.startswith("duplicate"):
+            name = f"{one.origin} round {one.round}, proposal {place}"
+            rows.append(_record(name, "other", one.candidate, one.measurement, base, one.fell))
+    ranked = sorted(rows, key=lambda row: (row.role not in {"original", "chosen"}, -(row.e3 or 0)))
+    kept = {row.name for row in ranked[:MAX_CANDIDATES]}
+    return {
+        "candidates": tuple(row for row in rows if row.name in kept),
+        "left_out": max(0, len(rows) - MAX_CANDIDATES),
+    }
+
+
+def _of_trial(trial: Trial, place: int, result: SearchResult) -> CandidateRecord:
+    """A method without a plan beside those that have one is there for reference, but may win."""
+    original, winner = result.original, result.verdict.winner
+    base = original.candidate.settings
+    name, role, fell = f"{trial.origin} {place}", "other", None
+    if trial is original:
+        name = role = "original"
+        fell = "replaced" if result.adopted else None
+    elif trial is winner:
+        role = "chosen"
+        fell = None if result.adopted else "best on dev, but not kept on the held-out questions"
+    else:
+        role = "reference" if base.plans and not trial.candidate.settings.plans else "other"
+        lower = trial.measurement.e3 <= original.measurement.e3
+        fell = f"not above the {'original' if lower else 'best'} on dev"
+    return _record(name, role, trial.candidate, trial.measurement, base, fell)
+
+
+def _record(
+    name: str,
+    role: str,
+    candidate: Candidate,
+    measurement: Measurement | None,
+    base: Settings,
+    fell: str | None,
+) -> CandidateRecord:
+    figures = (
+        {}
+        if measurement is None
+        else {
+            "accuracy": measurement.accuracy,
+            "tokens": measurement.tokens,
+            "e3": measurement.e3,
+        }
+    )
+    return CandidateRecord.model_validate(
+        {
+            "name": name,
+            "role": role,
+            "instructions": dict(candidate.instructions),
+            "settings": changed(candidate.settings, base),
+            "questions": len(measurement.results) if measurement else 0,
+            "fell": fell,
+            **figures,
+        }
+    )

@@ -1,0 +1,245 @@
+"""Questions and metrics as a DSPy user has them, and which questions a run tunes and judges on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import dspy
+
+from optim.datasets import Question
+from optim.datasets.jsonl import parse
+from optim.fingerprint import digest, question_identity
+from optim.scorers.score import Score, Scorer, ScorerError
+from pb_graph.errors import InputError
+
+if TYPE_CHECKING:
+    from optim.scorers.score import Question as Judged
+
+__all__ = [
+    "Judge",
+    "Metric",
+    "Split",
+    "example",
+    "examples",
+    "part",
+    "question_of",
+    "questions_of",
+    "scorer_of",
+    "split_of",
+]
+
+Metric = Callable[..., float]
+"""A metric as DSPy has them: ``metric(example, prediction, trace=None)``, from 0 to 1."""
+
+Judge = str | Scorer | Metric
+"""A scorer's name, a scorer, or a metric."""
+
+_EXAMPLE = "dspy.Example"  # key of a question's metadata
+_FEWEST = 6  # of dev and held-out together: two to compare on, so that there is an interval
+_HELD_OUT = 3  # every third question
+_NAMED = 5
+
+
+def questions_of(given: Iterable[Question | dspy.Example]) -> list[Question]:
+    """Questions as they are, and examples as questions.
+
+    Raises:
+        InputError: An example that is no question, or one that is there twice.
+    """
+    found: dict[str, Question] = {}
+    for place, one in enumerate(given, start=1):
+        question = _at(place, one)
+        if question.id in found:
+            msg = f"example {place} is a question that is there already ({question.id})"
+            raise InputError(msg)
+        found[question.id] = question
+    return list(found.values())
+
+
+def question_of(given: dspy.Example) -> Question:
+    """An example with ``question`` and ``answer`` (or ``answers``, a list).
+
+    What else a question has (id, level, reference, instruction, answer_format, domain) is taken
+    where the example has it; all of the example goes along for the metric.
+
+    Raises:
+        InputError: No question or answer, or a level outside 1 to 5.
+    """
+    return replace(parse(given.toDict()), metadata={_EXAMPLE: given})
+
+
+def scorer_of(given: Judge) -> str | Scorer:
+    """A scorer for the bench; a metric is wrapped."""
+    if isinstance(given, str) or hasattr(given, "score"):
+        return given
+    return _MetricScorer(given)
+
+
+class _MetricScorer:
+    """Judges with a metric, which sees the example that it knows.
+
+    Attributes:
+        name: The metric's, for the fingerprint of a run.
+    """
+
+    def __init__(self, metric: Metric) -> None:
+        self._metric = metric
+        self.name = getattr(metric, "__qualname__", type(metric).__qualname__)
+
+    def score(self, output: str, question: Judged) -> Score:
+        """Score the output.
+
+        Raises:
+            ScorerError: The metric failed, or gave no number from 0 to 1.
+        """
+        try:
+            value = float(self._metric(_example(question), dspy.Prediction(answer=output)))
+            return Score(value, None, f"by {self.name}")
+        except Exception as error:
+            msg = f"the metric {self.name} failed: {type(error).__name__}: {error}"
+            raise ScorerError(msg) from error
+
+
+def _at(place: int, given: Question | dspy.Example) -> Question:
+    if isinstance(given, Question):
+        return given
+    if not isinstance(given, dspy.Example):
+        msg = f"example {place} is of type {type(given).__name__}, not a dspy.Example or a Question"
+        raise InputError(msg)
+    try:
+        return question_of(given)
+    except InputError as error:
+        msg = f"example {place}: {error}"
+        raise InputError(msg) from error
+
+
+def _example(question: Any) -> dspy.Example:  # noqa: ANN401 -- the scorers' protocol shows less
+    return question.metadata.get(_EXAMPLE) or example(question)
+
+
+def example(question: Question) -> dspy.Example:
+    """A question as DSPy wants it: plain text, so that prompts can show it."""
+    fields = {"question": question.question, "id": question.id}
+    answer = " or ".join(question.targets)
+    return dspy.Example(**fields, answer=answer).with_inputs("question", "id")
+
+
+def examples(questions: Sequence[Question]) -> list[dspy.Example]:
+    """Several of them."""
+    return [example(question) for question in questions]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Three sets without a common question.
+
+    Attributes:
+        train: What optimizers learn from.
+        dev: What candidates are chosen by.
+        held_out: What decides whether a choice is better than the original.
+        spare: More of the same data, in the order in which they are held out as well where the
+            budget allows.
+    """
+
+    train: Sequence[Question]
+    dev: Sequence[Question]
+    held_out: Sequence[Question]
+    spare: Sequence[Question] = ()
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """A digest of each set, with its targets: they bear on the scores."""
+        sets = {"train": self.train, "dev": self.dev, "held_out": self.held_out}
+        if self.spare:
+            sets["spare"] = self.spare
+        return {name: _identity(questions) for name, questions in sets.items()}
+
+
+def split_of(
+    train: Sequence[Question],
+    dev: Sequence[Question],
+    held_out: Sequence[Question] | None,
+    seed: int,
+    spare: Sequence[Question] = (),
+) -> Split:
+    """Check the sets, and take the held-out third from dev where none is given.
+
+    Args:
+        train: May be empty; then optimizers learn from dev.
+        dev: The dev questions.
+        held_out: A set of one's own for the last comparison; None for a third of dev, drawn
+            evenly over the levels.
+        seed: Of the draw.
+        spare: As `Split`; those that are in another set are left out.
+
+    Raises:
+        InputError: Too few dev questions, or a question that is in two sets.
+    """
+    if not dev:
+        msg = "the dev split is empty: give questions to choose candidates by"
+        raise InputError(msg)
+    if held_out is None:
+        if len(dev) < _FEWEST:
+            msg = (
+                f"{len(dev)} dev questions are too few, as a third of them is held out for the "
+                f"last comparison: give {_FEWEST} at least, better 60"
+            )
+            raise InputError(msg)
+        held_out, dev = part(dev, 1, _HELD_OUT, seed)
+    for one, other, names in (
+        (train, dev, "dev and train"),
+        (train, held_out, "held-out and train"),
+        (dev, held_out, "held-out and dev"),
+    ):
+        _check_apart(one, other, names)
+    used = {_plain(question) for question in (*train, *dev, *held_out)}
+    left = [question for question in spare if _plain(question) not in used]
+    return Split(train or dev, dev, held_out, left)
+
+
+def part(
+    questions: Sequence[Question], parts: int, of: int, seed: int
+) -> tuple[list[Question], list[Question]]:
+    """Draw ``parts`` of every ``of`` questions of each level; give them, and the rest in order.
+
+    What levels cannot give evenly is made up for over all of them, so the size is as near to
+    ``len(questions) * parts / of`` as whole questions allow.
+    """
+    levels: dict[int | None, list[Question]] = defaultdict(list)
+    for question in sorted(questions, key=lambda item: _lot(seed, item.id)):
+        levels[question.level].append(question)
+    lined_up = [item for level in sorted(levels, key=str) for item in levels[level]]
+    chosen = {item.id for place, item in enumerate(lined_up) if place % of < parts}
+    return (
+        [item for item in questions if item.id in chosen],
+        [item for item in questions if item.id not in chosen],
+    )
+
+
+def _check_apart(one: Sequence[Question], other: Sequence[Question], names: str) -> None:
+    texts = {_plain(question) for question in one}
+    both = [question.id for question in other if _plain(question) in texts]
+    if both:
+        msg = (
+            f"{names} share {len(both)} questions ({', '.join(both[:_NAMED])}"
+            f"{', …' if len(both) > _NAMED else ''}): a score on what was learnt from proves "
+            "nothing. Leave them out of one."
+        )
+        raise InputError(msg)
+
+
+def _plain(question: Question) -> str:
+    return " ".join(question.question.casefold().split())
+
+
+def _identity(questions: Sequence[Question]) -> str:
+    rows = [[question_identity(q, estimate_level=False), list(q.targets)] for q in questions]
+    return digest(rows)
+
+
+def _lot(seed: int, name: str) -> bytes:
+    return hashlib.sha256(f"{seed}:{name}".encode()).digest()

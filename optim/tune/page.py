@@ -1,0 +1,230 @@
+"""The candidates of a tuning on the accuracy-token plane: one picture, and a page around it."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from optim.report.wording import NOTHING, factor, number, settings, span
+from pb_graph.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from optim.tune.artefact import CandidateRecord, Figure, Measured, Tuning
+
+__all__ = ["NEEDS", "by_rank", "html", "png", "verdict_words", "write"]
+
+NEEDS = ("jinja2", "matplotlib")
+"""Modules that writing the page and the picture takes."""
+
+PAGE, PICTURE = "candidates.html", "candidates.png"
+_INK, _QUIET = "#22262b", "#5d6670"
+_DPI = 150
+# Kinds in the order of drawing: mark, colour, size, and whether it is filled. The original comes
+# last and is an open square that is larger than the rest, so that it can be seen around a
+# candidate that measured the same.
+_KINDS: dict[str, tuple[str, str, int, bool]] = {
+    "given up early": ("o", "#6a7178", 30, False),
+    "candidate": ("o", "#6a7178", 32, True),
+    "without a plan": ("s", "#a2661a", 34, True),
+    "best on dev": ("^", "#7b3fa0", 60, True),
+    "original": ("s", "#1f5fa8", 150, False),
+}
+_OF_ROLE = {
+    "other": "candidate",
+    "reference": "without a plan",
+    "chosen": "best on dev",
+    "original": "original",
+}
+_VERDICTS = {
+    "better": "The tuned program is better.",
+    "undecided": "The tuned program is used, but it is undecided whether it is better.",
+    "adopted": "The tuned program is used.",  # files of earlier versions
+    "kept": "The original is kept.",
+}
+
+
+def write(tuning: Tuning, folder: Path) -> tuple[Path, Path]:
+    """Write the page and the picture; give their paths.
+
+    Raises:
+        InputError: There is no candidate to show, or the folder cannot be written to.
+    """
+    page, picture = folder / PAGE, folder / PICTURE
+    try:
+        page.write_text(html(tuning), encoding="utf-8")
+        picture.write_bytes(png(tuning))
+    except OSError as error:
+        msg = f"cannot write to {folder}: {error.strerror}"
+        raise InputError(msg) from error
+    return page, picture
+
+
+def html(tuning: Tuning) -> str:
+    """A page that holds everything: the verdict, the picture, and every proposal.
+
+    Text of models is escaped, and the page's policy forbids any script.
+
+    Raises:
+        InputError: There is no candidate to show.
+    """
+    from jinja2 import Environment, PackageLoader  # noqa: PLC0415 -- only where a page is written
+
+    environment = Environment(loader=PackageLoader("optim.tune", "."), autoescape=True)
+    environment.filters |= {"number": number, "factor": factor, "settings": settings}
+    environment.globals |= {"span": span, "nothing": NOTHING}
+    return environment.get_template("page.html.j2").render(
+        tuning=tuning,
+        verdict=verdict_words(tuning),
+        picture=base64.b64encode(png(tuning)).decode("ascii"),
+        splits=list(_splits(tuning)),
+        candidates=by_rank(tuning.candidates),
+    )
+
+
+def verdict_words(tuning: Tuning) -> str:
+    """The verdict as a sentence."""
+    return _VERDICTS[tuning.verdict]
+
+
+def by_rank(candidates: Iterable[CandidateRecord]) -> list[CandidateRecord]:
+    """The highest E³ first; those that were asked fewer questions come after the others."""
+    every = list(candidates)
+    whole = max((one.questions for one in every), default=0)
+    return sorted(
+        every, key=lambda one: (one.questions < whole, not one.is_measured, -(one.e3 or 0.0))
+    )
+
+
+def png(tuning: Tuning) -> bytes:
+    """The plane as a picture.
+
+    Raises:
+        InputError: There is no candidate to show.
+    """
+    from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 -- takes a second
+
+    shown = [one for one in tuning.candidates if one.is_measured]
+    if not shown:
+        msg = "the tuning holds no candidate to show; keep some in the artefact"
+        raise InputError(msg)
+    canvas = Canvas(figsize=(8, 5), dpi=_DPI, layout="constrained")
+    axes = canvas.add_subplot()
+    whole = tuning.dev.before.questions
+    _frame(axes, shown)
+    _lines_of_equal_e3(axes, [one.e3 or 0.0 for one in shown])
+    _front(axes, [one for one in shown if one.questions >= whole])
+    for kind in _KINDS:
+        _marks(axes, kind, [one for one in shown if kind_of(one, whole) == kind], tuning)
+    canvas.legend(loc="outside lower center", ncols=len(_KINDS), frameon=False)
+    title = f"{tuning.data.name}: {verdict_words(tuning)}"
+    axes.set_title(title, parse_math=False, loc="left", fontsize=10)
+    file = io.BytesIO()
+    canvas.savefig(file, format="png", metadata={"Software": None})
+    return file.getvalue()
+
+
+def kind_of(candidate: CandidateRecord, whole: int) -> str:
+    """How it is drawn, given how many questions dev has."""
+    early = candidate.questions < whole
+    return "given up early" if early else _OF_ROLE[candidate.role]
+
+
+def _splits(tuning: Tuning) -> Iterable[tuple[str, str, Measured, str]]:
+    """Split, program, its figures, and the ratio in words."""
+    for name, split in (("dev", tuning.dev), ("held out", tuning.held_out)):
+        if split is None:
+            continue
+        yield name, "original", split.before, NOTHING
+        if split.paired is not None:
+            ends = span(split.paired.lower, split.paired.upper)
+            yield name, "best on dev", split.after, f"{factor(split.paired.ratio)} ({ends})"
+
+
+def _xy(one: CandidateRecord) -> tuple[float, float]:
+    return one.tokens or 0.0, one.accuracy or 0.0
+
+
+def _frame(axes: Axes, shown: Sequence[CandidateRecord]) -> None:
+    tokens, scores = zip(*map(_xy, shown), strict=True)
+    room = 0.12 * max(max(tokens) - min(tokens), 0.5 * max(tokens), 1.0)
+    axes.set_xlim(max(0.0, min(tokens) - room), max(tokens) + room)
+    axes.set_ylim(max(0.0, min(scores) - 12), min(103.0, max(scores) + 12))
+    axes.set_xlabel("T: completion tokens per query, planning included")
+    axes.set_ylabel("score, %")
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _lines_of_equal_e3(axes: Axes, values: Sequence[float]) -> None:
+    """A few round values from the lowest to the highest, written where a line leaves."""
+    (low, high), (floor, top) = axes.get_xlim(), axes.get_ylim()
+    tokens = [low + (high - low) * step / 200 for step in range(201)]
+    for value in _round_values([one for one in values if one > 0.0]):
+        points = [(t, math.sqrt(value * t)) for t in tokens]
+        inside = [(t, score) for t, score in points if floor <= score <= top]
+        if not inside:
+            continue
+        style: dict[str, Any] = {"color": _QUIET, "linewidth": 0.8, "linestyle": (0, (1, 4))}
+        axes.plot(*zip(*inside, strict=True), **style)
+        axes.text(*inside[-1], f"E³ = {value:g}", ha="right", color=_QUIET, fontsize=8)
+
+
+def _round_values(values: Sequence[float]) -> list[float]:
+    if not values:
+        return []
+    scale = 10.0 ** math.floor(math.log10(min(values)))
+    steps = [scale * 10**k * lead for k in range(8) for lead in (1, 2, 5)]
+    within = [step for step in steps if 0.7 * min(values) <= step <= 1.5 * max(values)]
+    return within[:: max(1, math.ceil(len(within) / 5))]
+
+
+def _front(axes: Axes, shown: Sequence[CandidateRecord]) -> None:
+    """The Pareto front: nothing else scores higher for fewer tokens."""
+    best: list[tuple[float, float]] = []
+    for tokens, score in sorted(map(_xy, shown), key=lambda point: (point[0], -point[1])):
+        if not best or score > best[-1][1]:
+            best.append((tokens, score))
+    if len(best) > 1:
+        axes.step(*zip(*best, strict=True), where="post", color=_INK, linewidth=1.5, alpha=0.6)
+
+
+def _marks(axes: Axes, kind: str, candidates: Sequence[CandidateRecord], tuning: Tuning) -> None:
+    mark, colour, size, filled = _KINDS[kind]
+    if not candidates:
+        return
+    axes.scatter(
+        *zip(*map(_xy, candidates), strict=True),
+        marker=mark,
+        s=size,
+        facecolors=colour if filled else "none",
+        edgecolors="white" if filled else colour,
+        linewidths=1.0 if filled else 1.8,
+        zorder=3 + list(_KINDS).index(kind),
+        label=kind,
+    )
+    ends = {"original": tuning.dev.before, "best on dev": tuning.dev.after}.get(kind)
+    for one in candidates:
+        if ends is not None:
+            _whiskers(axes, one, ends, colour)
+        if kind not in {"candidate", "given up early"}:
+            offset = (9, -14) if kind == "original" else (7, 5)
+            place = {"xytext": offset, "textcoords": "offset points", "fontsize": 9}
+            axes.annotate(one.name, _xy(one), parse_math=False, **place)
+
+
+def _whiskers(axes: Axes, one: CandidateRecord, measured: Measured, colour: str) -> None:
+    tokens, score = _xy(one)
+    style: dict[str, Any] = {"color": colour, "alpha": 0.4, "scalex": False, "scaley": False}
+    if measured.tokens.lower is not None and measured.tokens.upper is not None:
+        axes.plot([measured.tokens.lower, measured.tokens.upper], [score] * 2, **style)
+    axes.plot([tokens] * 2, _ends(measured.accuracy), **style)
+
+
+def _ends(figure: Figure) -> tuple[float, float]:
+    low, high = figure.lower, figure.upper
+    return figure.value if low is None else low, figure.value if high is None else high

@@ -1,0 +1,305 @@
+"""What a candidate achieves, which one wins on dev, and whether it is better on other questions."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from optim.e3 import Incumbent, Interval, Sample, compare, e3, interval, smoothed_e3
+from optim.tune.meter import BudgetSpentError
+from pb_graph.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from optim.datasets import Question
+    from optim.e3 import Comparison
+    from optim.tune.bench import Bench, Result
+    from optim.tune.candidate import Candidate
+    from optim.tune.examples import Split
+
+__all__ = ["SURE", "Measurement", "Trial", "Verdict", "VerdictName", "decide", "judge", "winner_of"]
+
+SURE = 0.9
+"""One-sided confidence on the held-out questions from which the winner of dev is called better."""
+
+VerdictName = Literal["better", "undecided", "kept"]
+
+_PERCENT = 100.0
+_MINUTE = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """Answers to one set of questions, and the figures they make.
+
+    Attributes:
+        results: One for each question, in the set's order.
+    """
+
+    results: Sequence[Result]
+
+    @property
+    def scores(self) -> list[float]:
+        """Each from 0 to 1."""
+        return [result.score for result in self.results]
+
+    @property
+    def costs(self) -> list[int]:
+        """Completion tokens of each answer."""
+        return [result.tokens for result in self.results]
+
+    @property
+    def accuracy(self) -> float:
+        """A, the mean score in percent."""
+        return _PERCENT * sum(self.scores) / len(self.results)
+
+    @property
+    def tokens(self) -> float:
+        """T, completion tokens per answer."""
+        return sum(self.costs) / len(self.results)
+
+    @property
+    def e3(self) -> float:
+        """A²/T; 0 when nothing is right, whatever it cost."""
+        return e3(self.scores, self.costs) if any(self.scores) else 0.0
+
+    @property
+    def smoothed(self) -> float:
+        """E³ with half a right and half a wrong answer more: to rank by few answers; 0 if free."""
+        return smoothed_e3(self.scores, self.costs) if any(self.costs) else 0.0
+
+    @property
+    def interval(self) -> Interval:
+        """E³ with its 95 % interval."""
+        return interval(self.scores, self.costs, clusters=[r.question for r in self.results])
+
+    @property
+    def incumbent(self) -> Incumbent:
+        """Where the tangent touches.
+
+        Raises:
+            InputError: Nothing is right, or nothing cost anything.
+        """
+        if not any(self.scores):
+            reasons = [" ".join(one.error.split()) for one in self.results if one.error]
+            failed = f" {len(reasons)} of them failed, one with: {reasons[0]}" if reasons else ""
+            msg = (
+                f"none of the {len(self.results)} dev questions is answered right, so E³ is 0 and "
+                f"nothing can be improved on.{failed} Try easier questions (--levels), a stronger "
+                "model, more tokens (--set budget=...), or check that the scorer fits the answers."
+            )
+            raise InputError(msg)
+        return Incumbent.of(self.scores, self.costs)
+
+    def first(self, count: int) -> Measurement:
+        """The same on the first questions only."""
+        return Measurement(self.results[:count])
+
+    def against(self, other: Measurement, seed: int = 0, resamples: int = 10_000) -> Comparison:
+        """Compare with another on the same questions, paired."""
+        return compare(self._samples(), other._samples(), seed=seed, resamples=resamples)
+
+    def _samples(self) -> list[Sample]:
+        return [Sample(r.question, r.score, r.tokens) for r in self.results]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A candidate that was measured on the whole of dev.
+
+    Attributes:
+        candidate: What was measured.
+        measurement: What came of it.
+        origin: Who proposed it: ``original``, or the optimizer.
+        round: In which round; 0 for the original.
+    """
+
+    candidate: Candidate
+    measurement: Measurement
+    origin: str
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the held-out questions say of the winner of dev.
+
+    Attributes:
+        verdict: ``better``: E³ is higher on the held-out questions with a one-sided confidence of
+            `SURE` at least. ``undecided``: it is not below the original's there, which is reason
+            enough to use the winner, and none to call it an improvement. ``kept``: the original
+            stays.
+        reason: In a sentence or two, with the held-out ratio whatever it is.
+        winner: The best of dev; None when nothing was above the original there.
+        original: The original on the held-out questions; None when nothing was compared.
+        measurement: The winner on them, likewise.
+        comparison: Winner against original, paired by question, likewise.
+    """
+
+    verdict: VerdictName
+    reason: str
+    winner: Trial | None = field(default=None, repr=False)  # every report would be shown
+    original: Measurement | None = field(default=None, repr=False)
+    measurement: Measurement | None = field(default=None, repr=False)
+    comparison: Comparison | None = field(default=None, repr=False)
+
+    @property
+    def adopted(self) -> bool:
+        """Whether the winner is used from now on: ``better`` or ``undecided``."""
+        return self.verdict != "kept"
+
+
+def winner_of(trials: Sequence[Trial], original: Trial) -> Trial | None:
+    """The highest E³ on dev, the first of equals; None unless it is above the original's."""
+    best = max(trials, key=lambda trial: trial.measurement.e3, default=original)
+    return best if best.measurement.e3 > original.measurement.e3 else None
+
+
+def decide(winner: Measurement, original: Measurement, comparison: Comparison) -> VerdictName:
+    """Judge the winner of dev by the held-out questions.
+
+    Only this one candidate is tested, once, on questions that had no part in choosing it: so a
+    program that is no better is called better in at most one run of ten.
+    ``tests/benchmarks/verdict_simulation.py`` measures how often that is.
+
+    Args:
+        winner: On the held-out questions.
+        original: On the same.
+        comparison: Of the two, winner first.
+    """
+    same = all(
+        (ours.score, ours.tokens) == (theirs.score, theirs.tokens)
+        for ours, theirs in zip(winner.results, original.results, strict=True)
+    )
+    if same or comparison.e3_a == 0.0 or comparison.e3_a < comparison.e3_b:
+        return "kept"
+    sure = comparison.probability_higher
+    return "better" if sure is not None and sure >= SURE else "undecided"
+
+
+def judge(
+    evaluator: Bench, original: Trial, winner: Trial | None, split: Split, seed: int = 0
+) -> Verdict:
+    """Compare the winner of dev with the original on the held-out questions, and decide.
+
+    What is left of the budget goes into more of them first (``split.spare``). How many is settled
+    before any of them is looked at, so there is no stopping at a lucky moment.
+
+    Args:
+        evaluator: Measures.
+        original: What the winner has to be compared with.
+        winner: Of dev; None when nothing was above the original.
+        split: Its held-out questions, and the spare ones.
+        seed: Of the comparison's bootstrap.
+
+    Raises:
+        OutageError: The model is out of reach.
+    """
+    if winner is None:
+        return Verdict("kept", "No candidate had a higher E³ on dev than the original.")
+    pair = (original.candidate, winner.candidate)
+    questions = [*split.held_out, *_affordable(evaluator, pair, split)]
+    for candidate in pair:
+        try:
+            evaluator.measure(candidate, questions)
+        except BudgetSpentError:
+            continue  # tokens or minutes ran out on the way: judged by what both have answered
+    if not all(evaluator.is_known(candidate, split.held_out) for candidate in pair):
+        reason = "The budget did not suffice for a comparison on the held-out questions."
+        return Verdict("kept", reason, winner)
+    both = itertools.takewhile(lambda q: all(evaluator.is_known(c, [q]) for c in pair), questions)
+    questions = list(both)
+    before, after = (Measurement(evaluator.measure(candidate, questions)) for candidate in pair)
+    comparison = after.against(before, seed)
+    verdict = decide(after, before, comparison)
+    words = [_reason(verdict, comparison, before, after)]
+    if verdict == "undecided":
+        words.append(_more(evaluator, len(questions), len(split.held_out) + len(split.spare)))
+    return Verdict(verdict, " ".join(words), winner, before, after, comparison)
+
+
+def _affordable(evaluator: Bench, pair: Sequence[Candidate], split: Split) -> list[Question]:
+    """The first of the spare questions that both can be asked within what is left."""
+    left = _answers_left(evaluator)
+    if left is None:
+        return []  # without a limit there is nothing left over to spend
+
+    def cost(question: Question) -> int:
+        return sum(not evaluator.is_known(candidate, [question]) for candidate in pair)
+
+    left -= sum(map(cost, split.held_out))
+    chosen = []
+    for question in split.spare:
+        left -= cost(question)
+        if left < 0:
+            break
+        chosen.append(question)
+    return chosen
+
+
+def _answers_left(evaluator: Bench) -> int | None:
+    """How many more answers the limits leave room for, at what one has cost so far."""
+    limits, spent = evaluator.meter.limits, evaluator.spent
+    each = max(1, spent.calls)
+    room = []
+    if limits.calls is not None:
+        room.append(limits.calls - spent.calls)
+    if limits.tokens is not None and spent.tokens:
+        room.append(int((limits.tokens - spent.tokens) / (spent.tokens / each)))
+    if limits.minutes is not None and spent.seconds:
+        room.append(int((limits.minutes * _MINUTE - spent.seconds) / (spent.seconds / each)))
+    return min(room) if room else None
+
+
+def _reason(
+    verdict: VerdictName, comparison: Comparison, before: Measurement, after: Measurement
+) -> str:
+    """The figures in words: the ratio whatever it is, and how far the questions decide it."""
+    n = comparison.questions
+    if not any(after.scores):
+        right = "neither answers any" if not any(before.scores) else "the candidate answers none"
+        return f"Of {n} held-out questions {right} right, which is no success."
+    if before.scores == after.scores and before.costs == after.costs:
+        return f"It gives the same results as the original on all {n} held-out questions."
+    if comparison.ratio is None:
+        figures = f"The original answers none of {n} held-out questions right, the candidate some"
+    else:
+        figures = f"Its E³ is {comparison.ratio:.2f} times the original's on {n} held-out questions"
+    if comparison.lower is not None:
+        upper = "∞" if comparison.upper is None else f"{comparison.upper:.2f}"
+        figures += f" (95 % interval {comparison.lower:.2f} to {upper})"
+    if comparison.accuracy_undecided:
+        figures += ", which differ on no question: accuracy undecided, " + _tokens(comparison)
+    ending = {
+        "better": f"higher with a one-sided confidence of {_sure(comparison)}",
+        "undecided": f"not proven to be higher (one-sided confidence {_sure(comparison)}, where "
+        f"{SURE:.0%} would do): usable, but no known improvement",
+        "kept": "so the original is kept",
+    }
+    return f"{figures}; {ending[verdict]}."
+
+
+def _tokens(comparison: Comparison) -> str:
+    ends = ""
+    if comparison.tokens_lower is not None and comparison.tokens_upper is not None:
+        ends = f" ({comparison.tokens_lower:.2f} to {comparison.tokens_upper:.2f})"
+    return f"tokens {comparison.tokens_ratio:.2f} times{ends}"
+
+
+def _sure(comparison: Comparison) -> str:
+    sure = comparison.probability_higher
+    return "unknown" if sure is None else f"{sure:.0%}"
+
+
+def _more(evaluator: Bench, asked: int, there_are: int) -> str:
+    """What would decide it."""
+    left = _answers_left(evaluator)
+    if asked < there_are or left is None or left < 2:  # noqa: PLR2004 -- one for each of the two
+        return "More held-out questions would tell: raise the budget, and give more questions."
+    return (
+        f"About {left} answers of the budget are left, but the data hold no further question; "
+        "asking the same ones again would not help, as a model at temperature 0 repeats itself. "
+        "Give more questions."
+    )

@@ -1,0 +1,90 @@
+"""The record of a tuning in a planner program: of today, and of the first version of the format."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from optim.tune.artefact import MAX_CANDIDATES, tuning_of
+from optim.tune.show import document
+from pb_graph.artefact import Artefact
+from pb_graph.errors import PlannerProgramError
+from tests.support.artefacts import artefact, candidate, tuning
+
+GOLDEN = Path(__file__).parent / "golden" / "program_v1.json"
+TOO_MANY = [candidate("c", 50, 500).model_dump()] * (MAX_CANDIDATES + 1)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    file = tmp_path / "tuned.json"
+    artefact().save(file)
+    return file
+
+
+class TestFirstVersion:
+    """A file as it was written before there were three verdicts."""
+
+    def test_it_is_read_with_its_record(self) -> None:
+        record = tuning_of(Artefact.load(GOLDEN))
+        assert record is not None
+        assert (record.verdict, record.adopted) == ("adopted", True)
+        assert [one.role for one in record.candidates].count("chosen") == 1
+        assert record.held_out is not None
+        assert record.held_out.paired is not None
+        assert record.held_out.paired.probability_higher is None
+
+    def test_it_is_written_again_as_it_was(self, tmp_path: Path) -> None:
+        Artefact.load(GOLDEN).save(tmp_path / "again.json")
+        again, before = ((p).read_text("utf-8") for p in (tmp_path / "again.json", GOLDEN))
+        assert json.loads(again)["tuning"] == json.loads(before)["tuning"]
+        assert json.loads(again)["state"] == json.loads(before)["state"]
+
+    def test_it_is_shown(self) -> None:
+        shown = document(Artefact.load(GOLDEN))
+        assert shown["tuning"]["verdict"] == "adopted"
+        assert shown["prompts"]["decompose"]["changed"]
+
+
+class TestRecord:
+    def test_figures_that_do_not_exist_survive(self, path: Path) -> None:
+        bare = tuning(held_out=None, date="2026-11-21T13:00:00+01:00")
+        artefact(tuning=bare).save(path)
+        loaded = tuning_of(Artefact.load(path))
+        assert loaded == bare
+        assert loaded.held_out is None
+
+    def test_lone_surrogates_of_a_model_do_not_stop_it(self, path: Path) -> None:
+        artefact(tuning=tuning(reason="half a \ud83d letter")).save(path)
+        found = tuning_of(Artefact.load(path))
+        assert found
+        assert found.reason == "half a ? letter"
+
+    def test_without_one_there_is_none(self) -> None:
+        assert tuning_of(artefact(tuning=None)) is None
+
+    @pytest.mark.parametrize(
+        ("places", "value", "said"),
+        [
+            (("tuning", "verdict"), "perhaps", r"tuning\.verdict: .*'kept' or 'adopted'"),
+            (("tuning", "date"), "2026-11-21T12:00:00", r"tuning\.date: .*timezone"),
+            (("tuning", "dev", "before", "accuracy", "value"), -1, r"greater than or equal to 0"),
+            (("tuning", "cost", "seconds"), float("inf"), "finite number"),
+            (("tuning", "reason"), "x" * 30_000, r"tuning\.reason: .*at most 20000"),
+            (("tuning", "candidates"), TOO_MANY, "at most 200 items"),
+        ],
+    )
+    def test_a_damaged_part_is_named(
+        self, path: Path, places: tuple[str, ...], value: object, said: str
+    ) -> None:
+        whole: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        part: Any = whole
+        for place in places[:-1]:
+            part = part[place]
+        part[places[-1]] = value
+        path.write_text(json.dumps(whole), encoding="utf-8")
+        with pytest.raises(PlannerProgramError, match=rf"is damaged: .*{said}.*Save it again"):
+            tuning_of(Artefact.load(path))

@@ -1,0 +1,175 @@
+"""The verdict: only the winner of dev is tested, and what it says is what the questions show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from optim.datasets import Question
+from optim.tune.examples import split_of
+from optim.tune.optimizers import candidates
+from optim.tune.search import SearchResult, search
+from tests.support.chat_model import Call, Said, ScriptedChat
+from tests.support.tuning_world import (
+    DEV,
+    HELD_OUT,
+    MINIMAL,
+    PLAIN,
+    THOROUGH,
+    TRAIN,
+    Style,
+    asked_in,
+    bench_in,
+    original,
+    world,
+)
+
+ALWAYS_RIGHT = {"minimal": Style(1.0, 100), "usual": Style(1.0, 400)}
+ON_DEV = {question.id for question in DEV}
+
+
+def judged(
+    folder: Path,
+    model: ScriptedChat,
+    texts: list[str] | None = None,
+    held_out: int = 6,
+    *,
+    spare: list[Question] | None = None,
+    calls: int | None = 300,
+    **limits: Any,  # noqa: ANN401
+) -> SearchResult:
+    split = split_of((), DEV[:12], HELD_OUT[:held_out], 0, spare=spare or ())
+    with bench_in(folder, model, calls=calls, **limits) as bench:
+        return search(bench, split, candidates(texts=texts or [MINIMAL]), start=original())
+
+
+def elsewhere(answer: Any) -> ScriptedChat:  # noqa: ANN401
+    """The usual world on dev; on other questions what is given, by question and plan."""
+    model = world(ALWAYS_RIGHT)
+    usual = model.solve
+
+    def solve(call: Call) -> Said:
+        question, text = asked_in(call), "\n".join(str(m.text) for m in call.messages)
+        if question.id in ON_DEV:
+            return usual(call)  # type: ignore[operator, no-any-return]
+        return answer(question, "minimal" if "minimal plan" in text else "usual")  # type: ignore[no-any-return]
+
+    model.solve = solve
+    return model
+
+
+class TestBetter:
+    def test_what_is_far_better_on_many_questions_is_called_better(self, tmp_path: Path) -> None:
+        verdict = judged(tmp_path, world(ALWAYS_RIGHT), held_out=40).verdict
+        assert verdict.verdict == "better"
+        assert "3.70 times" in verdict.reason
+        assert "differ on no question: accuracy undecided, tokens 0.2" in verdict.reason
+
+    def test_a_few_questions_do_not_prove_it(self, tmp_path: Path) -> None:
+        """Both always right on three questions: that accuracies are equal is not known."""
+        result = judged(
+            tmp_path, world({"minimal": Style(1, 300), "usual": Style(1, 400)}), None, 3
+        )
+        assert result.verdict.verdict == "undecided"
+        assert result.adopted
+        assert result.candidate.instructions == {"decompose": MINIMAL}
+        assert "no known improvement" in result.verdict.reason
+
+
+class TestKept:
+    def test_nothing_right_on_either_side_is_no_success(self, tmp_path: Path) -> None:
+        model = elsewhere(lambda _q, plan: "so " * (900 if plan == "minimal" else 90) + "wrong")
+        result = judged(tmp_path, model)
+        assert (result.verdict.verdict, result.adopted) == ("kept", False)
+        assert "neither answers any right, which is no success" in result.verdict.reason
+        assert result.candidate == original()
+
+    def test_the_same_results_are_no_success(self, tmp_path: Path) -> None:
+        result = judged(tmp_path, elsewhere(lambda q, _plan: "so " * 90 + q.targets[0]))
+        assert result.verdict.verdict == "kept"
+        assert "the same results" in result.verdict.reason
+
+    def test_the_ratio_is_told_also_where_it_is_below_one(self, tmp_path: Path) -> None:
+        def dearer(question: Question, plan: str) -> str:
+            return "so " * (900 if plan == "minimal" else 90) + question.targets[0]
+
+        result = judged(tmp_path, elsewhere(dearer))
+        assert result.verdict.verdict == "kept"
+        assert result.verdict.comparison is not None
+        assert f"{result.verdict.comparison.ratio:.2f} times" in result.verdict.reason
+
+    def test_only_the_winner_of_dev_is_tested(self, tmp_path: Path) -> None:
+        """The second of dev would pass, and gets no chance: each further test adds luck."""
+        styles = {"minimal": Style(1, 100), "thorough": Style(1, 200), "usual": Style(1, 400)}
+        model = world(styles)
+        usual = model.solve
+
+        def solve(call: Call) -> Said:
+            text = "\n".join(str(message.text) for message in call.messages)
+            spoilt = "minimal plan" in text and asked_in(call).id not in ON_DEV
+            return "wrong" if spoilt else usual(call)  # type: ignore[operator, no-any-return]
+
+        model.solve = solve
+        result = judged(tmp_path, model, [MINIMAL, THOROUGH])
+        assert result.verdict.verdict == "kept"
+        assert result.spent.calls == 3 * 12 + 2 * 6
+
+    def test_without_a_winner_nothing_is_compared(self, tmp_path: Path) -> None:
+        result = judged(tmp_path, world(ALWAYS_RIGHT), [PLAIN])
+        assert result.verdict.reason == "No candidate had a higher E³ on dev than the original."
+        assert result.spent.calls == 2 * 12
+
+
+class TestWhatIsLeftOfTheBudget:
+    def test_it_goes_into_more_held_out_questions(self, tmp_path: Path) -> None:
+        result = judged(
+            tmp_path, world(ALWAYS_RIGHT), spare=[*HELD_OUT[6:50], *TRAIN], calls=24 + 12 + 41
+        )
+        assert result.verdict.comparison is not None
+        assert result.verdict.comparison.questions == 6 + 20
+        assert result.spent.calls == 24 + 12 + 40
+
+    def test_a_second_start_compares_on_the_same(self, tmp_path: Path) -> None:
+        spare = list(HELD_OUT[6:50])
+        first = judged(tmp_path, world(ALWAYS_RIGHT), spare=spare, calls=60)
+        model = world(ALWAYS_RIGHT)
+        second = judged(tmp_path, model, spare=spare, calls=60)
+        assert second.verdict == first.verdict
+        assert not model.calls
+
+    def test_without_a_limit_nothing_is_left_over(self, tmp_path: Path) -> None:
+        result = judged(tmp_path, world(ALWAYS_RIGHT), spare=list(HELD_OUT[6:50]), calls=None)
+        assert result.spent.calls == 24 + 12
+
+    def test_a_limit_of_tokens_is_kept_too(self, tmp_path: Path) -> None:
+        result = judged(
+            tmp_path, world(ALWAYS_RIGHT), spare=list(HELD_OUT[6:90]), calls=None, tokens=20_000
+        )
+        assert result.verdict.comparison is not None
+        assert 6 < result.verdict.comparison.questions < 90
+        assert result.spent.tokens < 22_000
+
+    def test_where_the_data_hold_no_more_it_says_so(self, tmp_path: Path) -> None:
+        styles = {"minimal": Style(1, 300), "usual": Style(1, 400)}
+        reason = judged(tmp_path, world(styles), None, 3).verdict.reason
+        assert "the data hold no further question" in reason
+        assert "temperature 0 repeats itself" in reason
+
+    def test_a_question_that_is_used_elsewhere_is_not_spare(self) -> None:
+        split = split_of(TRAIN[:3], DEV[:6], HELD_OUT[:3], 0, spare=[*DEV[:9], *TRAIN[:4]])
+        assert split.spare == [*DEV[6:9], TRAIN[3]]
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_every_proposal_says_why_it_fell(tmp_path: Path, rounds: int) -> None:
+    split = split_of((), DEV[:12], HELD_OUT[:6], 0)
+    texts = [MINIMAL, PLAIN, MINIMAL, "x" * 9000, THOROUGH]
+    with bench_in(tmp_path, world(ALWAYS_RIGHT), calls=12 * 3 + 12) as bench:
+        result = search(bench, split, candidates(texts=texts), start=original(), rounds=rounds)
+    assert [one.fell.split(":")[0] for one in result.dropped] == [
+        "duplicate",
+        "unusable",
+        "not measured",
+    ]
