@@ -390,7 +390,7 @@ def _of_trial(trial: Trial, place: int, result: SearchResult) -> CandidateRecord
     return _record(name, role, trial.candidate, trial.measurement, base, fell)
 
 
-def _record(
+def _record(  # noqa: PLR0913, PLR0917 -- one for each field
     name: str,
     role: str,
     candidate: Candidate,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from optim.tune.artefact import CandidateRecord, Figure, Measured, Tuning
 
-__all__ = ["NEEDS", "by_rank", "html", "png", "verdict_words", "write"]
+__all__ = ["KINDS", "NEEDS", "by_rank", "html", "png", "verdict_words", "write"]
 
 NEEDS = ("jinja2", "matplotlib")
 """Modules that writing the page and the picture takes."""
@@ -28,7 +28,7 @@ _DPI = 150
 # Kinds in the order of drawing: mark, colour, size, and whether it is filled. The original comes
 # last and is an open square that is larger than the rest, so that it can be seen around a
 # candidate that measured the same.
-_KINDS: dict[str, tuple[str, str, int, bool]] = {
+KINDS: dict[str, tuple[str, str, int, bool]] = {
     "given up early": ("o", "#6a7178", 30, False),
     "candidate": ("o", "#6a7178", 32, True),
     "without a plan": ("s", "#a2661a", 34, True),
@@ -119,9 +119,9 @@ def png(tuning: Tuning) -> bytes:
     _frame(axes, shown)
     _lines_of_equal_e3(axes, [one.e3 or 0.0 for one in shown])
     _front(axes, [one for one in shown if one.questions >= whole])
-    for kind in _KINDS:
+    for kind in KINDS:
         _marks(axes, kind, [one for one in shown if kind_of(one, whole) == kind], tuning)
-    canvas.legend(loc="outside lower center", ncols=len(_KINDS), frameon=False)
+    canvas.legend(loc="outside lower center", ncols=len(KINDS), frameon=False)
     title = f"{tuning.data.name}: {verdict_words(tuning)}"
     axes.set_title(title, parse_math=False, loc="left", fontsize=10)
     file = io.BytesIO()
@@ -194,7 +194,7 @@ def _front(axes: Axes, shown: Sequence[CandidateRecord]) -> None:
 
 
 def _marks(axes: Axes, kind: str, candidates: Sequence[CandidateRecord], tuning: Tuning) -> None:
-    mark, colour, size, filled = _KINDS[kind]
+    mark, colour, size, filled = KINDS[kind]
     if not candidates:
         return
     axes.scatter(
@@ -204,7 +204,7 @@ def _marks(axes: Axes, kind: str, candidates: Sequence[CandidateRecord], tuning:
         facecolors=colour if filled else "none",
         edgecolors="white" if filled else colour,
         linewidths=1.0 if filled else 1.8,
-        zorder=3 + list(_KINDS).index(kind),
+        zorder=3 + list(KINDS).index(kind),
         label=kind,
     )
     ends = {"original": tuning.dev.before, "best on dev": tuning.dev.after}.get(kind)

@@ -141,7 +141,8 @@ class Progress(Ticker):
 
 
 def _figures(measurement: Measurement) -> str:
-    return f"E³ {measurement.e3:.2f} (accuracy {measurement.accuracy:.1f} %, T {measurement.tokens:.0f})"
+    accuracy, tokens = measurement.accuracy, measurement.tokens
+    return f"E³ {measurement.e3:.2f} (accuracy {accuracy:.1f} %, T {tokens:.0f})"
 
 
 def _limits(evaluator: Bench) -> str:

@@ -163,8 +163,8 @@ def tune(  # noqa: PLR0913 -- all but three by name
         callback: Is told how far it is; None for a `Progress` on standard error.
 
     Raises:
-        InputError: A package is missing; no usable questions, or one in two sets; choices that do not go together;
-            nothing of the method to tune; every answer wrong; a budget below one round's; or a
+        InputError: A package is missing; no usable questions, or one in two sets; choices that
+            do not go together; nothing of the method to tune; every answer wrong; a budget below one round's; or a
             folder that is in use or belongs to another run.
         ModelSetupError: A model cannot be set up.
         ReflectionError: The reflection model says nothing.

@@ -52,6 +52,7 @@ def split(ratio: float = 1.6) -> SplitRecord:
         upper=ratio * 1.2,
         p_value=0.01,
         probability_better=0.98,
+        probability_higher=0.71,
         accuracy_difference=0.0,
         questions=40,
         confidence=0.95,
@@ -70,7 +71,7 @@ CANDIDATES = (
     candidate("original", 50, 800, role="original"),
     candidate("c1", 50, 500, role="chosen", instructions={"decompose": FRUGAL}),
     candidate("c2", 70, 2600, instructions={"decompose": "Be <b>thorough</b> & check."}),
-    candidate("c3", 20, 900, settings={"execution": "single_pass"}, questions=10),
+    candidate("c3", 20, 900, settings={"execution": "single_pass"}, questions=10, fell="lost"),
     candidate("vanilla", 60, 2000, role="reference"),
 )
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from optim import cli
 from optim.tune import Limits, Silence
 from optim.tune.command import Tuned, TuneOptions, run
 from optim.tune.instructions import INSTRUCTIONS
+from optim.tune.optimizers import OPTIMIZERS
 from pb_graph import InputError, Settings, build_graph
 from pb_graph.artefact import Artefact
 from pb_graph.planner.planner import load_planner
@@ -32,7 +34,7 @@ def tuned(folder: Path, model: ScriptedChat | None = None, **options: Any) -> Tu
     """Tune on 20 of the world's questions."""
     chosen: dict[str, Any] = {
         "settings": {"method": "planned_vanilla"},
-        "limits": Limits(calls=400),
+        "limits": Limits(calls=70),
         "limit": 20,
         "optimizer": "candidates",
     }
@@ -74,13 +76,12 @@ def test_the_program_that_is_written_is_what_a_graph_loads(
 
 def test_the_program_tells_how_it_was_come_by(tmp_path: Path, candidates: Path) -> None:
     found = tuned(tmp_path / "run", candidates=candidates)
-    tuning = found.result.artefact.tuning
-    assert tuning is not None
-    assert (tuning.verdict, tuning.optimizer, tuning.seed) == ("adopted", "candidates", 0)
-    assert (tuning.data.train, tuning.data.dev, tuning.data.held_out) == (0, 13, 7)
+    tuning = found.result.record
+    assert (tuning.verdict, tuning.optimizer, tuning.seed) == ("better", "candidates", 0)
+    assert (tuning.data.train, tuning.data.dev, tuning.data.held_out) == (0, 13, 9)
     assert (tuning.models.solver, tuning.models.reflection) == ("ScriptedChat", None)
     assert tuning.settings_before == Settings(method="planned_vanilla")
-    assert tuning.cost.metric_calls == found.result.search.spent.calls == 4 * 13 + (1 + 1) * 7
+    assert tuning.cost.metric_calls == found.result.search.spent.calls == 4 * 13 + 2 * 9
     assert {"dspy", "langgraph"} <= set(tuning.versions)
     assert [one.role for one in tuning.candidates] == ["original", "other", "chosen", "other"]
     assert len({one.name for one in tuning.candidates}) == 4
@@ -131,7 +132,9 @@ def test_without_a_file_the_packages_list_is_tried(tmp_path: Path) -> None:
 
 def test_who_learns_from_examples_gets_a_quarter_to_learn_from(tmp_path: Path) -> None:
     model = says(MINIMAL)
-    found = tuned(tmp_path, optimizer="gepa", limit=40, reflection_model=model)
+    found = tuned(
+        tmp_path, optimizer="gepa", limit=40, limits=Limits(calls=150), reflection_model=model
+    )
     split = found.result.search.split
     assert (len(split.train), len(split.dev), len(split.held_out)) == (10, 20, 10)
     assert found.result.program.candidate.instructions == {"decompose": MINIMAL}
@@ -186,7 +189,7 @@ def test_the_command_shows_the_way_and_the_outcome(tmp_path: Path, candidates: P
     assert done.exit_code == 0, done.output
     heard = " ".join(done.stderr.split())
     assert "10 dev and 5 held-out questions." in heard
-    assert "20 are kept back for the comparison at the end. Budget: 200 answers." in heard
+    assert "10 are kept back for the comparison at the end. Budget: 200 answers." in heard
     assert "At this rate 200 answers take about" in heard
     assert "the best so far" in heard
     assert "program.json is written: pb-graph solve --program" in heard
@@ -195,7 +198,7 @@ def test_the_command_shows_the_way_and_the_outcome(tmp_path: Path, candidates: P
 
 @pytest.mark.usefixtures("model")
 def test_json_is_all_that_standard_output_holds(tmp_path: Path, candidates: Path) -> None:
-    done = tuning(tmp_path / "run", "--candidates", candidates, "--json")
+    done = tuning(tmp_path / "run", "--candidates", candidates, "--json", "--budget-calls", 60)
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["tuning"]["optimizer"] == "candidates"
 
@@ -235,3 +238,21 @@ def test_an_interrupt_says_that_nothing_is_lost(
     assert done.exit_code == 130
     assert "the same command goes on from here" in done.stderr
     assert not model.calls
+
+
+def test_a_missing_package_is_named_before_anything_is_paid(
+    tmp_path: Path, model: ScriptedChat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "matplotlib" else usual(name)
+    )
+    done = tuning(tmp_path / "run")
+    assert done.exit_code == 2
+    assert "needs matplotlib, which the extra 'tune' brings" in done.stderr
+    assert not model.calls
+
+
+def test_the_help_names_every_optimizer() -> None:
+    shown = pb_optim("tune", "--help").stdout
+    assert all(name in shown for name in OPTIMIZERS)

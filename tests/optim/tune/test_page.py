@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import struct
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
+from matplotlib.axes import Axes
 
 from optim.tune.artefact import CandidateRecord
-from optim.tune.page import html, png, write
+from optim.tune.page import KINDS, html, png, write
 from pb_graph.errors import InputError
 from tests.optim.report.test_browser import CHROMIUM, asked_for, browse
 from tests.support.artefacts import CANDIDATES, candidate, measured, tuning
@@ -25,49 +26,41 @@ def size_of(picture: bytes) -> tuple[int, int]:
     return width, height
 
 
-def marks_of(page: str, kind: int) -> int:
-    """How often a kind of candidate is drawn; each drawing is there wide and narrow."""
-    assert len(re.findall(r'class="chart (?:broad|slim)"', page)) == 2
-    drawings = "".join(re.findall(r'<svg class="chart (?:broad|slim)".*?</svg>', page, re.DOTALL))
-    return drawings.count(f"mark k{kind}") // 2
+def drawn(**changes: Any) -> list[str]:  # noqa: ANN401
+    """The names of the kinds in a picture, in the order of drawing."""
+    order: list[str] = []
+    usual = Axes.scatter
+
+    def scatter(self: Axes, *places: Any, **style: Any) -> Any:  # noqa: ANN401
+        order.append(style["label"])
+        return usual(self, *places, **style)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Axes, "scatter", scatter)
+        png(tuning(**changes))
+    return order
 
 
 class TestPage:
-    def test_every_candidate_is_drawn_as_what_it_is(self) -> None:
-        page = html(tuning())
-        others, references, originals, chosen, given_up = (
-            marks_of(page, kind) for kind in range(5)
+    def test_every_proposal_is_in_the_table_with_why_it_fell(self) -> None:
+        unmeasured = CandidateRecord(
+            name="c9", questions=0, instructions={"decompose": "Be odd."}, fell="not measured"
         )
-        assert (others, references, originals, chosen, given_up) == (1, 1, 1, 1, 1)
-
-    def test_every_candidate_is_in_the_table_and_its_instruction_below(self) -> None:
-        page = html(tuning(left_out=3))
-        for one in CANDIDATES:
+        page = html(tuning(left_out=3, candidates=(*CANDIDATES, unmeasured)))
+        for one in (*CANDIDATES, unmeasured):
             assert f'<th scope="row">{one.name}' in page
         assert "Use two short sub-questions." in page
         assert "execution=single_pass" in page
+        assert '<td class="text">lost</td>' in page
+        assert '<td class="text">not measured</td>' in page
         assert "3 more are left out." in page
-
-    def test_what_was_given_up_has_no_part_in_the_front(self) -> None:
-        def front(*more: CandidateRecord) -> list[str]:
-            return re.findall(
-                r'<polyline points="([^"]*)" class="front"',
-                html(tuning(candidates=(*CANDIDATES, *more))),
-            )
-
-        assert front(candidate("lucky", 69, 900, questions=10)) == front()
-        assert front(candidate("good", 69, 900)) != front()
-
-    def test_lines_of_equal_e3_are_drawn(self) -> None:
-        assert re.search(r"E³ = \d", html(tuning()))
 
     def test_the_verdict_and_the_figures_are_told(self) -> None:
         page = html(tuning())
-        assert "Tuned program adopted. It is not worse on the held-out questions." in page
+        assert "undecided whether it is better. It is not worse on the held-out" in page
         assert "1.60 (1.28" in page
         kept = html(tuning(verdict="kept", reason="Nothing better.", held_out=None))
-        assert "Original kept. Nothing better." in kept
-        assert "best on dev, not adopted" in kept
+        assert "The original is kept. Nothing better." in kept
 
     def test_text_of_a_model_is_escaped(self) -> None:
         hostile = candidate(
@@ -83,8 +76,9 @@ class TestPage:
                 assert not any(name.startswith("on") for name, _ in attrs)
 
         Reader().feed(page)
-        assert not {"script", "img"} & set(found)
-        assert "default-src &#x27;none&#x27;" in page
+        assert "script" not in found
+        assert found.count("img") == 1
+        assert "default-src 'none'" in page
 
     def test_ends_that_do_not_exist_are_left_out(self) -> None:
         bare = measured(50, 800)
@@ -93,8 +87,7 @@ class TestPage:
             name: getattr(bare, name).model_copy(update=fields) for name in ("tokens", "accuracy")
         }
         dev = tuning().dev.model_copy(update={"before": bare.model_copy(update=parts)})
-        assert marks_of(html(tuning(dev=dev)), 2) == 1
-        assert png(tuning(dev=dev)).startswith(_PNG)
+        assert html(tuning(dev=dev))
 
 
 class TestPicture:
@@ -103,8 +96,19 @@ class TestPicture:
         assert width >= 1000
         assert height >= 600
 
-    def test_it_shows_the_candidates(self) -> None:
-        assert png(tuning()) != png(tuning(candidates=CANDIDATES[:2]))
+    def test_the_original_is_drawn_last_and_larger_so_that_nothing_hides_it(self) -> None:
+        same = candidate("same", 50, 800)
+        order = drawn(candidates=(*CANDIDATES, same))
+        assert order == [
+            "given up early", "candidate", "without a plan", "best on dev", "original",
+        ]  # fmt: skip
+        sizes = {name: size for name, (_, _, size, _) in KINDS.items()}
+        assert sizes["original"] > 2 * max(v for name, v in sizes.items() if name != "original")
+        assert not KINDS["original"][3]  # hollow: what measured the same is seen within it
+
+    def test_what_was_not_measured_has_no_place_in_it(self) -> None:
+        unmeasured = CandidateRecord(name="c9", questions=0, fell="not measured")
+        assert png(tuning(candidates=(*CANDIDATES, unmeasured))) == png(tuning())
 
     def test_names_are_no_formulas(self) -> None:
         odd = candidate("$\\frac{1$", 50, 500, role="chosen")
@@ -149,7 +153,7 @@ class TestBrowser:
         hostile = candidate("c9", 60, 500, instructions={"decompose": ATTACK})
         page = html(tuning(candidates=(*CANDIDATES, hostile)))
         # Past the escaping, the policy alone has to hold.
-        broken = page.replace("&lt;", "<").replace("&gt;", ">").replace("&#x27;", "'")
+        broken = page.replace("&lt;", "<").replace("&gt;", ">").replace("&#39;", "'")
         for name, content in (("escaped", page), ("unescaped", broken)):
             file = tmp_path / f"{name}.html"
             file.write_text(content, encoding="utf-8")

@@ -24,7 +24,7 @@ def test_a_better_candidate_shows_once_it_has_met_all_of_dev(tmp_path: Path) -> 
     original = untuned()
     better = original.with_instruction("decompose", MINIMAL)
     with bench_in(tmp_path) as bench:
-        board.begins(Split(FEW, FEW, HELD_OUT[:3]), bench)
+        board.begins(Split(FEW, FEW, HELD_OUT[:3]), bench, "")
         assert "best" not in shown(board)
         bench.measure(original, FEW)
         first = shown(board)

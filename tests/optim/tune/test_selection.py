@@ -30,7 +30,7 @@ ALWAYS_RIGHT = {"minimal": Style(1.0, 100), "usual": Style(1.0, 400)}
 ON_DEV = {question.id for question in DEV}
 
 
-def judged(
+def judged(  # noqa: PLR0913 -- all but four by name
     folder: Path,
     model: ScriptedChat,
     texts: list[str] | None = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -183,7 +184,7 @@ def test_progress_goes_to_standard_error_unless_someone_else_listens(
         ({"dev": []}, "the dev split is empty"),
         ({"dev": DEV[:5], "held_out": None}, "5 dev questions are too few"),
         ({"train": FEW[:1]}, "dev and train share 1 questions"),
-        ({"budget": 40}, r"40 answers are too few: .* take 48"),
+        ({"budget": 30}, r"30 answers are too few: .* take 36"),
         ({"budget": 0}, "must be above 0"),
         ({"rounds": 0}, "rounds must be at least 1"),
         ({"program": dspy.Predict("question -> answer")}, "a GraphProgram, not a Predict"),
@@ -363,3 +364,16 @@ def test_the_artefact_is_the_program_with_its_settings(tmp_path: Path) -> None:
     loaded = Artefact.load(tmp_path / "tuned.json")
     assert loaded == result.artefact
     assert loaded.settings == result.program.settings
+
+
+def test_a_missing_package_is_named_before_anything_is_paid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "optuna" else usual(name)
+    )
+    model = world()
+    with pytest.raises(InputError, match=r"miprov2 needs optuna, .*'plan-and-budget\[tune\]'"):
+        run(tmp_path, model, optimizer="miprov2", reflection_model=says(PLAIN), candidates=None)
+    assert not model.calls
