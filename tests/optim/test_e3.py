@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from optim.e3 import Incumbent, Sample, a_over_t, compare, e3, interval, surrogate
-from optim.significance import mcnemar, t_p_value, t_quantile
+from optim.statistics.p_values import mcnemar, t_p_value, t_quantile
 
 SCORE = st.floats(0, 1).filter(lambda x: x == 0 or x > 1e-6)
 TOKENS = st.floats(1, 1e5)
