@@ -1,9 +1,10 @@
-"""How often the 95 % intervals of E³ hold the truth: `python tests/benchmarks/interval_coverage.py`.
+"""How often 95 % intervals hold the truth: run `python tests/benchmarks/interval_coverage.py`.
 
 Prints the coverage in percent for 5 to 60 questions; by chance it is off by about 0.3 with 5,000
 runs a cell. Questions differ in difficulty and in length; harder ones are longer, wrong answers
 are 1.6 times as long as right ones, tokens are log-normal, and two methods find the same questions
-hard and long. The last lines give how often `probability_higher` reaches 0.9 for the first of two
+hard and long. A runaway is a wrong answer of 8192 tokens, 20 times the usual: no interval reckons
+with what has not been seen once. The last lines give how often `probability_higher` reaches 0.9 for the first of two
 methods with the same truth. An argument sets the number of runs.
 """
 
@@ -22,6 +23,7 @@ _SHARED = 0.5  # of the variance of being right, that of the question's difficul
 _LONGER = 1.6  # a wrong answer, times a right one
 _HARDER = 0.2  # log tokens by a standard deviation of difficulty
 _SPREAD = 0.35  # standard deviation of log tokens: by question, and by answer
+_CUTOFF = 8192.0
 _NORMAL = NormalDist()
 
 Answers = tuple[np.ndarray, np.ndarray]
@@ -34,6 +36,7 @@ def answers(
     costs: list[float],
     questions: int,
     epochs: int = 1,
+    runaways: float = 0.0,
 ) -> list[Answers]:
     """Draw what methods of these accuracies (0 to 1) and relative costs answer."""
     shape = (questions, epochs)
@@ -44,16 +47,19 @@ def answers(
         right = _NORMAL.inv_cdf(accuracy) - math.sqrt(_SHARED) * difficulty + luck > 0
         noise = random.standard_normal(shape)
         log = 6 + _HARDER * difficulty + _SPREAD * (length + noise) + math.log(cost)
-        found.append((right.astype(float), np.exp(log) * np.where(right, 1.0, _LONGER)))
+        tokens = np.exp(log) * np.where(right, 1.0, _LONGER)
+        lost = random.random(shape) < runaways
+        found.append((np.where(lost, 0.0, right), np.where(lost, _CUTOFF, tokens)))
     return found
 
 
-def truth(accuracy: float, cost: float) -> float:
+def truth(accuracy: float, cost: float, runaways: float = 0.0) -> float:
     """E³ of a method for unlimited questions."""
     # Weighting by exp(_HARDER * difficulty) moves the mean difficulty by _HARDER.
     right = _NORMAL.cdf(_NORMAL.inv_cdf(accuracy) - _HARDER * math.sqrt(_SHARED))
     usual = math.exp(6 + _SPREAD**2 + _HARDER**2 / 2) * cost
-    return (100 * accuracy) ** 2 / (usual * (right + _LONGER * (1 - right)))
+    mean = (1 - runaways) * usual * (right + _LONGER * (1 - right)) + runaways * _CUTOFF
+    return (100 * accuracy * (1 - runaways)) ** 2 / mean
 
 
 def samples(found: Answers) -> list[Sample]:
@@ -66,12 +72,14 @@ def samples(found: Answers) -> list[Sample]:
     ]
 
 
-def single(accuracy: float, questions: int, runs: int, epochs: int = 1) -> float:
+def single(
+    accuracy: float, questions: int, runs: int, epochs: int = 1, runaways: float = 0.0
+) -> float:
     """Share of runs whose interval of E³ holds the truth."""
-    random, true = np.random.default_rng(questions), truth(accuracy, 1.0)
+    random, true = np.random.default_rng(questions), truth(accuracy, 1.0, runaways)
     clusters, covered = np.repeat(np.arange(questions), epochs).tolist(), 0
     for _ in range(runs):
-        ((scores, tokens),) = answers(random, [accuracy], [1.0], questions, epochs)
+        ((scores, tokens),) = answers(random, [accuracy], [1.0], questions, epochs, runaways)
         found = interval(scores.ravel(), tokens.ravel(), clusters=clusters)
         assert found.lower is not None
         covered += found.lower <= true <= (math.inf if found.upper is None else found.upper)
@@ -129,6 +137,9 @@ def main() -> None:
         for accuracy in (0.1, 0.4, 0.6, 0.8, 0.9, 0.97):
             name = f"E³, A = {100 * accuracy:.0f} %{many}"
             row(name, lambda n, a=accuracy, e=epochs: single(a, n, runs, e))
+    for accuracy in (0.4, 0.8):
+        name = f"E³, A = {100 * accuracy:.0f} %, 9 % runaways besides"
+        row(name, lambda n, a=accuracy: single(a, n, runs, runaways=0.09))
     for epochs in (1, 5):
         many = f", {epochs} epochs" if epochs > 1 else ""
         for accuracy in (0.4, 0.8, 0.9):
