@@ -4,8 +4,8 @@ Prints the coverage in percent for 5 to 60 questions; by chance it is off by abo
 runs a cell. Questions differ in difficulty and in length; harder ones are longer, wrong answers
 are 1.6 times as long as right ones, tokens are log-normal, and two methods find the same questions
 hard and long. A runaway is a wrong answer of 8192 tokens, 20 times the usual: no interval reckons
-with what has not been seen once. The last lines give how often `probability_higher` reaches 0.9 for the first of two
-methods with the same truth. An argument sets the number of runs.
+with what has not been seen once. The last lines give how often `probability_higher` reaches 0.9
+for the first of two methods with the same truth. An argument sets the number of runs.
 """
 
 import math
@@ -30,7 +30,7 @@ Answers = tuple[np.ndarray, np.ndarray]
 """Scores and tokens, each of shape (questions, epochs)."""
 
 
-def answers(
+def answers(  # noqa: PLR0913, PLR0917 - the world's dials
     random: np.random.Generator,
     accuracies: list[float],
     costs: list[float],
