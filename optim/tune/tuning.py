@@ -164,8 +164,8 @@ def tune(  # noqa: PLR0913 -- all but three by name
 
     Raises:
         InputError: A package is missing; no usable questions, or one in two sets; choices that
-            do not go together; nothing of the method to tune; every answer wrong; a budget below one round's; or a
-            folder that is in use or belongs to another run.
+            do not go together; nothing of the method to tune; every answer wrong; a budget below
+            one round's; or a folder that is in use or belongs to another run.
         ModelSetupError: A model cannot be set up.
         ReflectionError: The reflection model says nothing.
         OutageError: A model is out of reach; what was finished is kept.

@@ -74,7 +74,7 @@ def run(rng: np.random.Generator, held_out: int, candidates: int, factor: float)
 
 
 def shares(runs: int, factor: float, seed: int) -> Iterator[tuple[int, list[float], list[float]]]:
-    """By number of candidates: the share of `better`, and of `undecided`, for each held-out size."""
+    """By number of candidates: shares of `better` and of `undecided`, by held-out questions."""
     for candidates in CANDIDATES:
         better, undecided = [], []
         for held_out in HELD_OUT:
