@@ -197,8 +197,10 @@ def _marks(axes: Axes, kind: str, candidates: Sequence[CandidateRecord], tuning:
     mark, colour, size, filled = KINDS[kind]
     if not candidates:
         return
+    tokens, scores = zip(*map(_xy, candidates), strict=True)
     axes.scatter(
-        *zip(*map(_xy, candidates), strict=True),
+        tokens,
+        scores,
         marker=mark,
         s=size,
         facecolors=colour if filled else "none",
@@ -213,7 +215,7 @@ def _marks(axes: Axes, kind: str, candidates: Sequence[CandidateRecord], tuning:
             _whiskers(axes, one, ends, colour)
         if kind not in {"candidate", "given up early"}:
             offset = (9, -14) if kind == "original" else (7, 5)
-            place = {"xytext": offset, "textcoords": "offset points", "fontsize": 9}
+            place: dict[str, Any] = {"xytext": offset, "textcoords": "offset points", "fontsize": 9}
             axes.annotate(one.name, _xy(one), parse_math=False, **place)
 
 

@@ -99,7 +99,7 @@ class Plan:
 
     def kept(self, rung: int) -> int:
         """How many settings a rung has, the original aside."""
-        return max(1, math.ceil((self.settings - 1) / 2**rung))
+        return max(1, math.ceil((self.settings - 1) / (1 << rung)))
 
     def joining(self, rung: int) -> int:
         """How many of them are predicted from the rungs before."""

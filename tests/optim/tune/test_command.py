@@ -86,6 +86,8 @@ def test_the_program_tells_how_it_was_come_by(tmp_path: Path, candidates: Path) 
     assert [one.role for one in tuning.candidates] == ["original", "other", "chosen", "other"]
     assert len({one.name for one in tuning.candidates}) == 4
     chosen = tuning.candidates[2]
+    assert chosen.accuracy is not None
+    assert chosen.tokens is not None
     assert chosen.instructions == {"decompose": MINIMAL}
     assert (
         tuning.dev.after.e3.value == chosen.e3 == pytest.approx(chosen.accuracy**2 / chosen.tokens)

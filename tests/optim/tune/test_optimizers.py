@@ -194,6 +194,6 @@ def test_what_is_better_on_dev_by_luck_alone_is_not_adopted(tmp_path: Path) -> N
         found = searched(bench, candidates(texts=[MINIMAL, PLAIN]))
     assert not found.adopted
     assert found.candidate == original()
-    assert found.verdict.reason.endswith("so the original is kept.")
+    assert found.verdict.reason.endswith("the candidate answers none right, which is no success.")
     assert found.verdict.winner is not None
     assert found.verdict.winner.candidate.text("decompose") == MINIMAL

@@ -53,7 +53,7 @@ def elsewhere(answer: Any) -> ScriptedChat:  # noqa: ANN401
     def solve(call: Call) -> Said:
         question, text = asked_in(call), "\n".join(str(m.text) for m in call.messages)
         if question.id in ON_DEV:
-            return usual(call)  # type: ignore[operator, no-any-return]
+            return usual(call)  # type: ignore[no-any-return]
         return answer(question, "minimal" if "minimal plan" in text else "usual")  # type: ignore[no-any-return]
 
     model.solve = solve
@@ -109,7 +109,7 @@ class TestKept:
         def solve(call: Call) -> Said:
             text = "\n".join(str(message.text) for message in call.messages)
             spoilt = "minimal plan" in text and asked_in(call).id not in ON_DEV
-            return "wrong" if spoilt else usual(call)  # type: ignore[operator, no-any-return]
+            return "wrong" if spoilt else usual(call)
 
         model.solve = solve
         result = judged(tmp_path, model, [MINIMAL, THOROUGH])

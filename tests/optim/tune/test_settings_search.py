@@ -136,11 +136,13 @@ def best_there_is(bench: FakeBench) -> float:
         e3_of(
             bench,
             Candidate(
-                settings=Settings(
-                    execution=execution,
-                    planning=planning,
-                    enforcement=enforcement,
-                    budget=scaled(LevelTable(), 2 ** (step / 2)),
+                settings=Settings.read(
+                    {
+                        "execution": execution,
+                        "planning": planning,
+                        "enforcement": enforcement,
+                        "budget": scaled(LevelTable(), 2 ** (step / 2)),
+                    }
                 )
             ),
         )
