@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from optim.planning_cost import planning_seconds
+from optim.records import planning_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
