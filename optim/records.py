@@ -88,7 +88,7 @@ class Record:
     explanation: str
     level_source: LevelSource | None = None
     score_metadata: Mapping[str, Any] = field(default_factory=dict)
-    made_by: Mapping[str, Any] = field(default_factory=dict)
+    made_by: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def tokens(self) -> int:

@@ -20,10 +20,8 @@ from inspect_ai.log import (
 )
 
 from optim.evaluate import Evaluation
-from optim.experiments.latency import latency
-from optim.experiments.levels import by_level
 from optim.records import planning_tokens, read_records
-from optim.summary import rows
+from optim.summary import by_level, latency, rows
 from pb_graph import InputError
 from pb_graph.state import Report
 from tests.optim.report.samples import _usage, report
@@ -106,8 +104,8 @@ def old_log(folder: Path, report: Report, error: str) -> None:
     about = {"dataset": "arithmetic", "method": "vanilla", "model": "m", "planner": "m"}
     conditions = {"settings": {"cutoff": 60}, "seed": 7, "estimate_level": False, "source": None}
     spec = EvalSpec(
-        created="2026-05-01T10:00:00+00:00", task="t", dataset=EvalDataset(sample_ids=["q"]), model="m",
-        config=EvalConfig(epochs=1),
+        created="2026-05-01T10:00:00+00:00", task="t", model="m",
+        dataset=EvalDataset(sample_ids=["q"]), config=EvalConfig(epochs=1),
         metadata=about | {"fingerprint": "f", "scorer": "math", "conditions": conditions},
     )  # fmt: skip
     sample = EvalSample(
