@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import dspy
 
 from optim.e3 import surrogate
-from optim.planning_cost import planning_tokens
+from optim.records import planning_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optim.report.wording import NOTHING, factor, number, settings, span
+from optim.report.figures import contour_values
+from optim.report.formatting import NOTHING, factor, number, settings, span
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ def _lines_of_equal_e3(axes: Axes, values: Sequence[float]) -> None:
     """A few round values from the lowest to the highest, written where a line leaves."""
     (low, high), (floor, top) = axes.get_xlim(), axes.get_ylim()
     tokens = [low + (high - low) * step / 200 for step in range(201)]
-    for value in _round_values([one for one in values if one > 0.0]):
+    for value in contour_values(values):
         points = [(t, math.sqrt(value * t)) for t in tokens]
         inside = [(t, score) for t, score in points if floor <= score <= top]
         if not inside:
@@ -172,15 +173,6 @@ def _lines_of_equal_e3(axes: Axes, values: Sequence[float]) -> None:
         style: dict[str, Any] = {"color": _QUIET, "linewidth": 0.8, "linestyle": (0, (1, 4))}
         axes.plot(*zip(*inside, strict=True), **style)
         axes.text(*inside[-1], f"E³ = {value:g}", ha="right", color=_QUIET, fontsize=8)
-
-
-def _round_values(values: Sequence[float]) -> list[float]:
-    if not values:
-        return []
-    scale = 10.0 ** math.floor(math.log10(min(values)))
-    steps = [scale * 10**k * lead for k in range(8) for lead in (1, 2, 5)]
-    within = [step for step in steps if 0.7 * min(values) <= step <= 1.5 * max(values)]
-    return within[:: max(1, math.ceil(len(within) / 5))]
 
 
 def _front(axes: Axes, shown: Sequence[CandidateRecord]) -> None:
