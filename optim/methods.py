@@ -50,10 +50,18 @@ NAMES = (*_ROWS, *_OURS)
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One way to answer, with the name it has in tables and logs."""
+    """One way to answer.
+
+    Attributes:
+        name: In tables and logs.
+        settings: How the graph works.
+        estimate_level: Whether the planner estimates a question's level, and is paid for it, also
+            where the data set has a label.
+    """
 
     name: str
     settings: Settings
+    estimate_level: bool = False
 
 
 def methods(

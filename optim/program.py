@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from langgraph.graph.state import CompiledStateGraph
 
-    from optim.clients import Given
+    from optim.evaluate.models import ModelSpec
     from pb_graph.models.caps import CapPolicy
     from pb_graph.planner.planner import Program
     from pb_graph.settings import Context, Settings
@@ -85,9 +85,9 @@ class GraphProgram(Told):
 
     def __init__(
         self,
-        model: Given = None,
+        model: ModelSpec = None,
         *,
-        planner: Given = None,
+        planner: ModelSpec = None,
         settings: Settings | Mapping[str, Any] | None = None,
         planner_program: Program | None = None,
         cap_policy: CapPolicy | None = None,
@@ -147,7 +147,7 @@ class Graphs:
         cap_policy: Likewise.
     """
 
-    def __init__(self, model: Given, planner: Given, cap_policy: CapPolicy | None) -> None:
+    def __init__(self, model: ModelSpec, planner: ModelSpec, cap_policy: CapPolicy | None) -> None:
         self.model = model
         self.planner = planner
         self.cap_policy = cap_policy

@@ -96,7 +96,7 @@ class LogHeader:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What `optim.tasks.Job` wrote about the task."""
+        """What `optim.evaluate.task.Job` wrote about the task."""
         return self.log.eval.metadata or {}
 
     @property

@@ -28,7 +28,7 @@ from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     from optim.evaluate import Evaluation
-    from optim.experiment import Experiment
+    from optim.evaluate import Experiment
     from optim.methods import Method
 
 
@@ -111,7 +111,7 @@ def evaluate_methods(  # noqa: PLR0913, PLR0917 -- one parameter for each option
 
 
 def _experiment(**options: Any) -> Experiment:  # noqa: ANN401 -- the fields of Experiment
-    from optim.experiment import Experiment  # noqa: PLC0415
+    from optim.evaluate import Experiment  # noqa: PLC0415
 
     return Experiment(**options)
 

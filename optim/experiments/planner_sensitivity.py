@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from optim.clients import Given
-    from optim.experiment import Experiment
+    from optim.evaluate.models import ModelSpec
+    from optim.evaluate import Experiment
 
 __all__ = ["evaluate_planners"]
 
 
 def evaluate_planners(
-    experiment: Experiment, planners: Sequence[Given], *, console: Console | None = None
+    experiment: Experiment, planners: Sequence[ModelSpec], *, console: Console | None = None
 ) -> Evaluation:
     """Run the experiment with each planner, in one folder; rows and records name theirs.
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from optim.report.wording import settings
-from optim.ticker import Ticker
+from optim.evaluate.progress import Progress
 from optim.tune.record import changed
 from optim.tune.standing import Standing
 from optim.tune.verdict import FINALISTS
@@ -29,7 +29,7 @@ _SHOWN = 70  # characters of an instruction
 _SECONDS = 60.0
 
 
-class Board(Ticker):
+class Board(Progress):
     """Follows a tuning: a line for each candidate, and at a terminal a live one below.
 
     Args:

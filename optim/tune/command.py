@@ -19,7 +19,7 @@ from optim.tune.tuning import tune
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from optim.clients import Given
+    from optim.evaluate.models import ModelSpec
     from optim.datasets import Question
     from optim.scorers import Scorer
     from optim.tune.loop import Audience
@@ -69,8 +69,8 @@ class TuneOptions:
     levels: Sequence[int] | None = None
     limit: int | None = None
     scorer: str | Scorer | None = None
-    model: Given = None
-    planner: Given = None
+    model: ModelSpec = None
+    planner: ModelSpec = None
     reflection_model: BaseChatModel | str | None = None
     optimizer: str | None = None
     tuned: str = "decompose"

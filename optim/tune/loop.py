@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from optim.fingerprint import wording
 from optim.tune.bench import OutageError
 from optim.tune.candidate import Candidate, distinct, predictor_of
 from optim.tune.candidates import Candidates
@@ -163,7 +162,6 @@ def search(  # noqa: PLR0913 -- all but four by name
         "threshold": threshold,
         "tuning_seed": seed,
         "metric": "E3",
-        "prompts": wording(),
     }
     claim(bench.run_dir, conditions)
     work = _Search(bench, split, predictor, reflector, seed, audience or Silence())

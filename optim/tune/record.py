@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from statistics import stdev
 from typing import TYPE_CHECKING, Any, Literal
 
-from optim.fingerprint import digest
+from optim.evaluate.identity import digest
 from optim.significance import t_quantile
 from pb_graph.artefact import (
     MAX_CANDIDATES,
@@ -27,7 +27,7 @@ from pb_graph.artefact import (
 from pb_graph.planner.planner import Planner
 
 if TYPE_CHECKING:
-    from optim.answering import Staff
+    from optim.evaluate.models import Models as Answering
     from optim.e3 import Comparison
     from optim.tune.candidate import Candidate as Measurable
     from optim.tune.loop import SearchResult
@@ -47,7 +47,7 @@ def artefact_of(
     result: SearchResult,
     *,
     dataset: str,
-    staff: Staff,
+    staff: Answering,
     reflection: str | None = None,
     tried: Sequence[tuple[Measurable, Standing]] = (),
 ) -> Artefact:

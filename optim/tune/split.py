@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from optim.fingerprint import digest, question_identity
+from optim.evaluate.identity import digest, question_identity
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _plain(question: Question) -> str:
 
 
 def _identity(questions: Sequence[Question]) -> str:
-    rows = [[question_identity(q, estimate_level=False), list(q.targets)] for q in questions]
+    rows = [[question_identity(q), list(q.targets)] for q in questions]
     return digest(rows)
 
 

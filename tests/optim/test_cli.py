@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from optim import cli
-from optim.clients import hire
+from optim.evaluate.models import build_models
 from tests.support.chat_model import ScriptedChat, says_nothing, with_schema
 from tests.support.evaluations import (
     fails_on_the_hardest,
@@ -26,10 +26,10 @@ pytestmark = tolerates_inspect
 def model(monkeypatch: pytest.MonkeyPatch) -> ScriptedChat:
     """What every model string stands for."""
     scripted = ScriptedChat(solve=solves)
-    monkeypatch.setattr("optim.clients.resolve", lambda *_: scripted)
+    monkeypatch.setattr("optim.evaluate.models.resolve", lambda *_, **__: scripted)
     monkeypatch.setattr(
-        "optim.evaluate.hire",
-        lambda *args, **options: hire(*args, **options | {"cap_policy": with_schema}),
+        "optim.evaluate.run.build_models",
+        lambda *args, **options: build_models(*args, **options | {"cap_policy": with_schema}),
     )
     return scripted
 

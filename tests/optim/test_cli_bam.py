@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from optim import cli
-from optim.clients import hire
+from optim.evaluate.models import build_models
 from optim.datasets.arithmetic import generate
 from optim.methods import method_from_file
 from optim.simulate import RULES
@@ -51,10 +51,10 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("logs")
     scripted = ScriptedChat(solve=right_more_often_with_more_tokens)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("optim.clients.resolve", lambda *_: scripted)
+        patched.setattr("optim.evaluate.models.resolve", lambda *_, **__: scripted)
         patched.setattr(
-            "optim.evaluate.hire",
-            lambda *args, **options: hire(*args, **options | {"cap_policy": with_schema}),
+            "optim.evaluate.run.build_models",
+            lambda *args, **options: build_models(*args, **options | {"cap_policy": with_schema}),
         )
         done = pb_optim(
             "eval", "--dataset", "arithmetic", "--model", "test:scripted", "--limit", 30,

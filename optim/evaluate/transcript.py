@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from inspect_ai.solver import TaskState
     from inspect_ai.tool import ToolChoice, ToolInfo
 
-    from optim.answering import Outcome
-    from optim.witness import Call, Said
+    from optim.evaluate.cache import Call, Message
+    from optim.evaluate.runner import Outcome
     from pb_graph.budget.ledger import Charge
     from pb_graph.state import Report, StepReport
 
@@ -93,7 +93,7 @@ def _by_stage(calls: Sequence[Call]) -> dict[str, list[Call]]:
     return stages
 
 
-def _messages(messages: Sequence[Said]) -> list[ChatMessage]:
+def _messages(messages: Sequence[Message]) -> list[ChatMessage]:
     kinds = {"system": ChatMessageSystem, "human": ChatMessageUser, "ai": ChatMessageAssistant}
     return [kinds[message["role"]](content=message["content"]) for message in messages]
 

@@ -1,4 +1,4 @@
-"""What identifies a paid answer: everything that bears on it, in one digest."""
+"""What identifies models, planners and questions, in digests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,17 +15,8 @@ if TYPE_CHECKING:
     from optim.datasets.question import Question
     from pb_graph.planner.planner import Planner
 
-__all__ = ["digest", "model_identity", "planner_identity", "question_identity", "wording"]
+__all__ = ["digest", "model_identity", "planner_identity", "question_identity"]
 
-# The modules that hold what models are told. Other code bears on the answers, too, but a digest
-# of all of it would throw a paid run away for a comment.
-_WORDING = (
-    "prompts.py",
-    "planner/adapter.py",
-    "planner/consultation.py",
-    "planner/examples.py",
-    "planner/signatures.py",
-)
 _LOCAL = "local:"
 _ENDPOINTS = ("openai_api_base", "base_url", "azure_endpoint", "endpoint")
 
@@ -37,14 +27,9 @@ def digest(value: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def wording() -> str:
-    """Identify the prompts of this version."""
-    package = files("pb_graph")
-    content = b"\0".join(package.joinpath(name).read_bytes() for name in _WORDING)
-    return hashlib.sha256(content).hexdigest()[:32]
-
-
-def model_identity(model: BaseChatModel, name: str | None) -> str:
+def model_identity(
+    model: BaseChatModel, name: str | None, sampling: Mapping[str, float] | None = None
+) -> str:
     """Identify a chat model: its name, or class and parameters, and where it is served.
 
     Args:
@@ -52,14 +37,16 @@ def model_identity(model: BaseChatModel, name: str | None) -> str:
         name: The string it was made from, if it was. A local one is known by its name in the
             catalogue, whose bytes are pinned, or by the content of its file; its address says
             nothing.
+        sampling: Temperature and the like, where the user has chosen them.
     """
+    chosen = "".join(f" {option}={value}" for option, value in sorted((sampling or {}).items()))
     if name is not None and name.startswith(_LOCAL):
         file = Path(name.removeprefix(_LOCAL)).expanduser()
-        return f"{name} {_content(file)}" if file.is_file() else name
+        return (f"{name} {_content(file)}" if file.is_file() else name) + chosen
     parameters = _plain(model._identifying_params)  # noqa: SLF001 -- LangChain's word for it
     kind = f"{type(model).__module__}.{type(model).__qualname__}"
     endpoint = [str(getattr(model, field, None) or "") for field in _ENDPOINTS]
-    return digest([kind, name, parameters, endpoint])
+    return digest([kind, name, parameters, endpoint]) + chosen
 
 
 def planner_identity(model: str, program: Planner | None) -> str:
@@ -67,12 +54,10 @@ def planner_identity(model: str, program: Planner | None) -> str:
     return model if program is None else digest([model, program.dump_state()])
 
 
-def question_identity(question: Question, *, estimate_level: bool) -> str:
+def question_identity(question: Question) -> str:
     """Identify what is asked. The targets are no part of it: they bear on scores, not answers."""
     fields: dict[str, Any] = asdict(question)
     del fields["metadata"], fields["targets"]
-    if estimate_level:
-        fields["level"] = None
     return digest(fields)
 
 

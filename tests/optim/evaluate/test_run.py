@@ -11,11 +11,10 @@ from filelock import FileLock
 from inspect_ai.log import list_eval_logs, read_eval_log
 from rich.console import Console
 
-from optim.evaluate import Evaluation, evaluate
-from optim.experiment import Experiment
+from optim.evaluate import Evaluation, Experiment, evaluate
 from optim.experiments.budget_sensitivity import Grid, sensitivity
 from optim.experiments.planner_sensitivity import evaluate_planners
-from optim.lock import LOCK
+from optim.evaluate.resume import LOCK
 from optim.methods import Method, methods
 from optim.records import Record
 from optim.summary import Row, rows
@@ -360,7 +359,7 @@ def test_a_terminal_shows_live_totals(tmp_path: Path) -> None:
 def test_elsewhere_a_line_says_now_and_then_how_far_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("optim.ticker._EVERY", 0.0)
+    monkeypatch.setattr("optim.evaluate.progress._EVERY", 0.0)
     out = io.StringIO()
     shown(ScriptedChat(solve=solves), tmp_path, Console(file=out, width=100))
     lines = out.getvalue().splitlines()
