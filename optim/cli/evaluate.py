@@ -27,8 +27,7 @@ from pb_graph.assignments import assignments, value_of
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
-    from optim.evaluate import Evaluation
-    from optim.evaluate import Experiment
+    from optim.evaluate import Evaluation, Experiment
     from optim.methods import Method
 
 

@@ -13,7 +13,6 @@ from optim.datasets import data_set, load
 from optim.evaluate.models import temperature_of
 from optim.methods import ALL, Method, check_distinct, methods
 from pb_graph.errors import InputError
-from pb_graph.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -149,7 +148,11 @@ class Experiment:
         """Let levels be estimated by examples of the data set's own field, if it has another."""
         estimates = self.estimate_level or method.estimate_level
         draw = getattr(optim.datasets, "level_examples", None)
-        if not estimates or draw is None or getattr(method.settings, "level_examples", "") is not None:
+        if (
+            not estimates
+            or draw is None
+            or getattr(method.settings, "level_examples", "") is not None
+        ):
             return method
         if all(question.domain == _MATHEMATICS for question in questions):
             return method

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from optim.evaluate.models import ModelSpec
     from optim.evaluate import Experiment
+    from optim.evaluate.models import ModelSpec
 
 __all__ = ["evaluate_planners"]
 

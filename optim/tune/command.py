@@ -19,8 +19,8 @@ from optim.tune.tuning import tune
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from optim.evaluate.models import ModelSpec
     from optim.datasets import Question
+    from optim.evaluate.models import ModelSpec
     from optim.scorers import Scorer
     from optim.tune.loop import Audience
     from optim.tune.tuning import TuneResult

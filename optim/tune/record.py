@@ -27,8 +27,8 @@ from pb_graph.artefact import (
 from pb_graph.planner.planner import Planner
 
 if TYPE_CHECKING:
-    from optim.evaluate.models import Models as Answering
     from optim.e3 import Comparison
+    from optim.evaluate.models import Models as Answering
     from optim.tune.candidate import Candidate as Measurable
     from optim.tune.loop import SearchResult
     from optim.tune.standing import Standing, Trial

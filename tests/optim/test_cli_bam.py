@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from optim import cli
-from optim.evaluate.models import build_models
 from optim.datasets.arithmetic import generate
+from optim.evaluate.models import build_models
 from optim.methods import method_from_file
 from optim.simulate import RULES
 from pb_graph import Settings

@@ -17,11 +17,11 @@ from typing import Any
 
 from optim.datasets import Question
 from optim.datasets.arithmetic import generate
+from optim.evaluate.limits import Limits
 from optim.scorers.score import Score
-from optim.tune.bench import Bench
 from optim.tune.candidate import Candidate
+from optim.tune.evaluator import Evaluator
 from optim.tune.loop import SearchResult, search
-from optim.tune.meter import Limits
 from optim.tune.proposer import Proposer
 from optim.tune.reflection import Reflector
 from optim.tune.split import split_of
@@ -95,10 +95,10 @@ def bench_in(
     folder: Path,
     model: ScriptedChat | None = None,
     **options: Any,  # noqa: ANN401
-) -> Bench:
+) -> Evaluator:
     """A bench for this world."""
     limits = Limits(**{name: options.pop(name, None) for name in ("calls", "tokens", "minutes")})
-    return Bench(
+    return Evaluator(
         world() if model is None else model,
         scorer=options.pop("scorer", Exact()),
         run_dir=folder,
@@ -108,7 +108,7 @@ def bench_in(
     )
 
 
-def reflector_of(bench: Bench, model: ScriptedChat) -> Reflector:
+def reflector_of(bench: Evaluator, model: ScriptedChat) -> Reflector:
     """The reflection model, with the bench's journal and meter."""
     return Reflector(model, bench.reflections, bench.meter)
 
@@ -118,7 +118,7 @@ def original(**settings: Any) -> Candidate:  # noqa: ANN401
     return Candidate(settings=Settings(**({"method": "planned_vanilla"} | settings)))
 
 
-def searched(bench: Bench, optimizer: Proposer, **options: Any) -> SearchResult:  # noqa: ANN401
+def searched(bench: Evaluator, optimizer: Proposer, **options: Any) -> SearchResult:  # noqa: ANN401
     """Search on 60 dev questions, and compare on 100 others."""
     split = split_of(TRAIN, DEV, HELD_OUT, 0)
     return search(bench, split, optimizer, start=original(), **options)

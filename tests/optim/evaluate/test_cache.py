@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
-
 from optim.journal import Journal
 from optim.shared_plans import SharedPlans
+
 from pb_graph import InputError, ModelCallError
 from pb_graph.models.caps import Limits
 from pb_graph.models.client import ChatClient

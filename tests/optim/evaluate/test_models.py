@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
 from optim.clients import hire
 from optim.journal import Journal
+
 from pb_graph.settings import Settings
 from tests.support.chat_model import ScriptedChat
 

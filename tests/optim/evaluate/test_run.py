@@ -12,9 +12,9 @@ from inspect_ai.log import list_eval_logs, read_eval_log
 from rich.console import Console
 
 from optim.evaluate import Evaluation, Experiment, evaluate
+from optim.evaluate.resume import LOCK
 from optim.experiments.budget_sensitivity import Grid, sensitivity
 from optim.experiments.planner_sensitivity import evaluate_planners
-from optim.evaluate.resume import LOCK
 from optim.methods import Method, methods
 from optim.records import Record
 from optim.summary import Row, rows

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from optim.tune.bench import OutageError
+from optim.evaluate.resume import claim
 from optim.tune.candidate import Candidate, predictor_of
 from optim.tune.candidates import Candidates
 from optim.tune.copro import Copro
-from optim.tune.folder import claim
+from optim.tune.evaluator import OutageError
 from optim.tune.gepa import Gepa
 from optim.tune.loop import SearchResult, search
 from optim.tune.miprov2 import Miprov2

@@ -7,8 +7,8 @@ import dspy
 import pytest
 from dspy.utils.exceptions import AdapterParseError
 
+from optim.evaluate.limits import BudgetSpentError
 from optim.program import GUARD
-from optim.tune.meter import BudgetSpentError
 from optim.tune.reflection import ReflectionAdapter, ReflectionError, Reflector, instruction_in
 from tests.support.chat_model import ScriptedChat
 from tests.support.tuning_world import DEV, bench_in, original, reflector_of, says

@@ -13,9 +13,9 @@ import pytest
 
 from optim.e3 import Incumbent
 from optim.program import GUARD
-from optim.tune.bench import Bench
 from optim.tune.candidates import Candidates
 from optim.tune.copro import Copro
+from optim.tune.evaluator import Evaluator
 from optim.tune.gepa import Gepa, HigherE3
 from optim.tune.metric import FAR_BELOW, clipped, with_feedback
 from optim.tune.miprov2 import Miprov2
@@ -44,7 +44,7 @@ BY_ID = {question.id: question for question in [*TRAIN, *DEV]}
 RULE = '[[ ## discussion ## ]]\nx\n[[ ## module_advice ## ]]\n{{"decompose": "{}"}}'
 
 
-def task(bench: Bench, reflection: ScriptedChat | None = None, **fields: Any) -> Task:  # noqa: ANN401
+def task(bench: Evaluator, reflection: ScriptedChat | None = None, **fields: Any) -> Task:  # noqa: ANN401
     dev = fields.pop("dev", DEV[:20])
     results = bench.measure(original(), dev)
     baseline = Incumbent.of([one.score for one in results], [one.tokens for one in results])
@@ -239,9 +239,8 @@ def test_gepa_is_given_no_folder_to_leave_a_pickle_in(
         Gepa().propose(task(bench))
     names = {path.name for path in tmp_path.rglob("*") if path.is_file()}
     assert names == {
-        "answers.jsonl",
-        "plans.jsonl",
-        "reflections.jsonl",
+        "replies.jsonl",
+        "results.jsonl",
         "clock.jsonl",
         ".pb-optim.lock",
     }

@@ -12,9 +12,9 @@ import pytest
 
 from optim.scorers import ScorerError
 from optim.tune import GraphProgram, Limits, Silence, TuneResult, tune
-from optim.tune.bench import OutageError
 from optim.tune.candidate import OWN
 from optim.tune.candidates import Candidates
+from optim.tune.evaluator import OutageError
 from optim.tune.given import question_of, questions_of, scorer_of
 from optim.tune.random_search import RandomSearch
 from optim.tune.reflection import ReflectionError

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
-from optim.scorers import ScorerError
-from optim.tune.bench import OutageError
+from optim.evaluate.limits import BudgetSpentError, Limits
+from optim.scorers import Score, ScorerError
 from optim.tune.candidate import MAX_CHARACTERS, OWN, Candidate
-from optim.tune.meter import BudgetSpentError, Limits
+from optim.tune.evaluator import OutageError
 from pb_graph import InputError, Settings
-from tests.support.chat_model import HTTPError, ScriptedChat
+from tests.support.chat_model import HTTPError, ScriptedChat, in_turn, thinks_in_vain
 from tests.support.tuning_world import (
     DEV,
     MINIMAL,
@@ -119,34 +119,81 @@ def test_no_more_answers_than_allowed_run_at_once(tmp_path: Path) -> None:
     assert model.record.most_at_once == 2
 
 
-def test_a_failed_answer_is_wrong_at_what_it_cost(tmp_path: Path) -> None:
-    with bench_in(tmp_path, ScriptedChat(solve=HTTPError(400))) as bench:
-        found = bench.one(original(), FEW[0])
-    assert (found.score, found.tokens > 0) == (0.0, True)  # the plan was paid for
-    assert found.error is not None
+def test_what_is_paid_and_comes_to_nothing_is_wrong_at_what_it_cost(tmp_path: Path) -> None:
+    with bench_in(tmp_path, ScriptedChat(solve=thinks_in_vain)) as bench:
+        result = bench.one(original(cutoff=300), FEW[0])
+    assert (result.score, result.error, result.report["answer"]) == (0.0, None, "")
+    assert result.tokens > 300
+
+
+def test_a_bad_moment_of_the_server_decides_nothing(tmp_path: Path) -> None:
+    """Not a wrong answer, and not a smaller set of questions: it is asked for again."""
+    healthy = world()
+    hiccups = in_turn(HTTPError(400), HTTPError(400), "")
+    model = world()
+    model.solve = lambda call: hiccups(call) or healthy.solve(call)
+    with bench_in(tmp_path, model) as bench:
+        results = bench.measure(original(), FEW)
+    assert {result.error for result in results} == {None}
+    with bench_in(tmp_path / "undisturbed", healthy) as bench:
+        assert [one.score for one in results] == [
+            one.score for one in bench.measure(original(), FEW)
+        ]
+
+
+def test_a_candidate_is_not_measured_by_an_answer_that_never_came(tmp_path: Path) -> None:
+    model = ScriptedChat(solve=HTTPError(400))
+    with bench_in(tmp_path, model) as bench:
+        with pytest.raises(OutageError, match=f"{FEW[0].id} had no answer in 3 tries"):
+            bench.measure(original(), FEW[:1])
+        assert bench.refusal is None  # another candidate may fare better
+        assert len(model.solving()) == 3
+    healthy = world()
+    with bench_in(tmp_path, healthy) as bench:
+        assert bench.one(original(), FEW[0]).error is None
+
+
+class Helpless(Exact):
+    """Cannot judge."""
+
+    def score(self, *_: object) -> Any:  # noqa: ANN401
+        msg = "no idea"
+        raise ScorerError(msg)
 
 
 def test_an_answer_that_cannot_be_judged_scores_nothing_and_says_so(tmp_path: Path) -> None:
-    class Helpless(Exact):
-        def score(self, *_: object) -> Any:  # noqa: ANN401
-            msg = "no idea"
-            raise ScorerError(msg)
-
+    Helpless.__qualname__ = Exact.__qualname__  # the same scorer, on a bad day
     with bench_in(tmp_path, scorer=Helpless()) as bench:
-        found = bench.one(original(), FEW[0])
-    assert (found.score, found.error) == (0.0, "no idea")
-
-
-def test_failures_of_an_earlier_start_are_repeated_only_on_request(tmp_path: Path) -> None:
-    model = ScriptedChat(solve=HTTPError(400))
-    with bench_in(tmp_path, model) as bench:
-        bench.one(original(), FEW[0])
-    healthy = world()
-    with bench_in(tmp_path, healthy) as bench:
-        assert bench.one(original(), FEW[0]).error is not None
-    assert not healthy.calls
-    with bench_in(tmp_path, healthy, retry_errors=True) as bench:
+        result = bench.one(original(), FEW[0])
+    assert (result.score, result.error) == (0.0, "no idea")
+    with bench_in(tmp_path) as bench:
+        assert bench.one(original(), FEW[0]).error == "no idea"
+    with bench_in(tmp_path, retry_errors=True) as bench:
         assert bench.one(original(), FEW[0]).error is None
+
+
+def test_a_score_stays_what_it_was_when_the_run_is_started_again(tmp_path: Path) -> None:
+    class Moody(Exact):
+        def score(self, *_: object) -> Score:
+            return Score(0.25, None, "")
+
+    Moody.__qualname__ = Exact.__qualname__
+    with bench_in(tmp_path, scorer=Moody()) as bench:
+        before = bench.measure(original(), FEW[:2])
+    with bench_in(tmp_path) as bench:
+        assert bench.measure(original(), FEW[:2]) == before
+
+
+def test_candidates_that_ask_the_same_share_the_replies(tmp_path: Path) -> None:
+    """What is the same to the model is paid for once, whatever the settings are called."""
+    model = world()
+    with bench_in(tmp_path, model) as bench:
+        first = bench.measure(original(), FEW[:3])
+        calls, tokens = len(model.calls), bench.spent.tokens
+        other = bench.measure(original(schedule="cosine"), FEW[:3])
+        assert [one.tokens for one in other] == [one.tokens for one in first]
+        assert (len(model.calls), bench.spent.tokens) == (calls, tokens)
+        assert bench.spent.calls == 6  # the budget of answers counts both
 
 
 def test_copies_of_a_program_share_the_bench(tmp_path: Path) -> None:
@@ -216,9 +263,10 @@ def test_a_server_that_is_gone_ends_the_run_instead_of_spending_its_answers(
 ) -> None:
     model = ScriptedChat(planner=HTTPError(401), solve=HTTPError(401))
     with bench_in(tmp_path, model, concurrency=1) as bench:
-        with pytest.raises(OutageError, match="12 answers in a row failed without a token"):
+        with pytest.raises(OutageError, match="12 tries in a row failed without a token"):
             bench.measure(original(), DEV)
-        assert bench.spent.calls == 12
+        assert bench.spent.calls == 4
+        assert len(model.calls) == 24  # a plan, then an answer
 
 
 # The folder
@@ -237,12 +285,18 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_bench_that_could_not_be_set_up_lets_go_of_its_folder(tmp_path: Path) -> None:
-    (tmp_path / "answers.jsonl").write_text("nonsense\n")
+    (tmp_path / "results.jsonl").write_text("nonsense\n")
     for _ in range(2):
         with pytest.raises(
-            InputError, match=r"line 1 of .*answers.jsonl is damaged .* use another folder"
+            InputError, match=r"line 1 of .*results.jsonl is damaged .* use another folder"
         ):
             bench_in(tmp_path)
+
+
+def test_a_folder_of_the_former_format_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "plans.jsonl").touch()
+    with pytest.raises(InputError, match=r"holds plans.jsonl of an earlier version.* new folder"):
+        bench_in(tmp_path)
 
 
 def test_no_concurrency_is_refused(tmp_path: Path) -> None:
