@@ -1,19 +1,27 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
-from optim.journal import Journal
-from optim.shared_plans import SharedPlans
 
+from optim.evaluate.cache import (
+    CachedClient,
+    Journal,
+    Recording,
+    ReplyCache,
+    StorageError,
+    UnknownReplyError,
+    recording,
+)
 from pb_graph import InputError, ModelCallError
 from pb_graph.models.caps import Limits
 from pb_graph.models.client import ChatClient
 from pb_graph.models.reply import Purpose, Reply
-from tests.support.chat_model import HTTPError, ScriptedChat, in_turn
+from tests.support.chat_model import CutOffError, ScriptedChat, in_turn
 
 LIMITS = Limits(cap=50, timeout=1.0)
 PLAN = Purpose("plan")
@@ -24,14 +32,25 @@ def asking(
     folder: Path,
     identity: str = "planner",
     **more: Any,  # noqa: ANN401
-) -> SharedPlans:
-    return SharedPlans(ChatClient(model), Journal(folder / "plans.jsonl"), identity, **more)
+) -> CachedClient:
+    cache = ReplyCache(folder / "replies.jsonl")
+    return CachedClient(ChatClient(model), "name", identity, cache, **more)
 
 
 def ask(
-    plans: SharedPlans, text: str = "Plan this.", limits: Limits = LIMITS, purpose: Purpose = PLAN
+    client: CachedClient,
+    text: str = "Plan this.",
+    limits: Limits = LIMITS,
+    purpose: Purpose = PLAN,
+    record: Recording | None = None,
 ) -> Reply:
-    return asyncio.run(plans.acall([HumanMessage(text)], limits, purpose))
+    with recording(record or Recording()):
+        return asyncio.run(client.acall([HumanMessage(text)], limits, purpose))
+
+
+def spent_in(folder: Path) -> int:
+    """What a run that is started now takes for spent."""
+    return ReplyCache(folder / "replies.jsonl").spent
 
 
 @pytest.fixture
@@ -42,17 +61,17 @@ def model() -> ScriptedChat:
 def test_the_same_request_is_made_once_and_charged_in_full_each_time(
     model: ScriptedChat, tmp_path: Path
 ) -> None:
-    plans = asking(model, tmp_path)
-    first, second = ask(plans), ask(plans)
+    client = asking(model, tmp_path)
+    first, second = ask(client), ask(client)
     assert first == second
-    assert first.charge["output_tokens"] == 2
+    assert first.charge["output_tokens"] == spent_in(tmp_path) == 2
     assert len(model.calls) == 1
 
 
 def test_the_charge_goes_to_the_node_that_asked(model: ScriptedChat, tmp_path: Path) -> None:
-    plans = asking(model, tmp_path)
-    ask(plans)
-    again = ask(plans, purpose=Purpose("estimate", 3))
+    client = asking(model, tmp_path)
+    ask(client)
+    again = ask(client, purpose=Purpose("estimate", 3))
     assert (again.charge["node"], again.charge["step"]) == ("estimate", 3)
 
 
@@ -62,20 +81,40 @@ def test_the_charge_goes_to_the_node_that_asked(model: ScriptedChat, tmp_path: P
         {"text": "Plan that."},
         {"limits": Limits(51, 1.0)},
         {"limits": Limits(50, 1.0, {"type": "object"})},
+        {"limits": Limits(50, 1.0, thinking="off")},
+        {"record": Recording(sample=2)},
     ],
-    ids=["messages", "cap", "schema"],
+    ids=["messages", "cap", "schema", "thinking", "sample"],
 )
 def test_another_request_is_made_anew(
     model: ScriptedChat, tmp_path: Path, other: dict[str, Any]
 ) -> None:
-    plans = asking(model, tmp_path)
-    assert ask(plans) != ask(plans, **other)
+    client = asking(model, tmp_path)
+    assert ask(client) != ask(client, **other)
     assert len(model.calls) == 2
 
 
 def test_a_longer_time_out_is_no_other_request(model: ScriptedChat, tmp_path: Path) -> None:
-    plans = asking(model, tmp_path)
-    assert ask(plans) == ask(plans, limits=Limits(50, 600.0))
+    client = asking(model, tmp_path)
+    assert ask(client) == ask(client, limits=Limits(50, 600.0))
+
+
+def test_where_nothing_is_sampled_every_epoch_has_the_same_reply(
+    model: ScriptedChat, tmp_path: Path
+) -> None:
+    client = asking(model, tmp_path, one_sample=True)
+    assert ask(client) == ask(client, record=Recording(sample=2))
+
+
+def test_who_asks_the_same_twice_wants_another_reply_and_later_gets_the_same_two(
+    model: ScriptedChat, tmp_path: Path
+) -> None:
+    texts = []
+    for _ in range(2):
+        client, record = asking(model, tmp_path), Recording()
+        texts.append([ask(client, record=record).text for _ in range(2)])
+    assert texts == [["first words", "second thoughts of it"]] * 2
+    assert len(model.calls) == 2
 
 
 def test_another_planner_is_asked_itself(model: ScriptedChat, tmp_path: Path) -> None:
@@ -84,11 +123,14 @@ def test_another_planner_is_asked_itself(model: ScriptedChat, tmp_path: Path) ->
 
 def test_two_methods_at_once_wait_for_one_call(tmp_path: Path) -> None:
     model = ScriptedChat(solve="a plan", seconds=0.02)
-    plans = asking(model, tmp_path)
+    client = asking(model, tmp_path)
+
+    async def one() -> Reply:
+        with recording(Recording()):
+            return await client.acall([HumanMessage("Plan this.")], LIMITS, PLAN)
 
     async def both() -> list[Reply]:
-        messages = [HumanMessage("Plan this.")]
-        return await asyncio.gather(*(plans.acall(messages, LIMITS, PLAN) for _ in range(5)))
+        return await asyncio.gather(*(one() for _ in range(5)))
 
     replies = asyncio.run(both())
     assert len({reply.text for reply in replies}) == len(model.calls) == 1
@@ -100,25 +142,59 @@ def test_another_process_need_not_pay_again(model: ScriptedChat, tmp_path: Path)
     assert len(model.calls) == 1
 
 
-def test_only_what_is_really_paid_is_told(model: ScriptedChat, tmp_path: Path) -> None:
-    paid: list[int] = []
-    plans = asking(model, tmp_path, paid=paid.append)
-    ask(plans)
-    ask(plans)
-    assert paid == [2]
+def test_lost_attempts_are_charged_to_all_who_use_the_reply_and_count_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    model = ScriptedChat(solve=in_turn(CutOffError(25), "a plan of words"), max_retries=0)
+    client, records = asking(model, tmp_path), [Recording(), Recording(), Recording()]
+    replies = [ask(client, record=record) for record in records[:2]]
+    replies.append(ask(asking(model, tmp_path), record=records[2]))
+    assert [reply.tokens for reply in replies] == [29, 29, 29]
+    assert [len(record.calls) for record in records] == [2, 2, 2]
+    assert spent_in(tmp_path) == 29
 
 
-def test_a_failure_is_not_remembered(tmp_path: Path) -> None:
-    plans = asking(ScriptedChat(solve=in_turn(HTTPError(400), "a plan")), tmp_path)
+def test_a_failure_is_asked_again_but_its_tokens_stay_spent(tmp_path: Path) -> None:
+    model = ScriptedChat(solve=in_turn(CutOffError(25), "a plan"))
     with pytest.raises(ModelCallError):
-        ask(plans)
-    assert ask(plans).text == "a plan"
+        ask(asking(model, tmp_path))
+    assert spent_in(tmp_path) == 25
+    assert ask(asking(model, tmp_path)).text == "a plan"
+    assert spent_in(tmp_path) == 27
+
+
+def test_what_was_free_and_empty_is_worth_another_try(tmp_path: Path) -> None:
+    client = asking(ScriptedChat(solve=in_turn("", "a plan")), tmp_path)
+    assert (ask(client).text, ask(client).text) == ("", "a plan")
+
+
+def test_a_recall_asks_nobody(model: ScriptedChat, tmp_path: Path) -> None:
+    client = asking(model, tmp_path)
+    with pytest.raises(UnknownReplyError):
+        ask(client, record=Recording(recalls=True))
+    reply = ask(client)
+    assert ask(client, record=Recording(recalls=True)) == reply
+    assert len(model.calls) == 1
 
 
 def test_it_works_without_an_event_loop_as_well(model: ScriptedChat, tmp_path: Path) -> None:
-    plans = asking(model, tmp_path)
+    client = asking(model, tmp_path)
     messages = [HumanMessage("Plan this.")]
-    assert plans.call(messages, LIMITS, PLAN) == plans.call(messages, LIMITS, PLAN)
+    assert client.call(messages, LIMITS, PLAN) == client.call(messages, LIMITS, PLAN)
+    assert len(model.calls) == 1
+
+
+def test_a_full_disk_is_said_plainly_and_nothing_more_is_paid_for(
+    model: ScriptedChat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    client = asking(model, tmp_path)
+    monkeypatch.setattr(Path, "open", full)
+    for _ in range(3):
+        with pytest.raises(StorageError, match=r"replies.jsonl: the disk is full.* goes on"):
+            ask(client)
     assert len(model.calls) == 1
 
 

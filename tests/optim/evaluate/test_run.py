@@ -1,30 +1,44 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import io
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from filelock import FileLock
 from inspect_ai.log import list_eval_logs, read_eval_log
+from langchain_core.messages import SystemMessage
 from rich.console import Console
 
 from optim.evaluate import Evaluation, Experiment, evaluate
-from optim.evaluate.resume import LOCK
+from optim.evaluate.cache import Journal, StorageError, storage_error
+from optim.evaluate.resume import LOCK, _changes
 from optim.experiments.budget_sensitivity import Grid, sensitivity
 from optim.experiments.planner_sensitivity import evaluate_planners
 from optim.methods import Method, methods
 from optim.records import Record
+from optim.scorers import Score
 from optim.summary import Row, rows
 from pb_graph import InputError, Settings
-from tests.support.chat_model import Call, ScriptedChat, says_nothing
+from tests.support.chat_model import (
+    Call,
+    CutOffError,
+    Said,
+    ScriptedChat,
+    says_nothing,
+    thinks_in_vain,
+)
 from tests.support.evaluations import (
+    QUESTIONS,
     evaluated,
     experiment,
     fails_on_the_hardest,
     leaks_collected,
+    level_of,
     solves,
     solves_the_easy_ones,
     tolerates_inspect,
@@ -43,6 +57,15 @@ class Named(ScriptedChat):
     @property
     def _identifying_params(self) -> dict[str, Any]:
         return {"model_name": self.model_name}
+
+
+class Generous:
+    """Half a point for anything."""
+
+    name = "generous"
+
+    def score(self, *_: object) -> Score:
+        return Score(0.5, None, "")
 
 
 def row_of(found: Evaluation, method: str) -> Row:
@@ -195,7 +218,30 @@ def test_errors_stay_until_asked_again_and_then_count_once(tmp_path: Path) -> No
     assert (again.rows[0].n, again.rows[0].errors) == (5, 0)
 
 
-def test_an_empty_answer_is_an_error_with_its_cost(tmp_path: Path) -> None:
+def test_what_is_paid_and_comes_to_nothing_is_a_wrong_answer(tmp_path: Path) -> None:
+    """Leaving it out would flatter the method whose thinking runs away on hard questions."""
+
+    def runs_away(call: Call) -> Said:
+        return thinks_in_vain(call) if level_of(call) >= 4 else solves(call)
+
+    options: dict[str, Any] = {"methods": "vanilla", "settings": {"cutoff": 1500}}
+    found = evaluated(ScriptedChat(solve=runs_away), tmp_path, **options)
+    row = found.rows[0]
+    assert (row.n, row.errors, row.accuracy) == (5, 0, 60.0)
+    assert row.tokens is not None
+    assert row.tokens > 2 * 1500 / 5
+    assert row.e3 == row.e3_with_errors
+    wrong = [record for record in found.records if not record.output]
+    assert [(one.score, one.error) for one in wrong] == [(0.0, None)] * 2
+    assert "no answer came of them" in wrong[0].explanation
+    (log,) = list_eval_logs(str(tmp_path))
+    results = read_eval_log(log, header_only=True).results
+    assert results
+    assert results.scores[0].scored_samples == 5
+    assert results.scores[0].metrics["e3"].value == pytest.approx(row.e3)
+
+
+def test_an_empty_answer_that_was_free_is_an_error(tmp_path: Path) -> None:
     found = evaluated(ScriptedChat(solve=says_nothing), tmp_path)
     assert found.rows[0].errors == 5
     assert found.rows[0].accuracy is found.rows[0].e3 is None
@@ -271,7 +317,7 @@ def test_a_longer_time_out_does_not_throw_away_what_is_paid(tmp_path: Path) -> N
 def test_what_bears_on_an_answer_has_it_paid_for_anew(
     tmp_path: Path, other: dict[str, Any]
 ) -> None:
-    """Even where the log is gone and only the journal is left."""
+    """Even where the log is gone and only the replies are left."""
     model = Named(solve=solves)
     first = evaluated(model, tmp_path, methods="global_budget")
     for log in tmp_path.glob("*.eval"):
@@ -286,22 +332,32 @@ def test_what_bears_on_an_answer_has_it_paid_for_anew(
         assert found.spent > first.spent
 
 
-def test_other_prompts_have_everything_paid_for_anew(
+def test_other_words_to_the_model_are_paid_for_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = ScriptedChat(solve=solves)
     evaluated(model, tmp_path)
-    monkeypatch.setattr("optim.answering.wording", lambda: "other words")
-    with pytest.raises(InputError, match="this version's prompts changed"):
-        evaluated(model, tmp_path)
     for log in tmp_path.glob("*.eval"):
         log.unlink()
+    monkeypatch.setattr("pb_graph.prompts.system", lambda _: SystemMessage("Solve this."))
     evaluated(model, tmp_path)
     assert len(model.calls) == 10
 
 
-def test_a_journal_alone_gives_the_same_run_for_nothing(tmp_path: Path) -> None:
-    model = ScriptedChat(solve=fails_on_the_hardest)
+def test_what_the_model_is_not_told_costs_nothing(tmp_path: Path) -> None:
+    """A comment in a prompt's file, a new setting, a choice that a method makes no use of."""
+    model = ScriptedChat(solve=solves)
+    settings = [Settings(method="vanilla"), Settings(method="vanilla", schedule="cosine", budget=9)]
+    for chosen in settings:
+        found = evaluated(model, tmp_path, methods=[Method("mine", chosen)])
+        for log in tmp_path.glob("*.eval"):
+            log.unlink()
+    assert found.spent == model.output_tokens
+    assert len(model.calls) == 5
+
+
+def test_the_replies_alone_give_the_same_run_for_nothing(tmp_path: Path) -> None:
+    model = ScriptedChat(solve=solves_the_easy_ones)
     first = evaluated(model, tmp_path, methods="vanilla,stepwise", epochs=2)
     for log in tmp_path.glob("*.eval"):
         log.unlink()
@@ -309,6 +365,56 @@ def test_a_journal_alone_gives_the_same_run_for_nothing(tmp_path: Path) -> None:
     second = evaluated(model, tmp_path, methods="vanilla,stepwise", epochs=2)
     assert len(model.calls) == calls
     assert second == first
+
+
+def test_a_question_broken_off_between_two_steps_pays_for_none_of_them_twice(
+    tmp_path: Path,
+) -> None:
+    def broken_off(call: Call) -> str:
+        if "Solve sub-question 2 now" in call.ask and len(model.calls) < 14:
+            raise KeyboardInterrupt
+        return str(solves(call))
+
+    model, whole = ScriptedChat(solve=broken_off), ScriptedChat(solve=solves)
+    options: dict[str, Any] = {"methods": "stepwise", "limit": 3, "concurrency": 1}
+    undisturbed = evaluated(whole, tmp_path / "whole", **options)
+    with pytest.raises(KeyboardInterrupt):
+        evaluated(model, tmp_path / "cut", **options)
+    paid_before, cut_off = model.output_tokens, 1
+    model.solve = solves
+    found = evaluated(model, tmp_path / "cut", **options)
+    assert paid_before > 0
+    assert len(model.calls) - cut_off == len(whole.calls)
+    assert found.spent == model.output_tokens == undisturbed.spent
+    assert figures(found.records) == figures(undisturbed.records)
+
+
+def test_methods_share_a_plan_with_the_attempts_that_it_took(tmp_path: Path) -> None:
+    def planner(call: Call) -> Said:
+        first = sum(one.role == call.role for one in model.calls) == 1
+        return CutOffError(25) if first else '{"steps": ["What follows?"]}'
+
+    model = ScriptedChat(planner=planner, solve=solves, max_retries=0)
+    methods = ["planned_vanilla", Method("mine", Settings(method="planned_vanilla", budget=9))]
+    found = evaluated(model, tmp_path, methods=methods, limit=1)
+    first, second = found.records
+    assert first.tokens == second.tokens == found.spent > 25 + 3
+    again = evaluated(model, tmp_path, methods=[*methods, "vanilla"], limit=1)
+    assert again.spent - found.spent == 3
+
+
+def test_the_former_format_is_refused_with_a_way_out(tmp_path: Path) -> None:
+    (tmp_path / "answers.jsonl").touch()
+    with pytest.raises(InputError, match=r"answers.jsonl of an earlier version.*Use a new folder"):
+        evaluated(ScriptedChat(solve=solves), tmp_path)
+
+
+def test_a_setting_newer_than_a_log_had_its_default() -> None:
+    now = {"settings": Settings().model_dump(mode="json"), "seed": 0}
+    older = {name: value for name, value in now["settings"].items() if name != "cutoff"}
+    assert _changes(now | {"settings": older}, now) == []
+    changed = now["settings"] | {"cutoff": 77}
+    assert _changes(now | {"settings": older}, now | {"settings": changed}) == ["cutoff: 8192 → 77"]
 
 
 def test_another_process_in_the_folder_is_refused(tmp_path: Path) -> None:
@@ -409,6 +515,98 @@ def test_planners_are_compared_with_the_same_solver(tmp_path: Path) -> None:
     assert len(solver.calls) == 5 + 2 * 5  # vanilla is paid for once
 
 
+# Sampling, levels, and what the log says
+
+
+def test_epochs_are_other_samples_and_share_their_plans_unless_these_are_fresh(
+    tmp_path: Path,
+) -> None:
+    plans = []
+    for fresh in (False, True):
+        model = ScriptedChat(solve=solves)
+        evaluated(model, tmp_path / str(fresh), methods="cosine", epochs=3, fresh_plans=fresh)
+        assert len(model.solving()) == 15
+        plans.append(sum(call.role == "decompose" for call in model.calls))
+    assert plans == [5, 15]
+
+
+def test_default_is_run_with_and_without_the_help_of_a_label(tmp_path: Path) -> None:
+    model = ScriptedChat(solve=solves, level=2)
+    found = evaluated(model, tmp_path, methods="vanilla,default")
+    assert [row.method for row in found.rows] == ["vanilla", "default", "default_estimated"]
+    told, estimated = row_of(found, "default"), row_of(found, "default_estimated")
+    assert {r.report["level"] for r in found.records if r.method == "default_estimated"} == {2}
+    assert told.tokens is not None
+    assert estimated.tokens is not None
+    assert told.tokens < estimated.tokens
+
+
+def test_default_is_one_row_where_there_is_no_label_or_it_is_not_taken() -> None:
+    experiment = Experiment(dataset="arithmetic", methods="default")
+    unlabelled = [dataclasses.replace(question, level=None) for question in QUESTIONS]
+    assert len(experiment.chosen_methods(QUESTIONS)) == 2
+    assert len(experiment.chosen_methods(unlabelled)) == 1
+    estimating = dataclasses.replace(experiment, estimate_level=True)
+    assert len(estimating.chosen_methods(QUESTIONS)) == 1
+
+
+def test_the_log_says_how_it_was_made_without_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["/usr/bin/pb-optim", "eval", "--model", "local:/home/me/x.gguf", "--data=/a/b.jsonl"]
+    monkeypatch.setattr("sys.argv", [*command, "--model", "open:meta/llama"])
+    evaluated(ScriptedChat(solve=solves), tmp_path, settings={"cutoff": 77}, seed=3)
+    (log,) = list_eval_logs(str(tmp_path))
+    made: Any = (read_eval_log(log, header_only=True).eval.metadata or {})["made_by"]
+    assert made["command"] == (
+        "pb-optim eval --model local:x.gguf --data=b.jsonl --model open:meta/llama"
+    )
+    assert (made["seed"], made["epochs"], made["scorer"]) == (3, 1, "math")
+    assert made["settings"]["cutoff"] == 77
+    assert made.keys() >= {"date", "version", "data", "split", "temperature", "top_p"}
+
+
+def test_a_scorer_of_ones_own(tmp_path: Path) -> None:
+    found = evaluated(ScriptedChat(solve=solves), tmp_path, scorer=Generous())
+    assert found.rows[0].accuracy == 50.0
+
+
+# A disk that is full
+
+
+def test_a_disk_that_is_full_ends_the_run_with_a_plain_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = ScriptedChat(solve=solves)
+    append = Journal.append
+
+    def full(self: Journal, key: str, entry: Mapping[str, Any]) -> None:
+        if len(self) == 2:
+            raise storage_error(self.path, OSError(errno.ENOSPC, "No space left on device"))
+        append(self, key, entry)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Journal, "append", full)
+        with pytest.raises(StorageError, match="the disk is full"):
+            evaluated(model, tmp_path, concurrency=1)
+    assert len(model.calls) == 3  # two are kept, the third is lost, and no more is begun
+    found = evaluated(model, tmp_path)
+    assert (found.rows[0].n, len(model.calls)) == (5, 6)
+
+
+def test_a_log_that_cannot_be_written_is_said_plainly_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        full = OSError(errno.ENOSPC, "No space left on device")
+        msg = "Attempt to write to ZIP archive that was already closed"
+        raise ValueError(msg) from full
+
+    monkeypatch.setattr("optim.evaluate.run.inspect_eval", broken)
+    with pytest.raises(StorageError, match=f"cannot write {tmp_path}: the disk is full"):
+        evaluated(ScriptedChat(solve=solves), tmp_path)
+
+
 # What is refused
 
 
@@ -420,6 +618,11 @@ def test_planners_are_compared_with_the_same_solver(tmp_path: Path) -> None:
         ({"limit": 0}, "limit must be at least 1"),
         ({"max_tokens_total": 0}, "max_tokens_total must be at least 1"),
         ({"log_dir": "s3://bucket/logs"}, "must be a local folder"),
+        ({"log_dir": "logs\x1b[2J"}, "must be a local folder"),
+        ({"temperature": -1}, "temperature must be at least 0"),
+        ({"top_p": 0}, "top_p must be above 0"),
+        ({"epochs": 5, "temperature": 0}, "5 epochs at temperature 0 would be one and the same"),
+        ({"epochs": 2, "model": "local:any"}, "2 epochs at temperature 0 .* --temperature 0.7"),
     ],
 )
 def test_an_experiment_without_sense_is_refused(options: dict[str, Any], complaint: str) -> None:
