@@ -1,4 +1,8 @@
-"""Dependencies point one way: optim -> graph -> nodes -> planner, models, budget."""
+"""Dependencies point one way: optim -> graph -> nodes -> planner, models, budget.
+
+In optim likewise: cli -> tune, report, bam -> evaluate -> records, summary -> statistics, methods,
+datasets, scorers.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +44,31 @@ FRAMEWORKS_OF: dict[str, set[str]] = {
     "planner": {"langchain_core", "dspy"},
     "nodes": {"langchain_core", "langgraph"},
     "graph": {"langgraph"},
+}
+
+
+# Rooms of optim, the lowest first: a room imports those of lower storeys, and of its own storey only
+# itself. Imports within functions count. A module or folder that is in no storey is refused.
+STOREYS: list[set[str]] = [
+    {"methods", "datasets", "scorers", "published", "planning_cost", "statistics", "e3"}
+    | {"influence", "paired", "significance"},
+    {"records", "summary"},
+    {"evaluate"},
+    {"tune", "report", "bam"},
+    {"cli"},
+]
+# One-line modules that keep a published name, and what is about to move into a room.
+FACES = {"experiment"}
+MOVING = {"experiments", "error_curve", "program", "show", "simulate", "calibrate"}
+# What a room may know of its own storey.
+BESIDE: dict[str, set[str]] = {
+    "e3": {"statistics", "influence", "paired", "significance"},
+    "influence": {"e3", "significance"},
+    "paired": {"influence", "significance"},
+    "scorers": {"datasets"},
+    "summary": {"records"},
+    "records": {"summary"},
+    "tune": {"report"},
 }
 
 
@@ -88,6 +117,39 @@ def test_each_part_knows_only_its_own_frameworks(path: Path) -> None:
     part = part_of(module_of(path))
     found = {name.split(".")[0] for name in imports(path)} & FRAMEWORKS
     assert found <= FRAMEWORKS_OF.get(part, FRAMEWORKS)
+
+
+def storey_of(room: str) -> int:
+    return next(height for height, rooms in enumerate(STOREYS) if room in rooms)
+
+
+def rooms_of_ours(path: Path) -> set[str]:
+    return {part_of(name) for name in imports(path) if name.split(".")[0] == "optim"} - {""}
+
+
+@pytest.mark.parametrize("path", sources("optim"), ids=module_of)
+def test_no_room_of_optim_imports_one_above_or_beside_it(path: Path) -> None:
+    room = part_of(module_of(path))
+    if room in FACES | MOVING | {"__init__"}:
+        return
+    above = {
+        other
+        for other in rooms_of_ours(path) - {room} - BESIDE.get(room, set()) - MOVING
+        if other in FACES or storey_of(other) >= storey_of(room)
+    }
+    assert not above
+
+
+def test_no_rooms_of_optim_import_each_other_in_a_circle() -> None:
+    needs: dict[str, set[str]] = {}
+    for path in sources("optim"):
+        room = part_of(module_of(path))
+        if room not in FACES | MOVING:
+            needs.setdefault(room, set()).update(rooms_of_ours(path) - {room} - FACES - MOVING)
+    free: set[str] = set()
+    while ready := {room for room, others in needs.items() if others <= free} - free:
+        free |= ready
+    assert set(needs) == free
 
 
 def test_the_engine_contract_of_dspy_stays_in_one_module() -> None:
