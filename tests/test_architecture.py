@@ -50,8 +50,7 @@ FRAMEWORKS_OF: dict[str, set[str]] = {
 # Rooms of optim, the lowest first: a room imports those of lower storeys, and of its own storey only
 # itself. Imports within functions count. A module or folder that is in no storey is refused.
 STOREYS: list[set[str]] = [
-    {"methods", "datasets", "scorers", "published", "planning_cost", "statistics", "e3"}
-    | {"influence", "paired", "significance"},
+    {"methods", "datasets", "scorers", "published", "planning_cost", "statistics", "e3"},
     {"records", "summary"},
     {"evaluate"},
     {"tune", "report", "bam"},
@@ -62,9 +61,7 @@ FACES = {"experiment"}
 MOVING = {"experiments", "error_curve", "program", "show", "simulate", "calibrate"}
 # What a room may know of its own storey.
 BESIDE: dict[str, set[str]] = {
-    "e3": {"statistics", "influence", "paired", "significance"},
-    "influence": {"e3", "significance"},
-    "paired": {"influence", "significance"},
+    "e3": {"statistics"},
     "scorers": {"datasets"},
     "summary": {"records"},
     "records": {"summary"},

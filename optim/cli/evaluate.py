@@ -171,9 +171,13 @@ def _notes(found: Evaluation) -> list[str]:
     notes = [f"{found.spent} completion tokens spent in {found.log_dir}; shared plans count once."]
     errors = sum(row.errors for row in found.rows)
     if errors:
-        notes.append(f"{errors} answers ended in an error and have no score; --retry-errors asks")
-        notes[-1] += " them again. Their reasons are in the logs: inspect view --log-dir "
-        notes[-1] += f"{found.log_dir}"
+        first = next(record.error for record in found.records if record.error)
+        notes.append(
+            f"WARNING: {errors} ANSWERS NEVER CAME, for a reason outside the methods, or could not "
+            "be judged. They are left out of every figure, which may flatter the methods that have "
+            f"them. One says: {' '.join(first.split())} --retry-errors asks them again; all their "
+            f"reasons are in the logs: inspect view --log-dir {found.log_dir}"
+        )
     if found.not_started:
         notes.append(f"The limit is reached: {found.not_started} answers were not begun. The same")
         notes[-1] += " command with a higher --max-tokens-total goes on."
