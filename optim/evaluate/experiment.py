@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import optim.datasets
 from optim import scorers
 from optim.datasets import data_set, load
-from optim.evaluate.models import temperature_of
 from optim.methods import ALL, Method, check_distinct, methods
 from pb_graph.errors import InputError
 
@@ -110,7 +109,11 @@ class Experiment:
         if self.top_p is not None and not 0 < self.top_p <= 1:
             msg = f"top_p must be above 0 and at most 1, not {self.top_p}"
             raise InputError(msg)
-        if self.epochs > 1 and temperature_of(self.model, self.temperature) == 0:
+        if self.epochs == 1:
+            return
+        from optim.evaluate.models import temperature_of  # noqa: PLC0415 -- loads LangChain
+
+        if temperature_of(self.model, self.temperature) == 0:
             msg = (
                 f"{self.epochs} epochs at temperature 0 would be one and the same answer "
                 f"{self.epochs} times: give a temperature (such as --temperature 0.7), or one epoch"
@@ -160,7 +163,7 @@ class Experiment:
             self.dataset, path=self.data, split=self.split, skip_bad_rows=True, fields=self.fields
         )
         examples = draw(pool, questions, self.seed)
-        settings = method.settings.model_copy(update={"level_examples": examples})
+        settings = method.settings.model_copy(update={"level_examples": examples or None})
         return replace(method, settings=settings)
 
     def questions(self) -> list[Question]:
@@ -187,7 +190,10 @@ class Experiment:
             ScorerError: It cannot be set up.
         """
         chosen = self.scorer or data_set(self.dataset).scorer
-        return scorers.scorer(chosen) if isinstance(chosen, str) else chosen
+        if hasattr(scorers, "as_scorer"):
+            made: Scorer = scorers.as_scorer(chosen)
+            return made
+        return scorers.scorer(chosen) if isinstance(chosen, str) else cast("Scorer", chosen)
 
     @property
     def scorer_name(self) -> str:

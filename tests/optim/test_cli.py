@@ -79,7 +79,8 @@ def test_errors_are_counted_below_the_table(model: ScriptedChat, tmp_path: Path)
     model.solve = fails_on_the_hardest
     done = evaluation(tmp_path, "--methods", "vanilla")
     assert done.exit_code == 0
-    assert "1 answers ended in an error and have no score; --retry-errors" in done.stdout
+    assert "WARNING: 1 ANSWERS NEVER CAME" in done.stdout
+    assert "--retry-errors" in done.stdout
 
 
 def test_when_nothing_was_answered_it_fails_and_says_why(
