@@ -384,10 +384,11 @@ class _Loop:
                 )
             waiting = self._portal.start_task_soon(_awaited, work)
         try:
-            return waiting.result()
+            result: T = waiting.result()
         except BaseException:
             waiting.cancel()
             raise
+        return result
 
     def close(self) -> None:
         """Cancel what still runs, and end the thread."""

@@ -67,7 +67,7 @@ def resolve(name: str, settings: Settings, **options: Any) -> BaseChatModel:  # 
 
     provider, _, model = name.partition(":")
     try:
-        return init_chat_model(
+        made: BaseChatModel = init_chat_model(
             model,
             model_provider=provider,
             timeout=settings.timeout,
@@ -76,6 +76,7 @@ def resolve(name: str, settings: Settings, **options: Any) -> BaseChatModel:  # 
         )
     except Exception as error:
         raise ModelSetupError(_setup_message(name, provider, error)) from error
+    return made
 
 
 def patience_for(given: BaseChatModel | str | None, settings: Settings) -> Patience:

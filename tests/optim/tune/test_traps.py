@@ -23,7 +23,7 @@ from optim.tune.proposer import Proposer, Task
 from optim.tune.simba import Simba
 from optim.tune.trial_program import TrialProgram, examples
 from pb_graph import InputError
-from tests.support.chat_model import HTTPError, ScriptedChat
+from tests.support.chat_model import HTTPError, ScriptedChat, thinks_in_vain
 from tests.support.tuning_world import (
     DEV,
     MINIMAL,
@@ -96,16 +96,23 @@ def test_only_the_tuned_predictor_is_open(tmp_path: Path) -> None:
 
 
 def test_the_program_never_raises(tmp_path: Path) -> None:
-    with bench_in(tmp_path, ScriptedChat(solve=HTTPError(400)), calls=1) as bench:
-        program = TrialProgram(bench, original(), questions=DEV)
-        failed = program(question=DEV[0])
-        assert (failed.score, failed.refused, failed.answer) == (0.0, False, "")
-        assert failed.tokens > 0
-        assert "400" in failed.error
+    model = ScriptedChat(solve=thinks_in_vain)
+    with bench_in(tmp_path, model, calls=1) as bench:
+        program = TrialProgram(bench, original(cutoff=99), questions=DEV)
+        wrong = program(question=DEV[0])
+        assert (wrong.score, wrong.refused, wrong.answer) == (0.0, False, "")
+        assert wrong.tokens > 99
         beyond = program(question=DEV[1])
         assert (beyond.score, beyond.refused, beyond.tokens) == (0.0, True, 0)
         program.decompose.signature = program.decompose.signature.with_instructions(" ")
         assert program(question=DEV[0]).refused
+
+
+def test_an_answer_that_never_came_is_no_result(tmp_path: Path) -> None:
+    with bench_in(tmp_path, ScriptedChat(solve=HTTPError(400))) as bench:
+        failed = TrialProgram(bench, original(), questions=DEV)(question=DEV[0])
+    assert failed.refused
+    assert "HTTP 400" in failed.error
 
 
 def test_examples_in_the_prompt_are_refused_and_not_ignored(tmp_path: Path) -> None:
