@@ -23,7 +23,7 @@ from optim.evaluate.identity import digest, question_identity
 from optim.evaluate.limits import ConcurrencyLimit, EarlyStopping, TokenLimit
 from optim.evaluate.runner import Runner, judged
 from optim.evaluate.transcript import show
-from optim.planning_cost import planning_tokens
+from optim.records import planning_tokens
 from pb_graph.errors import InputError, PlanAndBudgetError
 
 if TYPE_CHECKING:

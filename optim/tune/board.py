@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from optim.evaluate.progress import Progress
-from optim.report.wording import settings
+from optim.report.formatting import settings
 from optim.tune.record import changed
 from optim.tune.standing import Standing
 from optim.tune.verdict import FINALISTS

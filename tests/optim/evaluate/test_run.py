@@ -17,12 +17,12 @@ from rich.console import Console
 from optim.evaluate import Evaluation, Experiment, evaluate
 from optim.evaluate.cache import Journal, StorageError, storage_error
 from optim.evaluate.resume import LOCK, _changes
-from optim.experiments.budget_sensitivity import Grid, sensitivity
+from optim.experiments.budget_sensitivity import Grid
 from optim.experiments.planner_sensitivity import evaluate_planners
 from optim.methods import Method, methods
 from optim.records import Record
 from optim.scorers import Score
-from optim.summary import Row, rows
+from optim.summary import Row, rows, sensitivity
 from pb_graph import InputError, Settings
 from tests.support.chat_model import (
     Call,
