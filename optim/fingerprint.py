@@ -23,7 +23,7 @@ __all__ = ["digest", "model_identity", "planner_identity", "question_identity", 
 _WORDING = (
     "prompts.py",
     "planner/adapter.py",
-    "planner/consultation.py",
+    "planner/requests.py",
     "planner/examples.py",
     "planner/signatures.py",
 )

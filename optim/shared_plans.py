@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
     from optim.journal import Journal
-    from pb_graph.models.aloud import Hears
     from pb_graph.models.caps import Limits
+    from pb_graph.models.streaming import OnText
 
 __all__ = ["SharedPlans"]
 
@@ -59,7 +59,7 @@ class SharedPlans(ChatClient):
         messages: Sequence[BaseMessage],
         limits: Limits,
         purpose: Purpose,
-        hears: Hears | None = None,
+        hears: OnText | None = None,
     ) -> Reply:
         """Make one call, or give the reply it once had; one request at a time."""
         key = self._key(messages, limits)
@@ -72,7 +72,7 @@ class SharedPlans(ChatClient):
         messages: Sequence[BaseMessage],
         limits: Limits,
         purpose: Purpose,
-        hears: Hears | None = None,
+        hears: OnText | None = None,
     ) -> Reply:
         """`call` for an event loop; who asks what is being asked waits for that reply."""
         key = self._key(messages, limits)

@@ -14,8 +14,8 @@ from pb_graph.models.reply import Purpose, Reply
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
-    from pb_graph.models.aloud import Hears
     from pb_graph.models.caps import Limits
+    from pb_graph.models.streaming import OnText
 
 __all__ = ["Call", "Said", "Witness", "listening", "said"]
 
@@ -78,7 +78,7 @@ class Witness(ChatClient):
         messages: Sequence[BaseMessage],
         limits: Limits,
         purpose: Purpose,
-        hears: Hears | None = None,
+        hears: OnText | None = None,
     ) -> Reply:
         """Make one call."""
         return self._noted(messages, self._client.call(messages, limits, purpose, hears))
@@ -88,7 +88,7 @@ class Witness(ChatClient):
         messages: Sequence[BaseMessage],
         limits: Limits,
         purpose: Purpose,
-        hears: Hears | None = None,
+        hears: OnText | None = None,
     ) -> Reply:
         """`call` for an event loop."""
         reply = await self._client.acall(messages, limits, purpose, hears)

@@ -23,12 +23,12 @@ from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
 from pb_graph.models.caps import Limits, Thinking, pliant, policy_for
 from pb_graph.models.usage import finish_of, tokens_of
+from pb_graph.runtime.registry import Model
 from pb_graph.state import Report
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
-    from pb_graph.nodes.staff import Model
 
 FINISH = "The token budget is nearly used up. Give your best final answer now, in brief."
 DESCRIPTION = (
@@ -219,17 +219,28 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
     ) -> ModelRequest[Any]:
         """The cap in the words of the request's own model."""
         policy = policy_for(request.model)
-        model = request.model.model_copy(update=pliant(request.model, policy))
+        change = pliant(request.model, policy)
+        if "extra_body" in request.model_settings:  # the policy puts ours beside the model's own
+            change["extra_body"] = request.model_settings["extra_body"]
+        model = request.model.model_copy(update=change)
         arguments = policy(model, Limits(cap, timeout=math.inf, thinking=thinking))
         arguments.pop("timeout", None)  # the host's own business
         return request.override(model=model, model_settings=request.model_settings | arguments)
 
 
 def _told(request: ModelRequest[Any], note: str) -> ModelRequest[Any]:
-    """The request with a note at the end of its system message."""
+    """The request with a note at the end of its system message, which else stays as it is."""
     said = request.system_message
-    text = f"{said.text}\n\n{note}" if said else note
-    return request.override(system_message=SystemMessage(text))
+    if said is None:
+        return request.override(system_message=SystemMessage(note))
+    content: Any = said.content
+    # Blocks may be marked for the provider's prompt cache: the note comes behind them.
+    added = f"{content}\n\n{note}" if isinstance(content, str) else [*content, _block(note)]
+    return request.override(system_message=said.model_copy(update={"content": added}))
+
+
+def _block(text: str) -> dict[str, str]:
+    return {"type": "text", "text": text}
 
 
 def _answers(response: ModelResponse[Any]) -> list[AIMessage]:

@@ -142,8 +142,9 @@ class Settings(BaseModel):
         default=120.0,
         gt=0,
         allow_inf_nan=False,
-        description="Seconds until a call is given up, for models without a limit of their own; "
-        "also the longest wait that a server's Retry-After is granted.",
+        description="Seconds until a call is given up, except for a chat model object with a limit "
+        "of its own (a local model gets an hour unless another number is chosen here); also the "
+        "longest wait that a server's Retry-After is granted.",
     )
     max_retries: int = Field(
         default=3,
@@ -229,15 +230,17 @@ class Context:
         default=None,
         metadata={"description": "Fields set here replace those the graph was built with."},
     )
-    model: str | None = field(
-        default=None, metadata={"description": "'provider:model' that solves."}
+    model: str | Any = field(
+        default=None,
+        metadata={"description": "'provider:model', or a chat model object, that solves."},
     )
-    planner: str | None = field(
-        default=None, metadata={"description": "'provider:model' that plans."}
-    )
+    planner: str | Any = field(default=None, metadata={"description": "The same for planning."})
     planner_program: Any = field(
         default=None,
-        metadata={"description": "A Planner (or the path of a saved one) to plan with."},
+        metadata={
+            "description": "A Planner, or a saved one or its path, to plan with. The settings that "
+            "were saved with it replace the graph's."
+        },
     )
 
     def settings_over(self, base: Settings) -> Settings:

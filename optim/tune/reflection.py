@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from optim.journal import Journal
     from optim.tune.meter import Meter
     from pb_graph.budget.ledger import Charge
-    from pb_graph.models.aloud import Hears
     from pb_graph.models.caps import CapPolicy
+    from pb_graph.models.streaming import OnText
 
 __all__ = ["ReflectionAdapter", "ReflectionError", "Reflector", "instruction_in"]
 
@@ -104,7 +104,7 @@ class Reflector(ChatClient):
         messages: Sequence[BaseMessage],
         limits: Limits,
         purpose: Purpose,
-        hears: Hears | None = None,  # noqa: ARG002 -- nobody listens: it may be a recalled reply
+        hears: OnText | None = None,  # noqa: ARG002 -- nobody listens: it may be a recalled reply
     ) -> Reply:
         """Make one call, or give the reply that an earlier start paid for.
 

@@ -56,8 +56,10 @@ def resolve(name: str, settings: Settings) -> BaseChatModel:
         WeightsError: A local model's weights could not be fetched or verified.
     """
     if name.startswith(LOCAL_PREFIX):
+        # It may have to answer others first: it gets an hour, unless a limit was chosen.
+        chosen = settings.timeout != type(settings).model_fields["timeout"].default
         return local.local_chat_model(
-            name.removeprefix(LOCAL_PREFIX), timeout=max(settings.timeout, local.TIMEOUT)
+            name.removeprefix(LOCAL_PREFIX), timeout=settings.timeout if chosen else local.TIMEOUT
         )
     from langchain.chat_models import init_chat_model  # noqa: PLC0415 -- costs 0.7 s
 

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from pb_graph.models.deadline import within_deadline
+from pb_graph.models.timeout import within_deadline
 
 HOST = contextvars.ContextVar("HOST", default="nobody")
 

@@ -18,8 +18,8 @@ from pb_graph import (
     build_graph,
 )
 from pb_graph.budget import PerLevel
-from pb_graph.nodes import staff
 from pb_graph.planner.planner import Planner
+from pb_graph.runtime import registry
 from tests.support.chat_model import ScriptedChat, with_schema
 from tests.support.graphs import QUESTION, graph_of, run
 
@@ -104,7 +104,7 @@ def test_one_model_may_plan_and_another_solve() -> None:
 
 def test_a_run_may_name_its_own_models(monkeypatch: pytest.MonkeyPatch) -> None:
     made = {"fake:solver": ScriptedChat(), "fake:planner": ScriptedChat()}
-    monkeypatch.setattr(staff, "resolve", lambda name, _: made[name])
+    monkeypatch.setattr(registry, "resolve", lambda name, _: made[name])
     given = ScriptedChat()
     run(graph_of(given), context=Context(model="fake:solver", planner="fake:planner"))
     assert given.calls == []

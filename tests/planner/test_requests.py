@@ -15,10 +15,12 @@ import pytest
 
 from pb_graph.errors import ModelCallError
 from pb_graph.models.client import ChatClient
-from pb_graph.planner import consultation as asking
-from pb_graph.planner.consultation import Consultation, Opinion, UnreadableReplyError
+from pb_graph.planner import requests as asking
+from pb_graph.planner.engine import ask_planner
 from pb_graph.planner.planner import Planner
 from pb_graph.planner.reading import Difficulty, GradedPlan, Plan
+from pb_graph.planner.requests import PlannerReply, PlannerRequest, UnreadableReplyError
+from pb_graph.runtime.node import finished
 from pb_graph.settings import Settings
 from pb_graph.state import Query, SubQuestion
 from tests.support.chat_model import HTTPError, ScriptedChat, runs_on, with_schema
@@ -28,7 +30,7 @@ PLAN = [
     SubQuestion(index=i, question=q, hint="", depends_on=[], level=None, credit=None)
     for i, q in enumerate(("First?", "Second?"))
 ]
-Consult = Callable[..., Opinion]
+Consult = Callable[..., PlannerReply[Any]]
 
 
 def query(level: int | None = None) -> Query:
@@ -42,7 +44,7 @@ def query(level: int | None = None) -> Query:
     )
 
 
-ASKS: list[tuple[Consultation, type]] = [
+ASKS: list[tuple[PlannerRequest[Any], type]] = [
     (asking.decomposition(query(), SETTINGS), Plan),
     (asking.graded_decomposition(query(), SETTINGS, "EXAMPLES"), GradedPlan),
     (asking.estimation(query(), PLAN, "EXAMPLES"), Difficulty),
@@ -55,16 +57,16 @@ def consult(request: pytest.FixtureRequest) -> Consult:
 
     def ask(
         model: ScriptedChat,
-        ask: Consultation = ASKS[0][0],
+        ask: PlannerRequest[Any] = ASKS[0][0],
         settings: Settings = SETTINGS,
         planner: Planner | None = None,
         *,
         traced: bool = False,
-    ) -> Opinion:
+    ) -> PlannerReply[Any]:
         parts: Any = (planner or Planner(), ChatClient(model, with_schema), ask, settings)
         if request.param == "sync":
-            return asking.consult(*parts, traced=traced)
-        return asyncio.run(asking.aconsult(*parts, traced=traced))
+            return finished(ask_planner(*parts, traced=traced, blocking=True))
+        return asyncio.run(ask_planner(*parts, traced=traced, blocking=False))
 
     return ask
 
@@ -75,7 +77,7 @@ def system(model: ScriptedChat, call: int = 0) -> str:
 
 @pytest.mark.parametrize(("ask", "kind"), ASKS, ids=["decompose", "fused", "estimate"])
 def test_an_opinion_has_the_predictors_type(
-    consult: Consult, ask: Consultation, kind: type
+    consult: Consult, ask: PlannerRequest[Any], kind: type
 ) -> None:
     model = ScriptedChat()
     opinion = consult(model, ask)
@@ -87,7 +89,9 @@ def test_an_opinion_has_the_predictors_type(
 
 
 @pytest.mark.parametrize(("ask", "kind"), ASKS, ids=["decompose", "fused", "estimate"])
-def test_the_schema_reaches_the_client(consult: Consult, ask: Consultation, kind: type) -> None:
+def test_the_schema_reaches_the_client(
+    consult: Consult, ask: PlannerRequest[Any], kind: type
+) -> None:
     del kind
     model = ScriptedChat()
     consult(model, ask)
@@ -116,7 +120,7 @@ def test_what_is_asked_is_all_there(consult: Consult) -> None:
 
 
 def test_only_what_is_not_known_is_asked_for() -> None:
-    def wanted(ask: Consultation) -> set[str]:
+    def wanted(ask: PlannerRequest[Any]) -> set[str]:
         return set(ask.schema["properties"])
 
     assert wanted(asking.estimation(query(), PLAN, "")) == {"level", "levels", "credits"}
@@ -135,7 +139,7 @@ def test_as_many_steps_as_allowed_and_as_many_grades_as_steps() -> None:
 
 
 @pytest.mark.parametrize(("ask", "kind"), ASKS, ids=["decompose", "fused", "estimate"])
-def test_the_example_reads_as_what_is_asked_for(ask: Consultation, kind: Any) -> None:  # noqa: ANN401
+def test_the_example_reads_as_what_is_asked_for(ask: PlannerRequest[Any], kind: Any) -> None:  # noqa: ANN401
     assert ask.example is not None
     assert set(json.loads(ask.example.answered)) == set(ask.schema["required"])
     kind.read(ask.example.answered)
@@ -227,13 +231,13 @@ def test_an_optimizers_trace_sees_the_predictor_only_when_it_is_to(consult: Cons
     assert isinstance(prediction.plan, Plan)
 
 
-def numbered(number: int) -> tuple[ScriptedChat, Consultation]:
+def numbered(number: int) -> tuple[ScriptedChat, PlannerRequest[Any]]:
     model = ScriptedChat(planner=f"1. Step of {number}?")
     ask = replace(ASKS[0][0], inputs=ASKS[0][0].inputs | {"problem": f"Question {number}"})
     return model, ask
 
 
-def fits(number: int, model: ScriptedChat, opinion: Opinion) -> bool:
+def fits(number: int, model: ScriptedChat, opinion: PlannerReply[Any]) -> bool:
     return (
         opinion.value.steps[0].question == f"Step of {number}?"
         and len(model.calls) == 1
@@ -245,7 +249,8 @@ def test_threads_do_not_get_into_each_others_way() -> None:
     def one(number: int) -> bool:
         model, ask = numbered(number)
         client = ChatClient(model, with_schema)
-        return fits(number, model, asking.consult(Planner(), client, ask, SETTINGS, traced=False))
+        work = ask_planner(Planner(), client, ask, SETTINGS, traced=False, blocking=True)
+        return fits(number, model, finished(work))
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(one, range(40)))
@@ -257,8 +262,7 @@ async def test_tasks_do_not_get_into_each_others_way() -> None:
     async def one(number: int) -> bool:
         model, ask = numbered(number)
         client = ChatClient(model, with_schema)
-        return fits(
-            number, model, await asking.aconsult(planner, client, ask, SETTINGS, traced=False)
-        )
+        work = ask_planner(planner, client, ask, SETTINGS, traced=False, blocking=False)
+        return fits(number, model, await work)
 
     assert all(await asyncio.gather(*(one(number) for number in range(40))))

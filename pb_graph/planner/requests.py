@@ -1,26 +1,27 @@
-"""One question to the planner: its inputs, the form of the reply, and how it is asked."""
+"""What the planner can be asked: the inputs, and the form of the reply. Loads no DSPy."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-import dspy
-from dspy.utils.exceptions import AdapterParseError
-
-from pb_graph.models.caps import Limits
-from pb_graph.models.client import ChatClient
-from pb_graph.models.faults import explain
-from pb_graph.models.reply import Purpose, Reply
-from pb_graph.planner.adapter import Example, TerseAdapter
-from pb_graph.planner.engine import LangChainEngine, language_model
+from pb_graph.planner.reading import Difficulty, GradedPlan, Plan
 
 if TYPE_CHECKING:
-    from pb_graph.planner.planner import Planner
+    from pb_graph.models.reply import Reply
     from pb_graph.settings import Settings
     from pb_graph.state import Query, SubQuestion
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Example(NamedTuple):
+    """An exchange that shows the form of a reply: what was asked, and how it was answered."""
+
+    asked: str
+    answered: str
+
 
 PLAN_FORM = """Reply with JSON only: {"steps": ["sub-question | hint", ...]}. Where a step does \
 not need the one before it, add the numbers of those it needs: "sub-question | hint | after 1"."""
@@ -61,12 +62,13 @@ class UnreadableReplyError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Consultation:
+class PlannerRequest(Generic[T_co]):
     """What to ask which predictor.
 
     Attributes:
         predictor: Name of the planner's predictor.
         node: Node that the calls are charged to.
+        answer: The type of the value that is asked for.
         inputs: Values of the signature's input fields.
         form: What the reply has to look like, in words.
         schema: The same as a JSON schema, for servers that constrain decoding.
@@ -75,125 +77,51 @@ class Consultation:
 
     predictor: str
     node: str
+    answer: type[T_co]
     inputs: dict[str, str]
     form: str
     schema: dict[str, Any] = field(repr=False)
     example: Example | None = None
 
-    def corrected(self, complaint: str) -> Consultation:
+    def corrected(self, complaint: str) -> PlannerRequest[T_co]:
         """The same question again, with what was wrong about the last reply."""
         return replace(self, inputs=self.inputs | {"correction": complaint})
 
 
 @dataclass(frozen=True, slots=True)
-class Opinion:
+class PlannerReply(Generic[T_co]):
     """What the planner made of it: the value of the one output field, and every call's reply."""
 
-    value: Any
+    value: T_co
     replies: list[Reply]
 
 
-def decomposition(query: Query, settings: Settings) -> Consultation:
+def decomposition(query: Query, settings: Settings) -> PlannerRequest[Plan]:
     """Ask for a plan."""
     schema = _object(steps=_array(_STEP, min(2, settings.max_steps), settings.max_steps))
-    return Consultation("decompose", "plan", _about(query), PLAN_FORM, schema, PLAN_EXAMPLE)
+    inputs = _about(query)
+    return PlannerRequest("decompose", "plan", Plan, inputs, PLAN_FORM, schema, PLAN_EXAMPLE)
 
 
-def graded_decomposition(query: Query, settings: Settings, examples: str) -> Consultation:
+def graded_decomposition(
+    query: Query, settings: Settings, examples: str
+) -> PlannerRequest[GradedPlan]:
     """Ask for a plan with levels and credits."""
     inputs = _about(query) | {"examples": examples}
     step = _object(question=_STEP, level=_LEVEL, credit=_CREDIT)
     steps = _array(step, min(2, settings.max_steps), settings.max_steps)
     schema = _object(level=_LEVEL, steps=steps)
-    return Consultation("fused", "plan", inputs, FUSED_FORM, schema, FUSED_EXAMPLE)
+    return PlannerRequest("fused", "plan", GradedPlan, inputs, FUSED_FORM, schema, FUSED_EXAMPLE)
 
 
-def estimation(query: Query, plan: Sequence[SubQuestion], examples: str) -> Consultation:
+def estimation(
+    query: Query, plan: Sequence[SubQuestion], examples: str
+) -> PlannerRequest[Difficulty]:
     """Ask for the level of the question, and levels and credits of its sub-questions."""
     lines = [f"{step['index'] + 1}. {step['question']}" for step in plan]
     inputs = _about(query) | {"examples": examples, "sub_questions": "\n".join(lines)}
     form, schema, example = _difficulty_form(len(plan), ask_level=query["level"] is None)
-    return Consultation("estimate", "estimate", inputs, form, schema, example)
-
-
-def consult(
-    planner: Planner, client: ChatClient, ask: Consultation, settings: Settings, *, traced: bool
-) -> Opinion:
-    """Ask once.
-
-    Args:
-        planner: Whose predictor is asked.
-        client: The chat model behind it.
-        ask: What to ask.
-        settings: Cap and time-out of a planner call.
-        traced: Whether an active DSPy trace shall see it, as an optimizer needs. Otherwise not:
-            DSPy's default trace is one global list that only grows.
-
-    Raises:
-        UnreadableReplyError: The reply held nothing usable; its charge is in ``replies``.
-        ModelCallError: The model could not be called.
-    """
-    engine = _engine(client, ask, settings)
-    with _planner_context(engine, ask, traced=traced):
-        # Said once more at the call: a predictor may have been saved with a model of its own, which
-        # nobody would cap or count.
-        try:
-            prediction = getattr(planner, ask.predictor)(**ask.inputs, lm=dspy.settings.lm)
-        except Exception as error:  # noqa: BLE001 -- raised on, as what it really is
-            raise _cause(error, engine) from _root(error, engine)
-    return _opinion(prediction, engine)
-
-
-async def aconsult(
-    planner: Planner, client: ChatClient, ask: Consultation, settings: Settings, *, traced: bool
-) -> Opinion:
-    """`consult` for an event loop."""
-    engine = _engine(client, ask, settings)
-    with _planner_context(engine, ask, traced=traced):
-        try:
-            predictor = getattr(planner, ask.predictor)
-            prediction = await predictor.acall(**ask.inputs, lm=dspy.settings.lm)
-        except Exception as error:  # noqa: BLE001 -- raised on, as what it really is
-            raise _cause(error, engine) from _root(error, engine)
-    return _opinion(prediction, engine)
-
-
-def _engine(client: ChatClient, ask: Consultation, settings: Settings) -> LangChainEngine:
-    cap = min(settings.planner_cap, settings.cutoff)
-    return LangChainEngine(client, Limits(cap, settings.timeout, ask.schema), Purpose(ask.node))
-
-
-def _planner_context(
-    engine: LangChainEngine, ask: Consultation, *, traced: bool
-) -> AbstractContextManager[None]:
-    """DSPy's settings for this one call; never ``dspy.configure``, which is the host's."""
-    context: AbstractContextManager[None] = dspy.context(
-        lm=language_model(engine),
-        adapter=TerseAdapter(ask.form, ask.example),
-        trace=dspy.settings.trace if traced else None,
-        disable_history=True,
-        track_usage=False,
-    )
-    return context
-
-
-def _cause(error: Exception, engine: LangChainEngine) -> Exception:
-    """What really went wrong below DSPy, with the replies that were paid for."""
-    if engine.errors:
-        return explain(engine.errors[-1])
-    if isinstance(error, AdapterParseError) or engine.replies:
-        return UnreadableReplyError(str(error.__cause__ or "it was empty"), engine.replies)
-    return explain(error)
-
-
-def _root(error: Exception, engine: LangChainEngine) -> BaseException | None:
-    """The provider's own exception, not what DSPy made of it: an error is never its own cause."""
-    return engine.errors[-1].__cause__ if engine.errors else error
-
-
-def _opinion(prediction: Any, engine: LangChainEngine) -> Opinion:  # noqa: ANN401 -- untyped DSPy
-    (name,) = prediction.keys()
-    return Opinion(prediction[name], engine.replies)
+    return PlannerRequest("estimate", "estimate", Difficulty, inputs, form, schema, example)
 
 
 def _difficulty_form(steps: int, *, ask_level: bool) -> tuple[str, dict[str, Any], Example]:
