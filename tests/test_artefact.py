@@ -147,7 +147,9 @@ class TestUse:
         assert report["budget"] == 300
 
     @pytest.mark.parametrize("way", get_args(Way))
-    def test_a_run_may_bring_one_with_the_settings_it_was_measured_with(self, path: Path, way: Way) -> None:
+    def test_a_run_may_bring_one_with_the_settings_it_was_measured_with(
+        self, path: Path, way: Way
+    ) -> None:
         for program in (path, artefact()):
             model = ScriptedChat()
             context = Context(planner_program=program)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -311,6 +312,14 @@ class TestLocalModels:
         assert (result.exit_code, result.stderr) == (0, "")
         for name in catalogue.CATALOGUE:
             assert f"local:{name}" in result.stdout
+
+    def test_without_their_extra_they_are_not_listed_but_named(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "platformdirs", None)
+        result = run("models")
+        assert (result.exit_code, result.stdout) == (FAILED, "")
+        assert "plan-and-budget[local]" in "".join(result.stderr.split())
 
     def test_pull_fetches_and_says_where_it_is(self, fetched: Fetched, tmp_path: Path) -> None:
         result = run("pull", "smollm2-135m")

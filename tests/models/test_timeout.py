@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextvars
 import threading
+from typing import Any
 
+import httpx
 import pytest
 
-from pb_graph.models.timeout import within_deadline
+from pb_graph.models.timeout import own_timeout, within_deadline
+from tests.support.chat_model import ScriptedChat
 
 HOST = contextvars.ContextVar("HOST", default="nobody")
 
@@ -48,3 +51,14 @@ def test_the_call_sees_the_callers_context() -> None:
 
 def test_an_abandoned_call_does_not_keep_the_process_alive() -> None:
     assert within_deadline(lambda: threading.current_thread().daemon, 5)
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [(7, 7.0), (None, None), ((3, 9.5), 9.5), (httpx.Timeout(60, connect=5), 60.0)],
+)
+def test_a_models_own_limit_is_the_longest_of_its_parts(given: Any, seconds: Any) -> None:  # noqa: ANN401
+    class Limited(ScriptedChat):
+        request_timeout: Any = given
+
+    assert own_timeout(Limited()) == seconds

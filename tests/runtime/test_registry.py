@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 from langchain_core.runnables import RunnableLambda
@@ -13,14 +15,16 @@ from pb_graph import (
     Context,
     InputError,
     ModelSetupError,
+    NoAnswerError,
     PlannerProgramError,
     Settings,
     build_graph,
+    plan_and_budget_tool,
 )
 from pb_graph.budget import PerLevel
 from pb_graph.planner.planner import Planner
 from pb_graph.runtime import registry
-from tests.support.chat_model import ScriptedChat, with_schema
+from tests.support.chat_model import HTTPError, ScriptedChat, with_schema
 from tests.support.graphs import QUESTION, graph_of, run
 
 BASE: dict[str, Any] = {"method": "global_budget", "budget": 111, "enforcement": "cap"}
@@ -154,3 +158,88 @@ def test_the_callers_model_is_left_as_it_is() -> None:
     before = model.model_dump(exclude={"record"})
     run(graph_of(model))
     assert model.model_dump(exclude={"record"}) == before
+
+
+def test_each_model_object_that_a_run_brings_answers_itself() -> None:
+    graph = build_graph(ScriptedChat(), settings=Settings(method="vanilla"))
+    for number in range(100):  # more than are kept
+        own = ScriptedChat(solve=f"Final answer: {number}")
+        assert run(graph, context=Context(model=own))["answer"] == f"Final answer: {number}"
+
+
+def test_what_is_no_model_is_refused_in_a_run_too() -> None:
+    with pytest.raises(ModelSetupError, match="int is no chat model"):
+        run(build_graph(ScriptedChat()), context=Context(model=123))
+
+
+def test_a_run_has_its_own_retries() -> None:
+    model = ScriptedChat(max_retries=0, solve=HTTPError(503))
+    graph = build_graph(model, settings=Settings(method="vanilla"))
+    with pytest.raises(NoAnswerError):
+        run(graph, context=Context(settings=Settings(max_retries=0)))
+    assert len(model.calls) == 1
+
+
+def test_a_run_has_its_own_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float] = []
+
+    def resolved(_: str, settings: Settings) -> ScriptedChat:
+        limits.append(settings.timeout)
+        return ScriptedChat()
+
+    monkeypatch.setattr(registry, "resolve", resolved)
+    graph = build_graph("fake:solver", settings=Settings(method="vanilla", timeout=60))
+    for timeout in (60, 2, 2):
+        run(graph, context=Context(settings=Settings(timeout=timeout)))
+    assert limits == [60, 2]
+
+
+async def test_a_model_that_is_ready_answers_while_another_is_being_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slow(_: str, __: Settings) -> ScriptedChat:
+        begun.set()
+        assert may_end.wait(20), "the event loop stood still"
+        return ScriptedChat(solve="Final answer: late")
+
+    monkeypatch.setattr(registry, "resolve", slow)
+    graph = build_graph(ScriptedChat(), settings=Settings(method="vanilla"))
+    await graph.ainvoke(QUESTION)
+    late = asyncio.create_task(graph.ainvoke(QUESTION, context=Context(model="fake:slow")))
+    await asyncio.to_thread(begun.wait, 20)
+    assert (await graph.ainvoke(QUESTION))["answer"] == "Final answer: 42"
+    may_end.set()
+    assert (await late)["answer"] == "Final answer: late"
+
+
+def test_a_file_that_was_tuned_again_is_read_again(tmp_path: Path) -> None:
+    path, model = tmp_path / "planner.json", ScriptedChat()
+    graph = build_graph(model, settings=Settings(method="planned_vanilla"))
+    for words in ("Think of whales.", "Think of snails and of their houses."):
+        tuned = Planner()
+        tuned.decompose.signature = tuned.decompose.signature.with_instructions(words)
+        tuned.save(path)
+        run(graph, context=Context(planner_program=path))
+        assert words in str([call.messages for call in model.calls][-2])
+
+
+def test_a_saved_program_is_made_a_planner_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+    adopt = Planner.adopt
+
+    def counted(self: Planner, *given: Any) -> Planner:  # noqa: ANN401
+        made.append(self)
+        return adopt(self, *given)
+
+    monkeypatch.setattr(Planner, "adopt", counted)
+    graph, program = build_graph(ScriptedChat()), Planner().program()
+    for _ in range(3):
+        run(graph, context=Context(planner_program=program))
+    assert len(made) == 1
+
+
+@pytest.mark.parametrize("function", [build_graph, plan_and_budget_tool])
+def test_annotations_can_be_read_at_run_time(function: Any) -> None:  # noqa: ANN401
+    assert "return" in get_type_hints(function)
