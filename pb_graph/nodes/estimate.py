@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pb_graph.planner.examples import EXAMPLES
-from pb_graph.planner.reading import Difficulty
+from pb_graph.planner.normalize import normalize_difficulty
+from pb_graph.planner.parsing import Difficulty
 from pb_graph.planner.requests import estimation
-from pb_graph.planner.settle import settle_difficulty
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ async def estimate(state: State, run: NodeContext) -> State:
     if not graded and (query["level"] is not None or not run.settings.budget_rule.needs_level):
         return {}
     found, warnings = await run.calls.planner_with_repair(estimation(query, graded, EXAMPLES))
-    level, settled, notes = settle_difficulty(found or Difficulty(), graded, query["level"])
+    level, settled, notes = normalize_difficulty(found or Difficulty(), graded, query["level"])
     run.tell({"event": "estimate", "level": level, "steps": settled})
     return {
         "query": {**query, "level": level},

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pb_graph.planner.examples import EXAMPLES
+from pb_graph.planner.normalize import normalize_graded, normalize_plan
 from pb_graph.planner.requests import decomposition, graded_decomposition
-from pb_graph.planner.settle import settle_graded, settle_plan
 from pb_graph.state import SubQuestion
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ async def plan(state: State, run: NodeContext) -> State:
         request = graded_decomposition(query, settings, EXAMPLES)
         graded, warnings = await run.calls.planner_with_repair(request)
         if graded:
-            level, steps, notes = settle_graded(graded, settings.max_steps, query["level"])
+            level, steps, notes = normalize_graded(graded, settings.max_steps, query["level"])
             update["query"] = {**query, "level": level}
     else:
         found, warnings = await run.calls.planner_with_repair(decomposition(query, settings))
         if found:
-            steps, notes = settle_plan(found, settings.max_steps)
+            steps, notes = normalize_plan(found, settings.max_steps)
     run.tell({"event": "plan", "steps": steps})
     return {**update, "plan": steps, "warnings": warnings + notes}
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from pb_graph.planner.reading import Difficulty, GradedPlan, Plan
+from pb_graph.planner.parsing import Difficulty, GradedPlan, Plan
 
 if TYPE_CHECKING:
     from pb_graph.models.reply import Reply

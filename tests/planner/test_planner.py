@@ -12,8 +12,8 @@ import pytest
 from pb_graph.artefact import FORMAT, MAX_FILE_BYTES, Artefact
 from pb_graph.errors import PlannerProgramError
 from pb_graph.planner.adapter import TerseAdapter
+from pb_graph.planner.parsing import Difficulty, GradedPlan, Plan, PlannedStep
 from pb_graph.planner.planner import Planner, load_planner
-from pb_graph.planner.reading import Difficulty, GradedPlan, Plan, PlannedStep
 from pb_graph.planner.signatures import Decompose
 
 STEPS = [

@@ -17,8 +17,8 @@ from pb_graph.errors import ModelCallError
 from pb_graph.models.client import ChatClient
 from pb_graph.planner import requests as asking
 from pb_graph.planner.engine import ask_planner
+from pb_graph.planner.parsing import Difficulty, GradedPlan, Plan
 from pb_graph.planner.planner import Planner
-from pb_graph.planner.reading import Difficulty, GradedPlan, Plan
 from pb_graph.planner.requests import PlannerReply, PlannerRequest, UnreadableReplyError
 from pb_graph.runtime.node import finished
 from pb_graph.settings import Settings

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pb_graph.planner.reading import Difficulty, GradedPlan, Plan, PlannedStep
-from pb_graph.planner.settle import settle_difficulty, settle_graded, settle_plan
+from pb_graph.planner.normalize import normalize_difficulty, normalize_graded, normalize_plan
+from pb_graph.planner.parsing import Difficulty, GradedPlan, Plan, PlannedStep
 from pb_graph.state import SubQuestion
 
 MOST = 5
@@ -19,18 +19,18 @@ def plan(*questions: str, **needs: list[int]) -> Plan:
 
 
 def settled(count: int) -> list[SubQuestion]:
-    return settle_plan(plan(*"abcdefgh"[:count]), 8)[0]
+    return normalize_plan(plan(*"abcdefgh"[:count]), 8)[0]
 
 
 def graded(
     found: Difficulty, count: int, known_level: int | None = None
 ) -> tuple[int, list[int | None], list[float | None], list[str]]:
-    level, steps, notes = settle_difficulty(found, settled(count), known_level)
+    level, steps, notes = normalize_difficulty(found, settled(count), known_level)
     return level, [step["level"] for step in steps], [step["credit"] for step in steps], notes
 
 
 def test_a_sound_plan_is_taken_as_it_is() -> None:
-    steps, notes = settle_plan(plan("a", "b", "c", a=[], b=[0], c=[0, 1]), MOST)
+    steps, notes = normalize_plan(plan("a", "b", "c", a=[], b=[0], c=[0, 1]), MOST)
     assert [(s["index"], s["question"], s["depends_on"]) for s in steps] == [
         (0, "a", []),
         (1, "b", [0]),
@@ -40,13 +40,13 @@ def test_a_sound_plan_is_taken_as_it_is() -> None:
 
 
 def test_a_step_that_says_nothing_builds_on_the_one_before() -> None:
-    steps, notes = settle_plan(plan("a", "b", "c"), MOST)
+    steps, notes = normalize_plan(plan("a", "b", "c"), MOST)
     assert [s["depends_on"] for s in steps] == [[], [0], [1]]
     assert notes == []
 
 
 def test_a_step_that_needs_nothing_needs_nothing() -> None:
-    steps, notes = settle_plan(plan("a", "b", b=[]), MOST)
+    steps, notes = normalize_plan(plan("a", "b", b=[]), MOST)
     assert [s["depends_on"] for s in steps] == [[], []]
     assert notes == []
 
@@ -57,7 +57,7 @@ def test_a_step_that_needs_nothing_needs_nothing() -> None:
     ids=["itself", "a later one", "none there", "number 0", "one of two", "itself twice"],
 )
 def test_only_earlier_steps_can_be_needed(needs: list[int], kept: list[int]) -> None:
-    steps, notes = settle_plan(plan("a", "b", "c", b=needs), MOST)
+    steps, notes = normalize_plan(plan("a", "b", "c", b=needs), MOST)
     assert steps[1]["depends_on"] == kept
     assert notes == [
         "sub-question 2 was said to depend on others than earlier ones: corrected",
@@ -65,17 +65,17 @@ def test_only_earlier_steps_can_be_needed(needs: list[int], kept: list[int]) -> 
 
 
 def test_a_circle_is_cut_open() -> None:
-    steps, notes = settle_plan(plan("a", "b", a=[1], b=[0]), MOST)
+    steps, notes = normalize_plan(plan("a", "b", a=[1], b=[0]), MOST)
     assert [s["depends_on"] for s in steps] == [[], [0]]
     assert len(notes) == 1
 
 
 def test_the_same_need_said_twice_is_no_fault() -> None:
-    assert settle_plan(plan("a", "b", b=[0, 0]), MOST)[1] == []
+    assert normalize_plan(plan("a", "b", b=[0, 0]), MOST)[1] == []
 
 
 def test_a_repeat_is_dropped_and_whoever_needs_it_gets_the_first() -> None:
-    steps, notes = settle_plan(plan("a", "b", "A", "c", "d", c=[2], d=[1, 3]), MOST)
+    steps, notes = normalize_plan(plan("a", "b", "A", "c", "d", c=[2], d=[1, 3]), MOST)
     assert [(s["index"], s["question"], s["depends_on"]) for s in steps] == [
         (0, "a", []),
         (1, "b", [0]),
@@ -86,7 +86,7 @@ def test_a_repeat_is_dropped_and_whoever_needs_it_gets_the_first() -> None:
 
 
 def test_too_many_steps_are_cut_to_the_first_ones() -> None:
-    steps, notes = settle_plan(plan(*"abcdefgh"), MOST)
+    steps, notes = normalize_plan(plan(*"abcdefgh"), MOST)
     assert [s["question"] for s in steps] == list("abcde")
     assert notes == ["the plan had 8 sub-questions: the first 5 are kept"]
 
@@ -156,7 +156,7 @@ def test_levels_of_a_wrong_number_cannot_be_matched_up() -> None:
 
 
 def test_without_sub_questions_only_the_level_is_settled() -> None:
-    assert settle_difficulty(Difficulty(level=4), [], None) == (4, [], [])
+    assert normalize_difficulty(Difficulty(level=4), [], None) == (4, [], [])
 
 
 def test_grades_stay_with_their_step_when_a_repeat_is_dropped() -> None:
@@ -165,7 +165,7 @@ def test_grades_stay_with_their_step_when_a_repeat_is_dropped() -> None:
         PlannedStep(question="a", level=5, credit=60),
         PlannedStep(question="b", level=2, credit=20),
     ]
-    level, kept, notes = settle_graded(GradedPlan(steps=steps, level=3), MOST, None)
+    level, kept, notes = normalize_graded(GradedPlan(steps=steps, level=3), MOST, None)
     assert level == 3
     assert [(s["question"], s["level"], s["credit"]) for s in kept] == [("a", 1, 50), ("b", 2, 50)]
     assert notes == [
@@ -188,7 +188,7 @@ STEPS = st.builds(
 def test_whatever_was_planned_is_fit_for_use(
     steps: list[PlannedStep], most: int, level: float | None
 ) -> None:
-    whole, kept, _ = settle_graded(GradedPlan(steps=steps, level=level), most, None)
+    whole, kept, _ = normalize_graded(GradedPlan(steps=steps, level=level), most, None)
     assert whole in range(1, 6)
     assert [step["index"] for step in kept] == list(range(len(kept)))
     assert 0 < len(kept) <= most
@@ -204,7 +204,7 @@ def test_whatever_was_estimated_is_fit_for_use(
     levels: list[float | None], credits_: list[float | None], count: int
 ) -> None:
     found = Difficulty(levels=levels, credits=credits_)
-    assert_grades(settle_difficulty(found, settled(count), 4)[1])
+    assert_grades(normalize_difficulty(found, settled(count), 4)[1])
 
 
 def assert_grades(steps: list[SubQuestion]) -> None:

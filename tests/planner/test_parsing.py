@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pb_graph.planner.reading import (
+from pb_graph.planner.parsing import (
     MAX_HINT,
     MAX_ITEMS,
     MAX_NUMBER,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pb_graph.planner.reading import Difficulty, GradedPlan, Plan, PlannedStep
+from pb_graph.planner.parsing import Difficulty, GradedPlan, Plan, PlannedStep
 from pb_graph.state import SubQuestion
 
 EASIEST, MIDDLE, HARDEST = 1, 3, 5
@@ -12,7 +12,7 @@ ALL_CREDITS = 100.0
 _ROUNDING = 0.5
 
 
-def settle_plan(plan: Plan, max_steps: int) -> tuple[list[SubQuestion], list[str]]:
+def normalize_plan(plan: Plan, max_steps: int) -> tuple[list[SubQuestion], list[str]]:
     """Sub-questions without repeats, not too many, each depending on earlier ones only.
 
     A sub-question that says nothing of what it needs builds on the one before it.
@@ -24,10 +24,10 @@ def settle_plan(plan: Plan, max_steps: int) -> tuple[list[SubQuestion], list[str
     return _sub_questions(plan, kept, notes), notes
 
 
-def settle_graded(
+def normalize_graded(
     plan: GradedPlan, max_steps: int, known_level: int | None
 ) -> tuple[int, list[SubQuestion], list[str]]:
-    """`settle_plan` and `settle_difficulty` for a plan that came with its grades."""
+    """`normalize_plan` and `normalize_difficulty` for a plan that came with its grades."""
     kept, notes = _kept(plan, max_steps)
     steps = _sub_questions(plan, kept, notes)
     found = Difficulty(
@@ -35,11 +35,11 @@ def settle_graded(
         levels=[plan.steps[old].level for old in kept],
         credits=[plan.steps[old].credit for old in kept],
     )
-    level, graded, more = settle_difficulty(found, steps, known_level)
+    level, graded, more = normalize_difficulty(found, steps, known_level)
     return level, graded, notes + more
 
 
-def settle_difficulty(
+def normalize_difficulty(
     found: Difficulty, steps: Sequence[SubQuestion], known_level: int | None
 ) -> tuple[int, list[SubQuestion], list[str]]:
     """Levels from 1 to 5 and credits that sum to 100, with a note for each correction.
