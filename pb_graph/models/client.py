@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 # LangGraph keeps tokens of calls with this tag out of a host's message stream.
 _QUIET: RunnableConfig = {"tags": ["nostream"]}
+
+_GRACE = 1.0
 
 
 class ChatClient:
@@ -115,8 +118,7 @@ class ChatClient:
         seconds = self._own_timeout or limits.timeout
         streamed = StreamedReply(self._speaking, hears, seconds) if hears else None
 
-        def attempt() -> AIMessage:
-            bound = self._policy(self.model, limits)
+        def attempt(bound: Mapping[str, Any]) -> AIMessage:
             if streamed is None:
                 return self.model.invoke(list(messages), _QUIET, **bound)
             for chunk in self._speaking.stream(list(messages), _QUIET, **bound):
@@ -124,7 +126,8 @@ class ChatClient:
             return streamed.message()
 
         try:
-            return within_deadline(attempt, seconds)
+            bound = self._policy(self.model, limits)
+            return within_deadline(partial(attempt, bound), seconds + self._grace(bound))
         except Exception as error:  # noqa: BLE001 -- the attempts decide what it means
             if streamed:
                 streamed.give_up()
@@ -136,7 +139,7 @@ class ChatClient:
         seconds = self._own_timeout or limits.timeout
         try:
             bound = self._policy(self.model, limits)
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(seconds + self._grace(bound)):
                 if hears is None:
                     return await self.model.ainvoke(list(messages), _QUIET, **bound)
                 streamed = StreamedReply(self._speaking, hears, seconds)
@@ -145,6 +148,10 @@ class ChatClient:
                 return streamed.message()
         except Exception as error:  # noqa: BLE001 -- the attempts decide what it means
             return error
+
+    def _grace(self, bound: Mapping[str, object]) -> float:
+        """Seconds for a client with a limit of its own to end the attempt, and to close it well."""
+        return _GRACE if self._own_timeout is not None or "timeout" in bound else 0.0
 
     def _attempts(
         self,
