@@ -28,7 +28,9 @@ def estimate(state: Mapping[str, Any], run: Run) -> Steps:
     from pb_graph.planner.reading import Difficulty  # noqa: PLC0415
     from pb_graph.planner.settle import settle_difficulty  # noqa: PLC0415
 
-    found, warnings = yield from consulted(estimation(query, graded, EXAMPLES))
+    found, warnings = yield from consulted(
+        estimation(query, graded, run.settings.level_examples or EXAMPLES)
+    )
     level, settled, notes = settle_difficulty(found or Difficulty(), graded, query["level"])
     run.tell({"event": "estimate", "level": level, "steps": settled})
     return {

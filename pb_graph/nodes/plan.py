@@ -23,7 +23,7 @@ def plan(state: Mapping[str, Any], run: Run) -> Steps:
     query, settings = state["query"], run.settings
     fused = settings.planning == "fused" and settings.method == "plan_and_budget"
     if fused:
-        ask = asking.graded_decomposition(query, settings, EXAMPLES)
+        ask = asking.graded_decomposition(query, settings, settings.level_examples or EXAMPLES)
     else:
         ask = asking.decomposition(query, settings)
     found, warnings = yield from consulted(ask)
