@@ -3,37 +3,51 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from optim.cli.application import app
 from optim.cli.options import AsJson, Logs
 from optim.cli.terminal import plain_errors, print_rows, write
 from pb_graph.errors import InputError
 
+if TYPE_CHECKING:
+    from optim.experiments.layout import Cells
 
-@app.command()
+
+@plain_errors("inspect_ai")
 def levels(logs: Logs, as_json: AsJson = False) -> None:
-    """Tokens and score of each method by difficulty level."""
-    from optim.experiments.levels import by_level  # noqa: PLC0415 -- Inspect takes seconds
+    """Tokens and score by difficulty level; estimated levels, and credits by position.
+
+    JSON holds the rows by level.
+    """
+    from optim import summary  # noqa: PLC0415 -- Inspect takes seconds
+    from optim.experiments.levels import by_level  # noqa: PLC0415
     from optim.records import read_records  # noqa: PLC0415
 
-    with plain_errors():
-        print_rows(by_level(read_records(logs)), as_json=as_json)
+    records = read_records(logs)
+    print_rows(by_level(records), as_json=as_json)
+    more = {
+        "level_estimates": "Estimated levels against the data set's labels",
+        "credits_by_position": "Credits of the planner's sub-questions by position",
+    }
+    for name, heading in more.items() if not as_json else ():
+        rows: list[Cells] = getattr(summary, name, lambda _: [])(records)
+        if rows:
+            typer.echo(f"\n{heading}")
+            print_rows(rows)
 
 
-@app.command()
+@plain_errors("inspect_ai")
 def latency(logs: Logs, as_json: AsJson = False) -> None:
     """Seconds of planning and estimation against seconds of solving."""
     from optim.experiments.latency import latency as breakdown  # noqa: PLC0415
     from optim.records import read_records  # noqa: PLC0415
 
-    with plain_errors():
-        print_rows(breakdown(read_records(logs)), as_json=as_json)
+    print_rows(breakdown(read_records(logs)), as_json=as_json)
 
 
-@app.command()
+@plain_errors("inspect_ai")
 def report(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     logs: Logs,
     output: Annotated[
@@ -53,19 +67,14 @@ def report(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     from optim.records import read_records  # noqa: PLC0415 -- Inspect takes seconds
     from optim.report import rendered, studies  # noqa: PLC0415
 
-    with plain_errors():
-        kind = _kind(as_json=as_json, as_csv=as_csv)
-        content = rendered(studies(read_records(logs), baseline), kind, paper=paper)
+    if as_json and as_csv:
+        msg = "choose one of --json and --csv"
+        raise InputError(msg)
+    kind: Literal["html", "json", "csv"] = "json" if as_json else "csv" if as_csv else "html"
+    content = rendered(studies(read_records(logs), baseline), kind, paper=paper)
     if output is None and kind != "html":
         typer.echo(content, nl=False)
         return
     path = Path(output or "report.html")
     write(path, content)
     typer.echo(f"{path} is written.", err=kind != "html")
-
-
-def _kind(*, as_json: bool, as_csv: bool) -> Literal["html", "json", "csv"]:
-    if as_json and as_csv:
-        msg = "choose one of --json and --csv"
-        raise InputError(msg)
-    return "json" if as_json else "csv" if as_csv else "html"

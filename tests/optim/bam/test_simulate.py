@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optim.simulate import BLOCK, RULES, Outcome, Queries, World, allocations, draw, simulate, worth
+from optim.bam.simulate import (
+    BLOCK,
+    RULES,
+    Outcome,
+    Queries,
+    World,
+    allocations,
+    draw,
+    simulate,
+    worth,
+)
 from pb_graph import InputError, Settings
 from pb_graph.budget import LEVELS, allocate
 from pb_graph.settings import Bam
@@ -73,6 +83,17 @@ def test_every_rule_spends_the_whole_budget_and_leaves_no_step_without(
         assert tokens.shape == (world.steps, 20), rule
         assert tokens.sum(axis=0) == pytest.approx(total), rule
         assert (tokens > 0).all(), rule
+
+
+def test_credits_by_position_go_before_the_levels() -> None:
+    credited = (16.0, 18.0, 20.0, 22.0, 24.0)
+    splits = dict(allocations(World(credits=credited), draw(World(), 3), 300.0))
+    for query in range(3):
+        assert splits["weighted"][:, query] == pytest.approx([3.0 * each for each in credited])
+        assert splits["uniform"][:, query] == pytest.approx([60.0] * 5)
+    for wrong in ((1.0, 2.0), (0.0, 1.0, 1.0, 1.0, 1.0)):
+        with pytest.raises(InputError, match="a credit above 0 for each of the 5 steps"):
+            World(credits=wrong)
 
 
 @pytest.mark.parametrize("graded", [True, False])

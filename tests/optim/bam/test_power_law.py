@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize
 
-from optim.error_curve import BETA_RANGE, Curve, error_chance, fit_curve
+from optim.bam.power_law import BETA_RANGE, Curve, error_chance, fit_curve
 from optim.statistics.estimates import Floats
 from pb_graph import InputError
 

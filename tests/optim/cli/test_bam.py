@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +12,18 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from optim import cli
-from optim.clients import hire
-from optim.datasets.arithmetic import generate
-from optim.methods import method_from_file
-from optim.simulate import RULES
+from optim.bam.simulate import RULES
+from optim.experiment import Experiment
+from optim.methods import Method, method_from_file
 from pb_graph import Settings
 from pb_graph.assignments import value_of
-from tests.support.chat_model import Call, Said, ScriptedChat, with_schema
-from tests.support.evaluations import leaks_collected, tolerates_inspect
+from pb_graph.errors import InputError
+from tests.support import golden
 
-__all__ = ["leaks_collected"]  # applies to every test here
+LOGS = golden.BUDGET_LOGS
+"""Twelve questions of levels 1 and 3 at four budgets."""
 
-pytestmark = tolerates_inspect
-
-QUESTIONS = generate(30)
+FIT = ("calibrate", LOGS, "--pool", "--aleatoric", 0.05)
 
 
 def pb_optim(*arguments: object) -> Result:
@@ -33,36 +32,6 @@ def pb_optim(*arguments: object) -> Result:
 
 def simulated(*more: object) -> Result:
     return pb_optim("simulate", "--queries", 500, "--budget", "100,400", *more)
-
-
-def right_more_often_with_more_tokens(call: Call) -> Said:
-    """Of the six questions of a level, as many are solved as 1 - 0.05 - 20 / b; all at level 5."""
-    text = "\n".join(str(message.text) for message in call.messages)
-    number, question = next((i, q) for i, q in enumerate(QUESTIONS) if q.question in text)
-    granted = re.search(r"(\d+) tokens", text)
-    assert granted
-    solved = question.level == 5 or (number // 5 + 0.5) / 6 < 1 - 0.05 - 20 / int(granted[1])
-    return rf"\boxed{{{question.targets[0] if solved else -1}}}"
-
-
-@pytest.fixture(scope="module")
-def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Thirty questions at four budgets."""
-    folder = tmp_path_factory.mktemp("logs")
-    scripted = ScriptedChat(solve=right_more_often_with_more_tokens)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("optim.clients.resolve", lambda *_: scripted)
-        patched.setattr(
-            "optim.evaluate.hire",
-            lambda *args, **options: hire(*args, **options | {"cap_policy": with_schema}),
-        )
-        done = pb_optim(
-            "eval", "--dataset", "arithmetic", "--model", "test:scripted", "--limit", 30,
-            "--log-dir", folder, "--methods", "global_budget", "--set", "enforcement=cap",
-            "--grid-initial", "25,50,100,400", "--grid-per-level", 0,
-        )  # fmt: skip
-    assert done.exit_code == 0, done.output
-    return folder
 
 
 def test_simulate_prints_a_table_for_each_measure() -> None:
@@ -91,48 +60,71 @@ def test_json_is_all_that_json_prints() -> None:
 def test_options_make_the_world() -> None:
     usual = simulated("--json").stdout
     for option in (
-        ["--even"], ["--ungraded"], ["--steps", 3], ["--c-spread", 1], ["--beta-spread", 0],
-        ["--aleatoric", 0.3],
+        ["--even"], ["--ungraded"], ["--credits", "1,2,3,4,5"], ["--steps", 3],
+        ["--c-spread", 1], ["--beta-spread", 0], ["--aleatoric", 0.3],
     ):  # fmt: skip
         assert simulated("--json", *option).stdout != usual, option
 
 
-def test_calibrate_shows_the_fit_and_writes_settings(logs: Path, tmp_path: Path) -> None:
+def test_calibrate_shows_the_fit_and_writes_settings(tmp_path: Path) -> None:
     file = tmp_path / "bam.json"
-    done = pb_optim("calibrate", logs, "--output", file, "--pool")
+    done = pb_optim(*FIT, "--output", file)
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["level", "source", "questions", "budgets", "c", "beta", "aleatoric"]
     assert [line.split()[0] for line in lines[1:6]] == list("12345")
     assert lines[7].split() == ["level", "budget", "questions", "accuracy", "fitted"]
     assert lines[8].split()[:3] == ["1", "25", "6"]
-    assert f"pb-optim eval --settings {file}" in lines[-1]
+    assert "Warning: Level 2 has the parameters of all levels together" in done.stdout
     assert method_from_file(file).settings.schedule == "bam"
 
 
-def test_the_file_serves_eval_solve_and_simulate(logs: Path, tmp_path: Path) -> None:
+def test_the_next_command_measures_the_default_and_the_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "my bam.json"
+    last = pb_optim(*FIT, "-o", file).stdout.splitlines()[-1]
+    words = shlex.split(last[last.index("pb-optim eval") :])
+    asked: list[Experiment] = []
+
+    def caught(experiment: Experiment, planners: object) -> None:
+        asked.append(experiment)
+        raise InputError(str(planners))
+
+    monkeypatch.setattr("optim.cli.evaluate.evaluate_planners", caught)
+    pb_optim(*words[1:])
+    (experiment,) = asked
+    names, mine = experiment.methods
+    assert names == "default"
+    assert isinstance(mine, Method)
+    assert (mine.name, mine.settings) == ("my bam", method_from_file(file).settings)
+    assert (experiment.dataset, experiment.model) == ("arithmetic", golden.MODEL)
+
+
+def test_the_file_serves_eval_solve_and_simulate(tmp_path: Path) -> None:
     file = tmp_path / "bam.json"
-    document: Any = json.loads(pb_optim("calibrate", logs, "-o", file, "--pool", "--json").stdout)
+    document: Any = json.loads(pb_optim(*FIT, "-o", file, "--json").stdout)
     written = json.loads(file.read_text())
     assert document["settings"] == written
-    *told, last = document["levels"]
-    assert last["source"] == "pooled"
-    for fit in told:  # what the model really does
-        assert fit["curve"]["beta"]["lower"] <= 1 <= fit["curve"]["beta"]["upper"]
-        assert fit["curve"]["c"]["lower"] <= 20 <= fit["curve"]["c"]["upper"]
+    assert [fit["source"] for fit in document["levels"]] == ["pooled"] * 2 + ["fit"] + [
+        "pooled"
+    ] * 2
     # `pb-graph solve --set bam='{…}'` reads it so:
     chosen = Settings.read({"schedule": "bam", "bam": value_of(json.dumps(written["bam"]))})
     assert chosen == method_from_file(file).settings
-    assert simulated("--json", "--settings", file).stdout != simulated("--json").stdout
-    assert f"c and beta about those of {file}." in simulated("--settings", file).stdout
+    fitted = simulated("--json", "--bam", file).stdout
+    assert fitted != simulated("--json").stdout
+    assert fitted == simulated("--json", "--settings", file).stdout  # its older name
+    assert f"c and beta about those of {file}." in simulated("--bam", file).stdout
 
 
-def test_levels_that_tell_too_little_write_nothing(logs: Path, tmp_path: Path) -> None:
+def test_levels_that_tell_too_little_write_nothing(tmp_path: Path) -> None:
     file = tmp_path / "bam.json"
-    done = pb_optim("calibrate", logs, "-o", file, "--json")
+    done = pb_optim("calibrate", LOGS, "-o", file, "--json")
     assert done.exit_code == cli.USAGE
     assert done.stdout == ""
-    assert "the answers do not tell c and beta. level 5: beta is anything from" in done.stderr
+    assert "the answers do not tell c and beta. level 1: beta is anything from" in done.stderr
+    assert "level 3: beta is anything from 0.26 to 7.4, wider than a factor of 10" in done.stderr
     assert not file.exists()
 
 
@@ -143,7 +135,7 @@ def test_levels_that_tell_too_little_write_nothing(logs: Path, tmp_path: Path) -
         (["--budget", "0"], "budgets of at least 1 token"),
         (["--steps", "0"], "1 to 20 steps"),
         (["--queries", "1"], "at least 2 queries"),
-        (["--settings", "nowhere.json"], "cannot read the settings file nowhere.json"),
+        (["--bam", "nowhere.json"], "cannot read the settings file nowhere.json"),
     ],
 )
 def test_a_simulation_that_cannot_be_says_why(options: list[str], complaint: str) -> None:
@@ -153,10 +145,10 @@ def test_a_simulation_that_cannot_be_says_why(options: list[str], complaint: str
     assert done.stdout == ""
 
 
-def test_calibrating_nothing_or_to_nowhere_says_why(logs: Path, tmp_path: Path) -> None:
+def test_calibrating_nothing_or_to_nowhere_says_why(tmp_path: Path) -> None:
     missing = pb_optim("calibrate", tmp_path / "nowhere")
     assert (missing.exit_code, missing.stdout) == (cli.USAGE, "")
     assert "there is no folder" in missing.stderr
-    unwritable = pb_optim("calibrate", logs, "--pool", "-o", tmp_path / "no" / "bam.json")
+    unwritable = pb_optim(*FIT, "-o", tmp_path / "no" / "bam.json")
     assert (unwritable.exit_code, unwritable.stdout) == (cli.USAGE, "")
     assert "cannot write" in unwritable.stderr

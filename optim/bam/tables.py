@@ -2,46 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
-from optim.experiments.layout import grid_of
+from optim.statistics.estimates import PERCENT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from optim.bam.calibrate import Calibration
+    from optim.bam.power_law import Estimate
+    from optim.bam.simulate import Outcome
 
-    from rich.console import Console
+__all__ = ["MEASURES", "answers_and_fit", "by_budget", "parameters"]
 
-    from optim.calibrate import Calibration
-    from optim.error_curve import Estimate
-    from optim.experiments.layout import Cells
-    from optim.simulate import Outcome
+Cells = Mapping[str, str | int | float | None]
+"""One row: column name to value."""
 
-__all__ = ["answers_and_fit", "by_budget", "parameters", "show_calibration", "show_outcomes"]
-
-_DIGITS = {"utility": 4, "accuracy": 2, "e3": 3}
-_MEANING = {
+MEASURES: Final = {
     "utility": "Utility of a query (Eq. 4)",
     "accuracy": "Accuracy, %",
     "e3": "E³, with every token of the budget spent",
 }
-_PERCENT = 100.0
+"""What `by_budget` shows, and what it means."""
 
-
-def show_outcomes(outcomes: Sequence[Outcome], console: Console) -> None:
-    """Print a table for each measure: rules down, budgets across."""
-    console.print("± is one standard error.")
-    for measure, meaning in _MEANING.items():
-        console.print(f"\n{meaning}", highlight=False)
-        console.print(grid_of(by_budget(outcomes, measure)))
-
-
-def show_calibration(found: Calibration, console: Console) -> None:
-    """Print parameters, what was measured beside what they make of it, and all warnings."""
-    console.print(grid_of(parameters(found)))
-    console.print()
-    console.print(grid_of(answers_and_fit(found)))
-    for warning in found.warnings:
-        console.print(f"Warning: {warning}", markup=False, highlight=False)
+_DIGITS = {"utility": 4, "accuracy": 2, "e3": 3}
 
 
 def by_budget(outcomes: Sequence[Outcome], measure: str) -> list[Cells]:
@@ -85,7 +68,7 @@ def answers_and_fit(found: Calibration) -> list[Cells]:
             "budget": cell.tokens,
             "questions": cell.questions,
             "accuracy": cell.accuracy,
-            "fitted": _PERCENT * fit.curve.accuracy(cell.tokens),
+            "fitted": PERCENT * fit.curve.accuracy(cell.tokens),
         }
         for fit in found.levels
         for cell in fit.cells

@@ -108,7 +108,10 @@ def fit_curve(
     check_confidence(confidence)
     table = _checked(tokens, answers, right)
     limits = _limits(aleatoric)
-    _check_enough(len(table.tokens), parameters=3 if aleatoric is None else 2)
+    if len(table.tokens) < (parameters := 3 if aleatoric is None else 2):
+        few = f"{len(table.tokens)} different budgets"
+        msg = f"{few} cannot tell {parameters} parameters: measure at more"
+        raise InputError(msg)
     cutoff = NormalDist().inv_cdf(0.5 + confidence / 2.0) ** 2
     frame = _Frame.over(limits)
     peak = np.empty((0, 3))  # the best point so far, which a finer lattice may step over
@@ -199,12 +202,6 @@ def _checked(tokens: Sequence[float], answers: Sequence[float], right: Sequence[
         msg = "a number of tokens is there twice: add up the answers that had it"
         raise InputError(msg)
     return table
-
-
-def _check_enough(budgets: int, parameters: int) -> None:
-    if budgets < parameters:
-        msg = f"{budgets} different budgets cannot tell {parameters} parameters: measure at more"
-        raise InputError(msg)
 
 
 def _limits(aleatoric: float | None) -> _Limits:
