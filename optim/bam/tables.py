@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from optim.statistics.estimates import PERCENT
@@ -11,11 +11,9 @@ if TYPE_CHECKING:
     from optim.bam.calibrate import Calibration
     from optim.bam.power_law import Estimate
     from optim.bam.simulate import Outcome
+    from optim.summary import Cells
 
 __all__ = ["MEASURES", "answers_and_fit", "by_budget", "parameters"]
-
-Cells = Mapping[str, str | int | float | None]
-"""One row: column name to value."""
 
 MEASURES: Final = {
     "utility": "Utility of a query (Eq. 4)",

@@ -95,9 +95,8 @@ def evaluate_planners(
 
 
 def _show(evaluation: Evaluation, *, as_json: bool, by_budget: bool) -> None:
-    from optim.experiments.budget_sensitivity import sensitivity  # noqa: PLC0415
-    from optim.experiments.layout import console, grid_of  # noqa: PLC0415
-    from optim.summary import table  # noqa: PLC0415
+    from optim.report.terminal import console, grid_of, table  # noqa: PLC0415
+    from optim.summary import sensitivity  # noqa: PLC0415
 
     if as_json:
         echo(

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from optim.cli.options import AsJson, Logs
 from optim.cli.terminal import plain_errors, print_rows, write
 from pb_graph.errors import InputError
-
-if TYPE_CHECKING:
-    from optim.experiments.layout import Cells
 
 
 @plain_errors("inspect_ai")
@@ -22,18 +19,16 @@ def levels(logs: Logs, as_json: AsJson = False) -> None:
     JSON holds the rows by level.
     """
     from optim import summary  # noqa: PLC0415 -- Inspect takes seconds
-    from optim.experiments.levels import by_level  # noqa: PLC0415
     from optim.records import read_records  # noqa: PLC0415
 
     records = read_records(logs)
-    print_rows(by_level(records), as_json=as_json)
+    print_rows(summary.by_level(records), as_json=as_json)
     more = {
-        "level_estimates": "Estimated levels against the data set's labels",
-        "credits_by_position": "Credits of the planner's sub-questions by position",
+        "Estimated levels against the data set's labels": summary.level_estimates,
+        "Credits of the planner's sub-questions by position": summary.credits_by_position,
     }
-    for name, heading in more.items() if not as_json else ():
-        rows: list[Cells] = getattr(summary, name, lambda _: [])(records)
-        if rows:
+    for heading, figures in more.items() if not as_json else ():
+        if rows := figures(records):
             typer.echo(f"\n{heading}")
             print_rows(rows)
 
@@ -41,8 +36,8 @@ def levels(logs: Logs, as_json: AsJson = False) -> None:
 @plain_errors("inspect_ai")
 def latency(logs: Logs, as_json: AsJson = False) -> None:
     """Seconds of planning and estimation against seconds of solving."""
-    from optim.experiments.latency import latency as breakdown  # noqa: PLC0415
     from optim.records import read_records  # noqa: PLC0415
+    from optim.summary import latency as breakdown  # noqa: PLC0415
 
     print_rows(breakdown(read_records(logs)), as_json=as_json)
 

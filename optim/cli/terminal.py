@@ -17,7 +17,7 @@ from pb_graph.errors import InputError, PlanAndBudgetError
 from pb_graph.exits import Exits
 
 if TYPE_CHECKING:
-    from optim.experiments.layout import Cells
+    from optim.summary import Cells
 
 __all__ = ["echo", "exits", "numbers", "plain_errors", "print_rows", "require", "write"]
 
@@ -77,7 +77,7 @@ def echo(value: object) -> None:
 
 def print_rows(rows: Sequence[Cells], *, as_json: bool = False) -> None:
     """Print a table, or its rows as JSON."""
-    from optim.experiments.layout import console, grid_of  # noqa: PLC0415
+    from optim.report.terminal import console, grid_of  # noqa: PLC0415
 
     if as_json:
         echo(list(rows))

@@ -14,11 +14,10 @@ from rich.console import Console
 from optim.cli.evaluate import evaluate_planners
 from optim.evaluate import Evaluation, evaluate
 from optim.experiment import Experiment
-from optim.experiments.budget_sensitivity import sensitivity
 from optim.lock import LOCK
 from optim.methods import Grid, Method, methods
 from optim.records import Record
-from optim.summary import Row, rows
+from optim.summary import Row, rows, sensitivity
 from pb_graph import InputError, Settings
 from tests.support.chat_model import Call, ScriptedChat, says_nothing
 from tests.support.evaluations import (
