@@ -160,8 +160,9 @@ def _without_wrappers(text: str) -> str:
 
 def _tighten(text: str) -> str:
     """Decimals, a leading "k=", spaces, roots and fractions."""
-    text = re.sub(r"(\d+)\.0*([^\d])", r"\1\2", text)
-    text = re.sub(r"(\d+)\.0*$", r"\1", text)
+    # The release has no look-behind: it only saves trying each digit of a long number as a start.
+    text = re.sub(r"(?<!\d)(\d+)\.0*([^\d])", r"\1\2", text)
+    text = re.sub(r"(?<!\d)(\d+)\.0*$", r"\1", text)
     text = f"0{text}" if text.startswith(".") else text
     sides = text.split("=")
     if len(sides) == 2 and len(sides[0]) <= 2:  # noqa: PLR2004 - one equation, a short name

@@ -2,28 +2,23 @@ r"""Free-text answers: ROUGE-L F with stemming, best of the references."""
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from rouge_score import rouge_scorer  # type: ignore[import-untyped]
 
 from optim.scorers import release_normalizer
-from optim.scorers.reading import boxed_answer, without_thinking
+from optim.scorers.reading import (
+    boxed_answer,
+    final_answer,
+    without_text_commands,
+    without_thinking,
+)
 from optim.scorers.score import Score, ScorerError
 
 if TYPE_CHECKING:
     from optim.scorers.score import Question
 
 _LONGEST = 20_000  # characters kept from the end; ROUGE-L is quadratic in the length
-_SAYS = r"[ \t]*(?:is\b[ \t]*:?|:|$)[ \t]*"
-_FINAL_LINE = re.compile(
-    r"^[ \t>#]*(?:[*+-][ \t]+)?(?P<mark>[*_]{0,3})final[ \t]+answer"
-    # "**Final answer**: X", "**Final answer:** X", or "**Final answer: X**"
-    rf"(?:(?P=mark){_SAYS}|{_SAYS}(?P=mark)|(?P<open>){_SAYS})(?P<answer>.*)",
-    re.IGNORECASE | re.MULTILINE,
-)
-_IS = re.compile(r"(?:therefore,?\s*)?(?:the\s+)?(?:final\s+)?answer\s+is\s*:?\s*", re.IGNORECASE)
-_TEXT = re.compile(r"\\(?:text|textbf|textit|mathrm|mbox)\s*\{(?P<inner>[^{}]*)\}")
 
 
 class RougeScorer:
@@ -86,21 +81,5 @@ def read_answer(output: str) -> str:
     text = without_thinking(output)[-_LONGEST:]
     boxed = boxed_answer(text)
     if boxed is not None:
-        return _TEXT.sub(r"\g<inner>", boxed).strip()
-    lines = list(_FINAL_LINE.finditer(text))
-    if not lines:
-        return text
-    said = _said(lines[-1], text)
-    return said or text
-
-
-def _said(line: re.Match[str], text: str) -> str:
-    """The paragraph that starts on the "Final answer:" line, or below it where the line ends."""
-    answer = (line["answer"] + text[line.end() :]).lstrip().partition("\n\n")[0].rstrip()
-    answer = answer.removesuffix(line["mark"]) if line["open"] is not None else answer
-    lead = _IS.match(answer)
-    answer = answer[lead.end() :] if lead else answer
-    for quote in ("**", "__", "$$", "$", "`"):
-        if len(answer) > 2 * len(quote) and answer.startswith(quote) and answer.endswith(quote):
-            answer = answer[len(quote) : -len(quote)].strip()
-    return answer
+        return without_text_commands(boxed)
+    return final_answer(text) or text

@@ -4,12 +4,21 @@ A score of 1 means that all hard constraints hold (so the mean is the benchmark'
 rate); they are looked at only in a plan that is complete and stays within the sandbox, as in the
 official evaluation. What an item's `reference_information` does not list is outside the sandbox.
 
-Where the official evaluation has an accident in its code, this one does what is meant. Stricter:
-the last attraction of a day is checked too; on a day without a journey, meals and lodging must be
-in the current city; a train is outside the sandbox, not free; "flight" counts in lower case as
-well. Looser: a name that is part of another one finds its own row; the full stop of the prompt's
-own example ("Romare Bearden Park, Charlotte.") is no part of the city; a meal at home does not
-hide the cuisines of the same day's other meals.
+Where the official evaluation has an accident in its code, this one does what is meant. Stricter
+than the official code are:
+
+- places and flights that the item does not list are outside the sandbox, though the official
+  tables may know them; so are drives that are listed neither one way nor the other (an item of 5
+  or 7 days lists one round trip, the official distance table all pairs of cities);
+- the last attraction of a day is checked like the others;
+- on a day without a journey, meals and lodging must be in the current city, which the official
+  check compares letter by letter;
+- trains and buses are outside the sandbox, not free;
+- "flight", "self-driving" and "taxi" count in lower case too, also against a wish not to use them.
+
+Looser: a name that is part of another one finds its own row; the full stop of the prompt's own
+example ("Romare Bearden Park, Charlotte.") is no part of the city; a meal at home does not hide the
+cuisines of the same day's other meals.
 """
 
 from __future__ import annotations

@@ -93,11 +93,15 @@ class Query:
 
 @dataclass(frozen=True)
 class Trip:
-    """The sandbox of one item: places by (kind, city), flights by number, drives by route."""
+    """The sandbox of one item: places by (kind, city), flights by number, drives by route.
+
+    Drives are (mode, start, end) -> dollars for one car, None where the item says that there is
+    none. A drive that is listed one way only is known both ways, at the same price.
+    """
 
     places: Mapping[tuple[str, str], list[Row]] = field(default_factory=dict)
     flights: Mapping[str, Row] = field(default_factory=dict)
-    drives: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
+    drives: Mapping[tuple[str, str, str], float | None] = field(default_factory=dict)
 
     @classmethod
     def from_reference(cls, reference: object) -> Trip:
@@ -108,7 +112,7 @@ class Trip:
         """
         places: dict[tuple[str, str], list[Row]] = defaultdict(list)
         flights: dict[str, Row] = {}
-        drives: dict[tuple[str, str, str], float] = {}
+        drives: dict[tuple[str, str, str], float | None] = {}
         for description, content in _sections(reference):
             if kind := _PLACES.match(description):
                 for row in _rows(kind["kind"].lower(), content):
@@ -116,13 +120,16 @@ class Trip:
                     places[kind["kind"].lower(), city_name(city)].append(row)
             elif description.lower().startswith("flight"):
                 flights.update({str(r["Flight Number"]): r for r in _rows("flights", content)})
-            elif (drive := _DRIVE.match(description)) and (cost := _COST.search(str(content))):
+            elif drive := _DRIVE.match(description):
                 start, end = city_name(drive["start"]), city_name(drive["end"])
-                drives[drive["mode"].lower(), start, end] = float(cost["cost"].replace(",", ""))
+                cost = _COST.search(str(content))  # absent from "No valid information."
+                fare = float(cost["cost"].replace(",", "")) if cost else None
+                drives[drive["mode"].lower(), start, end] = fare
         if not places:
             msg = "the question's reference_information holds no tables of places"
             raise ScorerError(msg)
-        return cls(places, flights, drives)
+        back = {(mode, end, start): fare for (mode, start, end), fare in drives.items()}
+        return cls(places, flights, back | drives)
 
     def find(self, kind: str, place: Place | None) -> Row | None:
         """The row of a place: of that very name, else the first whose name contains it.

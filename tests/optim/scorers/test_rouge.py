@@ -96,6 +96,7 @@ def test_nothing_in_common_scores_0(scorer: RougeScorer, output: str, target: st
         ("**Final answer**: **Paris**", "Paris"),
         ("Final answers differ: Paris", "Final answers differ: Paris"),
         ("*Final Answer:* Paris **not** Rome", "Paris **not** Rome"),
+        ("Final answer: **Paris** not **Rome**", "**Paris** not **Rome**"),
         ("Question: who?, Answer: Paris", "Question: who?, Answer: Paris"),
     ],
 )
@@ -108,7 +109,10 @@ def test_a_question_without_targets_is_an_error(scorer: RougeScorer) -> None:
         scorer.score("yes", Question(()))
 
 
-@pytest.mark.parametrize("hostile", ["word " * 200_000, "\n" * 1_000_000, "Final answer:" * 80_000])
+@pytest.mark.parametrize(
+    "hostile",
+    ["word " * 200_000, "\n" * 1_000_000, "Final answer:" * 80_000, "boxed" + "1" * 1_000_000],
+)
 def test_a_megabyte_is_scored_soon(scorer: RougeScorer, hostile: str) -> None:
     for made in (scorer, compatible()):
         assert 0 <= made.score(hostile, Question(("a word",))).value <= 1

@@ -253,6 +253,12 @@ def test_five_people_fit_into_a_car(people: int, fares: float) -> None:
     assert judged.metadata["cost"] == fares + 60 * people + 200 * ((people + 1) // 2)
 
 
+def test_a_drive_listed_one_way_is_known_both_ways() -> None:
+    one_way = [part for part in REFERENCE if part is not REFERENCE[-2]]
+    judged = score(change(*DRIVE), question(reference_information=one_way, budget=9999))
+    assert (judged.value, judged.metadata["cost"]) == (1, 100 + 180 + 400)
+
+
 @pytest.mark.parametrize(("people", "fare"), [(4, 1000), (5, 2000)])
 def test_four_people_fit_into_a_taxi(people: int, fare: float) -> None:
     plan = change(("Flight Number: F1234567, from St. Home", "Taxi, from St. Home"))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -16,17 +17,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# Answers {"echo": text, "pid": …}; sleeps, dies or floods on command.
+# Answers {"echo": text, "pid": …}; sleeps, computes or dies on command.
 PROGRAM = """
-import json, os, sys, time
+import json, os, signal, sys, time
 print(json.dumps({"ready": True}), flush=True)
 for line in sys.stdin:
+    signal.setitimer(signal.ITIMER_PROF, float(sys.argv[1]))
     text = json.loads(line)["text"]
     if text == "sleep":
         time.sleep(60)
+    while text == "compute" or (text == "compute once" and not os.path.exists(MARK)):
+        open(MARK, "w").close() if text == "compute once" else None
+        while True:
+            pass
+    if text == "wait":
+        time.sleep(1)
     if text == "die" or (text == "die once" and not os.path.exists(MARK)):
         open(MARK, "w").close()
         os._exit(3)
+    signal.setitimer(signal.ITIMER_PROF, 0)
     print(json.dumps({"echo": text, "pid": os.getpid()}), flush=True)
 """
 
@@ -56,14 +65,46 @@ def test_the_same_child_answers_again(worker: Worker) -> None:
     assert first["pid"] == second["pid"]
 
 
-def test_too_slow_a_child_is_killed_and_replaced(program: Path) -> None:
-    worker = Worker(program, limit=1)
+def test_too_slow_a_child_is_replaced_asked_again_and_then_an_error(program: Path) -> None:
+    worker = Worker(program, limit=0.3)
     before = worker.ask({"text": "a"})["pid"]
-    with pytest.raises(TimeLimitError, match="within 1 s"):
-        worker.ask({"text": "sleep"})
+    with pytest.raises(TimeLimitError, match=r"longer than 0.3 s of computing to judge, twice"):
+        worker.ask({"text": "compute"})
     assert not running(before)
     assert worker.ask({"text": "b"})["echo"] == "b"
+    assert worker.ask({"text": "compute once"})["echo"] == "compute once"
     worker.close()
+
+
+def test_waiting_is_no_computing(program: Path) -> None:
+    worker = Worker(program, limit=0.3)
+    assert worker.ask({"text": "wait"})["echo"] == "wait"
+    worker.close()
+
+
+def test_a_stuck_child_is_given_up(program: Path) -> None:
+    worker = Worker(program, limit=30, stuck_after=1)
+    with pytest.raises(TimeLimitError):
+        worker.ask({"text": "sleep"})
+    assert worker.ask({"text": "b"})["echo"] == "b"
+    worker.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_a_forked_process_asks_a_child_of_its_own(worker: Worker) -> None:
+    pid = worker.ask({"text": "a"})["pid"]
+    code = (
+        "import os, sys; from pathlib import Path; from optim.scorers.worker import Worker\n"
+        f"w = Worker(Path({str(worker._program)!r}), 5); first = w.ask({{'text': 'a'}})['pid']\n"
+        "forked = os.fork()\n"
+        "if not forked:\n"
+        "    sys.exit(w.ask({'text': 'b'})['pid'] == first)\n"
+        "assert os.waitpid(forked, 0)[1] == 0\n"
+        "assert w.ask({'text': 'c'})['pid'] == first\n"
+    )
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], check=False)  # noqa: S603
+    assert done.returncode == 0
+    assert worker.ask({"text": "b"})["pid"] == pid
 
 
 def test_a_child_that_dies_once_is_asked_again(worker: Worker) -> None:
