@@ -9,20 +9,20 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optim.scorers.reading import (
+from optim.scorers.answer_extraction import (
     boxed_answer,
     final_answer,
     without_lead,
     without_text_commands,
     without_thinking,
 )
-from optim.scorers.score import Score, ScorerError
-from optim.scorers.worker import Worker
+from optim.scorers.base import Score, ScorerError, register
+from optim.scorers.child_process import ChildProcess
 
 if TYPE_CHECKING:
-    from optim.scorers.score import Question
+    from optim.datasets import Question
 
-_WORKER = Path(__file__).with_name("math_worker.py")
+_PROGRAM = Path(__file__).with_name("math_process.py")
 _TIME_LIMIT = 5.0  # seconds of computing; a sound comparison takes milliseconds
 _LONGEST = 20_000  # characters kept from the end, where the answer stands
 _GSM8K_MARK = re.compile(r"####\s*(?=[-+$.\d])")
@@ -35,11 +35,12 @@ _SPREAD = (r"\begin", r"\[", "$$")  # what a formula of several lines starts wit
 
 
 @cache
-def _process(program: Path, limit: float) -> Worker:
+def _process(program: Path, limit: float) -> ChildProcess:
     """The one process that all scorers of this interpreter compare with; it ends at exit."""
-    return Worker(program, limit)
+    return ChildProcess(program, limit)
 
 
+@register("math")
 class MathScorer:
     r"""1 for an answer equal to a reference, 0 for any other; thinking does not count.
 
@@ -56,11 +57,11 @@ class MathScorer:
     Args:
         time_limit: Seconds of computing (not of waiting: a busy machine changes no score) for
             one comparison. What takes longer is tried once more and then an error.
-        worker: The program to compare with; for tests.
+        program: What to compare with; for tests.
     """
 
-    def __init__(self, *, time_limit: float = _TIME_LIMIT, worker: Path = _WORKER) -> None:
-        self._worker = _process(worker, time_limit)
+    def __init__(self, *, time_limit: float = _TIME_LIMIT, program: Path = _PROGRAM) -> None:
+        self._process = _process(program, time_limit)
 
     def score(self, output: str, question: Question) -> Score:
         """Score an output against the question's targets.
@@ -84,7 +85,7 @@ class MathScorer:
         if said is not None and _is_larger_than_all(said, question.targets):
             return Score(0.0, said, f"{said} differs from {expected}", metadata)
         prediction = _unboxed(said, text) if boxed is None else _boxed(boxed)
-        reply = self._worker.ask({"golds": list(question.targets), "prediction": prediction})
+        reply = self._process.ask({"golds": list(question.targets), "prediction": prediction})
         return _judge(reply, said, expected, metadata)
 
 

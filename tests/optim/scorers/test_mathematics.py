@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from optim.scorers import math_worker
+from optim.scorers import ScorerError, math_process
 from optim.scorers.mathematics import MathScorer
-from optim.scorers.score import ScorerError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -168,7 +167,7 @@ def test_the_score_says_that_there_was_no_box(scorer: MathScorer, output: str) -
 
 
 def test_equal_text_needs_no_process(tmp_path: Path) -> None:
-    scorer = MathScorer(worker=tmp_path / "missing.py")
+    scorer = MathScorer(program=tmp_path / "missing.py")
     for output in (r"\boxed{84}", r"\boxed{ 84 }", "Final answer: 84"):
         assert scorer.score(output, Question(("83", "84"))).value == 1
 
@@ -187,7 +186,7 @@ BOMBS = [
 def test_a_number_too_large_to_compute_differs_from_any_small_one(
     bomb: str, tmp_path: Path
 ) -> None:
-    scorer = MathScorer(worker=tmp_path / "missing.py")
+    scorer = MathScorer(program=tmp_path / "missing.py")
     for gold in ("1", r"\frac{3}{4}", "2^{10}", r"\text{east}", "x^2 + 1"):
         assert scorer.score(rf"\boxed{{{bomb}}}", Question((gold,))).value == 0
         assert scorer.score(f"Final answer: {bomb}", Question((gold,))).value == 0
@@ -212,7 +211,7 @@ def test_what_cannot_be_computed_in_time_is_an_error_not_a_0() -> None:
 def test_a_busy_machine_changes_no_score() -> None:
     scorer = MathScorer(time_limit=0.5)
     wrong = scorer.score(r"\boxed{2}", Question(("1",)))
-    child = scorer._worker._child
+    child = scorer._process._child
     assert child is not None
     # As if others had the processor: the process waits for three times its limit.
     os.kill(child.process.pid, signal.SIGSTOP)
@@ -222,13 +221,13 @@ def test_a_busy_machine_changes_no_score() -> None:
 
 
 def test_all_scorers_share_one_process() -> None:
-    processes = {id(MathScorer()._worker) for _ in range(3)}
+    processes = {id(MathScorer()._process) for _ in range(3)}
     assert len(processes) == 1
 
 
 def test_a_worker_that_cannot_work_is_an_error_not_a_0(tmp_path: Path) -> None:
     with pytest.raises(ScorerError):
-        MathScorer(worker=tmp_path / "missing.py").score(r"\boxed{1}", Question(("2",)))
+        MathScorer(program=tmp_path / "missing.py").score(r"\boxed{1}", Question(("2",)))
 
 
 def test_threads_share_one_scorer(scorer: MathScorer) -> None:
@@ -249,7 +248,7 @@ async def test_it_can_be_called_from_an_event_loop(scorer: MathScorer) -> None:
 
 
 def test_the_worker_reports_what_it_cannot_compare() -> None:
-    reply = math_worker.answer("no json")
+    reply = math_process.answer("no json")
     assert (reply["correct"], reply["answer"]) == (False, None)
     assert "JSONDecodeError" in reply["error"]
 

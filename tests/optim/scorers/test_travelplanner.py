@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from optim.scorers.score import ScorerError
+from optim.scorers import ScorerError
 from optim.scorers.travelplanner import (
     Extraction,
     TravelPlannerScorer,
@@ -21,7 +21,7 @@ from optim.scorers.travelplanner.trip import Trip
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from optim.scorers.score import Score
+    from optim.scorers import Score
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The child process that compares mathematical answers with Math-Verify.
 
-Run by `optim.scorers.worker` as a program of its own, because Math-Verify times out by SIGALRM
-(main thread only) and hangs all the same; it imports nothing of this package.
+Run by `optim.scorers.child_process` as a program of its own, because Math-Verify times out by
+SIGALRM (main thread only) and hangs all the same; it imports nothing of this package.
 """
 
 from __future__ import annotations

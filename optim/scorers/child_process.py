@@ -16,7 +16,7 @@ import weakref
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from optim.scorers.score import ScorerError
+from optim.scorers.base import ScorerError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,7 +95,7 @@ class _Child:
                     stream.close()
 
 
-class Worker:
+class ChildProcess:
     """Keeps one child process for requests; started when first asked, ended with its owner.
 
     A forked copy of this process leaves the child to the original, and starts its own.
@@ -115,7 +115,7 @@ class Worker:
         self._lock = threading.Lock()
         self._child: _Child | None = None
         self._finalizer: weakref.finalize[Any, Any] | None = None
-        _WORKERS.add(self)
+        _PROCESSES.add(self)
 
     def ask(self, request: Mapping[str, object]) -> dict[str, Any]:
         """Answer one request; where the child dies of it or is too slow, a fresh one is asked.
@@ -189,12 +189,12 @@ class Worker:
 
 
 _SIGPROF = getattr(signal, "SIGPROF", 0)  # absent on Windows
-_WORKERS: weakref.WeakSet[Worker] = weakref.WeakSet()
+_PROCESSES: weakref.WeakSet[ChildProcess] = weakref.WeakSet()
 
 
 def _forget_all() -> None:
-    for worker in list(_WORKERS):
-        worker.forget()
+    for process in list(_PROCESSES):
+        process.forget()
 
 
 if hasattr(os, "register_at_fork"):
