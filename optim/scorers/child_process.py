@@ -169,7 +169,7 @@ class ChildProcess:
         if reply.endswith("\n"):
             answer: dict[str, Any] = json.loads(reply)
             return answer
-        raise _EndedError(slow=expired or child.process.returncode == -_SIGPROF)
+        raise _EndedError(slow=expired or child.process.returncode == _OUT_OF_TIME)
 
     def _start(self) -> _Child:
         child = _Child(self._program, self._limit)
@@ -188,7 +188,7 @@ class ChildProcess:
         self._finalizer = self._child = None
 
 
-_SIGPROF = getattr(signal, "SIGPROF", 0)  # absent on Windows
+_OUT_OF_TIME = -signal.SIGPROF if hasattr(signal, "SIGPROF") else None  # absent on Windows
 _PROCESSES: weakref.WeakSet[ChildProcess] = weakref.WeakSet()
 
 
