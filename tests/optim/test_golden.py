@@ -1,0 +1,154 @@
+"""Files and figures of an older version: read back, and printed again with nothing gone.
+
+`tests/golden` says how they were made. Not pinned is what was meant to change since: intervals,
+P-values, and the figures of a method that was paid for an empty answer (here ``cosine``).
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from optim.records import read_records
+from pb_graph import Settings, build_graph
+from tests.support import golden
+from tests.support.chat_model import ScriptedChat, with_schema
+from tests.support.evaluations import leaks_collected, tolerates_inspect
+from tests.support.golden import pb_optim
+
+__all__ = ["leaks_collected"]  # applies to every test here
+
+pytestmark = tolerates_inspect
+
+PAID_FOR_NOTHING = ("cosine", "arithmetic-test-0-3-1")
+PINNED = ("n", "errors", "accuracy", "tokens", "solving_tokens", "e3", "e3_with_errors", "a_over_t")
+
+
+def kept(name: str) -> Any:  # noqa: ANN401 -- a document
+    """What a command printed then."""
+    return read(name, (golden.FOLDER / name).read_text(encoding="utf-8"))
+
+
+def read(name: str, content: str) -> Any:  # noqa: ANN401
+    if name.endswith(".csv"):
+        return list(csv.DictReader(content.splitlines()))
+    return json.loads(content)
+
+
+def check_shape(old: Any, new: Any, where: str) -> None:  # noqa: ANN401
+    """Every key of the old is in the new, with a value of the same kind."""
+    if isinstance(old, dict):
+        assert old.keys() <= new.keys(), where
+        for name, value in old.items():
+            check_shape(value, new[name], f"{where}.{name}")
+    elif isinstance(old, list):
+        assert bool(new) >= bool(old), where
+        for place, pair in enumerate(zip(old, new, strict=False)):
+            check_shape(*pair, f"{where}[{place}]")
+    elif old is not None:
+        assert kind(old) is kind(new), (where, old, new)
+
+
+def kind(value: object) -> type:
+    return float if type(value) is int else type(value)
+
+
+def check_values(old: Any, new: Any, where: str = "") -> None:  # noqa: ANN401
+    """Everything of the old is in the new as it was."""
+    if isinstance(old, dict):
+        assert old.keys() <= new.keys(), where
+        for name, value in old.items():
+            check_values(value, new[name], f"{where}.{name}")
+    elif isinstance(old, list):
+        assert len(old) == len(new), where
+        for place, pair in enumerate(zip(old, new, strict=True)):
+            check_values(*pair, f"{where}[{place}]")
+    else:
+        assert new == (pytest.approx(old, rel=1e-6) if type(old) is float else old), where
+
+
+def of_one(rows: Any, method: str = "global_budget") -> list[Any]:  # noqa: ANN401
+    """The rows of a method that was never paid for an empty answer."""
+    return [row for row in rows if row["method"] == method]
+
+
+def pinned(rows: Any) -> list[dict[str, Any]]:  # noqa: ANN401
+    return [{name: row[name] for name in PINNED} for row in of_one(rows)]
+
+
+def test_the_answers_of_an_old_log_are_what_they_were() -> None:
+    now = [golden.essence(record) for record in read_records(golden.LOGS)]
+    then = kept("records.json")
+    assert sum(record["failed"] for record in then) == 2
+    for old, new in zip(then, now, strict=True):
+        if (old["method"], old["question"]) == PAID_FOR_NOTHING:
+            assert not new["score"]
+            del old["score"], new["score"], old["failed"], new["failed"]
+        assert new == old
+
+
+def test_an_old_program_plans_as_it_did() -> None:
+    model = ScriptedChat()
+    graph: Any = build_graph(model, planner_program=golden.PROGRAM, cap_policy=with_schema)
+    out = graph.invoke({"question": "How many?", "level": 3})
+    assert out["report"]["method"] == "planned_vanilla"
+    assert any("FRUGAL" in str(message.text) for message in model.calls[0].messages)
+
+
+def test_old_parameters_of_bam_are_settings() -> None:
+    file = json.loads(golden.BAM.read_text(encoding="utf-8"))
+    settings = Settings.read(file)
+    assert settings.schedule == "bam"
+    assert settings.bam.model_dump(mode="json") == file["bam"]
+
+
+@pytest.mark.parametrize("name", golden.READING)
+def test_what_reads_an_old_file_prints_no_less(name: str) -> None:
+    then, now = kept(name), read(name, pb_optim(*golden.READING[name]))
+    check_shape(then, now, name)
+    if name == "show.json":
+        check_values(then, now)
+    elif name == "report.json":
+        then, now = (document["studies"][0] for document in (then, now))
+        assert now["baseline"] == "global_budget"
+        check_values(pinned(then["rows"]), pinned(now["rows"]))
+        check_values(of_one(then["by_level"]), of_one(now["by_level"]))
+        for part in ("tokens_by_part", "budgets"):
+            check_values(then[part]["global_budget"], now[part]["global_budget"])
+    elif name == "report.csv":
+        check_values(pinned(then), pinned(now))
+    else:
+        check_values(of_one(then), of_one(now))
+
+
+@pytest.mark.integration
+def test_the_same_evaluation_gives_the_same_figures(tmp_path: Path) -> None:
+    with golden.served():
+        now = json.loads(pb_optim(*golden.EVAL, "--log-dir", str(tmp_path)))
+    then = kept("eval.json")
+    check_shape(then, now, "eval.json")
+    check_values(pinned(then["rows"]), pinned(now["rows"]))
+    assert now["spent"] == then["spent"]
+
+
+def test_a_simulation_gives_the_same_figures() -> None:
+    check_values(kept("simulate.json"), json.loads(pb_optim(*golden.SIMULATE)))
+
+
+def test_a_calibration_fits_the_same_curves(tmp_path: Path) -> None:
+    file = tmp_path / "bam.json"
+    done = pb_optim("calibrate", str(golden.BUDGET_LOGS), "-o", str(file), "--pool", "--json")
+    then, now = kept("calibrate.json"), json.loads(done)
+    check_shape(then, now, "calibrate.json")
+    check_values(then["settings"], now["settings"])
+    assert json.loads(file.read_text(encoding="utf-8")) == now["settings"]
+    for old, new in zip(then["levels"], now["levels"], strict=True):
+        check_values([old["source"], old["cells"]], [new["source"], new["cells"]])
+
+
+def test_the_word_problems_are_word_for_word_the_same() -> None:
+    assert golden.digest() == (golden.FOLDER / "arithmetic.sha256").read_text().strip()

@@ -1,0 +1,137 @@
+"""What `tests/golden` was made with: a server that knows the answers, and the command line."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from typer.testing import CliRunner
+
+from optim import cli
+from optim.datasets import Question, load
+from optim.records import Record
+from tests.support.fault_server import Fault, FaultServer, Request
+
+FOLDER = Path(__file__).parents[1] / "golden"
+LOGS, BUDGET_LOGS = FOLDER / "logs", FOLDER / "budget_logs"
+BAM, PROGRAM, CANDIDATES = FOLDER / "bam.json", FOLDER / "program.json", FOLDER / "candidates.txt"
+
+MODEL = "openai:scripted"
+FRUGAL = "You plan how to solve a problem; you never solve it.\n\nUse two FRUGAL sub-questions."
+EVAL = (
+    "eval", "--dataset", "arithmetic", "--model", MODEL, "--limit", "10",
+    "--methods", "global_budget,cosine", "--set", "cutoff=300", "--json",
+)  # fmt: skip
+SIMULATE = ("simulate", "--queries", "500", "--budget", "100,400", "--json")
+READING = {
+    "levels.json": ("levels", str(LOGS), "--json"),
+    "latency.json": ("latency", str(LOGS), "--json"),
+    "report.json": ("report", str(LOGS), "--json"),
+    "report.csv": ("report", str(LOGS), "--csv"),
+    "show.json": ("show", str(PROGRAM), "--json"),
+}
+"""The commands that read what is kept here, by the file with what they printed."""
+
+_QUESTIONS = [
+    *load("arithmetic", limit=30),
+    *(
+        question
+        for split in ("dev", "train")
+        for question in load("arithmetic", split=split, limit=60)
+    ),
+]
+_PLAN = ("What is given?", "What follows?")
+Answer = Callable[[Request], str]
+
+
+def pb_optim(*arguments: str) -> str:
+    """Run a command to its end, and give what it printed."""
+    done = CliRunner().invoke(cli.app, list(arguments))
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@contextmanager
+def served(answer: Answer | None = None) -> Iterator[None]:
+    """Let ``openai:…`` be the server below."""
+    with GoldenServer(answer or longer_on_the_harder) as server:
+        told = {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": server.url}
+        with patch.dict(os.environ, told):
+            yield
+
+
+class GoldenServer(FaultServer):
+    """Plans as usual, and answers every question in its own way."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(_fault, plan=_PLAN)
+        self._answer = answer
+
+    def _text(self, request: Request) -> str:
+        if not request.plans:
+            return self._answer(request)
+        plan = super()._text(request)
+        return plan.replace("follows", "follows frugally") if "FRUGAL" in request.text else plan
+
+
+def longer_on_the_harder(request: Request) -> str:
+    """Right on the easier ones; with a plan shorter, and right a little less often."""
+    number, question = _asked(request)
+    level = question.level or 3
+    if _planned(request):
+        right, words = level <= 3, (1 if "frugally" in request.text else 4) * level
+    else:
+        right, words = level <= 4 or number % 2 == 0, 9 * level
+    return _said(question, right=right, words=words)
+
+
+def better_with_more_tokens(request: Request) -> str:
+    """Of the six questions of a level, 1 - 0.05 - c / b are solved, with c = 20 at level 3."""
+    _, question = _asked(request)
+    place, level = int(question.id.rpartition("-")[2]), question.level or 3
+    granted = re.search(r"(\d+) tokens", request.text)
+    assert granted, request.text
+    right = (place + 0.5) / 6 < 1 - 0.05 - 6.5 * level / int(granted[1])
+    return _said(question, right=right, words=0)
+
+
+def _said(question: Question, *, right: bool, words: int) -> str:
+    return "so " * words + rf"\boxed{{{question.targets[0] if right else -1}}}"
+
+
+def _fault(request: Request) -> Fault | None:
+    """One question cannot be asked, and one is thought about up to the cap without a word."""
+    if request.plans:
+        return None
+    number, _ = _asked(request)
+    if number == 3 and not _planned(request):
+        return "context_too_long"
+    return "empty_at_cap" if number == 7 and _planned(request) else None
+
+
+def _planned(request: Request) -> bool:
+    return _PLAN[0] in request.text
+
+
+def _asked(request: Request) -> tuple[int, Question]:
+    return next((i, q) for i, q in enumerate(_QUESTIONS) if q.question in request.text)
+
+
+def essence(record: Record) -> dict[str, Any]:
+    """What of a record has to be read from an old log as it was."""
+    names = ("dataset", "method", "model", "planner", "question", "epoch", "level", "score")
+    names += ("output", "target", "tokens", "solving_tokens", "question_text")
+    return {name: getattr(record, name) for name in names} | {"failed": record.error is not None}
+
+
+def digest() -> str:
+    """Of 300 word problems: every figure published on them depends on their texts."""
+    told = [[q.id, q.question, q.level, *q.targets] for q in load("arithmetic", limit=300)]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
