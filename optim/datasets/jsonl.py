@@ -5,9 +5,6 @@ from __future__ import annotations
 from optim.datasets.dataset import Question, Row, dataset
 from optim.datasets.fields import answers, content_id, level, optional_text, text
 
-_OWN = ("id", "question", "answer", "answers", "level", "reference")
-_TOLD = ("instruction", "answer_format", "domain")
-
 
 @dataset(
     "jsonl",
@@ -18,7 +15,10 @@ _TOLD = ("instruction", "answer_format", "domain")
         "be."
     ),
     scorer="rouge",  # makes no assumption about the answers; "math" suits numbers and expressions
-    columns=_OWN + _TOLD,
+    columns=(
+        *("id", "question", "answer", "answers", "level", "reference"),
+        *("instruction", "answer_format", "domain"),
+    ),
 )
 def parse(row: Row) -> Question:
     """Read one row: question and answer (or a list of answers); everything else when present.
@@ -35,5 +35,7 @@ def parse(row: Row) -> Question:
         level=level(row),
         targets=answers(row, ("answers", "answer")),
         reference=optional_text(row, "reference"),
-        **{name: optional_text(row, name) or "" for name in _TOLD},
+        instruction=optional_text(row, "instruction") or "",
+        answer_format=optional_text(row, "answer_format") or "",
+        domain=optional_text(row, "domain") or "",
     )

@@ -108,7 +108,7 @@ class TravelPlannerScorer:
         trip = Trip.from_reference(question.metadata.get("reference_information"))
         days, tokens = self._read(output)
         if days is None:
-            metadata = {
+            undelivered = {
                 "delivered": False,
                 "entered": False,
                 "commonsense": dict.fromkeys(COMMONSENSE, False),
@@ -117,7 +117,7 @@ class TravelPlannerScorer:
                 "cost": None,
                 "extraction_tokens": tokens,
             }
-            return Score(0.0, None, "no plan could be read", metadata)
+            return Score(0.0, None, "no plan could be read", undelivered)
         case = Case(query, trip, days[: query.days], self._city_states)
         metadata = {**_judge(case), "extraction_tokens": tokens}
         said = "; ".join(f"{name}: {reason}" for name, reason in metadata["reasons"].items())
