@@ -1,4 +1,4 @@
-"""Reading a local file row by row, each with its place in the file."""
+"""Reading a data set row by row: from a local file, or from the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from optim.datasets.spec import Row
+    from optim.datasets.dataset import HubSource, Row
 
-__all__ = ["Entry", "read_rows"]
+__all__ = ["Entry", "hub_rows", "read_rows"]
 
 _BOM = b"\xef\xbb\xbf"
 _LONGEST_CELL = 16 * 2**20  # characters; TravelPlanner's reference exceeds csv's own limit
@@ -143,3 +143,31 @@ def _parquet(path: Path) -> Iterator[Entry]:
         raise InputError(msg) from error
     for position, row in enumerate(rows, start=1):
         yield Entry(position, row)
+
+
+def hub_rows(source: HubSource, split: str | None = None) -> Iterator[Entry]:
+    """Read a split; `datasets` keeps a local copy, so that a second run needs no network.
+
+    Raises:
+        InputError: `datasets` is not installed, or the hub, the data set or the split is out of
+            reach; the error names the way around, a local file.
+    """
+    chosen = split or source.split
+    # Imported only here: it takes seconds, and a local file does without.
+    try:
+        library = import_module("datasets")
+    except ImportError as error:
+        msg = (
+            f"reading {source.path} from the hub needs the datasets library: pip install "
+            "'plan-and-budget[eval]', or give a local copy with --data PATH"
+        )
+        raise InputError(msg) from error
+    try:
+        rows = library.load_dataset(source.path, source.name, split=chosen)
+    except Exception as error:
+        msg = (
+            f"could not read split {chosen!r} of {source.path} from the hub ({error}); download it "
+            "elsewhere and give the file with --data PATH, or run offline with arithmetic"
+        )
+        raise InputError(msg) from error
+    return (Entry(position, row) for position, row in enumerate(rows, start=1))

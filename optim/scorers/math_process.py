@@ -1,7 +1,7 @@
 """The child process that compares mathematical answers with Math-Verify.
 
-Run by `optim.scorers.worker` as a program of its own, because Math-Verify times out by SIGALRM
-(main thread only) and hangs all the same; it imports nothing of this package.
+Run by `optim.scorers.child_process` as a program of its own, because Math-Verify times out by
+SIGALRM (main thread only) and hangs all the same; it imports nothing of this package.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from contextlib import suppress
 from typing import Any
 
 _MEMORY_LIMIT = 4 * 2**30  # bytes of address space: 10^(10^10) must not take the machine down
-_GRACE = 5  # seconds after the parent's limit; only reached when the parent is gone
 
 
 def compare(golds: list[str], prediction: str) -> dict[str, Any]:
@@ -23,7 +22,7 @@ def compare(golds: list[str], prediction: str) -> dict[str, Any]:
     # Imported late: slow, and only a running child needs it.
     from math_verify import parse, verify  # type: ignore[import-untyped]  # noqa: PLC0415
 
-    # The parent's clock is the only one: Math-Verify's own would answer "wrong" for "too slow".
+    # Without Math-Verify's own clock, which would answer "wrong" for "too slow".
     read = parse(prediction, parsing_timeout=None)
     references = [parse(f"${gold}$", parsing_timeout=None) for gold in golds]
     correct = any(verify(gold, read, timeout_seconds=None) for gold in references)
@@ -36,7 +35,8 @@ def answer(line: str) -> dict[str, Any]:
     try:
         return compare(**json.loads(line))
     except Exception as error:  # noqa: BLE001 - sympy raises anything at all on odd input
-        return {"correct": False, "answer": None, "error": f"{type(error).__name__}: {error}"[:500]}
+        kind = "memory" if isinstance(error, MemoryError) else "error"
+        return {"correct": False, "answer": None, kind: f"{type(error).__name__}: {error}"[:500]}
 
 
 def _limit_memory() -> None:
@@ -46,13 +46,21 @@ def _limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_LIMIT, _MEMORY_LIMIT))
 
 
-def main(limit: int) -> None:
+def _allow(seconds: float) -> None:
+    """End this process by SIGPROF after so many seconds of computing; waiting does not count."""
+    if hasattr(signal, "setitimer"):  # absent on Windows
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+
+
+def main(limit: float) -> None:
     """Serve requests from stdin until it closes."""
     # Stray prints of a library must not end up between the replies.
     replies = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)
     logging.disable(logging.CRITICAL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to handle
+    if hasattr(signal, "SIGPROF"):
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
     _limit_memory()
     try:
         import math_verify  # noqa: F401, PLC0415 - loaded before the clock of a request runs
@@ -61,13 +69,12 @@ def main(limit: int) -> None:
     else:
         hello = {"ready": True}
     print(json.dumps(hello), file=replies, flush=True)
-    alarm = getattr(signal, "alarm", lambda _seconds: None)  # absent on Windows
     for line in sys.stdin:
-        alarm(limit + _GRACE)
+        _allow(limit)
         reply = answer(line)
-        alarm(0)
+        _allow(0)
         print(json.dumps(reply), file=replies, flush=True)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(float(sys.argv[1]))

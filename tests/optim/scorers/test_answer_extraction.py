@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from optim.scorers.reading import boxed_answer, boxes, without_thinking
+from optim.scorers.answer_extraction import boxed_answer, boxes, without_thinking
 
 
 @pytest.mark.parametrize(

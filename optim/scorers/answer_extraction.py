@@ -1,4 +1,7 @@
-r"""Reading a model's output: thinking cut away, `\boxed{}` answers found. Linear in the length."""
+r"""Reading a model's output: thinking cut away, the answer found in a box or on its own line.
+
+Linear in the length of the output.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,16 @@ _BRACES = re.compile(r"\\boxed\s*\{|\\[\\{}]|[{}]")
 _WIDEST_GAP = 40  # characters between two boxes that are one answer
 # What may stand between two boxes that are one answer: "$\boxed{1}$ and $\boxed{2}$".
 _BETWEEN = re.compile(r"[\s$\\()\[\],;]*(?:(?:text\{)?\s*\b(?:and|or)\b\s*\}?)?[\s$\\()\[\],;]*")
+
+_SAYS = r"[ \t]*(?:is\b[ \t]*:?|:|$)[ \t]*"
+_FINAL_LINE = re.compile(
+    r"^[ \t>#]*(?:[*+-][ \t]+)?(?P<mark>[*_]{0,3})final[ \t]+answer"
+    # "**Final answer**: X", "**Final answer:** X", or "**Final answer: X**"
+    rf"(?:(?P=mark){_SAYS}|{_SAYS}(?P=mark)|(?P<open>){_SAYS})(?P<answer>.*)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_IS = re.compile(r"(?:therefore,?\s*)?(?:the\s+)?(?:final\s+)?answer\s+is\s*:?\s*", re.IGNORECASE)
+_WORDS = re.compile(r"\\(?:text|textbf|textit|mathrm|mbox)\s*\{(?P<inner>[^{}]*)\}")
 
 
 @dataclass(frozen=True)
@@ -85,3 +98,33 @@ def _closes_at_end(content: str) -> bool:
         if depth == 0:
             return token.end() == len(content)
     return False
+
+
+def final_answer(text: str) -> str | None:
+    """What the last "Final answer:" line says: its paragraph, or the one below where it ends.
+
+    None where there is no such line, or nothing on it.
+    """
+    lines = list(_FINAL_LINE.finditer(text))
+    if not lines:
+        return None
+    line = lines[-1]
+    answer = (line["answer"] + text[line.end() :]).lstrip().partition("\n\n")[0].rstrip()
+    answer = answer.removesuffix(line["mark"]) if line["open"] is not None else answer
+    answer = without_lead(answer)
+    for quote in ("**", "__", "$$", "$", "`"):
+        inner = answer[len(quote) : -len(quote)].strip()
+        if inner and answer == f"{quote}{answer[len(quote) : -len(quote)]}{quote}":
+            answer = answer if quote in inner else inner
+    return answer or None
+
+
+def without_text_commands(text: str) -> str:
+    r"""The words of `\text{…}`, `\mbox{…}` and the like without the command around them."""
+    return _WORDS.sub(r"\g<inner>", text).strip()
+
+
+def without_lead(text: str) -> str:
+    """A text without "The answer is" in front."""
+    lead = _IS.match(text)
+    return text[lead.end() :] if lead else text

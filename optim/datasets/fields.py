@@ -6,13 +6,11 @@ import hashlib
 import re
 from typing import TYPE_CHECKING, Any
 
-from optim.datasets.question import LEVELS
+from optim.datasets.dataset import LEVELS, Row
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from optim.datasets.spec import Row
 
 __all__ = ["answers", "content_id", "level", "optional_text", "text"]
 
