@@ -22,7 +22,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
 from optim.error_curve import Curve, fit_curve
-from optim.influence import PERCENT
+from optim.statistics.estimates import PERCENT
 from pb_graph.budget import LEVELS
 from pb_graph.errors import InputError
 

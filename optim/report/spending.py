@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-
-from optim.influence import log_ends, per_group, standard_error
-from optim.significance import t_quantile
+from optim.statistics.estimates import accuracy_interval, token_interval
 
 if TYPE_CHECKING:
     from optim.records import Record
@@ -30,8 +26,6 @@ PARTS = {
 }
 """Parts of a query's completion tokens, in the order in which they are spent, and their names."""
 
-_CONFIDENCE = 0.95
-_NORMAL = 1.959963984540054  # the normal quantile of 95 %
 _ENDINGS = ("length", "forced", "error")
 
 
@@ -77,31 +71,15 @@ def by_position(records: Sequence[Record]) -> list[tuple[int, int, float, float 
 
 
 def token_ends(records: Sequence[Record]) -> tuple[float | None, float | None]:
-    """Ends of T's 95 % interval: on the log scale, clustered by question."""
-    tokens = np.array([record.tokens for record in records], dtype=np.float64)
-    numbers: dict[str, int] = {}
-    for record in records:
-        numbers.setdefault(record.question, len(numbers))
-    if len(numbers) < 2 or not tokens.any():  # noqa: PLR2004 -- one question has no spread
-        return None, None
-    groups = np.array([numbers[record.question] for record in records], dtype=np.intp)
-    mean = float(tokens.mean())
-    error = standard_error(per_group((tokens - mean) / (mean * len(tokens)), groups))
-    return log_ends(mean, t_quantile(_CONFIDENCE, len(numbers) - 1) * error)
+    """Ends of T's 95 % interval, clustered by question."""
+    tokens = [record.tokens for record in records]
+    return token_interval(tokens, clusters=[record.question for record in records])
 
 
 def score_ends(records: Sequence[Record]) -> tuple[float, float]:
-    """Ends of A's 95 % interval in percent, after Wilson, with questions as the units.
-
-    For scores between 0 and 1, and for several answers to a question, it is wider than need be:
-    neither varies more than a single answer that is right or wrong.
-    """
-    n = len({record.question for record in records})
-    mean = fmean(record.score or 0.0 for record in records)
-    z = _NORMAL**2 / n
-    centre = (mean + z / 2) / (1 + z)
-    half = _NORMAL * math.sqrt(mean * (1 - mean) / n + z / (4 * n)) / (1 + z)
-    return 100 * max(0.0, centre - half), 100 * min(1.0, centre + half)
+    """Ends of A's 95 % interval in percent, clustered by question."""
+    scores = [record.score or 0.0 for record in records]
+    return accuracy_interval(scores, clusters=[record.question for record in records])
 
 
 def _parts(record: Record) -> dict[str, int]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from statistics import stdev
 from typing import TYPE_CHECKING, Any, Literal
 
 from optim.fingerprint import digest
-from optim.significance import t_quantile
+from optim.statistics.estimates import accuracy_interval, token_interval
 from pb_graph.artefact import (
     MAX_CANDIDATES,
     Artefact,
@@ -37,8 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["artefact_of", "changed", "measured", "paired"]
 
 _PACKAGES = ("plan-and-budget", "dspy", "gepa", "optuna", "langgraph", "langchain-core")
-_CONFIDENCE = 0.95
-_PERCENT = 100.0
 
 _Role = Literal["original", "chosen", "reference", "other"]
 
@@ -87,11 +83,13 @@ def artefact_of(
 def measured(standing: Standing) -> Measured:
     """The figures of a set of answers, with their 95 % intervals."""
     spread = standing.interval
-    percents = [_PERCENT * score for score in standing.scores]
+    questions = [result.question for result in standing.results]
+    low, high = accuracy_interval(standing.scores, clusters=questions)
+    cheap, dear = token_interval(standing.costs, clusters=questions)
     return Measured(
         questions=len(standing.results),
-        accuracy=_mean(percents, _PERCENT),
-        tokens=_mean(standing.costs),
+        accuracy=Figure(value=standing.accuracy, lower=low, upper=high),
+        tokens=Figure(value=standing.tokens, lower=cheap, upper=dear),
         e3=Figure(value=spread.e3, lower=spread.lower, upper=spread.upper),
     )
 
@@ -210,13 +208,3 @@ def changed(settings: Settings, base: Settings) -> dict[str, Any]:
     """The fields that differ from the base, as plain JSON."""
     ours, theirs = settings.model_dump(mode="json"), base.model_dump(mode="json")
     return {name: value for name, value in ours.items() if value != theirs[name]}
-
-
-def _mean(values: Sequence[float], most: float = math.inf) -> Figure:
-    """A mean with its t interval, within the values' own bounds."""
-    n = len(values)
-    mean = sum(values) / n
-    if n == 1:
-        return Figure(value=mean)
-    reach = t_quantile(_CONFIDENCE, n - 1) * stdev(values) / math.sqrt(n)
-    return Figure(value=mean, lower=max(0.0, mean - reach), upper=min(most, mean + reach))

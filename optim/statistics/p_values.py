@@ -1,11 +1,13 @@
-"""Student's t and the exact McNemar test, so that statistics need no SciPy at run time."""
+"""Student's t, McNemar's exact test and Holm's correction, so that none needs SciPy at run time."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Mapping
 from functools import lru_cache
+from typing import TypeVar
 
-__all__ = ["mcnemar", "t_p_value", "t_quantile"]
+K = TypeVar("K", bound=Hashable)
 
 _BISECTIONS = 200  # far more than the 60 or so that halve a bracket down to one double
 
@@ -39,6 +41,20 @@ def t_quantile(confidence: float, degrees: int) -> float:
     return high
 
 
+def _central(t: float, degrees: int) -> float:
+    """P(|T| <= t), by the finite series for whole degrees (Abramowitz & Stegun 26.7.3, 26.7.4)."""
+    angle = math.atan2(t, math.sqrt(degrees))
+    sine, cosine = math.sin(angle), math.cos(angle)
+    odd = degrees % 2
+    if degrees == 1:
+        return 2.0 * angle / math.pi
+    term = total = cosine if odd else 1.0
+    for k in range(2 + odd, degrees - 1, 2):
+        term *= cosine * cosine * (k - 1) / k
+        total += term
+    return 2.0 * (angle + sine * total) / math.pi if odd else sine * total
+
+
 def mcnemar(only_a: int, only_b: int) -> float:
     """Give the exact two-sided p-value of McNemar's test.
 
@@ -54,15 +70,11 @@ def mcnemar(only_a: int, only_b: int) -> float:
     return min(1.0, 2 * tail / (1 << pairs))
 
 
-def _central(t: float, degrees: int) -> float:
-    """P(|T| <= t), by the finite series for whole degrees (Abramowitz & Stegun 26.7.3, 26.7.4)."""
-    angle = math.atan2(t, math.sqrt(degrees))
-    sine, cosine = math.sin(angle), math.cos(angle)
-    odd = degrees % 2
-    if degrees == 1:
-        return 2.0 * angle / math.pi
-    term = total = cosine if odd else 1.0
-    for k in range(2 + odd, degrees - 1, 2):
-        term *= cosine * cosine * (k - 1) / k
-        total += term
-    return 2.0 * (angle + sine * total) / math.pi if odd else sine * total
+def holm(p_values: Mapping[K, float]) -> dict[K, float]:
+    """Adjust p-values of E³ or of accuracy for their number (Holm 1979), in the order given."""
+    adjusted: dict[K, float] = {}
+    running = 0.0
+    for place, name in enumerate(sorted(p_values, key=lambda name: p_values[name])):
+        running = max(running, min(1.0, p_values[name] * (len(p_values) - place)))
+        adjusted[name] = running
+    return {name: adjusted[name] for name in p_values}

@@ -1,0 +1,167 @@
+"""How often 95 % intervals hold the truth: run `python tests/benchmarks/interval_coverage.py`.
+
+Prints the coverage in percent for 5 to 60 questions; by chance it is off by about 0.3 with 5,000
+runs a cell. Questions differ in difficulty and in length; harder ones are longer, wrong answers
+are 1.6 times as long as right ones, tokens are log-normal, and two methods find the same questions
+hard and long. A runaway is a wrong answer of 8192 tokens, 20 times the usual: no interval reckons
+with what has not been seen once. The last lines give how often `probability_higher` reaches 0.9
+for the first of two methods with the same truth. An argument sets the number of runs.
+"""
+
+import math
+import sys
+from collections.abc import Callable
+from statistics import NormalDist
+
+import numpy as np
+
+from optim.e3 import Comparison, Sample, accuracy_interval, compare, interval
+
+COUNTS = (5, 10, 20, 30, 60)
+RUNS = 5_000
+_SHARED = 0.5  # of the variance of being right, that of the question's difficulty
+_LONGER = 1.6  # a wrong answer, times a right one
+_HARDER = 0.2  # log tokens by a standard deviation of difficulty
+_SPREAD = 0.35  # standard deviation of log tokens: by question, and by answer
+_CUTOFF = 8192.0
+_NORMAL = NormalDist()
+
+Answers = tuple[np.ndarray, np.ndarray]
+"""Scores and tokens, each of shape (questions, epochs)."""
+
+
+def answers(  # noqa: PLR0913, PLR0917 - the world's dials
+    random: np.random.Generator,
+    accuracies: list[float],
+    costs: list[float],
+    questions: int,
+    epochs: int = 1,
+    runaways: float = 0.0,
+) -> list[Answers]:
+    """Draw what methods of these accuracies (0 to 1) and relative costs answer."""
+    shape = (questions, epochs)
+    difficulty, length = random.standard_normal((2, questions, 1))
+    found = []
+    for accuracy, cost in zip(accuracies, costs, strict=True):
+        luck = random.standard_normal(shape) * math.sqrt(1 - _SHARED)
+        right = _NORMAL.inv_cdf(accuracy) - math.sqrt(_SHARED) * difficulty + luck > 0
+        noise = random.standard_normal(shape)
+        log = 6 + _HARDER * difficulty + _SPREAD * (length + noise) + math.log(cost)
+        tokens = np.exp(log) * np.where(right, 1.0, _LONGER)
+        lost = random.random(shape) < runaways
+        found.append((np.where(lost, 0.0, right), np.where(lost, _CUTOFF, tokens)))
+    return found
+
+
+def truth(accuracy: float, cost: float, runaways: float = 0.0) -> float:
+    """E³ of a method for unlimited questions."""
+    # Weighting by exp(_HARDER * difficulty) moves the mean difficulty by _HARDER.
+    right = _NORMAL.cdf(_NORMAL.inv_cdf(accuracy) - _HARDER * math.sqrt(_SHARED))
+    usual = math.exp(6 + _SPREAD**2 + _HARDER**2 / 2) * cost
+    mean = (1 - runaways) * usual * (right + _LONGER * (1 - right)) + runaways * _CUTOFF
+    return (100 * accuracy * (1 - runaways)) ** 2 / mean
+
+
+def samples(found: Answers) -> list[Sample]:
+    """Answers as `compare` takes them."""
+    scores, tokens = found
+    return [
+        Sample(str(question), float(score), float(spent))
+        for question, row in enumerate(zip(scores, tokens, strict=True))
+        for score, spent in zip(*row, strict=True)
+    ]
+
+
+def single(
+    accuracy: float, questions: int, runs: int, epochs: int = 1, runaways: float = 0.0
+) -> float:
+    """Share of runs whose interval of E³ holds the truth."""
+    random, true = np.random.default_rng(questions), truth(accuracy, 1.0, runaways)
+    clusters, covered = np.repeat(np.arange(questions), epochs).tolist(), 0
+    for _ in range(runs):
+        ((scores, tokens),) = answers(random, [accuracy], [1.0], questions, epochs, runaways)
+        found = interval(scores.ravel(), tokens.ravel(), clusters=clusters)
+        assert found.lower is not None
+        covered += found.lower <= true <= (math.inf if found.upper is None else found.upper)
+    return covered / runs
+
+
+def of_accuracy(accuracy: float, questions: int, runs: int, epochs: int = 1) -> float:
+    """Share of runs whose interval of A holds the truth."""
+    random, covered = np.random.default_rng(questions), 0
+    clusters = np.repeat(np.arange(questions), epochs).tolist()
+    for _ in range(runs):
+        ((scores, _),) = answers(random, [accuracy], [1.0], questions, epochs)
+        low, high = accuracy_interval(scores.ravel(), clusters=clusters)
+        covered += low <= 100 * accuracy <= high
+    return covered / runs
+
+
+def comparisons(
+    accuracies: list[float], costs: list[float], questions: int, runs: int, epochs: int = 1
+) -> list[Comparison]:
+    """Compare two methods in many runs."""
+    random = np.random.default_rng(questions)
+    drawn = (answers(random, accuracies, costs, questions, epochs) for _ in range(runs))
+    return [compare(samples(a), samples(b), resamples=1) for a, b in drawn]
+
+
+def paired(
+    accuracies: list[float], costs: list[float], questions: int, runs: int, epochs: int = 1
+) -> float:
+    """Share of runs whose interval of the ratio of E³ holds the truth."""
+    a, b = (truth(*each) for each in zip(accuracies, costs, strict=True))
+    found = comparisons(accuracies, costs, questions, runs, epochs)
+    return sum(
+        (one.lower or 0.0) <= a / b <= (math.inf if one.upper is None else one.upper)
+        for one in found
+    ) / len(found)
+
+
+def surely_higher(accuracy: float, questions: int, runs: int) -> float:
+    """Share of runs in which the first of two equal methods looks better for sure."""
+    found = comparisons([accuracy] * 2, [1.0] * 2, questions, runs)
+    return sum((one.probability_higher or 0.0) >= 0.9 for one in found) / len(found)
+
+
+def row(name: str, share: Callable[[int], float]) -> None:
+    """Print a line of percentages, one for each number of questions."""
+    print(f"{name:<44}", *(f"{100 * share(count):6.1f}" for count in COUNTS), flush=True)
+
+
+def main() -> None:
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else RUNS
+    print(f"{'questions':<44}", *(f"{count:>6}" for count in COUNTS))
+    for epochs in (1, 5):
+        many = f", {epochs} epochs" if epochs > 1 else ""
+        for accuracy in (0.1, 0.4, 0.6, 0.8, 0.9, 0.97):
+            name = f"E³, A = {100 * accuracy:.0f} %{many}"
+            row(name, lambda n, a=accuracy, e=epochs: single(a, n, runs, e))
+    for accuracy in (0.4, 0.8):
+        name = f"E³, A = {100 * accuracy:.0f} %, 9 % runaways besides"
+        row(name, lambda n, a=accuracy: single(a, n, runs, runaways=0.09))
+    for epochs in (1, 5):
+        many = f", {epochs} epochs" if epochs > 1 else ""
+        for accuracy in (0.4, 0.8, 0.9):
+            name = f"A, A = {100 * accuracy:.0f} %{many}"
+            row(name, lambda n, a=accuracy, e=epochs: of_accuracy(a, n, runs, e))
+    for (a, b), cost, epochs in (
+        ((0.4, 0.4), 1.0, 1),
+        ((0.9, 0.9), 1.0, 1),
+        ((0.5, 0.35), 1.3, 1),
+        ((0.9, 0.8), 1.0, 1),
+        ((0.8, 0.8), 2.0, 1),
+        ((0.05, 0.05), 1.0, 1),
+        ((0.5, 0.35), 1.3, 5),
+    ):
+        many = f", {epochs} epochs" if epochs > 1 else ""
+        name = f"ratio, A = {100 * a:.0f} and {100 * b:.0f} %, T 1 : {cost:g}{many}"
+        fewer = runs // epochs
+        row(name, lambda n, p=(a, b), c=cost, r=fewer, e=epochs: paired([*p], [1.0, c], n, r, e))
+    for accuracy in (0.1, 0.45, 0.9):
+        name = f"surely higher, A = {100 * accuracy:.0f} % on both sides"
+        row(name, lambda n, a=accuracy: surely_higher(a, n, runs))
+
+
+if __name__ == "__main__":
+    main()

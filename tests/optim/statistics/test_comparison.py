@@ -1,0 +1,299 @@
+import dataclasses
+import json
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from optim.e3 import Sample, compare, describe
+from tests.benchmarks.interval_coverage import answers, paired
+from tests.benchmarks.interval_coverage import samples as drawn
+
+SCORE = st.floats(0, 1).filter(lambda x: x == 0 or x > 1e-6)
+TOKENS = st.floats(1, 1e5)
+PAIRS = st.lists(st.tuples(SCORE, TOKENS, SCORE, TOKENS), min_size=2, max_size=20)
+# Small numbers of right and wrong answers, where the borderline cases are.
+GRADES = st.tuples(st.sampled_from([0, 0.5, 1]), st.sampled_from([1, 10, 30, 1000]))
+GRADED = st.lists(st.tuples(GRADES, GRADES), min_size=2, max_size=12)
+
+
+def samples(scores: Sequence[float], tokens: Sequence[float], repeats: int = 1) -> list[Sample]:
+    return [
+        Sample(f"q{i // repeats}", score, spent)
+        for i, (score, spent) in enumerate(zip(scores, tokens, strict=True))
+    ]
+
+
+def test_the_ratio_is_paired_by_question_in_any_order() -> None:
+    a = samples([1, 1, 0, 1], [100, 90, 200, 120])
+    b = samples([1, 0, 0, 1], [150, 160, 210, 170])
+    found = compare(a, list(reversed(b)))
+    assert found == compare(a, b)
+    assert found.ratio == pytest.approx(found.e3_a / found.e3_b)
+    assert found.lower < found.ratio < found.upper
+    assert found.accuracy_difference == 25.0
+    assert (found.questions, found.dropped) == (4, ())
+
+
+@given(PAIRS)
+@settings(max_examples=30)
+def test_a_method_equals_itself(items: list[tuple[float, ...]]) -> None:
+    arm = samples([item[0] for item in items], [item[1] for item in items])
+    found = compare(arm, arm, resamples=50)
+    assert (found.p_value, found.probability_higher, found.probability_better) == (1, 0.5, 0.5)
+    assert (found.ratio, found.tokens_ratio) == (1 if found.e3_a else None, 1)
+    assert (found.accuracy_difference, found.discordant) == (0, 0)
+    assert found.lower < 1
+    assert found.upper is None or found.upper > 1
+
+
+@given(PAIRS)
+@settings(max_examples=50)
+def test_swapping_the_methods_inverts_the_comparison(items: list[tuple[float, ...]]) -> None:
+    score_a, tokens_a, score_b, tokens_b = zip(*items, strict=True)
+    a, b = samples(score_a, tokens_a), samples(score_b, tokens_b)
+    there, back = compare(a, b, resamples=50), compare(b, a, resamples=50)
+    assert there.probability_better == pytest.approx(1 - back.probability_better)
+    assert there.p_value == pytest.approx(back.p_value)
+    assert there.probability_higher == pytest.approx(1 - back.probability_higher)
+    assert there.tokens_ratio == pytest.approx(1 / back.tokens_ratio)
+    assert there.discordant == back.discordant
+    if there.ratio and back.ratio:
+        assert there.ratio == pytest.approx(1 / back.ratio)
+    json.dumps(dataclasses.asdict(there), allow_nan=False)
+
+
+@given(GRADED, st.integers(1, 3), st.floats(0.5, 0.99))
+@settings(max_examples=200)
+def test_p_value_interval_and_probability_say_the_same(
+    items: list[tuple[tuple[float, float], tuple[float, float]]], repeats: int, confidence: float
+) -> None:
+    a, b = (
+        samples([one[side][0] for one in items], [one[side][1] for one in items], repeats)
+        for side in (0, 1)
+    )
+    found = compare(a, b, confidence=confidence, resamples=5)
+    if found.questions == 1:
+        assert found.lower is found.upper is found.p_value is found.probability_higher is None
+        return
+    upper = math.inf if found.upper is None else found.upper
+    if found.ratio is not None:
+        assert found.lower <= found.ratio <= upper
+    assert (found.p_value < 1 - confidence) == (not found.lower <= 1 <= upper)
+    if found.probability_higher > 0.5 + found.p_value:
+        assert found.e3_a > found.e3_b
+    assert found.p_value == pytest.approx(
+        2 * min(found.probability_higher, 1 - found.probability_higher)
+    )
+
+
+def test_the_pseudo_questions_are_half_of_each_cell() -> None:
+    rights = np.array([[1, 1, 0, 1, 0.0], [1, 0, 0, 0, 1.0]])
+    tokens = np.array([[100, 90, 200, 120, 80.0], [150, 160, 210, 170, 300.0]])
+    more = np.hstack([rights, [[1, 1, 0, 0], [1, 0, 1, 0]]])
+    costs = np.hstack([tokens, np.repeat(tokens.mean(axis=1, keepdims=True), 4, axis=1)])
+    weights = np.array([1] * 5 + [0.5] * 4)
+    accuracy = np.average(more, axis=1, weights=weights)[:, None]
+    mean = tokens.mean(axis=1)[:, None]
+    psi = 2 * (more - accuracy) / accuracy - (costs - mean) / mean
+    error = math.sqrt(weights @ (psi[0] - psi[1]) ** 2 / 7 / 6)
+    ((a,), (b,)) = accuracy**2 / mean
+    found = compare(samples(rights[0], tokens[0]), samples(rights[1], tokens[1]))
+    assert found.log_se == pytest.approx(error)
+    reach = math.exp(stats.t.ppf(0.975, 4) * error)
+    assert (found.lower, found.upper) == pytest.approx((a / b / reach, a / b * reach))
+    assert found.probability_higher == pytest.approx(stats.t.cdf(math.log(a / b) / error, 4))
+
+
+def test_equal_scores_on_few_questions_prove_nothing_about_accuracy() -> None:
+    scores = [1, 1, 0, 0, 0]
+    found = compare(
+        samples(scores, [100, 90, 200, 150, 180]), samples(scores, [151, 134, 302, 224, 271])
+    )
+    assert found.ratio == pytest.approx(1.5, abs=0.01)
+    assert found.lower < 0.3
+    assert found.upper > 8
+    assert found.p_value > 0.5
+    assert found.accuracy_undecided
+    assert 0.6 < found.tokens_lower < found.tokens_ratio < found.tokens_upper < 0.7
+
+
+def test_twice_the_tokens_on_two_questions_is_no_certainty() -> None:
+    found = compare(samples([1, 1], [20, 40]), samples([1, 1], [10, 20]))
+    assert found.ratio == 0.5
+    assert found.p_value > 0.5
+    assert found.lower < 0.5
+    assert found.upper > 1
+    assert (found.tokens_lower, found.tokens_upper) == pytest.approx((2, 2))
+
+
+def test_many_questions_decide_even_where_no_answer_differs() -> None:
+    scores = [1, 0] * 150
+    found = compare(samples(scores, [10, 20] * 150), samples(scores, [20, 40] * 150))
+    assert found.accuracy_undecided
+    assert found.lower > 1
+    assert found.p_value < 0.001
+
+
+def test_accuracy_alone_is_mcnemars_exact_test() -> None:
+    found = compare(samples([1] * 9 + [0], [9] * 10), samples([0] * 8 + [1, 1], [9] * 10))
+    assert found.accuracy_test == "mcnemar"
+    assert found.accuracy_p_value == pytest.approx(stats.binomtest(1, 9).pvalue)
+
+
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_graded_or_repeated_scores_are_compared_by_a_paired_t_test(repeats: int) -> None:
+    random = np.random.default_rng(0)
+    scores_a, scores_b = random.random((2, 20))
+    found = compare(
+        samples(scores_a, [10] * 20, repeats), samples(scores_b, [10] * 20, repeats), resamples=50
+    )
+    means = [scores.reshape(-1, repeats).mean(axis=1) for scores in (scores_a, scores_b)]
+    assert found.accuracy_test == "paired_t"
+    assert found.accuracy_p_value == pytest.approx(stats.ttest_rel(*means).pvalue)
+    assert found.questions == 20 / repeats
+
+
+def test_without_a_right_answer_on_one_side_the_interval_has_one_end() -> None:
+    none, some = samples([0] * 8, [10] * 8), samples([1] * 6 + [0] * 2, [10] * 8)
+    worse, better = compare(none, some), compare(some, none)
+    assert (worse.ratio, better.ratio) == (0, None)
+    assert (worse.lower, better.upper) == (0, None)
+    assert worse.upper == pytest.approx(1 / better.lower)
+    assert worse.p_value == pytest.approx(better.p_value)
+    assert better.probability_higher == pytest.approx(1 - better.p_value / 2)
+    assert better.probability_higher > 0.9
+    assert worse.accuracy_p_value == pytest.approx(2 / 2**6)
+
+
+def test_nothing_right_on_both_sides_speaks_for_neither_whatever_it_costs() -> None:
+    dear, cheap = samples([0] * 30, [5000] * 30), samples([0] * 30, [5] * 30)
+    for found in (compare(dear, cheap), compare(cheap, dear)):
+        assert (found.p_value, found.probability_higher, found.ratio) == (1, 0.5, None)
+        assert found.lower <= 1 <= found.upper
+
+
+def test_grades_that_differ_by_the_same_everywhere_are_not_certain() -> None:
+    found = compare(samples([1, 1, 1], [9] * 3), samples([0.5] * 3, [9] * 3))
+    assert (found.accuracy_test, found.accuracy_p_value) == ("paired_t", 2 / 2**3)
+    assert found.discordant == 3
+
+
+def test_epochs_differ_only_where_their_mean_does() -> None:
+    a, b = samples([1, 0, 1, 1], [9] * 4, 2), samples([0, 1, 1, 0], [9] * 4, 2)
+    assert compare(a, b).discordant == 1
+
+
+def test_one_question_shows_figures_but_no_test() -> None:
+    found = compare([Sample("q", 0.5, 10)], [Sample("q", 0.25, 10)])
+    assert found.ratio == 4
+    assert found.p_value is found.probability_better is found.accuracy_p_value is None
+    assert found.upper is found.probability_higher is found.tokens_upper is None
+
+
+def test_other_questions_are_named_or_dropped_on_request() -> None:
+    a, b = samples([1, 0, 1], [1, 2, 3]), samples([1, 0], [1, 2])
+    with pytest.raises(ValueError, match=r"1 questions only in a, 0 only in b \(q2\)"):
+        compare(a, b)
+    found = compare(a, b, missing="drop")
+    assert (found.questions, found.dropped, found.samples_a) == (2, ("q2",), 2)
+    with pytest.raises(ValueError, match="share no question"):
+        compare(a[:1], b[1:], missing="drop")
+
+
+def test_the_bootstrap_is_seeded() -> None:
+    random = np.random.default_rng(3)
+    a, b = (drawn(one) for one in answers(random, [0.5, 0.5], [1, 1], 30))
+    found = [compare(a, b, seed=seed, resamples=500).probability_better for seed in (1, 1, 2)]
+    assert found[0] == found[1] != found[2]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [({"missing": "skip"}, "error"), ({"resamples": 0}, "at least 1"), ({"confidence": 2}, "1")],
+)
+def test_choices_that_do_not_exist_are_refused(options: dict, reason: str) -> None:
+    arm = samples([1, 0], [1, 2])
+    with pytest.raises(ValueError, match=reason):
+        compare(arm, arm, **options)
+
+
+def test_a_bad_sample_is_named_by_its_question() -> None:
+    with pytest.raises(ValueError, match=r"question 'q7'.*percent"):
+        Sample("q7", 70, 10)
+    with pytest.raises(ValueError, match="question 'q7'"):
+        Sample("q7", 1, math.nan)
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "cost", "questions", "epochs"),
+    [
+        ([0.5, 0.35], 1.3, 5, 1),
+        ([0.5, 0.35], 1.3, 10, 1),
+        ([0.9, 0.8], 1.0, 20, 1),
+        ([0.4, 0.4], 1.0, 60, 1),
+        ([0.5, 0.35], 1.3, 20, 3),
+    ],
+)
+def test_the_paired_interval_covers_as_often_as_it_says(
+    accuracies: list[float], cost: float, questions: int, epochs: int
+) -> None:
+    assert paired(accuracies, [1.0, cost], questions, 300, epochs) >= 0.92
+
+
+# --- in words
+
+
+def test_undecided_accuracy_is_said_first() -> None:
+    scores = [1, 1, 0, 0, 0]
+    found = compare(
+        samples(scores, [90, 100, 110, 100, 100]), samples(scores, [150, 151, 149, 152, 150])
+    )
+    said = describe(found)
+    assert said.startswith("accuracy undecided: no question differs; tokens 0.66 times (0.6")
+    assert f"; E³ 1.50 times (0.{100 * found.lower:02.0f} to {found.upper:.0f}); n = 5" in said
+    assert said.endswith("biased upwards")
+
+
+def test_the_usual_case_says_ratio_interval_and_number() -> None:
+    random = np.random.default_rng(5)
+    a, b = (drawn(one) for one in answers(random, [0.7, 0.4], [1, 2], 60))
+    found = compare(a, b)
+    said = describe(found)
+    assert said.startswith(f"E³ {found.ratio:.2f} times ({found.lower:.2f} to ")
+    assert f"({found.discordant} of 60 differ)" in said
+    assert said.endswith("n = 60, 95 % intervals")
+
+
+@pytest.mark.parametrize(
+    ("scores_a", "scores_b", "words"),
+    [
+        ([0, 0], [0, 0], "accuracy undecided: nothing is right on either side; tokens 1.00 times"),
+        ([1, 1], [0, 0], "E³ has no ratio, b's being 0 ("),
+        ([0, 0], [1, 1], "E³ 0.00 times (0.00 to more than 1000); accuracy -100.0 points"),
+        ([1], [1], "tokens 1.00 times; E³ 1.00 times; n = 1; below 30"),
+    ],
+)
+def test_what_has_no_ratio_or_no_end_is_said(
+    scores_a: list[float], scores_b: list[float], words: str
+) -> None:
+    a, b = (samples(scores, [10] * len(scores)) for scores in (scores_a, scores_b))
+    assert words in describe(compare(a, b))
+
+
+@given(GRADED)
+def test_every_comparison_can_be_said(
+    items: list[tuple[tuple[float, float], tuple[float, float]]],
+) -> None:
+    a, b = (
+        samples([one[side][0] for one in items], [one[side][1] for one in items]) for side in (0, 1)
+    )
+    found = compare(a, b, resamples=5)
+    said = describe(found)
+    assert ("undecided" in said) == found.accuracy_undecided
+    assert f"n = {len(items)}" in said
+    assert not any(word in said for word in ("None", "nan", "inf"))

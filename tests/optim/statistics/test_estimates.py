@@ -1,0 +1,273 @@
+import dataclasses
+import json
+import math
+from statistics import stdev
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from optim.e3 import (
+    a_over_t,
+    accuracy_interval,
+    e3,
+    interval,
+    over_runs,
+    smoothed_e3,
+    token_interval,
+)
+from tests.benchmarks.interval_coverage import of_accuracy, single
+
+SCORE = st.floats(0, 1).filter(lambda x: x == 0 or x > 1e-6)
+TOKENS = st.floats(1, 1e5)
+ITEMS = st.lists(st.tuples(SCORE, TOKENS), min_size=1, max_size=30)
+SOME_RIGHT = ITEMS.filter(lambda items: any(score for score, _ in items))
+SEVERAL = ITEMS.filter(lambda items: len(items) > 1)
+
+
+# --- the figures
+
+
+def test_e3_is_accuracy_in_percent_squared_over_mean_tokens() -> None:
+    assert e3([1, 0], [100, 300]) == 50**2 / 200
+    assert a_over_t([1, 0], [100, 300]) == 50 / 200
+
+
+@given(SOME_RIGHT, st.floats(0.1, 10))
+def test_e3_falls_as_tokens_grow(items: list[tuple[float, float]], factor: float) -> None:
+    scores, tokens = zip(*items, strict=True)
+    scaled = e3(scores, [factor * t for t in tokens])
+    assert scaled == pytest.approx(e3(scores, tokens) / factor)
+
+
+@given(ITEMS, st.randoms())
+def test_e3_does_not_depend_on_the_order(items: list[tuple[float, float]], random) -> None:  # noqa: ANN001 - hypothesis gives no public type
+    before = e3(*zip(*items, strict=True))
+    random.shuffle(items)
+    assert e3(*zip(*items, strict=True)) == pytest.approx(before)
+
+
+def test_no_right_answer_gives_zero() -> None:
+    assert e3([0, 0], [10, 20]) == 0.0
+
+
+def test_a_query_without_tokens_counts() -> None:
+    assert e3([1, 1], [0, 100]) == 200.0
+
+
+@pytest.mark.parametrize(
+    ("scores", "tokens", "reason"),
+    [
+        ([], [], "at least one score"),
+        ([1], [], "at least one token count"),
+        ([1, 0], [5], "2 scores but 1 tokens"),
+        ([math.nan], [5], "not NaN"),
+        ([None], [5], "a missing one"),
+        (["right"], [5], "must be a number"),
+        ([50], [5], "not in percent"),
+        ([-0.1], [5], r"lie in \[0, 1\]"),
+        ([1], [-1], "0 or more"),
+        ([1], [math.inf], "unknown must be left out"),
+        ([1], [math.nan], "unknown must be left out"),
+        ([1, 0], [0, 0], "usage is measured"),
+        ([[1, 0]], [5], "flat sequence"),
+    ],
+)
+def test_what_would_mislead_is_refused(scores: list, tokens: list, reason: str) -> None:
+    for measure in (e3, a_over_t, interval):
+        with pytest.raises(ValueError, match=reason):
+            measure(scores, tokens)
+
+
+# --- the interval
+
+
+def test_the_standard_error_is_that_of_the_data_and_the_pseudo_questions() -> None:
+    scores, tokens = np.array([1, 0, 1, 1.0]), np.array([100, 250, 80, 120.0])
+    more, weights = np.append(scores, [1, 0]), np.array([1, 1, 1, 1, 0.75, 0.75])
+    costs = np.append(tokens, [137.5, 137.5])
+    accuracy = np.average(more, weights=weights)
+    psi = 2 * (more - accuracy) / accuracy - (costs - 137.5) / 137.5
+    error = math.sqrt((weights @ psi**2) / 5.5 / 4.5)
+    found = interval(scores, tokens)
+    assert (found.e3, found.method) == (75**2 / 137.5, "delta")
+    assert found.log_se == pytest.approx(error)
+    centre, reach = (100 * accuracy) ** 2 / 137.5, math.exp(stats.t.ppf(0.975, 3) * error)
+    cheapest = 137.5 * math.exp(-stats.t.ppf(0.975, 3) * tokens.std(ddof=1) / 2 / 137.5)
+    assert found.lower == pytest.approx(centre / reach)
+    assert found.upper == pytest.approx(min(centre * reach, 100**2 / cheapest))
+
+
+@given(SEVERAL, st.floats(0.5, 0.99))
+def test_the_interval_holds_the_estimate(
+    items: list[tuple[float, float]], confidence: float
+) -> None:
+    found = interval(*zip(*items, strict=True), confidence=confidence)
+    assert found.lower is not None
+    assert found.lower <= found.e3
+    assert found.upper is None or found.e3 <= found.upper
+    json.dumps(dataclasses.asdict(found), allow_nan=False)
+
+
+@given(SEVERAL, st.integers(2, 5))
+def test_copies_of_a_question_add_no_evidence(items: list[tuple[float, float]], times: int) -> None:
+    scores, tokens = zip(*items, strict=True)
+    once = interval(scores, tokens)
+    ids = list(range(len(items))) * times
+    repeated = interval(scores * times, tokens * times, clusters=ids)
+    assert repeated.clusters == len(items)
+    assert repeated.log_se == pytest.approx(once.log_se, rel=1e-6, abs=1e-12)
+
+
+def test_one_question_has_no_interval() -> None:
+    for found in (interval([1], [10]), interval([1, 0], [10, 20], clusters=["a", "a"])):
+        assert found.method == "undefined"
+        assert found.lower is found.upper is found.log_se is None
+        assert found.e3 > 0
+
+
+def test_nothing_right_is_no_special_case() -> None:
+    found = interval([0] * 30, [100] * 30)
+    assert (found.e3, found.lower, found.method) == (0.0, 0.0, "delta")
+    # At least as careful as the exact limit on the accuracy.
+    chance = stats.binomtest(0, 30).proportion_ci(0.95, "exact").high
+    assert (100 * chance) ** 2 / 100 < found.upper < 20**2 * 2
+
+
+@given(st.integers(2, 30), TOKENS)
+def test_all_right_leaves_room_below_and_none_beyond_what_is_possible(n: int, spent: float) -> None:
+    found = interval([1] * n, [spent] * n)
+    assert found.lower < found.e3
+    assert found.upper == pytest.approx(100**2 / spent)
+
+
+def test_an_end_beyond_doubles_is_left_open() -> None:
+    found = interval([1, 0], [100, 1], confidence=0.9999)
+    assert (found.lower, found.upper) == (0.0, None)
+
+
+@pytest.mark.parametrize("confidence", [0, 1, -1, math.nan])
+def test_a_confidence_that_is_none_is_refused(confidence: float) -> None:
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        interval([1, 0], [1, 2], confidence=confidence)
+
+
+def test_clusters_of_another_length_are_refused() -> None:
+    with pytest.raises(ValueError, match="2 samples but 1 clusters"):
+        interval([1, 0], [1, 2], clusters=["a"])
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "questions", "epochs"),
+    [(0.4, 5, 1), (0.8, 5, 1), (0.8, 10, 1), (0.9, 20, 1), (0.9, 60, 1), (0.9, 10, 5)],
+)
+def test_the_intervals_cover_as_often_as_they_say(
+    accuracy: float, questions: int, epochs: int
+) -> None:
+    assert single(accuracy, questions, 600, epochs) >= 0.92
+    assert of_accuracy(accuracy, questions, 600, epochs) >= 0.92
+
+
+# --- accuracy and tokens alone
+
+
+@given(st.integers(0, 40), st.integers(0, 40))
+def test_the_interval_of_right_answers_is_agrestis_and_coulls(right: int, wrong: int) -> None:
+    n = right + wrong + 4
+    if n == 4:
+        return
+    share = (right + 2) / n
+    reach = stats.t.ppf(0.975, n - 1) * math.sqrt(share * (1 - share) / (n - 1))
+    low, high = accuracy_interval([1] * right + [0] * wrong)
+    plain = 100 * right / (right + wrong)
+    assert low == pytest.approx(min(plain, max(0, 100 * (share - reach))))
+    assert high == pytest.approx(max(plain, min(100, 100 * (share + reach))))
+
+
+@given(ITEMS, st.integers(1, 4), st.floats(0.5, 0.99))
+def test_intervals_of_the_factors_hold_their_means(
+    items: list[tuple[float, float]], times: int, confidence: float
+) -> None:
+    scores, tokens = (list(each) * times for each in zip(*items, strict=True))
+    ids = list(range(len(items))) * times
+    low, high = accuracy_interval(scores, clusters=ids, confidence=confidence)
+    assert 0 <= low <= 100 * np.mean(scores) + 1e-9
+    assert 100 * np.mean(scores) - 1e-9 <= high <= 100
+    cheap, dear = token_interval(tokens, clusters=ids, confidence=confidence)
+    if len(items) == 1:
+        assert cheap is dear is None
+    else:
+        assert cheap <= np.mean(tokens) * (1 + 1e-9)
+        assert dear is None or np.mean(tokens) <= dear * (1 + 1e-9)
+
+
+@given(SEVERAL, st.integers(2, 4))
+def test_copies_narrow_neither_accuracy_nor_tokens(
+    items: list[tuple[float, float]], times: int
+) -> None:
+    scores, tokens = zip(*items, strict=True)
+    ids = list(range(len(items))) * times
+    assert accuracy_interval(scores * times, clusters=ids) == pytest.approx(
+        accuracy_interval(scores)
+    )
+    assert token_interval(tokens * times, clusters=ids) == pytest.approx(
+        token_interval(tokens), rel=1e-6
+    )
+
+
+def test_tokens_by_hand() -> None:
+    tokens = np.array([100, 200, 300.0])
+    reach = stats.t.ppf(0.975, 2) * tokens.std(ddof=1) / math.sqrt(3) / 200
+    assert token_interval(tokens) == pytest.approx((200 * math.exp(-reach), 200 * math.exp(reach)))
+    assert token_interval([0, 0]) == (None, None)
+    with pytest.raises(ValueError, match="0 or more"):
+        token_interval([-1, 5])
+
+
+# --- few questions, and runs
+
+
+@given(ITEMS)
+def test_smoothing_adds_half_a_right_and_half_a_wrong_question(
+    items: list[tuple[float, float]],
+) -> None:
+    scores, tokens = zip(*items, strict=True)
+    accuracy = 100 * (sum(scores) + 0.5) / (len(items) + 1)
+    assert smoothed_e3(scores, tokens) == pytest.approx(accuracy**2 / np.mean(tokens))
+
+
+def test_smoothing_ranks_what_got_nothing_right_by_tokens() -> None:
+    assert smoothed_e3([0, 0], [10, 10]) > smoothed_e3([0, 0], [20, 20]) > 0
+    assert smoothed_e3([1], [10]) < smoothed_e3([1] * 5, [10] * 5) < e3([1], [10])
+
+
+@given(st.lists(SOME_RIGHT, min_size=1, max_size=5), st.randoms())
+def test_figures_over_runs_are_those_of_each_run(
+    each: list[list[tuple[float, float]]],
+    random,  # noqa: ANN001 - hypothesis gives no public type
+) -> None:
+    answers = [(*item, run) for run, items in enumerate(each) for item in items]
+    random.shuffle(answers)
+    found = over_runs(*zip(*answers, strict=True))
+    per_run = [e3(*zip(*items, strict=True)) for items in each]
+    accuracy = [100 * np.mean([score for score, _ in items]) for items in each]
+    assert found.runs == len(each)
+    assert found.e3 == pytest.approx(np.mean(per_run))
+    assert found.accuracy == pytest.approx(np.mean(accuracy))
+    if len(each) == 1:
+        assert found.accuracy_sd is found.tokens_sd is found.e3_sd is None
+    else:
+        assert found.e3_sd == pytest.approx(stdev(per_run), rel=1e-6, abs=1e-9 * found.e3)
+        assert found.accuracy_sd == pytest.approx(stdev(accuracy), abs=1e-9)
+
+
+def test_three_runs_by_hand() -> None:
+    found = over_runs([1, 0, 1, 1, 0, 0], [10, 30, 20, 20, 40, 20], [1, 1, 2, 2, 3, 3])
+    assert (found.accuracy, found.accuracy_sd, found.tokens) == (50, 50, pytest.approx(70 / 3))
+    assert found.e3 == pytest.approx((125 + 500 + 0) / 3)
+    with pytest.raises(ValueError, match="2 samples but 1 runs"):
+        over_runs([1, 0], [1, 2], [1])
+    with pytest.raises(ValueError, match="usage is measured"):
+        over_runs([1, 0], [1, 0], [1, 2])
