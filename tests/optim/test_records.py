@@ -13,7 +13,7 @@ from optim.evaluate import Evaluation
 from optim.experiments.latency import latency
 from optim.experiments.levels import by_level
 from optim.planning_cost import planning_tokens
-from optim.records import read_records
+from optim.records import paid_for_nothing, read_records
 from pb_graph import InputError
 from tests.support.chat_model import ScriptedChat
 from tests.support.evaluations import (
@@ -134,3 +134,25 @@ def test_seconds_of_planning_and_of_solving_add_up(run: Evaluation) -> None:
     assert parts == pytest.approx(stepwise["total_s"])
     assert table["vanilla"]["plan_s"] == table["vanilla"]["estimate_s"] == 0.0
     assert table["vanilla"]["planning_%"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "solving", "finish", "expected"),
+    [
+        ("", 300, "stop", True),  # thinking ate the cap
+        ("", 1, "length", True),
+        ("42", 300, "stop", False),
+        ("", 0, "stop", False),  # no solving call came back: the plan alone was paid for
+        ("", 300, "error", False),  # a step failed
+    ],
+)
+def test_an_answer_is_wrong_and_not_missing_where_solving_was_paid_and_nothing_failed(
+    answer: str, solving: int, finish: str, expected: bool
+) -> None:
+    by_node = {"plan": {"output_tokens": 20}, "solve": {"output_tokens": solving}}
+    report: Any = {
+        "answer": answer,
+        "steps": [{"finish": "stop"}, {"finish": finish}],
+        "usage": {"by_node": by_node},
+    }
+    assert paid_for_nothing(report) is expected
