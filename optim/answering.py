@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from optim.fingerprint import digest, question_identity, wording
-from optim.planning_cost import PLANNING
+from optim.records import PLANNING
 from optim.witness import Call, listening
 from pb_graph.budget.ledger import by_node
 from pb_graph.errors import NoAnswerError

@@ -22,7 +22,7 @@ from inspect_ai.model import (
 )
 from inspect_ai.util import span
 
-from optim.planning_cost import PLANNING
+from optim.records import PLANNING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

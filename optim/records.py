@@ -1,34 +1,49 @@
-"""What was measured, read back from Inspect's logs: one record for each answer."""
+"""What was measured, read back from Inspect's logs: one record for each answer.
+
+Inspect takes seconds to import, so that is done where a log is read.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from inspect_ai.log import (
-    EvalLog,
-    read_eval_log,
-    read_eval_log_sample_summaries,
-    read_eval_log_samples,
-)
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from optim.methods import NAMES
-from optim.planning_cost import PLANNING, planning_tokens
 from pb_graph.errors import InputError
 from pb_graph.state import Report
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from inspect_ai.log import EvalSample
+    from inspect_ai.log import EvalLog, EvalSample
 
-__all__ = ["LogHeader", "Record", "log_headers", "paid_for_nothing", "read_records"]
+    from pb_graph.budget.ledger import Usage
+
+__all__ = [
+    "PLANNING",
+    "LevelSource",
+    "LogHeader",
+    "Record",
+    "log_headers",
+    "paid_for_nothing",
+    "planning_seconds",
+    "planning_tokens",
+    "read_records",
+]
+
+LevelSource = Literal["label", "estimated"]
+"""Whose word a question's level is: the data set's, free of charge, or the planner's, paid for."""
+
+PLANNING: Final = frozenset({"plan", "estimate"})
+"""The nodes whose calls are planning; the others solve."""
 
 Task = tuple[str, str, str, str]
 """Data set, method, model and planner."""
 
 _OURS = "fingerprint"  # a field that the metadata of our logs has
+_NO_ANSWER = "No answer, after"  # how `pb_graph` tells that it finished, and nothing came of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +58,18 @@ class Record:
         question: The question's id.
         epoch: Which time it was asked, from 1.
         level: The data set's label of its difficulty, or None.
-        score: From 0 to 1; None when there was no answer, or it could not be scored.
+        score: From 0 to 1; None when there was no answer for an outside reason, or it could not be
+            scored. An answer that was paid for and stayed empty has score 0.
         error: Why there is no score; None when there is one.
         output: The answer as the model wrote it.
         target: The accepted answers, one to a line.
         report: The graph's account; its tokens are counted also where there is no score.
         question_text: What was asked.
         explanation: Of the score, by the scorer.
+        level_source: Where the method had the question's level from; None where it used none.
+        score_metadata: What else the scorer says of the answer.
+        made_by: How the log came about: date, version, command, data, split, seed, scorer, epochs,
+            temperature, top_p, and the settings in full; of an old log what is known.
     """
 
     dataset: str
@@ -66,6 +86,9 @@ class Record:
     report: Report
     question_text: str
     explanation: str
+    level_source: LevelSource | None = None
+    score_metadata: Mapping[str, Any] = field(default_factory=dict)
+    made_by: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def tokens(self) -> int:
@@ -96,7 +119,7 @@ class LogHeader:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What `optim.tasks.Job` wrote about the task."""
+        """What was written about the task when it was begun."""
         return self.log.eval.metadata or {}
 
     @property
@@ -105,10 +128,37 @@ class LogHeader:
         about = self.metadata
         return about["dataset"], about["method"], about["model"], about["planner"]
 
+    @property
+    def made_by(self) -> dict[str, Any]:
+        """How the log came about; what an old log does not tell is left out."""
+        conditions = self.metadata.get("conditions", {})
+        known = {
+            "date": self.log.eval.created,
+            "data": conditions.get("source") or self.metadata["dataset"],
+            "seed": conditions.get("seed"),
+            "scorer": self.metadata.get("scorer"),
+            "epochs": self.log.eval.config.epochs,
+            "settings": conditions.get("settings"),
+        }
+        told = known | self.metadata.get("made_by", {})
+        return {name: value for name, value in told.items() if value is not None}
+
     def errors_and_samples(self) -> tuple[int, int]:
         """How many samples ended in an error, and how many there are."""
+        from inspect_ai.log import read_eval_log_sample_summaries  # noqa: PLC0415
+
         summaries = read_eval_log_sample_summaries(str(self.path))
         return sum(1 for summary in summaries if summary.error), len(summaries)
+
+
+def planning_tokens(report: Report) -> int:
+    """Completion tokens of planning and estimation, repairs included."""
+    return sum(part["output_tokens"] for part in _planning(report))
+
+
+def planning_seconds(report: Report) -> float:
+    """Seconds of planning and estimation; of a shared plan, those it originally took."""
+    return sum(part["seconds"] for part in _planning(report))
 
 
 def paid_for_nothing(report: Report) -> bool:
@@ -159,13 +209,16 @@ def read_records(log_dir: str | Path) -> list[Record]:
 
 def records_of(header: LogHeader) -> Iterator[Record]:
     """Read the answers of one log, in the order of its data set."""
+    from inspect_ai.log import read_eval_log_samples  # noqa: PLC0415
+
+    made_by = header.made_by
     samples = read_eval_log_samples(
         str(header.path),
         all_samples_required=False,
         resolve_attachments="core",
         exclude_fields={"events", "messages"},
     )
-    return (_record(header, sample) for sample in samples if "report" in sample.store)
+    return (_record(header, made_by, sample) for sample in samples if "report" in sample.store)
 
 
 def _age(header: LogHeader) -> tuple[str, int]:
@@ -181,6 +234,8 @@ def _rank(task: Task) -> tuple[str, str, str, int, str]:
 
 
 def _header(path: Path) -> LogHeader:
+    from inspect_ai.log import read_eval_log  # noqa: PLC0415
+
     try:
         return LogHeader(path, read_eval_log(str(path), header_only=True))
     except Exception as error:
@@ -188,10 +243,17 @@ def _header(path: Path) -> LogHeader:
         raise InputError(msg) from error
 
 
-def _record(header: LogHeader, sample: EvalSample) -> Record:
+def _planning(report: Report) -> list[Usage]:
+    by_node = report["usage"]["by_node"]
+    return [part for node, part in by_node.items() if node in PLANNING]
+
+
+def _record(header: LogHeader, made_by: Mapping[str, Any], sample: EvalSample) -> Record:
     dataset, method, model, planner = header.task
-    score, explanation = _score(sample)
     report: Report = sample.store["report"]
+    level = (sample.metadata or {}).get("level")
+    estimated = level is None or header.metadata.get("conditions", {}).get("estimate_level", False)
+    target = sample.target
     return Record(
         dataset=dataset,
         method=method,
@@ -199,29 +261,38 @@ def _record(header: LogHeader, sample: EvalSample) -> Record:
         planner=planner,
         question=str(sample.id),
         epoch=sample.epoch,
-        level=(sample.metadata or {}).get("level"),
-        score=score,
-        error=None if score is not None else _reason(sample),
+        level=level,
+        **_verdict(sample, report),
         output=report["answer"],
-        target="\n".join(_targets(sample.target)),
+        target=target if isinstance(target, str) else "\n".join(target),
         report=report,
         question_text=str(sample.input),
-        explanation=explanation,
+        level_source=_level_source(report, estimated=estimated),
+        made_by=made_by,
     )
 
 
-def _score(sample: EvalSample) -> tuple[float | None, str]:
+def _verdict(sample: EvalSample, report: Report) -> dict[str, Any]:
+    """Score, error, explanation and metadata: of a sample that was scored, or of one that failed.
+
+    Logs of earlier versions have an error where nothing came of an answer that was paid for.
+    """
     for score in (sample.scores or {}).values():
         if isinstance(score.value, dict):
-            return float(score.value["score"] or 0.0), score.explanation or ""
-    return None, ""
-
-
-def _reason(sample: EvalSample) -> str:
-    ours = sample.store.get("error")
+            return {
+                "score": float(score.value["score"] or 0.0),
+                "error": None,
+                "explanation": score.explanation or "",
+                "score_metadata": score.metadata or {},
+            }
     theirs = sample.error.message if sample.error else "the sample was not finished"
-    return str(ours or theirs)
+    reason = str(sample.store.get("error") or theirs)
+    if reason.startswith(_NO_ANSWER) and paid_for_nothing(report):
+        return {"score": 0.0, "error": None, "explanation": reason}
+    return {"score": None, "error": reason, "explanation": ""}
 
 
-def _targets(target: str | Iterable[str]) -> list[str]:
-    return [target] if isinstance(target, str) else list(target)
+def _level_source(report: Report, *, estimated: bool) -> LevelSource | None:
+    if report["level"] is None or report["method"] == "vanilla":
+        return None
+    return "estimated" if estimated else "label"

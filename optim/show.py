@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from optim.report.wording import setting, settings
+from optim.report.formatting import setting, settings
 from optim.tune.picture import by_rank
 from pb_graph.display import safe
 from pb_graph.planner.planner import Planner

@@ -17,8 +17,8 @@ from optim.answering import Answering
 from optim.fingerprint import digest
 from optim.gate import Gate, Purse, Slots
 from optim.metrics import accuracy, e3, tokens
-from optim.planning_cost import planning_tokens
 from optim.recorded_model import show
+from optim.records import planning_tokens
 from pb_graph.errors import PlanAndBudgetError
 
 if TYPE_CHECKING:

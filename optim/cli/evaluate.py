@@ -147,9 +147,8 @@ def _evaluated(experiment: Experiment, planners: Sequence[str]) -> Evaluation:
 
 
 def _show(found: Evaluation, *, as_json: bool, by_budget: bool) -> None:
-    from optim.experiments.budget_sensitivity import sensitivity  # noqa: PLC0415
-    from optim.experiments.layout import console, grid_of  # noqa: PLC0415
-    from optim.summary import table  # noqa: PLC0415
+    from optim.report.terminal import console, grid_of, table  # noqa: PLC0415
+    from optim.summary import sensitivity  # noqa: PLC0415
 
     if as_json:
         echo(

@@ -16,8 +16,8 @@ from pb_graph.errors import InputError
 @app.command()
 def levels(logs: Logs, as_json: AsJson = False) -> None:
     """Tokens and score of each method by difficulty level."""
-    from optim.experiments.levels import by_level  # noqa: PLC0415 -- Inspect takes seconds
-    from optim.records import read_records  # noqa: PLC0415
+    from optim.records import read_records  # noqa: PLC0415 -- Inspect takes seconds
+    from optim.summary import by_level  # noqa: PLC0415
 
     with plain_errors():
         print_rows(by_level(read_records(logs)), as_json=as_json)
@@ -26,8 +26,8 @@ def levels(logs: Logs, as_json: AsJson = False) -> None:
 @app.command()
 def latency(logs: Logs, as_json: AsJson = False) -> None:
     """Seconds of planning and estimation against seconds of solving."""
-    from optim.experiments.latency import latency as breakdown  # noqa: PLC0415
     from optim.records import read_records  # noqa: PLC0415
+    from optim.summary import latency as breakdown  # noqa: PLC0415
 
     with plain_errors():
         print_rows(breakdown(read_records(logs)), as_json=as_json)

@@ -63,7 +63,7 @@ def simulate(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     whose = settings or "the default settings, which are an assumption"
     typer.echo(f"{queries:,} queries of {steps} steps, {order}; c and beta about those of {whose}.")
     from optim.experiments.bam import show_outcomes  # noqa: PLC0415
-    from optim.experiments.layout import console  # noqa: PLC0415
+    from optim.report.terminal import console  # noqa: PLC0415
 
     show_outcomes(outcomes, console())
 
@@ -98,7 +98,7 @@ def calibrate(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         echo(found.to_dict())
         return
     from optim.experiments.bam import show_calibration  # noqa: PLC0415
-    from optim.experiments.layout import console  # noqa: PLC0415
+    from optim.report.terminal import console  # noqa: PLC0415
 
     show_calibration(found, console())
     typer.echo(f"{output} is written: pb-optim eval --settings {output}")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from optim.experiments.layout import Cells
+    from optim.summary import Cells
 
 exits = Exits("pb-optim")
 
@@ -42,7 +42,7 @@ def echo(value: object) -> None:
 
 def print_rows(rows: Sequence[Cells], *, as_json: bool) -> None:
     """Print a table, or its rows as JSON."""
-    from optim.experiments.layout import console, grid_of  # noqa: PLC0415
+    from optim.report.terminal import console, grid_of  # noqa: PLC0415
 
     if as_json:
         echo(list(rows))

@@ -126,7 +126,7 @@ def show(
 
 
 def _show_program(program: Artefact, *, as_json: bool) -> None:
-    from optim.experiments.layout import console  # noqa: PLC0415
+    from optim.report.terminal import console  # noqa: PLC0415
     from optim.show import document, shown  # noqa: PLC0415 -- DSPy takes a second
 
     if as_json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from optim.experiments.layout import grid_of
+from optim.report.terminal import grid_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from optim.calibrate import Calibration
     from optim.error_curve import Estimate
-    from optim.experiments.layout import Cells
     from optim.simulate import Outcome
+    from optim.summary import Cells
 
 __all__ = ["answers_and_fit", "by_budget", "parameters", "show_calibration", "show_outcomes"]
 

@@ -1,7 +1,7 @@
 """Looks at what was measured: one HTML page, its figures for machines, a chart for notebooks.
 
-The page is made of inline SVG and CSS alone. A plotting library in it would weigh 4 MB and need
-script, and text that models wrote is safest in a page that cannot run any.
+The page is a template with inline SVG and CSS alone: text that models wrote is safest in a page
+that cannot run any script.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import json
 from collections.abc import Sequence
 from typing import Literal
 
-from optim.report.machine import as_csv, as_json
-from optim.report.notebook import Chart, plot
+from optim.report.export import as_csv, as_json
+from optim.report.figures import Figure, plot
+from optim.report.groups import Study, Versus, studies
 from optim.report.page import page
-from optim.report.studies import Study, Versus, studies
 
-__all__ = ["Chart", "Study", "Versus", "as_csv", "as_json", "page", "plot", "rendered", "studies"]
+__all__ = ["Figure", "Study", "Versus", "as_csv", "as_json", "page", "plot", "rendered", "studies"]
 
 
 def rendered(

@@ -4,23 +4,45 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator, Sequence
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from optim.report import sections
-from optim.report.answers import Answers
-from optim.report.markup import Child, Markup, joined, tag
-from optim.report.wording import count
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from optim.e3 import describe
+from optim.report import formatting
+from optim.report.figures import KINDS, breakable, kind_of, marker, points, scatter, svg, tag, ticks
+from optim.report.panels import RatioAxis, Series, budget_panel, level_panel, part_class, stacked
+from optim.report.published import PublishedRow, published_of
+from optim.scorers.travelplanner import by_constraint
+from optim.summary import FEW, PARTS, budget_use, by_position, mean_parts, summarize
 
 if TYPE_CHECKING:
-    from optim.report.studies import Study
+    from optim.records import Record
+    from optim.report.groups import Study, Versus
+    from optim.summary import BudgetUse, Row
 
-__all__ = ["document", "page", "style_sheet"]
+__all__ = ["document", "page", "render"]
+
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_ALPHA = 0.05
+_MANY = 5  # names that a sentence can hold
+# Characters of answers in one page, and of one answer at most and at least: wrong ones, right ones.
+_ROOM = {False: (6_000_000, 6000, 400), True: (2_000_000, 2000, 200)}
+_STEPS_OF_RIGHT = 1000  # so many answers at most, and the steps of right ones are shown, too
+_BEST: dict[str, Callable[[list[float]], float]] = {
+    "accuracy": max, "tokens": min, "solving_tokens": min, "e3": max, "a_over_t": max,
+    "seconds": min,
+}  # fmt: skip
 
 
-def page(found: Sequence[Study], *, paper: bool = False, title: str = "Plan-and-Budget") -> str:
+def page(found: Sequence[Study], *, paper: bool = False, title: str | None = None) -> str:
     """Make the page.
 
     There is no script in it, and its Content-Security-Policy forbids any, as it forbids to load
@@ -30,89 +52,324 @@ def page(found: Sequence[Study], *, paper: bool = False, title: str = "Plan-and-
     Args:
         found: What to show, a study after the other.
         paper: Whether to show what the paper printed about the same data sets.
-        title: Of the page.
+        title: Of the page; None names the data sets and the solvers.
     """
-    return document(title, _content(found, title, paper=paper))
+    if title is None:
+        names = (dict.fromkeys(s.dataset for s in found), dict.fromkeys(s.model for s in found))
+        title = ": ".join(", ".join(part) for part in names)
+    every = [record for study in found for record in study.records]
+    shown = {right: _room(sum(_right(r) is right for r in every), *_ROOM[right]) for right in _ROOM}
+    views = [_view(study, f"s{n}", paper=paper) for n, study in enumerate(found)]
+    return render(
+        "report/page.html.j2", title=title, views=views, paper=paper, few=FEW,
+        answers=len(every), tokens=sum(r.tokens for r in every), shown=shown,
+        all_steps=len(every) <= _STEPS_OF_RIGHT,
+    )  # fmt: skip
 
 
-def document(title: str, content: Child) -> str:
+def document(title: str, content: Markup) -> str:
     """Put content into a page of its own, with the style sheets and the policy."""
-    style = style_sheet()
-    head = [
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=_policy(style)),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="referrer", content="no-referrer"),
-        tag("title", title),
-        tag("style", Markup(style)),
-    ]
-    body = tag("body", tag("main", content), class_="pb")
-    return "<!doctype html>\n" + tag("html", tag("head", head), body, lang="en") + "\n"
+    return render("report/base.html.j2", title=title, content=content)
+
+
+def render(template: str, **context: object) -> str:
+    """Fill a template of this package, such as ``report/page.html.j2``, that extends the base.
+
+    Everything is escaped unless it is markup. Control characters are replaced, and so are lone
+    surrogates, which a log's JSON may hold and a file may not.
+    """
+    style = Markup(_style())  # noqa: S704 -- our own
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    html = _environment().get_template(template).render(style=style, policy=policy, **context)
+    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", html).encode("utf-8", "replace").decode()
 
 
 @cache
-def style_sheet(*names: str) -> str:
-    """The style sheets of the package, those of these names or all."""
+def _environment() -> Environment:
+    found = Environment(
+        loader=PackageLoader("optim", ""), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    names = ("count", "factor", "number", "p_value", "percent", "setting", "settings", "span")
+    found.filters |= {name: getattr(formatting, name) for name in names}
+    found.filters |= {"breakable": breakable, "cut": _cut}
+    found.tests["right"] = _right
+    found.globals |= {"NOTHING": formatting.NOTHING, "span": formatting.span}
+    return found
+
+
+@cache
+def _style() -> str:
     folder = files("optim.report")
-    wanted = names or ("charts.css", "page.css")
-    return "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in wanted)
+    names = ("charts.css", "page.css")
+    return "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
 
 
-def _policy(style: str) -> str:
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+def _cut(text: str | None, limit: int) -> str:
+    return formatting.shortened(text or "", limit)[0]
 
 
-def _content(found: Sequence[Study], title: str, *, paper: bool) -> Iterator[Child]:
-    yield tag("header", tag("h1", title), tag("p", _about(found), class_="quiet"))
-    if len(found) > 1:
-        links = [tag("li", tag("a", _name(s), href=f"#s{i}")) for i, s in enumerate(found)]
-        yield tag("nav", tag("ul", links), aria_label="Studies")
-    sharing = sum(len(Answers.faulty(study.records)) for study in found)
-    for place, study in enumerate(found):
-        yield tag("section", _study(study, place, sharing, paper=paper), id=f"s{place}")
-    yield tag("footer", tag("h2", "How to read this"), sections.method())
+def _room(answers: int, whole: int, most: int, least: int) -> int:
+    return max(least, min(most, whole // max(answers, 1)))
 
 
-def _study(study: Study, place: int, sharing: int, *, paper: bool) -> Iterator[Child]:
-    yield tag("h2", study.dataset)
-    yield sections.provenance(study)
-    yield sections.findings(study)
-    yield sections.figures(study)
-    yield sections.against_tokens(study)
-    yield sections.paired(study)
-    yield sections.levels(study)
-    yield sections.parts(study)
-    yield sections.budgets(study)
-    if paper:
-        yield sections.published(study)
-    yield _answers(Answers(study, f"s{place}", sharing), study)
+def _right(record: Record) -> bool:
+    return record.score is not None and record.score >= 1
 
 
-def _answers(answers: Answers, study: Study) -> Child:
-    faulty = Answers.faulty(study.records)
-    note = (
-        f"{count(len(faulty), 'answer')} of {len(study.records)} are not fully right or have no "
-        "score. Each mark leads to the answer: what was asked and wanted, what came, its steps "
-        "with their budgets, and the warnings. Long texts lose their middle."
-    )
-    return joined(
-        tag("h3", "Question by question"),
-        tag("p", note if faulty else "Every answer is right."),
-        answers.grid(),
-        tag("h3", "Answers that are not right") if faulty else None,
-        list(answers.questions()),
-    )
+def _view(study: Study, name: str, *, paper: bool) -> dict[str, Any]:
+    """What the template shows of a study."""
+    pairs = [v.comparison for v in study.versus if v.comparison]
+    cells: dict[tuple[str, str], list[Record]] = {}
+    for record in study.records:
+        cells.setdefault((record.question, record.method), []).append(record)
+    return {
+        "id": name,
+        "study": study,
+        "facts": _facts(study),
+        "settings": {
+            m: _lines(a["settings"]) for m, a in study.made_by().items() if "settings" in a
+        },
+        "findings": list(_findings(study)),
+        "doubts": list(_doubts(study)),
+        "best": {} if study.incomplete() else _best(study.rows),
+        "drawn": _drawn(study),
+        "axis": RatioAxis([e for c in pairs for e in (c.ratio, c.lower, c.upper) if e is not None]),
+        "constraints": {
+            row.method: by_constraint(
+                r.score_metadata for r in study.of(row.method) if r.score is not None
+            )
+            for row in study.rows
+            if row.rates
+        },
+        "by_level": _levels(study),
+        "parts": _parts(study),
+        "budgets": _budgets(study),
+        "published": _published(study) if paper else None,
+        "cells": cells,
+        "first": {record.question: record for record in reversed(study.records)},
+    }
 
 
-def _about(found: Sequence[Study]) -> str:
-    answers = sum(len(study.records) for study in found)
-    tokens = sum(record.tokens for study in found for record in study.records)
-    return (
-        f"{count(answers, 'answer')}, {count(tokens, 'completion token')}. A plan that several "
-        "methods share is charged to each."
-    )
+def _facts(study: Study) -> dict[str, str]:
+    """Who solved and planned, and how the rows came about; what differs by row is listed."""
+    made = list(study.made_by().values())
+    told: dict[str, list[str]] = {}
+    for name in dict.fromkeys(name for about in made for name in about if name != "settings"):
+        values = [about[name] for about in made if about.get(name) is not None]
+        written = [shlex.join(v) if isinstance(v, list) else formatting.setting(v) for v in values]
+        told[name] = sorted(set(written)) if name == "date" else list(dict.fromkeys(written))
+    dates = [date[:16].replace("T", " ") for date in told.pop("date", [])]
+    return {
+        "solver": study.model,
+        "planner": study.planner,
+        "questions": formatting.number(len(study.questions)),
+        "answers to each": formatting.number(max(record.epoch for record in study.records)),
+        "date": f" {formatting.NOTHING} ".join(dict.fromkeys(dates[:1] + dates[-1:])),
+    } | {name.replace("_", " "): "; ".join(values) for name, values in told.items()}
 
 
-def _name(study: Study) -> str:
-    return f"{study.dataset}: {study.model}, planned by {study.planner}"
+def _lines(settings: Mapping[str, Any]) -> str:
+    return "\n".join(f"{k} = {json.dumps(v, ensure_ascii=False)}" for k, v in settings.items())
+
+
+def _findings(study: Study) -> Iterator[str]:
+    """In sentences: the best, and what differs from the baseline."""
+    known = [row for row in study.rows if row.e3 is not None]
+    if not known:
+        yield "Nothing has a score yet."
+        return
+    if all(row.e3 == 0 for row in known):
+        yield "No answer is right: E³ is 0 for every method, and its interval only an upper end."
+        return
+    if not study.incomplete():
+        best = max(known, key=lambda row: row.e3 or 0.0)
+        ends = formatting.span(best.e3_lower, best.e3_upper)
+        yield Markup("Highest E³: <b>{}</b>, {} (95 %: {}).").format(
+            best.method, formatting.factor(best.e3), ends
+        )
+    if study.versus:
+        yield _differing(study)
+    for versus in study.versus:
+        if versus.comparison is not None and versus.comparison.accuracy_undecided:
+            against = f"{versus.method} against {study.baseline}"
+            yield f"{against}: {describe(versus.comparison)}."
+
+
+def _differing(study: Study) -> str:
+    clear = [v for v in study.versus if v.adjusted_p is not None and v.adjusted_p < _ALPHA]
+    if not clear:
+        return (
+            f"After Holm's correction no method's E³ differs from that of {study.baseline} at the "
+            "5 % level: the order of the methods may be chance."
+        )
+    named = ", ".join(f"{v.method} {_higher_or_lower(v)}" for v in clear)
+    return f"Against {study.baseline}, at the 5 % level after Holm's correction: {named}."
+
+
+def _higher_or_lower(versus: Versus) -> str:
+    found = versus.comparison
+    return "higher" if found is not None and found.e3_a > found.e3_b else "lower"
+
+
+def _doubts(study: Study) -> Iterator[str]:
+    """What makes the figures weak."""
+    if errors := {row.method: row.errors for row in study.rows if row.errors}:
+        each = _some([f"{name} ({number})" for name, number in errors.items()])
+        total = formatting.count(sum(errors.values()), "answer")
+        yield f"{total} ended in an error and have no score: {each}. They are in no figure."
+    if missing := study.incomplete():
+        yield (
+            "Not every method was asked every question: "
+            f"{_some([f'{name} ({lacks} missing)' for name, lacks in missing.items()])}. So the "
+            "rows are about different questions, and none is marked as the best; each paired "
+            "difference is about the questions that two methods share."
+        )
+    if any(row.e3 is not None and row.questions < FEW for row in study.rows):
+        yield f"E³ of fewer than {FEW} questions is biased upwards, and so are ratios of it."
+    if told := [row.method for row in study.rows if row.level == "label"]:
+        yield (
+            f"Level: label. {_some(told)} took the questions' levels from the data set, free of "
+            "charge; whoever has no labels pays for an estimate."
+        )
+    if not all(row.measured for row in study.rows):
+        yield "Some tokens are estimated: the server reports none."
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MANY} more" if len(names) > _MANY else ""
+    return f"{', '.join(names[:_MANY])}{more}"
+
+
+def _best(rows: Sequence[Row]) -> dict[str, float]:
+    values = {f: [v for row in rows if (v := getattr(row, f)) is not None] for f in _BEST}
+    return {field: _BEST[field](found) for field, found in values.items() if len(found) > 1}
+
+
+def _drawn(study: Study) -> dict[str, Any] | None:
+    """Score against tokens, wide and narrow, with its key."""
+    found = points(study)
+    if not found:
+        return None
+    kinds = sorted({kind_of(record) for record in study.records})
+    return {
+        "figures": [scatter(found, 640, 440, "broad"), scatter(found, 350, 430, "slim")],
+        "keys": [(svg(14, 14, "", marker(k, 7, 7), class_="key"), KINDS[k]) for k in kinds],
+    }
+
+
+def _levels(study: Study) -> dict[str, Any] | None:
+    """Score and tokens by level: a panel for each method, over the baseline, and the rows."""
+    if not study.levels:
+        return None
+    rows = summarize(study.records, ("method", "level"))
+    most = max((row.tokens or 0.0 for row in rows.values()), default=0.0)
+    ends = [row.tokens_upper or 0.0 for row in rows.values()]
+    tops = {"accuracy": 100.0, "tokens": _round_up(max(most, min(max(ends), 1.5 * most)))}
+    names = {"accuracy": "score, %", "tokens": "T"}
+
+    def series(method: str, field: str) -> Series:
+        found = {level: rows.get((method, level)) for level in study.levels}
+        lower, upper = f"{field}_lower", f"{field}_upper"
+        return {
+            level: (getattr(row, field, None), getattr(row, lower, None), getattr(row, upper, None))
+            for level, row in found.items()
+        }
+
+    panels = {
+        name: [
+            level_panel(
+                name, series(name, f), series(study.baseline, f)
+                if study.baseline and name != study.baseline else None, tops[f], names[f],
+            )
+            for f in names
+        ]
+        for name in study.methods
+    }  # fmt: skip
+    return {"panels": panels, "rows": rows}
+
+
+def _parts(study: Study) -> dict[str, Any] | None:
+    """Where the tokens went."""
+    bars = {name: mean_parts(study.of(name)) for name in study.methods}
+    bars = {name: split for name, split in bars.items() if split}
+    if not bars:
+        return None
+    every = {part for split in bars.values() for part in split}
+    used = [part for part in PARTS if part in every] + sorted(every - set(PARTS))
+    scored = [record for record in study.records if record.score is not None]
+    total = sum(record.tokens for record in scored)
+    lost = sum(record.tokens * (1 - (record.score or 0.0)) for record in scored)
+    return {
+        "figures": [stacked(bars, 560, "broad"), stacked(bars, 350, "slim")],
+        "keys": [(_swatch(part), PARTS.get(part, part)) for part in used],
+        "wasted": 100 * lost / total if total else None,
+    }
+
+
+def _swatch(part: str) -> Markup:
+    box = tag("rect", x=1, y=1, width=12, height=12, class_=f"part {part_class(part)}")
+    return svg(14, 14, "", box, class_="key")
+
+
+def _budgets(study: Study) -> dict[str, Any] | None:
+    """Budget against use: a panel for each method, and means of all and by step."""
+    used = {name: budget_use(study.of(name)) for name in study.methods}
+    used = {name: (unit, found) for name, (unit, found) in used.items() if found}
+    if not used:
+        return None
+    every = [one for _, found in used.values() for one in found]
+    top = _top(every)
+    steps = {name: {p[0]: p for p in by_position(study.of(name))} for name in used}
+    return {
+        "panels": {n: [budget_panel(n, found, top, unit)] for n, (unit, found) in used.items()},
+        "beyond": sum(one.tokens > top for one in every),
+        "used": [_use(name, unit, found) for name, (unit, found) in used.items()],
+        "steps": {name: places for name, places in steps.items() if places},
+        "most": max((max(places) for places in steps.values() if places), default=0),
+    }
+
+
+def _use(name: str, unit: str, found: Sequence[BudgetUse]) -> dict[str, Any]:
+    budget = sum(one.budget for one in found) / len(found)
+    tokens = sum(one.tokens for one in found) / len(found)
+    return {
+        "method": name,
+        "unit": unit,
+        "units": len(found),
+        "budget": budget,
+        "tokens": tokens,
+        "share": 100 * tokens / budget if budget else None,
+        "over": 100 * sum(one.tokens > one.budget for one in found) / len(found),
+    }
+
+
+def _top(every: Sequence[BudgetUse]) -> float:
+    """End of the axes: all budgets, and what was used, but for the few that ran far away."""
+    tokens = sorted(one.tokens for one in every)
+    usual = tokens[int(0.98 * (len(tokens) - 1))]
+    return _round_up(max([usual, *(one.budget for one in every)]))
+
+
+def _round_up(value: float) -> float:
+    marks = ticks(0, value, 3) if value > 0 else [0.0, 1.0]
+    step = marks[1] - marks[0] if len(marks) > 1 else value
+    return marks[-1] if marks[-1] >= value else marks[-1] + step
+
+
+def _published(study: Study) -> list[dict[str, Any]]:
+    """The paper's tables about this data set, one for each planner."""
+    rows = published_of(study.dataset)
+    tables: dict[str, dict[tuple[str, str], PublishedRow]] = {}
+    for row in rows:
+        tables.setdefault(row.planner, {})[row.method, row.model] = row
+    return [
+        {
+            "planner": planner,
+            "models": list(dict.fromkeys(model for _, model in printed)),
+            "methods": list(dict.fromkeys(method for method, _ in printed)),
+            "rows": printed,
+        }
+        for planner, printed in tables.items()
+    ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from optim.report.wording import settings
+from optim.report.formatting import settings
 from optim.ticker import Ticker
 from optim.tune.record import changed
 from optim.tune.standing import Standing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from optim.planning_cost import planning_tokens
+from optim.records import planning_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,12 +8,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from markupsafe import Markup
 
-from optim.report.markup import Child, Markup, breakable, joined, tag
+from optim.report.figures import (
+    Child,
+    Point,
+    breakable,
+    contour_values,
+    front,
+    joined,
+    marker,
+    scatter,
+    svg,
+    tag,
+)
+from optim.report.formatting import NOTHING, factor, number, percent, settings, span
 from optim.report.page import document
-from optim.report.scatter import Point, contour_values, front, marker, scatter
-from optim.report.svg import svg
-from optim.report.wording import NOTHING, factor, number, percent, settings, span
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -57,7 +67,7 @@ def html(tuning: Tuning) -> str:
         InputError: There is no candidate to show.
     """
     title = f"Tuning on {tuning.data.name}"
-    return document(title, list(_content(title, tuning)))
+    return document(title, joined(_content(title, tuning)))
 
 
 def png(tuning: Tuning) -> bytes:

@@ -13,12 +13,12 @@ from rich.console import Console
 
 from optim.evaluate import Evaluation, evaluate
 from optim.experiment import Experiment
-from optim.experiments.budget_sensitivity import Grid, sensitivity
+from optim.experiments.budget_sensitivity import Grid
 from optim.experiments.planner_sensitivity import evaluate_planners
 from optim.lock import LOCK
 from optim.methods import Method, methods
 from optim.records import Record
-from optim.summary import Row, rows
+from optim.summary import Row, rows, sensitivity
 from pb_graph import InputError, Settings
 from tests.support.chat_model import Call, ScriptedChat, says_nothing
 from tests.support.evaluations import (

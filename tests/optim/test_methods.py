@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from optim.methods import NAMES, method_from_file, methods
-from optim.published import published_rows
+from optim.report.published import published_rows
 from pb_graph import InputError, Settings
 from pb_graph.budget import LevelTable
 

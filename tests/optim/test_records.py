@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +9,22 @@ import pytest
 from inspect_ai import Task
 from inspect_ai import eval as inspect_eval
 from inspect_ai.dataset import Sample
+from inspect_ai.log import (
+    EvalConfig,
+    EvalDataset,
+    EvalError,
+    EvalLog,
+    EvalSample,
+    EvalSpec,
+    write_eval_log,
+)
 
 from optim.evaluate import Evaluation
-from optim.experiments.latency import latency
-from optim.experiments.levels import by_level
-from optim.planning_cost import planning_tokens
-from optim.records import paid_for_nothing, read_records
+from optim.records import planning_tokens, read_records
+from optim.summary import by_level, latency, rows
 from pb_graph import InputError
+from pb_graph.state import Report
+from tests.optim.report.samples import _usage, report
 from tests.support.chat_model import ScriptedChat
 from tests.support.evaluations import (
     QUESTIONS,
@@ -89,6 +99,80 @@ def test_a_record_is_plain_json(run: Evaluation) -> None:
     assert row["tokens"] == run.records[0].tokens
 
 
+def old_log(folder: Path, report: Report, error: str) -> None:
+    """A log of an earlier version: a single sample, which ended in an error."""
+    about = {"dataset": "arithmetic", "method": "vanilla", "model": "m", "planner": "m"}
+    conditions = {"settings": {"cutoff": 60}, "seed": 7, "estimate_level": False, "source": None}
+    spec = EvalSpec(
+        created="2026-05-01T10:00:00+00:00", task="t", model="m",
+        dataset=EvalDataset(sample_ids=["q"]), config=EvalConfig(epochs=1),
+        metadata=about | {"fingerprint": "f", "scorer": "math", "conditions": conditions},
+    )  # fmt: skip
+    sample = EvalSample(
+        id="q", epoch=1, input="?", target="4", store={"report": report, "error": error},
+        error=EvalError(message=error, traceback="", traceback_ansi=""), metadata={"level": 2},
+    )  # fmt: skip
+    write_eval_log(
+        EvalLog(version=2, status="success", eval=spec, samples=[sample]), str(folder / "old.eval")
+    )
+
+
+def silent(tokens: int) -> Report:
+    usage = _usage(tokens, 1)
+    by_node = {"answer": usage}
+    return report("vanilla", 2, random.Random(0)) | {  # noqa: S311
+        "answer": "", "level": 2, "usage": {**usage, "by_node": by_node},
+    }  # type: ignore[return-value] # fmt: skip
+
+
+def test_a_paid_answer_that_came_to_nothing_is_wrong_in_old_logs_too(tmp_path: Path) -> None:
+    reason = "No answer, after 60 completion tokens.\n- every reply of the model was empty"
+    old_log(tmp_path, silent(60), reason)
+    (record,) = read_records(tmp_path)
+    assert (record.score, record.error, record.tokens) == (0.0, None, 60)
+    assert record.explanation == reason
+    (row,) = rows([record])
+    assert (row.n, row.errors, row.accuracy, row.tokens) == (1, 0, 0.0, 60.0)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "reason"),
+    [(0, "No answer, after 0 completion tokens."), (60, "RuntimeError: a bug of ours")],
+)
+def test_what_was_never_answered_for_an_outside_reason_stays_an_error(
+    tmp_path: Path, tokens: int, reason: str
+) -> None:
+    old_log(tmp_path, silent(tokens), reason)
+    (record,) = read_records(tmp_path)
+    assert (record.score, record.error) == (None, reason)
+
+
+def test_a_record_tells_how_it_was_made_as_far_as_the_log_knows(tmp_path: Path) -> None:
+    old_log(tmp_path, silent(60), "No answer, after 60 completion tokens.")
+    (record,) = read_records(tmp_path)
+    assert record.made_by == {
+        "date": "2026-05-01T10:00:00+00:00", "data": "arithmetic", "seed": 7, "scorer": "math",
+        "epochs": 1, "settings": {"cutoff": 60},
+    }  # fmt: skip
+
+
+def test_the_scorers_metadata_reaches_the_record(run: Evaluation) -> None:
+    scored = [r for r in run.records if r.score is not None]
+    assert {r.score_metadata["boxed"] for r in scored} == {True}
+
+
+def test_a_record_says_whose_word_the_level_is(tmp_path: Path) -> None:
+    model = ScriptedChat(solve=solves, level=2)
+    chosen = "vanilla,global_budget"
+    told = evaluated(model, tmp_path / "a", methods=chosen).records
+    guessed = evaluated(model, tmp_path / "b", methods=chosen, estimate_level=True).records
+    by_method = {(r.method, r.level_source) for r in told}
+    assert by_method == {("vanilla", None), ("global_budget", "label")}
+    assert {(r.method, r.level_source) for r in guessed} == {
+        ("vanilla", None), ("global_budget", "estimated"),
+    }  # fmt: skip
+
+
 def test_the_latest_log_of_a_task_counts_and_no_answer_twice(tmp_path: Path) -> None:
     model = ScriptedChat(solve=solves)
     evaluated(model, tmp_path, limit=5)
@@ -134,25 +218,3 @@ def test_seconds_of_planning_and_of_solving_add_up(run: Evaluation) -> None:
     assert parts == pytest.approx(stepwise["total_s"])
     assert table["vanilla"]["plan_s"] == table["vanilla"]["estimate_s"] == 0.0
     assert table["vanilla"]["planning_%"] == 0.0
-
-
-@pytest.mark.parametrize(
-    ("answer", "solving", "finish", "expected"),
-    [
-        ("", 300, "stop", True),  # thinking ate the cap
-        ("", 1, "length", True),
-        ("42", 300, "stop", False),
-        ("", 0, "stop", False),  # no solving call came back: the plan alone was paid for
-        ("", 300, "error", False),  # a step failed
-    ],
-)
-def test_an_answer_is_wrong_and_not_missing_where_solving_was_paid_and_nothing_failed(
-    answer: str, solving: int, finish: str, expected: bool
-) -> None:
-    by_node = {"plan": {"output_tokens": 20}, "solve": {"output_tokens": solving}}
-    report: Any = {
-        "answer": answer,
-        "steps": [{"finish": "stop"}, {"finish": finish}],
-        "usage": {"by_node": by_node},
-    }
-    assert paid_for_nothing(report) is expected

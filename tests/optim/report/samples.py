@@ -65,6 +65,15 @@ def record(  # noqa: PLR0913
     return Record(**(shown | fields))
 
 
+def travelled(question: int) -> Record:
+    """A plan for a journey: the first passes everything, the last could not be read."""
+    delivered, good = question < 3, question == 0
+    checks = {"delivered": delivered, "commonsense": {"sandbox": delivered and question < 2,
+              "route": good or question == 2}, "hard": {"budget": good}}  # fmt: skip
+    return record("vanilla", question, dataset="travelplanner", score=float(good), error=None,
+                  score_metadata=checks)  # fmt: skip
+
+
 def report(method: str, level: int, chance: random.Random) -> Report:
     baseline = method in NAMES[:4]
     stepwise, planned = method == "stepwise", method.startswith("planned") or not baseline

@@ -84,5 +84,5 @@ def test_nothing_in_an_answer_runs(tmp_path: Path) -> None:
         file = tmp_path / f"{name}.html"
         file.write_text(content, encoding="utf-8")
         dom = browse(file.as_uri(), tmp_path / "profile", "--dump-dom").stdout
-        assert "<title>Plan-and-Budget</title>" in dom
+        assert "<title>math500: local:qwen2.5-coder-1.5b</title>" in dom
     assert "<script>document" in dom  # the second page did hold the attack

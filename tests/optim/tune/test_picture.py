@@ -84,7 +84,7 @@ class TestPage:
 
         Reader().feed(page)
         assert not {"script", "img"} & set(found)
-        assert "default-src &#x27;none&#x27;" in page
+        assert "default-src &#39;none&#39;" in page
 
     def test_ends_that_do_not_exist_are_left_out(self) -> None:
         bare = measured(50, 800)

@@ -3,14 +3,15 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 
 import pytest
 
-from optim.report import Chart, as_csv, as_json, plot, studies
-from optim.report.wording import factor, number, p_value, shortened, span
+from optim.report import Figure, as_csv, as_json, plot, studies
+from optim.report.formatting import factor, number, p_value, shortened, span
 from optim.summary import rows
 from pb_graph import InputError
-from tests.optim.report.samples import records
+from tests.optim.report.samples import records, travelled
 
 
 def test_json_holds_the_figures_as_they_are() -> None:
@@ -38,19 +39,38 @@ def test_csv_has_a_line_for_each_method() -> None:
     assert lines[1]["vs_ratio"] == ""
 
 
-def test_a_chart_for_notebooks_without_plotly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("optim.report.notebook.find_spec", lambda _: None)
-    chart = plot(records())
-    assert isinstance(chart, Chart)
-    assert chart._repr_html_().startswith('<div class="pb"><style>')
-    assert "<svg" in chart._repr_html_()
+def test_columns_of_earlier_versions_keep_their_place() -> None:
+    [header, *_] = as_csv(studies(records())).splitlines()
+    assert header.startswith(
+        "dataset,method,model,planner,n,errors,accuracy,tokens,solving_tokens,e3,e3_lower,e3_upper,"
+        "e3_with_errors,a_over_t,seconds,measured,baseline,vs_ratio,vs_lower,vs_upper,vs_p_value,"
+        "vs_p_value_method,vs_probability_better,vs_accuracy_difference,vs_accuracy_p_value,"
+        "vs_accuracy_test,vs_questions,vs_p_value_holm,questions,level,unboxed,runs,"
+    )
 
 
-def test_a_chart_for_notebooks_with_plotly() -> None:
-    pytest.importorskip("plotly")
+def test_travelplanners_rates_reach_json_and_csv() -> None:
+    judged = [travelled(q) for q in range(4)]
+    found = studies(judged)
+    rates = as_json(found)["studies"][0]["rows"][0]["rates"]
+    assert rates == {
+        "delivery": 0.75, "commonsense_micro": 0.5, "commonsense_macro": 0.25,
+        "hard_micro": 0.25, "hard_macro": 0.25, "final": 0.25,
+    }  # fmt: skip
+    (line,) = csv.DictReader(io.StringIO(as_csv(found)))
+    assert line["rate_delivery"] == "0.75"
+    (other,) = csv.DictReader(io.StringIO(as_csv(studies(records(["vanilla"])))))
+    assert other["rate_delivery"] == ""
+
+
+def test_a_figure_for_notebooks_brings_its_style_and_no_script() -> None:
     figure = plot(records())
-    names = [name for trace in figure.data for name in trace.text or ()]
-    assert sorted(names) == sorted({r.method for r in records()})
+    assert isinstance(figure, Figure)
+    drawn = figure._repr_svg_()
+    assert drawn.startswith("<svg ")
+    assert 'class="pb chart"' in drawn
+    assert ".pb.chart text" in drawn
+    assert {r.method for r in records()} <= set(re.findall(r'class="name"[^>]*>([^<]*)<', drawn))
 
 
 def test_a_chart_shows_one_study_that_has_scores() -> None:

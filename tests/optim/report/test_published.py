@@ -1,7 +1,7 @@
 import pytest
 
 from optim.e3 import a_over_t, e3
-from optim.published import PublishedRow, published_rows
+from optim.report.published import PublishedRow, published_rows
 
 METHODS = {
     "vanilla",

@@ -8,19 +8,20 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from optim.experiments.levels import by_level
-from optim.report.spending import by_position, mean_parts, spent
-from optim.report.tables import published_of
+from optim.report.published import published_of
+from optim.summary import RATES, budget_use, by_level, by_position, mean_parts
 
 if TYPE_CHECKING:
-    from optim.report.studies import Study
+    from optim.report.groups import Study
 
 __all__ = ["as_csv", "as_json"]
 
-_PAIRED = (
+_PAIRED = (  # the columns that were there first, and in this order
     "ratio", "lower", "upper", "p_value", "p_value_method", "probability_better",
     "accuracy_difference", "accuracy_p_value", "accuracy_test", "questions",
 )  # fmt: skip
+_ALSO = ("probability_higher", "tokens_ratio", "tokens_lower", "tokens_upper", "discordant")
+_FIRST = "measured"  # the last field of a row before those of a comparison
 
 
 def as_json(found: Sequence[Study], *, paper: bool = False) -> dict[str, Any]:
@@ -50,6 +51,7 @@ def _study(study: Study, *, paper: bool) -> dict[str, Any]:
         "by_level": [dict(cells) for cells in by_level(study.records)],
         "tokens_by_part": {name: mean_parts(study.of(name)) for name in study.methods},
         "budgets": {name: _budgets(study, name) for name in study.methods},
+        "made_by": study.made_by(),
     }
     if paper:
         whole["published"] = [asdict(row) for row in published_of(study.dataset)]
@@ -57,20 +59,26 @@ def _study(study: Study, *, paper: bool) -> dict[str, Any]:
 
 
 def _budgets(study: Study, method: str) -> dict[str, Any]:
-    unit, pairs = spent(study.of(method))
+    unit, pairs = budget_use(study.of(method))
     names = ("step", "answers", "budget", "tokens")
     places = [dict(zip(names, place, strict=True)) for place in by_position(study.of(method))]
     return {"unit": unit, "spent": [asdict(pair) for pair in pairs], "by_step": places}
 
 
 def _lines(study: Study) -> list[dict[str, Any]]:
+    """New columns stand at the end, so that old ones keep their place."""
     versus = {one.method: one for one in study.versus}
     found = []
     for row in study.rows:
-        other = versus.get(row.method)
+        other, figures = versus.get(row.method), row.to_dict()
         paired = other.comparison if other else None
-        line = row.to_dict() | {"baseline": study.baseline}
+        rates = figures.pop("rates") or {}
+        place = list(figures).index(_FIRST) + 1
+        line = dict(list(figures.items())[:place]) | {"baseline": study.baseline}
         line |= {f"vs_{name}": getattr(paired, name, None) for name in _PAIRED}
         line["vs_p_value_holm"] = other.adjusted_p if other else None
-        found.append(line)
+        line |= dict(list(figures.items())[place:])
+        line |= {f"vs_{name}": getattr(paired, name, None) for name in _ALSO}
+        line["vs_accuracy_p_value_holm"] = other.adjusted_accuracy_p if other else None
+        found.append(line | {f"rate_{name}": rates.get(name) for name in RATES})
     return found

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from optim.e3 import Comparison, Sample, compare
-from optim.summary import Row, rows
+from optim.e3 import Comparison, Sample, compare, holm
+from optim.summary import FEW, Row, grouped, rows
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from optim.records import Record
 
 __all__ = ["Study", "Versus", "studies"]
@@ -29,6 +32,7 @@ class Versus:
         gained: Questions on which the method scores higher.
         lost: Questions on which it scores lower.
         why_not: Why there is no comparison.
+        adjusted_accuracy_p: The p-value of the accuracy alone, corrected likewise.
     """
 
     method: str
@@ -37,6 +41,15 @@ class Versus:
     gained: int
     lost: int
     why_not: str | None = None
+    adjusted_accuracy_p: float | None = None
+
+    @property
+    def share_of_resamples(self) -> float | None:
+        """Percent of resampled question sets with a higher E³; None below `FEW` questions."""
+        found = self.comparison
+        if found is None or found.probability_better is None or found.questions < FEW:
+            return None
+        return 100 * found.probability_better
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -86,6 +99,10 @@ class Study:
         """The answers of a method."""
         return [record for record in self.records if record.method == method]
 
+    def made_by(self) -> dict[str, Mapping[str, Any]]:
+        """How each method's answers came about, as far as its log tells."""
+        return {method: self.of(method)[0].made_by for method in self.methods}
+
     def incomplete(self) -> dict[str, int]:
         """How many of the study's questions a method has not been asked, where it is any."""
         total = len(self.questions)
@@ -110,19 +127,16 @@ def studies(records: Sequence[Record], baseline: str | None = None) -> list[Stud
     if baseline is not None and baseline not in methods:
         msg = f"no baseline named {baseline!r}; there are: {', '.join(methods)}"
         raise InputError(msg)
-    groups: dict[tuple[str, str, str], list[Record]] = {}
-    for record in records:
-        groups.setdefault((record.dataset, record.model, record.planner), []).append(record)
-    return [_study(*key, group, baseline) for key, group in groups.items()]
+    groups = grouped(records, ("dataset", "model", "planner"))
+    return [_study(key, group, baseline) for key, group in groups.items()]
 
 
-def _study(
-    dataset: str, model: str, planner: str, records: Sequence[Record], wanted: str | None
-) -> Study:
+def _study(key: tuple[str, ...], records: Sequence[Record], wanted: str | None) -> Study:
     summary = rows(records)
     baseline = _baseline([row.method for row in summary], wanted)
     others = [row.method for row in summary if baseline and row.method != baseline]
     versus = [_versus(records, method, baseline or "") for method in others]
+    dataset, model, planner = key
     return Study(dataset, model, planner, records, summary, baseline, _adjusted(versus))
 
 
@@ -136,7 +150,9 @@ def _baseline(methods: Sequence[str], wanted: str | None) -> str | None:
 
 def _versus(records: Sequence[Record], method: str, baseline: str) -> Versus:
     ours, theirs = _samples(records, method), _samples(records, baseline)
-    gained, lost = _gained_and_lost(ours, theirs)
+    mine, other = _mean_scores(ours), _mean_scores(theirs)
+    differences = [mine[question] - other[question] for question in mine.keys() & other.keys()]
+    gained, lost = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
     try:
         found = compare(ours, theirs, missing="drop")
     except InputError as error:
@@ -152,32 +168,21 @@ def _samples(records: Sequence[Record], method: str) -> list[Sample]:
     ]
 
 
-def _gained_and_lost(ours: Sequence[Sample], theirs: Sequence[Sample]) -> tuple[int, int]:
-    mine, other = _mean_scores(ours), _mean_scores(theirs)
-    differences = [mine[question] - other[question] for question in mine.keys() & other.keys()]
-    return sum(d > 0 for d in differences), sum(d < 0 for d in differences)
-
-
 def _mean_scores(samples: Sequence[Sample]) -> dict[str, float]:
     scores: dict[str, list[float]] = {}
     for sample in samples:
         scores.setdefault(sample.question, []).append(sample.score)
-    return {question: sum(values) / len(values) for question, values in scores.items()}
+    return {question: fmean(values) for question, values in scores.items()}
 
 
 def _adjusted(versus: Sequence[Versus]) -> list[Versus]:
-    """Correct the p-values for their number by Holm's method."""
-    known = [
-        (v.comparison.p_value, v.method)
-        for v in versus
-        if v.comparison is not None and v.comparison.p_value is not None
-    ]
-    adjusted: dict[str, float] = {}
-    running = 0.0
-    for place, (p, method) in enumerate(sorted(known)):
-        running = max(running, min(1.0, p * (len(known) - place)))
-        adjusted[method] = running
+    """Correct the p-values, of E³ and of accuracy, for their number by Holm's method."""
+    known = {v.method: v.comparison for v in versus if v.comparison is not None}
+    of_e3 = holm({m: c.p_value for m, c in known.items() if c.p_value is not None})
+    of_accuracy = holm(
+        {m: c.accuracy_p_value for m, c in known.items() if c.accuracy_p_value is not None}
+    )
     return [
-        Versus(v.method, v.comparison, adjusted.get(v.method), v.gained, v.lost, v.why_not)
+        replace(v, adjusted_p=of_e3.get(v.method), adjusted_accuracy_p=of_accuracy.get(v.method))
         for v in versus
     ]

@@ -2,10 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from optim.e3 import Sample, compare
+from optim.e3 import Sample, compare, holm
 from optim.records import Record
 from optim.report import studies
-from optim.report.spending import by_position, mean_parts, score_ends, spent, token_ends
 from optim.summary import rows
 from pb_graph import InputError
 from tests.optim.report.samples import record, records
@@ -90,50 +89,18 @@ def test_questions_come_easiest_first() -> None:
     assert numbers == [f"{n}.json" for n in (100, 105, 101, 106, 102, 103, 104)]
 
 
-def test_the_parts_of_the_tokens_add_up_to_t() -> None:
-    for row in rows(found := records()):
-        parts = mean_parts([r for r in found if r.method == row.method])
-        assert sum(parts.values()) == pytest.approx(row.tokens)
+def test_accuracys_p_values_are_corrected_like_those_of_e3() -> None:
+    found = records(["vanilla"], skill=0, errors=False) + records(["cosine", "linear"])
+    [study] = studies(found)
+    plain = {v.method: v.comparison.accuracy_p_value for v in study.versus if v.comparison}
+    assert {v.method: v.adjusted_accuracy_p for v in study.versus} == holm(plain)  # type: ignore[arg-type]
+    assert any((v.adjusted_accuracy_p or 0) > (plain[v.method] or 0) for v in study.versus)
 
 
-def test_tokens_of_forced_steps_are_told_apart() -> None:
-    stepwise = records(["stepwise"], errors=False)
-    forced = sum(
-        step["tokens"] or 0
-        for r in stepwise
-        for step in r.report["steps"]
-        if step["finish"] == "forced"
-    )
-    assert mean_parts(stepwise)["solve forced"] == pytest.approx(forced / 30)
-
-
-def test_use_is_told_by_step_where_it_is_known_else_by_question() -> None:
-    unit, steps = spent(records(["stepwise"], errors=False))
-    assert (unit, len(steps)) == ("step", 90)
-    unit, whole = spent(records(["cosine"], errors=False))
-    assert (unit, len(whole)) == ("question", 30)
-    assert spent(records(["vanilla"])) == ("question", [])
-
-
-def test_budgets_of_later_steps_are_told_by_position() -> None:
-    places = by_position(records(["stepwise"], errors=False))
-    assert [place[:2] for place in places] == [(1, 30), (2, 30), (3, 30)]
-    assert places[0][2] > places[1][2] > places[2][2]
-    assert by_position(records(["cosine"], errors=False))[0][3] is None
-
-
-def test_intervals_hold_the_figure_and_know_their_units() -> None:
-    once, thrice = records(["vanilla"], errors=False), records(["vanilla"], epochs=3, errors=False)
-    for found in (once, thrice):
-        [row] = rows(found)
-        low, high = token_ends(found)
-        assert low is not None
-        assert high is not None
-        assert low < (row.tokens or 0) < high
-        bottom, top = score_ends(found)
-        assert 0 <= bottom < (row.accuracy or 0) < top <= 100
-    assert token_ends(once[:1]) == (None, None)
-    assert score_ends(records(["vanilla"], skill=0, errors=False))[0] == 0.0
+@pytest.mark.parametrize(("questions", "shown"), [(29, False), (30, True)])
+def test_the_share_of_resamples_is_blank_for_few_questions(questions: int, *, shown: bool) -> None:
+    [study] = studies(records(["vanilla", "cosine"], questions=questions, errors=False))
+    assert (study.versus[0].share_of_resamples is not None) is shown
 
 
 def test_the_comparison_is_the_one_of_e3() -> None:

@@ -1,0 +1,422 @@
+"""Drawings as inline SVG: elements, axes, and score against tokens.
+
+They take their colours from the page's style sheet, so one drawing serves light and dark, and they
+need no script. A plotting library's SVG carries inline styles, which the page's policy forbids.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING, TypeAlias
+
+from markupsafe import Markup, escape
+
+from optim.report.formatting import factor, number
+from optim.report.groups import studies
+from pb_graph.errors import InputError
+
+if TYPE_CHECKING:
+    from optim.records import Record
+    from optim.report.groups import Study
+
+__all__ = [
+    "KINDS", "Child", "Figure", "Frame", "Point", "Scale", "breakable", "contour_values", "front",
+    "joined", "kind_of", "line", "marker", "plot", "points", "polyline", "scatter", "svg", "tag",
+    "text", "ticks", "whisker",
+]  # fmt: skip
+
+KINDS = ("no plan", "a plan, one budget", "plan and budget, one pass", "plan and budget, stepwise")
+"""Kinds of methods: each has a colour and a shape of its own."""
+
+Child: TypeAlias = "str | float | Iterable[Child] | None"
+Ends: TypeAlias = tuple[float | None, float | None]
+Box: TypeAlias = tuple[float, float, float, float]
+"""Left, top, right, bottom."""
+
+_ROUND = (1.0, 2.0, 2.5, 5.0, 10.0)
+_LETTER, _LINE = 6.6, 14.0  # width of a label's letter, its height
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 22.0, 30.0, 46.0  # margins of the scatter
+_CONTOURS = 4
+_VOID = frozenset({"br", "meta", "wbr"})
+
+
+def tag(name: str, /, *children: Child, **attributes: str | float | None) -> Markup:
+    """Make an element; children are escaped unless they are markup, and None is left out.
+
+    In an attribute's name ``_`` stands for ``-``, at its end for nothing.
+    """
+    told = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(str(value))}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    end = "" if name in _VOID else f"</{name}>"
+    return Markup(f"<{name}{told}>{joined(*children)}{end}")  # noqa: S704 -- all of it is escaped
+
+
+def joined(*children: Child) -> Markup:
+    """Put children one after another."""
+    pieces = (
+        "" if child is None else escape(child) if isinstance(child, str | float | int)
+        else joined(*child)
+        for child in children
+    )  # fmt: skip
+    return Markup("").join(pieces)
+
+
+def breakable(name: str) -> Markup:
+    """A name that may go on in the next line after an underscore, a slash or a bracket."""
+    return joined([piece, tag("wbr")] for piece in re.split(r"(?<=[_/\[])", name))
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """From values to places in the drawing, linear; what lies outside stops at the edge."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        """The place of a value."""
+        share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
+        return round(self.start + share * (self.end - self.start), 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A plotting area within a drawing: two scales."""
+
+    x: Scale
+    y: Scale
+
+    def axes(self, x_title: str, y_title: str) -> Iterator[Markup]:
+        """Grid lines, tick labels and the titles of the axes."""
+        for value in ticks(self.x.low, self.x.high):
+            place = self.x(value)
+            yield line(place, self.y.start, place, self.y.end, "grid")
+            yield text(place, self.y.start + 17, _tick(value), "tick", "middle")
+        for value in ticks(self.y.low, self.y.high):
+            place = self.y(value)
+            yield line(self.x.start, place, self.x.end, place, "grid")
+            yield text(self.x.start - 7, place + 4, _tick(value), "tick", "end")
+        middle = (self.x.start + self.x.end) / 2
+        yield text(middle, self.y.start + 36, x_title, "title", "middle")
+        yield text(2, self.y.end - 10, y_title, "title")
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A method's place among the others; intervals are None where there are none."""
+
+    name: str
+    kind: int
+    tokens: float
+    score: float
+    e3: float
+    token_ends: Ends
+    score_ends: tuple[float, float]
+
+    def __str__(self) -> str:
+        """What a reader sees who points at it."""
+        ends = "\N{EN DASH}".join(number(end) for end in self.score_ends)
+        cost = "\N{EN DASH}".join(number(end) for end in self.token_ends if end is not None)
+        return (
+            f"{self.name}: score {number(self.score, 1)} % ({ends}), T {number(self.tokens)}"
+            f"{f' ({cost})' if cost else ''}, E³ {factor(self.e3)}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A drawing that a notebook shows by itself."""
+
+    svg: Markup
+
+    def _repr_svg_(self) -> str:
+        style = files("optim.report").joinpath("charts.css").read_text(encoding="utf-8")
+        opening, rest = str(self.svg).split(">", 1)
+        opening = opening.replace('class="chart', 'class="pb chart')
+        return f"{opening}><style>{style.replace('.pb .chart', '.pb.chart')}</style>{rest}"
+
+
+def plot(records: Sequence[Record]) -> Figure:
+    """Draw score against tokens with 95 % intervals and the Pareto front.
+
+    Args:
+        records: Answers of one data set with one solver and one planner.
+
+    Raises:
+        InputError: No scored answer, or records of several data sets, solvers or planners.
+    """
+    found = studies(records)
+    if len(found) > 1:
+        names = "; ".join(f"{one.dataset}, {one.model}, {one.planner}" for one in found)
+        msg = f"one chart shows one data set, solver and planner, not these: {names}"
+        raise InputError(msg)
+    drawn = points(found[0])
+    if not drawn:
+        msg = "no answer has a score yet, so there is nothing to draw"
+        raise InputError(msg)
+    return Figure(scatter(drawn, 760, 440))
+
+
+def kind_of(record: Record) -> int:
+    """Which of `KINDS` a method is, by what its graph did."""
+    report = record.report
+    if report["method"] == "plan_and_budget":
+        return 3 if report["execution"] == "stepwise" else 2
+    return int(report["method"].startswith("planned"))
+
+
+def points(study: Study) -> list[Point]:
+    """The methods that have a score and spent tokens."""
+    return [
+        Point(
+            name=row.method,
+            kind=kind_of(study.of(row.method)[0]),
+            tokens=row.tokens,
+            score=row.accuracy,
+            e3=row.e3,
+            token_ends=(row.tokens_lower, row.tokens_upper),
+            score_ends=(row.accuracy_lower or 0.0, row.accuracy_upper or 0.0),
+        )
+        for row in study.rows
+        if row.accuracy is not None and row.tokens is not None and row.e3 is not None
+    ]
+
+
+def front(found: Sequence[Point]) -> list[Point]:
+    """Points that no other beats in one of score and tokens without losing in the other."""
+    kept: list[Point] = []
+    for point in sorted(found, key=lambda p: (p.tokens, -p.score)):
+        if not kept or point.score > kept[-1].score:
+            kept.append(point)
+    return kept
+
+
+def scatter(  # noqa: PLR0913 -- all but four by name
+    found: Sequence[Point],
+    width: int,
+    height: int,
+    class_: str = "",
+    *,
+    named: Collection[str] | None = None,
+    aside: Sequence[Point] = (),
+) -> Markup:
+    """Draw the points; an interval that goes on beyond the frame ends in an arrow.
+
+    Args:
+        found: What to draw, the last on top.
+        width: Of the drawing.
+        height: Of the drawing.
+        class_: Of the drawing.
+        named: Points with a name and intervals, of many; None for all.
+        aside: Points that have no part in the front, and no name.
+    """
+    every = [*aside, *found]
+    chosen = [point for point in found if named is None or point.name in named]
+    frame = _frame(every, width, height)
+    steps: list[tuple[float, float]] = []
+    for point in front(found):
+        x, y = frame.x(point.tokens), frame.y(point.score)
+        steps += [(x, steps[-1][1]), (x, y)] if steps else [(x, y)]
+    label = "Score in percent against completion tokens per query. " + "; ".join(map(str, chosen))
+    return svg(
+        width,
+        height,
+        label,
+        frame.axes("T: completion tokens per query, planning included", "score, %"),
+        _contours(every, frame),
+        polyline(steps, "front") if len(steps) > 1 else None,
+        [_whiskers(point, frame) for point in chosen],
+        [marker(p.kind, frame.x(p.tokens), frame.y(p.score), str(p)) for p in every],
+        _labels(chosen, every, frame),
+        class_=class_,
+    )
+
+
+def marker(kind: int, x: float, y: float, title: str | None = None, size: float = 5.5) -> Markup:
+    """Draw the shape of a kind of method."""
+    corners = {
+        1: ((-1, -1), (1, -1), (1, 1), (-1, 1)),
+        2: ((0, -1.35), (1.35, 0), (0, 1.35), (-1.35, 0)),
+        3: ((0, -1.3), (1.25, 1), (-1.25, 1)),
+    }
+    hint = tag("title", title) if title else None
+    if kind not in corners:
+        return tag("circle", hint, cx=x, cy=y, r=size, class_=f"mark k{kind}")
+    place = " ".join(f"{x + dx * size:.1f},{y + dy * size:.1f}" for dx, dy in corners[kind])
+    return tag("polygon", hint, points=place, class_=f"mark k{kind}")
+
+
+def whisker(
+    scale: Scale, across: float, ends: Ends, *, upright: bool = False, class_: str = "whisker"
+) -> Markup | None:
+    """Draw an interval; an arrow stands where it goes on beyond the scale, or has no upper end."""
+    low, high = ends
+    if low is None:
+        return None
+    beyond = (low < scale.low, -1.0), (high is None or high > scale.high, 1.0)
+    start, end = scale(low), scale(scale.high if high is None else high)
+    side = math.copysign(1.0, scale.end - scale.start)
+    drawn = [line(across, start, across, end, class_) if upright
+             else line(start, across, end, across, class_)]  # fmt: skip
+    for is_beyond, way in beyond:
+        if is_beyond:
+            place, out = (start, end)[way > 0], way * side
+            tip, back = place + 4 * out, place - 3 * out
+            corners = [(tip, across), (back, across - 4), (back, across + 4)]
+            turned = [(b, a) for a, b in corners] if upright else corners
+            drawn.append(tag("polygon", points=_path(turned), class_="arrow"))
+    return joined(drawn)
+
+
+def contour_values(figures: Sequence[float]) -> list[float]:
+    """A few round values of E³ around those that were measured."""
+    positive = [figure for figure in figures if figure > 0]
+    if not positive:
+        return []
+    low, high = 0.6 * min(positive), 1.6 * max(positive)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    values = [unit * 10.0**power for power in powers for unit in (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)]
+    values = [value for value in values if low <= value <= high]
+    return values[:: math.ceil(len(values) / _CONTOURS)] if values else []
+
+
+def ticks(low: float, high: float, count: int = 5) -> list[float]:
+    """Round values between two, about so many."""
+    if not high > low:
+        return [low]
+    rough = (high - low) / max(count, 1)
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(unit * power for unit in _ROUND if unit * power >= rough * 0.999)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(i * step, 10) for i in range(first, last + 1)]
+
+
+def svg(width: int, height: int, label: str, *children: Child, class_: str = "") -> Markup:
+    """A drawing as wide as its column allows, up to its own width.
+
+    The label says what it shows to those who do not see it; without one it is hidden from them.
+    """
+    return tag(
+        "svg", *children, class_=f"chart {class_}".strip(), viewBox=f"0 0 {width} {height}",
+        width=width, height=height, role="img" if label else None, aria_label=label or None,
+        aria_hidden=None if label else "true", xmlns="http://www.w3.org/2000/svg",
+    )  # fmt: skip
+
+
+def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
+    """A straight line."""
+    return tag("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
+
+
+def polyline(places: Sequence[tuple[float, float]], class_: str) -> Markup:
+    """A line through points."""
+    return tag("polyline", points=_path(places), class_=class_)
+
+
+def text(x: float, y: float, words: str, class_: str, anchor: str = "start") -> Markup:
+    """A line of text."""
+    return tag("text", words, x=round(x, 1), y=round(y, 1), class_=class_, text_anchor=anchor)
+
+
+def _path(places: Iterable[tuple[float, float]]) -> str:
+    return " ".join(f"{x:g},{y:g}" for x, y in places)
+
+
+def _tick(value: float) -> str:
+    return number(value, 0 if value == int(value) else 1 if round(value, 1) == value else 2)
+
+
+def _frame(found: Sequence[Point], width: int, height: int) -> Frame:
+    tokens, scores = [p.tokens for p in found], [p.score for p in found]
+    cheap, dear = min(tokens), max(tokens)
+    room = max(dear - cheap, 0.3 * dear)
+    # Intervals of a few questions reach far; they must not press the points into a corner.
+    low = max(min([cheap, *(p.token_ends[0] or cheap for p in found)]), cheap - room, 0.0)
+    high = min(max([dear, *(p.token_ends[1] or dear for p in found)]), dear + room)
+    low, high = min(low, cheap - room / 10), max(high, dear + room / 10)
+    pad = 0.04 * (high - low)
+    floor = max(0.0, min([*scores, *(p.score_ends[0] for p in found)]) - 4)
+    ceiling = min(100.0, max([*scores, *(p.score_ends[1] for p in found)]) + 4)
+    x = Scale(max(0.0, low - pad), high + pad, _LEFT, width - _RIGHT)
+    return Frame(x, Scale(floor, max(ceiling, floor + 10), height - _BOTTOM, _TOP))
+
+
+def _contours(found: Sequence[Point], frame: Frame) -> Iterator[Markup]:
+    """Lines of equal E³: a method on a higher one is better."""
+    for value in contour_values([point.e3 for point in found]):
+        places = []
+        for i in range(49):
+            tokens = frame.x.low + (frame.x.high - frame.x.low) * i / 48
+            score = math.sqrt(value * tokens)
+            if frame.y.low <= score <= frame.y.high:
+                places.append((frame.x(tokens), frame.y(score)))
+        if len(places) > 5:  # noqa: PLR2004 -- a stub of a line says nothing
+            x, y = places[-1]
+            name = f"E³ = {number(value, 0 if value >= 1 else 1)}"
+            yield joined(polyline(places, "contour"), text(x - 3, y + 13, name, "fine", "end"))
+
+
+def _whiskers(point: Point, frame: Frame) -> Markup:
+    x, y = frame.x(point.tokens), frame.y(point.score)
+    wide = whisker(frame.x, y, point.token_ends)
+    return tag(
+        "g", wide, whisker(frame.y, x, point.score_ends, upright=True), class_=f"k{point.kind}"
+    )
+
+
+def _labels(found: Sequence[Point], every: Sequence[Point], frame: Frame) -> Iterator[Markup]:
+    """Write the names where they cover neither each other nor a point; with a line if far away."""
+    spots = [(frame.x(point.tokens), frame.y(point.score)) for point in every]
+    taken: list[Box] = [(x - 7, y - 7, x + 7, y + 7) for x, y in spots]
+    for point in sorted(found, key=lambda p: -p.score):
+        x, y = frame.x(point.tokens), frame.y(point.score)
+        box, far = _place(x, y, _LETTER * len(point.name), taken, frame)
+        taken.append(box)
+        middle = (box[1] + box[3]) / 2
+        if far:
+            edge = box[0] - 2 if box[0] > x else box[2] + 2 if box[2] < x else (box[0] + box[2]) / 2
+            yield line(x, y, edge, middle, "leader")
+        yield text(box[0], middle + 4, point.name, "name")
+
+
+def _place(
+    x: float, y: float, width: float, taken: Sequence[Box], frame: Frame
+) -> tuple[Box, bool]:
+    """The nearest free place for a name, else the nearest within the frame."""
+    near = list(_candidates(x, y, width))
+    inside = [
+        (box, far)
+        for box, far in near
+        if box[0] >= frame.x.start
+        and box[2] <= frame.x.end + _RIGHT
+        and box[1] >= frame.y.end - _LINE
+        and box[3] <= frame.y.start
+    ]
+    free = (
+        (box, far)
+        for box, far in inside
+        if not any(
+            box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in taken
+        )
+    )
+    return next(free, [*inside, *near][0])
+
+
+def _candidates(x: float, y: float, width: float) -> Iterator[tuple[Box, bool]]:
+    for distance in (10.0, 16.0, 24.0, 34.0, 46.0, 60.0, 78.0, 98.0):
+        for dx, dy in ((1, 0), (0, -1), (0, 1), (-1, 0), (1, -1), (1, 1), (-1, -1), (-1, 1)):
+            left = x + dx * distance - (width if dx < 0 else 0 if dx else width / 2)
+            middle = y + dy * (distance + 3)
+            far = distance > 16 or bool(dx and dy and distance > 10)  # noqa: PLR2004
+            if far and not (dx and dy):
+                continue  # the line to the name would lie on an interval
+            yield (left, middle - _LINE / 2, left + width, middle + _LINE / 2), far

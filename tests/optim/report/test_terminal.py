@@ -1,0 +1,81 @@
+"""The table of an evaluation at every width: what is essential is whole, the rest is named."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import pytest
+from rich.console import Console
+
+from optim.records import Record
+from optim.report.terminal import grid_of, table
+from optim.summary import rows
+from tests.optim.report.samples import record, records, travelled
+
+
+def shown(found: Sequence[Record], width: int) -> str:
+    file = io.StringIO()
+    Console(file=file, width=width).print(table(rows(found)))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 100, 140, 200])
+def test_nothing_essential_is_cut(width: int) -> None:
+    found = records(epochs=2, level_source="label", score_metadata={"boxed": True})
+    text = shown(found, width)
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= width
+    for row in rows(found):
+        line = next(words for words in text.splitlines() if words.startswith(f"{row.method} "))
+        assert f"{row.accuracy:.1f} ±{row.accuracy_sd:.1f}" in line
+        assert f"{row.tokens:.0f} ±{row.tokens_sd:.0f}" in line
+        assert f"{row.e3:.2f} ±{row.e3_sd:.2f}" in line
+        assert f"{row.e3_lower:.2f} –" in line  # noqa: RUF001
+
+
+def test_what_has_no_room_is_named() -> None:
+    found = records(level_source="label")
+    assert "Too narrow for: " in shown(found, 80)
+    assert "seconds" in shown(found, 80).splitlines()[-1]
+    assert "Too narrow" not in shown(found, 200)
+
+
+def test_planners_are_told_apart_in_a_narrow_terminal_too() -> None:
+    found = records() + records(planner="openai:a-planner-with-a-long-name")
+    text = shown(found, 80)
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert text.count(" planned_global_budget ") == 2
+
+
+def test_the_level_and_the_unboxed_share_are_told_where_they_are_known() -> None:
+    plain = shown(records(["vanilla"]), 200)
+    assert "level" not in plain
+    assert "unboxed" not in plain
+    labelled = shown(records(["cosine"], level_source="label"), 200)
+    assert " label " in labelled
+    assert "--estimate-level" in labelled
+    estimated = shown(records(["cosine"], level_source="estimated"), 200)
+    assert "estimated" in estimated
+    assert "--estimate-level" not in estimated
+    text = shown([record("vanilla", q, score_metadata={"boxed": q > 0}) for q in range(4)], 200)
+    assert "unboxed %" in text
+
+
+def test_few_questions_bring_a_warning() -> None:
+    assert "biased upwards" in shown(records(["vanilla"], questions=29, errors=False), 80)
+    assert "biased upwards" not in shown(records(["vanilla"], questions=30, errors=False), 80)
+
+
+def test_travelplanners_rates_have_columns() -> None:
+    text = shown([travelled(q) for q in range(4)], 200)
+    assert "delivery %" in text
+    assert "75.0" in text
+    assert "delivery" not in shown(records(["vanilla"]), 200)
+
+
+def test_rows_of_plain_values_leave_out_what_is_the_same_everywhere() -> None:
+    file = io.StringIO()
+    Console(file=file, width=80).print(grid_of([{"dataset": "a", "n": 1, "E³": None}]))
+    assert file.getvalue().split() == ["n", "E³", "1", "–"]  # noqa: RUF001
