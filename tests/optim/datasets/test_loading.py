@@ -216,13 +216,14 @@ def test_bytes_that_are_no_text_are_a_bad_row(tmp_path: Path) -> None:
 
 
 def test_csv_rows_are_named_by_the_line_they_start_on(tmp_path: Path) -> None:
-    content = 'question,answer\n"two\nlines?",x\n,y\nz?,1,2\n'
+    content = 'question,answer\n,w\n"two\nlines?",x\n,y\nz?,1,2\n'
     (tmp_path / "a.csv").write_text(content)
     with pytest.raises(BadRowsError) as refused:
         load("jsonl", path=tmp_path / "a.csv")
     assert refused.value.rows == (
-        BadRow(4, "'question' is empty"),
-        BadRow(5, "has more cells than the header"),
+        BadRow(2, "'question' is empty"),
+        BadRow(5, "'question' is empty"),
+        BadRow(6, "has more cells than the header"),
     )
 
 

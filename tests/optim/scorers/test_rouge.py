@@ -42,7 +42,6 @@ def scorer() -> RougeScorer:
     return RougeScorer()
 
 
-@pytest.mark.parametrize("gold", PERFECT)
 @pytest.mark.parametrize(
     "template",
     [
@@ -56,8 +55,9 @@ def scorer() -> RougeScorer:
         r"\boxed{\text{%s}}",
     ],
 )
-def test_a_perfect_answer_scores_1(scorer: RougeScorer, gold: str, template: str) -> None:
-    assert scorer.score(template.replace("%s", gold), Question((gold,))).value == 1
+def test_a_perfect_answer_scores_1(scorer: RougeScorer, template: str) -> None:
+    for gold in PERFECT:
+        assert scorer.score(template.replace("%s", gold), Question((gold,))).value == 1, gold
 
 
 def test_it_is_the_f_measure_of_the_longest_common_subsequence(scorer: RougeScorer) -> None:
