@@ -17,7 +17,7 @@ from pb_graph.state import Input, Report
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
 
-    from optim.datasets.question import Question
+    from optim.datasets import Question
     from optim.journal import Journal
     from optim.methods import Method
     from optim.witness import Witness

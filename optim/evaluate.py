@@ -131,7 +131,7 @@ def _job(
         staff,
         journal=answers,
         seed=experiment.seed,
-        estimate_level=experiment.estimate_level,
+        estimate_level=experiment.estimate_level or method.estimate_level,
         retry_errors=experiment.retry_errors,
     )
     return Job(

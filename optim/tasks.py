@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from inspect_ai.scorer import Target
     from inspect_ai.solver import Generate, Solver, TaskState
 
-    from optim.datasets.question import Question
+    from optim.datasets import Question
     from optim.scorers import Score as Verdict
     from optim.scorers import Scorer
     from pb_graph.state import Report

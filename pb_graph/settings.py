@@ -19,7 +19,7 @@ from pydantic import (
 
 from pb_graph.budget.rules import LEVELS, BudgetRule, Fixed, LevelTable
 from pb_graph.budget.schedules import Schedule as PositionalSchedule
-from pb_graph.errors import InputError
+from pb_graph.errors import InputError, did_you_mean
 
 Method = Literal[
     "vanilla", "global_budget", "planned_vanilla", "planned_global_budget", "plan_and_budget"
@@ -160,6 +160,14 @@ class Settings(BaseModel):
         max_length=200,
         description="The field of the questions, as the planner is told.",
     )
+    level_examples: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=8000,
+        description="Problems of known level that the planner compares a question with when it "
+        "estimates levels, such as 'Level 1: …' to 'Level 5: …', a line each; None for the "
+        "package's own, which are mathematics.",
+    )
 
     @field_validator("budget", mode="before")
     @classmethod
@@ -179,7 +187,7 @@ class Settings(BaseModel):
         unknown = sorted(set(fields) - set(cls.model_fields))
         if unknown:
             msg = f"unknown setting {', '.join(unknown)}; there are: {', '.join(cls.model_fields)}"
-            raise InputError(msg)
+            raise InputError(msg + did_you_mean(unknown[0], cls.model_fields))
         try:
             return cls.model_validate(fields)
         except ValidationError as error:

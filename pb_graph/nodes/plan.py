@@ -20,7 +20,8 @@ async def plan(state: State, run: NodeContext) -> State:
     update: State = {}
     steps, notes = [whole_question()], ["plan: the question is solved as one step"]
     if settings.planning == "fused" and settings.method == "plan_and_budget":
-        request = graded_decomposition(query, settings, EXAMPLES)
+        examples = settings.level_examples or EXAMPLES
+        request = graded_decomposition(query, settings, examples)
         graded, warnings = await run.calls.planner_with_repair(request)
         if graded:
             level, steps, notes = normalize_graded(graded, settings.max_steps, query["level"])

@@ -16,7 +16,7 @@ from time import process_time
 from typing import Any
 
 from optim.datasets.arithmetic import generate
-from optim.scorers.score import Score
+from optim.scorers import Score
 from optim.tune.bench import Bench
 from optim.tune.candidate import Candidate
 from optim.tune.gepa import Gepa

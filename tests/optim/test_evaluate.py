@@ -11,12 +11,11 @@ from filelock import FileLock
 from inspect_ai.log import list_eval_logs, read_eval_log
 from rich.console import Console
 
+from optim.cli.evaluate import evaluate_planners
 from optim.evaluate import Evaluation, evaluate
 from optim.experiment import Experiment
-from optim.experiments.budget_sensitivity import Grid
-from optim.experiments.planner_sensitivity import evaluate_planners
 from optim.lock import LOCK
-from optim.methods import Method, methods
+from optim.methods import Grid, Method, methods
 from optim.records import Record
 from optim.summary import Row, rows, sensitivity
 from pb_graph import InputError, Settings

@@ -221,17 +221,14 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("kind", [Plan, GradedPlan, Difficulty])
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: repr(text[:12]))
-def test_hostile_text_takes_neither_long_nor_the_process(
-    text: str, kind: type[Plan | Difficulty]
-) -> None:
-    try:
-        found = kind.read(text)
-    except ValueError:
-        found = None
-    if isinstance(found, Plan):
-        assert len(found.steps) <= MAX_ITEMS
+def test_hostile_text_takes_neither_long_nor_the_process(text: str) -> None:
+    for kind in (Plan, GradedPlan, Difficulty):
+        try:
+            found = kind.read(text)
+        except ValueError:
+            continue
+        assert not isinstance(found, Plan) or len(found.steps) <= MAX_ITEMS
 
 
 WORDINGS = ["steps", "level", "credits", "NaN", "after", "Hint:", "Step 1:", r"\u00", "true"]

@@ -17,7 +17,7 @@ from typing import Any
 
 from optim.datasets import Question
 from optim.datasets.arithmetic import generate
-from optim.scorers.score import Score
+from optim.scorers import Score
 from optim.tune.bench import Bench
 from optim.tune.candidate import Candidate
 from optim.tune.loop import SearchResult, search
