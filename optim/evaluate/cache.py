@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from langchain_core.messages import BaseMessage
 
-    from pb_graph.models.aloud import Hears
     from pb_graph.models.caps import Limits
+    from pb_graph.models.streaming import OnText
 
 __all__ = [
     "REPLIES",
@@ -289,7 +289,7 @@ class CachedClient(ChatClient):
         messages: Sequence[BaseMessage],
         limits: Limits,
         purpose: Purpose,
-        hears: Hears | None = None,
+        hears: OnText | None = None,
     ) -> Reply:
         """Make one call, or give the reply it once had.
 
@@ -316,7 +316,7 @@ class CachedClient(ChatClient):
         messages: Sequence[BaseMessage],
         limits: Limits,
         purpose: Purpose,
-        hears: Hears | None = None,
+        hears: OnText | None = None,
     ) -> Reply:
         """`call` for an event loop; who asks what is being asked waits for that reply."""
         record = _recording.get() or Recording()

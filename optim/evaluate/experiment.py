@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-import optim.datasets
-from optim import scorers
-from optim.datasets import data_set, load
+from optim.datasets import data_set, level_examples, load
 from optim.methods import ALL, Method, check_distinct, methods
+from optim.scorers import as_scorer
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -150,19 +149,14 @@ class Experiment:
     def _with_examples(self, method: Method, questions: Sequence[Question]) -> Method:
         """Let levels be estimated by examples of the data set's own field, if it has another."""
         estimates = self.estimate_level or method.estimate_level
-        draw = getattr(optim.datasets, "level_examples", None)
-        if (
-            not estimates
-            or draw is None
-            or getattr(method.settings, "level_examples", "") is not None
-        ):
+        if not estimates or method.settings.level_examples is not None:
             return method
         if all(question.domain == _MATHEMATICS for question in questions):
             return method
         pool = load(
             self.dataset, path=self.data, split=self.split, skip_bad_rows=True, fields=self.fields
         )
-        examples = draw(pool, questions, self.seed)
+        examples = level_examples(pool, questions, self.seed)
         settings = method.settings.model_copy(update={"level_examples": examples or None})
         return replace(method, settings=settings)
 
@@ -189,11 +183,7 @@ class Experiment:
         Raises:
             ScorerError: It cannot be set up.
         """
-        chosen = self.scorer or data_set(self.dataset).scorer
-        if hasattr(scorers, "as_scorer"):
-            made: Scorer = scorers.as_scorer(chosen)
-            return made
-        return scorers.scorer(chosen) if isinstance(chosen, str) else cast("Scorer", chosen)
+        return as_scorer(self.scorer or data_set(self.dataset).scorer)
 
     @property
     def scorer_name(self) -> str:

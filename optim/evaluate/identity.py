@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from optim.datasets.question import Question
+    from optim.datasets import Question
     from pb_graph.planner.planner import Planner
 
 __all__ = ["digest", "model_identity", "planner_identity", "question_identity"]

@@ -10,12 +10,12 @@ import dspy
 
 from optim.datasets import Question
 from optim.datasets.jsonl import parse
-from optim.scorers.score import Score, Scorer, ScorerError
+from optim.scorers import Score, Scorer, ScorerError
 from optim.tune.trial_program import example
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
-    from optim.scorers.score import Question as Judged
+    from optim.datasets import Question as Judged
 
 __all__ = ["Judge", "Metric", "question_of", "questions_of", "scorer_of"]
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from optim.evaluate.cache import ReplyCache
     from optim.evaluate.limits import Meter
-    from pb_graph.models.aloud import Hears
     from pb_graph.models.caps import CapPolicy
+    from pb_graph.models.streaming import OnText
 
 __all__ = ["ReflectionAdapter", "ReflectionError", "Reflector", "instruction_in"]
 
@@ -102,7 +102,7 @@ class Reflector(ChatClient):
         messages: Sequence[BaseMessage],
         limits: Limits,
         purpose: Purpose,
-        hears: Hears | None = None,  # noqa: ARG002 -- nobody listens: it may be a recalled reply
+        hears: OnText | None = None,  # noqa: ARG002 -- nobody listens: it may be a recalled reply
     ) -> Reply:
         """Make one call, or give the reply that an earlier start paid for.
 

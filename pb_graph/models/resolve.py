@@ -61,7 +61,9 @@ def resolve(name: str, settings: Settings, **options: Any) -> BaseChatModel:  # 
         WeightsError: A local model's weights could not be fetched or verified.
     """
     if name.startswith(LOCAL_PREFIX):
-        patient = max(settings.timeout, local.TIMEOUT)
+        # It may have to answer others first: it gets an hour, unless a limit was chosen.
+        chosen = settings.timeout != type(settings).model_fields["timeout"].default
+        patient = settings.timeout if chosen else local.TIMEOUT
         return local.local_chat_model(name.removeprefix(LOCAL_PREFIX), timeout=patient, **options)
     from langchain.chat_models import init_chat_model  # noqa: PLC0415 -- costs 0.7 s
 

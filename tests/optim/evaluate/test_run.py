@@ -14,12 +14,11 @@ from inspect_ai.log import list_eval_logs, read_eval_log
 from langchain_core.messages import SystemMessage
 from rich.console import Console
 
+from optim.cli.evaluate import evaluate_planners
 from optim.evaluate import Evaluation, Experiment, evaluate
 from optim.evaluate.cache import Journal, StorageError, storage_error
 from optim.evaluate.resume import LOCK, _changes
-from optim.experiments.budget_sensitivity import Grid
-from optim.experiments.planner_sensitivity import evaluate_planners
-from optim.methods import Method, methods
+from optim.methods import Grid, Method, methods
 from optim.records import Record
 from optim.scorers import Score
 from optim.summary import Row, rows, sensitivity
