@@ -1,24 +1,38 @@
-"""The methods that are compared, by name: the ten rows of the paper's tables, and any other."""
+"""The methods that are compared, by name: the ten rows of the paper's tables, and any other.
+
+A row of `_ROWS` is all that a new method takes: help texts and errors list what is there.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pb_graph.budget.rules import LevelTable
-from pb_graph.errors import InputError
+from pb_graph.budget.rules import LevelTable, PerLevel
+from pb_graph.errors import InputError, did_you_mean
 from pb_graph.settings import Settings
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-__all__ = ["ALL", "NAMES", "PAPER_DEFAULTS", "Method", "method_from_file", "methods"]
+__all__ = [
+    "ALL",
+    "ESTIMATED",
+    "NAMES",
+    "PAPER_DEFAULTS",
+    "Grid",
+    "Method",
+    "check_distinct",
+    "method_from_file",
+    "methods",
+]
 
 ALL = "all"
 """The word that stands for the ten rows of the paper's tables."""
+
+ESTIMATED = "default_estimated"
+"""``default`` where the planner estimates the level, and is paid for it."""
 
 PAPER_DEFAULTS: Mapping[str, Any] = MappingProxyType(
     {
@@ -30,30 +44,61 @@ PAPER_DEFAULTS: Mapping[str, Any] = MappingProxyType(
 )
 """What the ten rows have in common: the totals of the paper's code, only said; Eq. 7 as it is."""
 
-_SAID_BY_STEP: Mapping[str, Any] = MappingProxyType({"prompt_unit": "words_as_tokens"})
-"""The paper's prompt tells each sub-question its share of the tokens as so many words."""
-
-_SCHEDULES = ("uniform", "weighted", "linear", "polynomial", "exponential", "cosine")
-_BASELINES = ("vanilla", "global_budget", "planned_vanilla", "planned_global_budget")
-_SINGLE_PASS = {"method": "plan_and_budget", "execution": "single_pass"}
-_ROWS: Mapping[str, Mapping[str, Any]] = {name: {"method": name} for name in _BASELINES} | {
-    name: {**_SINGLE_PASS, "schedule": name} for name in _SCHEDULES
-}
-_OURS: Mapping[str, Mapping[str, Any]] = {
-    "default": {},
-    "stepwise": {"method": "plan_and_budget", "execution": "stepwise"},
-}
-
-NAMES = (*_ROWS, *_OURS)
-"""Every name that `methods` knows, the ten rows first."""
-
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One way to answer, with the name it has in tables and logs."""
+    """One way to answer.
+
+    Attributes:
+        name: What tables and logs call it.
+        settings: Of the graph.
+        estimate_level: Whether the planner estimates a question's level, and is paid for it, also
+            where the data set has a label.
+    """
 
     name: str
     settings: Settings
+    estimate_level: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What a name stands for.
+
+    Attributes:
+        says: Settings that the name promises: no override may take them away.
+        usual: Settings that an override may replace.
+        estimate_level: As in `Method`.
+    """
+
+    says: Mapping[str, Any]
+    usual: Mapping[str, Any]
+    estimate_level: bool = False
+
+
+# The paper's prompt tells each sub-question its share of the tokens as so many words.
+_BY_STEP = {**PAPER_DEFAULTS, "prompt_unit": "words_as_tokens"}
+_SINGLE_PASS = {"method": "plan_and_budget", "execution": "single_pass"}
+_PAPER = {
+    "vanilla": _Row({"method": "vanilla"}, PAPER_DEFAULTS),
+    "global_budget": _Row({"method": "global_budget"}, PAPER_DEFAULTS),
+    "planned_vanilla": _Row({"method": "planned_vanilla"}, PAPER_DEFAULTS),
+    "planned_global_budget": _Row({"method": "planned_global_budget"}, PAPER_DEFAULTS),
+    "uniform": _Row(_SINGLE_PASS | {"schedule": "uniform"}, _BY_STEP),
+    "weighted": _Row(_SINGLE_PASS | {"schedule": "weighted"}, _BY_STEP),
+    "linear": _Row(_SINGLE_PASS | {"schedule": "linear"}, _BY_STEP),
+    "polynomial": _Row(_SINGLE_PASS | {"schedule": "polynomial"}, _BY_STEP),
+    "exponential": _Row(_SINGLE_PASS | {"schedule": "exponential"}, _BY_STEP),
+    "cosine": _Row(_SINGLE_PASS | {"schedule": "cosine"}, _BY_STEP),
+}
+_ROWS = _PAPER | {
+    "default": _Row({}, {}),
+    ESTIMATED: _Row({}, {}, estimate_level=True),
+    "stepwise": _Row({"method": "plan_and_budget", "execution": "stepwise"}, {}),
+}
+
+NAMES = tuple(_ROWS)
+"""Every name that `methods` knows, the ten rows first."""
 
 
 def methods(
@@ -64,7 +109,8 @@ def methods(
     The ten rows are those of the paper: plan-and-budget in a single pass, budgets that are only
     said (``enforcement="prompt"``), shares rounded down and none raised (its Eq. 7), and told as
     words. What still differs from the paper is in the README. ``default`` is what `Settings`
-    choose when nothing is said, and ``stepwise`` the same with a call for each sub-question.
+    choose when nothing is said, ``default_estimated`` the same without the help of a label, and
+    ``stepwise`` the same with a call for each sub-question.
 
     Args:
         names: Names of `NAMES`, as a sequence or with commas between; ``all`` for the ten rows.
@@ -74,15 +120,21 @@ def methods(
         InputError: An unknown or repeated name, or an override that is invalid or takes away what
             a name says.
     """
-    asked = names.split(",") if isinstance(names, str) else list(names)
-    chosen = [name for ask in asked for name in _expanded(ask.strip())]
-    found = tuple(Method(name, _settings(name, overrides or {})) for name in chosen)
-    check_distinct(found)
-    return found
+    wanted = names.split(",") if isinstance(names, str) else names
+    expanded = [
+        name
+        for text in map(str.strip, wanted)
+        for name in (tuple(_PAPER) if text == ALL else (text,))
+    ]
+    chosen = tuple(_method(name, overrides or {}) for name in expanded)
+    check_distinct(chosen)
+    return chosen
 
 
 def method_from_file(path: str | Path, overrides: Mapping[str, Any] | None = None) -> Method:
-    """Read a `Settings` from a JSON file; the method is called like the file, without its ending.
+    """Read a method of your own from a JSON file with fields of `Settings`.
+
+    The method is called like the file, without its ending.
 
     Raises:
         InputError: The file cannot be read, or is no `Settings`.
@@ -112,28 +164,70 @@ def check_distinct(chosen: Iterable[Method]) -> None:
         seen.add(method.name)
 
 
-def _expanded(name: str) -> Iterable[str]:
-    if name == ALL:
-        return tuple(_ROWS)
-    if name not in NAMES:
-        msg = f"no method named {name!r}; there are: {ALL}, {', '.join(NAMES)}"
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Budget rules B = initial + per_level * level, in tokens.
+
+    Attributes:
+        initial: Values of B_init, each at least 0.
+        per_level: Values of B_per_level, each at least 0.
+
+    Raises:
+        InputError: An empty or repeated list, or a rule that would give no token.
+    """
+
+    initial: Sequence[int]
+    per_level: Sequence[int]
+
+    def __post_init__(self) -> None:
+        for values in (self.initial, self.per_level):
+            if not values or len(set(values)) < len(values) or min(values) < 0:
+                msg = "a grid needs values of at least 0, each once, for both initial and per level"
+                raise InputError(msg)
+        if 0 in self.initial and 0 in self.per_level:
+            msg = "a grid cannot have 0 in both: a question of level 1 would get no token"
+            raise InputError(msg)
+
+    def over(self, methods: Sequence[Method]) -> tuple[Method, ...]:
+        """Each method with each rule, as ``cosine[100+50L]``; those without a budget as they are.
+
+        Raises:
+            InputError: None of them has a budget.
+        """
+        if not any(method.settings.budgets for method in methods):
+            msg = "a grid of budgets needs a method that has one, such as cosine or global_budget"
+            raise InputError(msg)
+        return tuple(point for method in methods for point in self._points(method))
+
+    def _points(self, method: Method) -> list[Method]:
+        if not method.settings.budgets:
+            return [method]
+        return [
+            replace(
+                method,
+                name=f"{method.name}[{rule.initial}+{rule.per_level}L]",
+                settings=method.settings.model_copy(update={"budget": rule}),
+            )
+            for initial in self.initial
+            for rule in (PerLevel(initial=initial, per_level=each) for each in self.per_level)
+        ]
+
+
+def _method(name: str, overrides: Mapping[str, Any]) -> Method:
+    row = _ROWS.get(name)
+    if row is None:
+        known = (ALL, *NAMES)
+        msg = f"no method named {name!r}; there are: {', '.join(known)}{did_you_mean(name, known)}"
         raise InputError(msg)
-    return (name,)
-
-
-def _settings(name: str, overrides: Mapping[str, Any]) -> Settings:
-    fixed = _ROWS.get(name) or _OURS[name]
-    defaults: dict[str, Any] = dict(PAPER_DEFAULTS) if name in _ROWS else {}
-    if name in _SCHEDULES:
-        defaults |= _SAID_BY_STEP
-    for field, value in fixed.items():
+    for field, value in row.says.items():
         if overrides.get(field, value) != value:
             msg = (
                 f"{field}={overrides[field]} takes away what the method {name!r} says ({value}); "
                 "write a settings file for such a method, or use 'default' or 'stepwise'"
             )
             raise InputError(msg)
-    return _valid({**defaults, **overrides, **fixed}, f"method {name!r}")
+    settings = _valid({**row.usual, **overrides, **row.says}, f"method {name!r}")
+    return Method(name, settings, row.estimate_level)
 
 
 def _valid(fields: Mapping[str, Any], source: str) -> Settings:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
@@ -23,12 +23,13 @@ from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
 from pb_graph.models.caps import Limits, Thinking, pliant, policy_for
 from pb_graph.models.usage import finish_of, tokens_of
+from pb_graph.runtime.node import finished
+from pb_graph.runtime.registry import Model
 from pb_graph.state import Report
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
-    from pb_graph.nodes.staff import Model
 
 FINISH = "The token budget is nearly used up. Give your best final answer now, in brief."
 DESCRIPTION = (
@@ -71,19 +72,21 @@ def plan_and_budget_tool(
     else:
         graph = build_graph(model_or_graph, **options)
 
-    def solve(question: str, config: RunnableConfig) -> tuple[str, Report | None]:
+    async def answered(out: Awaitable[dict[str, Any]]) -> tuple[str, Report | None]:
         try:
-            out = graph.invoke({"question": question}, config)
+            done = await out
         except (InputError, NoAnswerError) as error:
             return str(error), getattr(error, "report", None)
-        return out["answer"], out["report"]
+        return done["answer"], done["report"]
+
+    def solve(question: str, config: RunnableConfig) -> tuple[str, Report | None]:
+        async def out() -> dict[str, Any]:
+            return graph.invoke({"question": question}, config)
+
+        return finished(answered(out()))
 
     async def asolve(question: str, config: RunnableConfig) -> tuple[str, Report | None]:
-        try:
-            out = await graph.ainvoke({"question": question}, config)
-        except (InputError, NoAnswerError) as error:
-            return str(error), getattr(error, "report", None)
-        return out["answer"], out["report"]
+        return await answered(graph.ainvoke({"question": question}, config))
 
     return StructuredTool.from_function(
         solve,
@@ -156,47 +159,31 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ExtendedModelResponse[Any]:
         """Cap one call, and finish the answer if that cut it off."""
-        calls = self._calls(request)
-        try:
-            wish = next(calls)
-            while True:
-                wish = calls.send(handler(wish))
-        except StopIteration as stop:
-            result: ExtendedModelResponse[Any] = stop.value
-            return result
+
+        async def call(request: ModelRequest[Any]) -> ModelResponse[Any]:
+            return handler(request)
+
+        return finished(self.awrap_model_call(request, call))
 
     async def awrap_model_call(
         self,
         request: ModelRequest[Any],
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ExtendedModelResponse[Any]:
-        """`wrap_model_call` for an event loop."""
-        calls = self._calls(request)
-        try:
-            wish = next(calls)
-            while True:
-                wish = calls.send(await handler(wish))
-        except StopIteration as stop:
-            result: ExtendedModelResponse[Any] = stop.value
-            return result
-
-    def _calls(
-        self, request: ModelRequest[Any]
-    ) -> Generator[ModelRequest[Any], ModelResponse[Any], ExtendedModelResponse[Any]]:
-        """Yield the calls to make, at most two; return the response and what the run has spent."""
+        """`wrap_model_call` for an event loop; at most two calls."""
         spent = cast("TokenBudgetState", request.state).get("tokens_spent", 0)
         partial = ""
         usable = self.total - spent - self.reserve
         if usable > 0:
             cap = min(usable, self.per_call or usable)
             ask = self._capped(self._warned(request, spent), cap)
-            response = yield ask
+            response = await handler(ask)
             spent += _cost(response, ask)
             if not _cut_off(response) or spent >= self.total:
                 return _counted(response, spent)
             partial = " ".join(str(message.text) for message in _answers(response))
         ask = self._last(request, self.total - spent, partial)
-        response = yield ask
+        response = await handler(ask)
         return _counted(response, spent + _cost(response, ask))
 
     def _warned(self, request: ModelRequest[Any], spent: int) -> ModelRequest[Any]:
@@ -219,17 +206,28 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
     ) -> ModelRequest[Any]:
         """The cap in the words of the request's own model."""
         policy = policy_for(request.model)
-        model = request.model.model_copy(update=pliant(request.model, policy))
+        change = pliant(request.model, policy)
+        if "extra_body" in request.model_settings:  # the policy puts ours beside the model's own
+            change["extra_body"] = request.model_settings["extra_body"]
+        model = request.model.model_copy(update=change)
         arguments = policy(model, Limits(cap, timeout=math.inf, thinking=thinking))
         arguments.pop("timeout", None)  # the host's own business
         return request.override(model=model, model_settings=request.model_settings | arguments)
 
 
 def _told(request: ModelRequest[Any], note: str) -> ModelRequest[Any]:
-    """The request with a note at the end of its system message."""
+    """The request with a note at the end of its system message, which else stays as it is."""
     said = request.system_message
-    text = f"{said.text}\n\n{note}" if said else note
-    return request.override(system_message=SystemMessage(text))
+    if said is None:
+        return request.override(system_message=SystemMessage(note))
+    content: Any = said.content
+    # Blocks may be marked for the provider's prompt cache: the note comes behind them.
+    added = f"{content}\n\n{note}" if isinstance(content, str) else [*content, _block(note)]
+    return request.override(system_message=said.model_copy(update={"content": added}))
+
+
+def _block(text: str) -> dict[str, str]:
+    return {"type": "text", "text": text}
 
 
 def _answers(response: ModelResponse[Any]) -> list[AIMessage]:

@@ -97,7 +97,10 @@ def models() -> None:
     """List the local models and whether they are here."""
     from pb_graph.display import print_models  # noqa: PLC0415
 
-    print_models()
+    try:
+        print_models()
+    except PlanAndBudgetError as error:
+        _exits.failed(str(error))
 
 
 @app.command()

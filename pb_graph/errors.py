@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -56,3 +58,9 @@ class NoAnswerError(PlanAndBudgetError):
     def __init__(self, message: str, report: Report) -> None:
         super().__init__(message)
         self.report = report
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """What ends the sentence about an unknown name: the one that was probably meant, if any is."""
+    close = get_close_matches(name, names, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

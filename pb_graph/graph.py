@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from langgraph.graph import END, START, StateGraph
-from langgraph.types import Send
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Checkpointer, Send
 
 from pb_graph.artefact import Artefact
+from pb_graph.models.caps import CapPolicy
 from pb_graph.nodes.allocate import allocate, dispatch
 from pb_graph.nodes.answer import answer
-from pb_graph.nodes.edge import Edge
 from pb_graph.nodes.estimate import estimate
 from pb_graph.nodes.finish import finish
 from pb_graph.nodes.intake import intake
-from pb_graph.nodes.node import Node
 from pb_graph.nodes.plan import plan
 from pb_graph.nodes.review import review
 from pb_graph.nodes.solve import solve
-from pb_graph.nodes.staff import Staff
 from pb_graph.nodes.synthesize import synthesize
+from pb_graph.runtime.edge import Edge
+from pb_graph.runtime.node import Node
+from pb_graph.runtime.registry import Model, ModelRegistry, Program
 from pb_graph.settings import Context, Settings
 from pb_graph.state import Input, Output, SolveTask, State
-
-if TYPE_CHECKING:
-    from langgraph.graph.state import CompiledStateGraph
-    from langgraph.types import Checkpointer
-
-    from pb_graph.models.caps import CapPolicy
-    from pb_graph.nodes.staff import Model
-    from pb_graph.planner.planner import Program
 
 
 def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
@@ -67,12 +60,12 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         planner_program = Artefact.load(planner_program)
     if settings is None and isinstance(planner_program, Artefact):
         settings = planner_program.settings
-    staff = Staff(model, planner, settings or Settings(), planner_program, cap_policy)
+    registry = ModelRegistry(model, planner, settings or Settings(), planner_program, cap_policy)
     builder = StateGraph(State, context_schema=Context, input_schema=Input, output_schema=Output)
-    builder.add_node("intake", Node(intake, staff, opens=True))
+    builder.add_node("intake", Node(intake, registry, opens=True))
     for step in (plan, review, estimate, allocate, answer, synthesize, finish):
-        builder.add_node(step.__name__, Node(step, staff))
-    builder.add_node("solve", Node(solve, staff), input_schema=SolveTask)
+        builder.add_node(step.__name__, Node(step, registry))
+    builder.add_node("solve", Node(solve, registry), input_schema=SolveTask)
 
     builder.add_edge(START, "intake")
     builder.add_conditional_edges("intake", Edge(_after_intake), ["plan", "estimate", "answer"])

@@ -19,7 +19,7 @@ from pydantic import (
 
 from pb_graph.budget.rules import LEVELS, BudgetRule, Fixed, LevelTable
 from pb_graph.budget.schedules import Schedule as PositionalSchedule
-from pb_graph.errors import InputError
+from pb_graph.errors import InputError, did_you_mean
 
 Method = Literal[
     "vanilla", "global_budget", "planned_vanilla", "planned_global_budget", "plan_and_budget"
@@ -142,8 +142,9 @@ class Settings(BaseModel):
         default=120.0,
         gt=0,
         allow_inf_nan=False,
-        description="Seconds until a call is given up, for models without a limit of their own; "
-        "also the longest wait that a server's Retry-After is granted.",
+        description="Seconds until a call is given up, except for a chat model object with a limit "
+        "of its own (a local model gets an hour unless another number is chosen here); also the "
+        "longest wait that a server's Retry-After is granted.",
     )
     max_retries: int = Field(
         default=3,
@@ -158,6 +159,14 @@ class Settings(BaseModel):
         min_length=1,
         max_length=200,
         description="The field of the questions, as the planner is told.",
+    )
+    level_examples: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=8000,
+        description="Problems of known level that the planner compares a question with when it "
+        "estimates levels, such as 'Level 1: …' to 'Level 5: …', a line each; None for the "
+        "package's own, which are mathematics.",
     )
 
     @field_validator("budget", mode="before")
@@ -178,7 +187,7 @@ class Settings(BaseModel):
         unknown = sorted(set(fields) - set(cls.model_fields))
         if unknown:
             msg = f"unknown setting {', '.join(unknown)}; there are: {', '.join(cls.model_fields)}"
-            raise InputError(msg)
+            raise InputError(msg + did_you_mean(unknown[0], cls.model_fields))
         try:
             return cls.model_validate(fields)
         except ValidationError as error:
@@ -229,15 +238,17 @@ class Context:
         default=None,
         metadata={"description": "Fields set here replace those the graph was built with."},
     )
-    model: str | None = field(
-        default=None, metadata={"description": "'provider:model' that solves."}
+    model: str | Any = field(
+        default=None,
+        metadata={"description": "'provider:model', or a chat model object, that solves."},
     )
-    planner: str | None = field(
-        default=None, metadata={"description": "'provider:model' that plans."}
-    )
+    planner: str | Any = field(default=None, metadata={"description": "The same for planning."})
     planner_program: Any = field(
         default=None,
-        metadata={"description": "A Planner (or the path of a saved one) to plan with."},
+        metadata={
+            "description": "A Planner, or a saved one or its path, to plan with. The settings that "
+            "were saved with it replace the graph's."
+        },
     )
 
     def settings_over(self, base: Settings) -> Settings:

@@ -1,4 +1,4 @@
-"""What every test can rely on: no network, no keys, no time limits."""
+"""What every test can rely on: no network, no keys, no time limits, no other test beside it."""
 
 import os
 import signal
@@ -16,6 +16,19 @@ settings.load_profile("plan-and-budget")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _FOREIGN = ("PB_MODEL", "OPENAI_", "ANTHROPIC_", "LANGSMITH_", "LANGCHAIN_", "LANGGRAPH_")
+
+
+# Files whose tests load the same model into memory, and would compete for the cores.
+_TOGETHER = {"test_local_model.py", "test_end_to_end.py", "test_notebooks.py"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With pytest-xdist, one process runs a file: what its tests share is made once."""
+    for item in items:
+        file = item.nodeid.partition("::")[0]
+        group = "local_model" if item.path.name in _TOGETHER else file
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(autouse=True)

@@ -10,13 +10,16 @@ from typing import Any, get_args
 
 import pytest
 from langchain.agents import create_agent
+from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.callbacks import UsageMetadataCallbackHandler
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import BaseTool, tool
+from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command
+from pydantic import SecretStr
 
 from pb_graph import TokenBudgetMiddleware, plan_and_budget_tool
 from pb_graph.agents import FINISH
@@ -25,6 +28,7 @@ from tests.support.graphs import Way, checked, graph_of
 
 ASK = {"messages": [HumanMessage("How many pens does $14 buy at 3 for $2?")]}
 MAX_SCHEMA = 1024
+CACHED = {"type": "text", "text": "Be kind.", "cache_control": {"type": "ephemeral"}}
 
 
 def tool_call(number: int = 1, name: str = "plan_and_budget", **args: Any) -> dict[str, Any]:
@@ -245,3 +249,53 @@ class TestTokenBudget:
     def test_figures_out_of_range_are_refused(self, options: dict[str, Any], said: str) -> None:
         with pytest.raises(ValueError, match=said):
             TokenBudgetMiddleware(**options)
+
+
+class TestHostsOwn:
+    """What a host put into a request is there after the middleware, too."""
+
+    @staticmethod
+    def passed_on(request: ModelRequest[Any], **options: Any) -> ModelRequest[Any]:
+        seen: list[ModelRequest[Any]] = []
+
+        def handler(request: ModelRequest[Any]) -> ModelResponse[Any]:
+            seen.append(request)
+            return ModelResponse(result=[AIMessage("42")])
+
+        TokenBudgetMiddleware(100, **options).wrap_model_call(request, handler)
+        return seen[0]
+
+    def test_its_own_body_stays_beside_the_cap(self) -> None:
+        model = ChatOpenAI(
+            model="any",
+            base_url="http://127.0.0.1:9/v1",
+            api_key=SecretStr("any"),
+            extra_body={"a": 1},
+        )
+        request: ModelRequest[Any] = ModelRequest(
+            model=model, messages=[HumanMessage("?")], model_settings={"extra_body": {"my": 1}}
+        )
+        body = self.passed_on(request).model_settings["extra_body"]
+        assert body == {"my": 1, "max_tokens": 90}
+
+    @pytest.mark.parametrize(
+        ("content", "after"),
+        [
+            ("Be kind.", "Be kind.\n\nOnly 20 tokens"),
+            ([CACHED], [CACHED, {"type": "text", "text": "Only 20 tokens"}]),
+        ],
+        ids=["text", "blocks"],
+    )
+    def test_its_system_message_keeps_its_blocks_and_its_name(
+        self, content: Any, after: Any
+    ) -> None:
+        request: ModelRequest[Any] = ModelRequest(
+            model=ScriptedChat(),
+            messages=[HumanMessage("?")],
+            system_message=SystemMessage(content, name="host"),
+            state={"messages": [], "tokens_spent": 80},  # type: ignore[typeddict-unknown-key]
+        )
+        said = self.passed_on(request).system_message
+        assert said is not None
+        assert said.name == "host"
+        assert str(said.content).startswith(str(after).rstrip("'}]"))

@@ -124,13 +124,17 @@ class TestUse:
         assert report["budget"] == 300
 
     @pytest.mark.parametrize("way", get_args(Way))
-    def test_a_run_may_bring_one_for_its_prompts_only(self, path: Path, way: Way) -> None:
+    def test_a_run_may_bring_one_with_the_settings_it_was_measured_with(
+        self, path: Path, way: Way
+    ) -> None:
         for program in (path, artefact()):
             model = ScriptedChat()
             context = Context(planner_program=program)
             report = run(build_graph(model), way=way, context=context)["report"]
             assert str(model.calls[0].messages[0].text).startswith(FRUGAL)
-            assert report["budget"] == Settings().budget_rule.total(3)
+            assert report["budget"] == 300
+            own = Context(planner_program=program, settings=Settings(budget=400))
+            assert run(build_graph(model), way=way, context=own)["report"]["budget"] == 400
 
     def test_settings_of_the_caller_come_first(self, path: Path) -> None:
         graph = build_graph(ScriptedChat(), planner_program=path, settings=Settings())

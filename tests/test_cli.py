@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,8 @@ from pb_graph.cli import app
 from pb_graph.errors import ModelSetupError, WeightsError
 from pb_graph.exits import FAILED, INTERRUPTED, USAGE
 from pb_graph.models import catalogue, local, weights
-from pb_graph.nodes import staff
 from pb_graph.planner.planner import Planner
+from pb_graph.runtime import registry
 from tests.support.artefacts import artefact
 from tests.support.chat_model import HTTPError, ScriptedChat, says_nothing
 from tests.support.graphs import checked
@@ -38,7 +39,7 @@ def resolved(monkeypatch: pytest.MonkeyPatch) -> dict[str, ScriptedChat]:
             raise ModelSetupError(msg)
         return models.setdefault(name, ScriptedChat())
 
-    monkeypatch.setattr(staff, "resolve", resolve)
+    monkeypatch.setattr(registry, "resolve", resolve)
     return models
 
 
@@ -312,6 +313,14 @@ class TestLocalModels:
         for name in catalogue.CATALOGUE:
             assert f"local:{name}" in result.stdout
 
+    def test_without_their_extra_they_are_not_listed_but_named(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "platformdirs", None)
+        result = run("models")
+        assert (result.exit_code, result.stdout) == (FAILED, "")
+        assert "plan-and-budget[local]" in "".join(result.stderr.split())
+
     def test_pull_fetches_and_says_where_it_is(self, fetched: Fetched, tmp_path: Path) -> None:
         result = run("pull", "smollm2-135m")
         assert result.exit_code == 0
@@ -333,7 +342,7 @@ class TestLocalModels:
     def test_solve_fetches_what_it_needs_before_it_starts(
         self, fetched: Fetched, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(staff, "resolve", lambda *_: ScriptedChat())
+        monkeypatch.setattr(registry, "resolve", lambda *_: ScriptedChat())
         options = ("--model", "local:smollm2-135m", "--planner", "local:qwen2.5-coder-1.5b")
         reported(run("solve", "Why?", "--json", *options))
         assert sorted(fetched) == ["qwen2.5-coder-1.5b", "smollm2-135m"]

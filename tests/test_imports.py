@@ -21,6 +21,18 @@ FAKE = (
     "from langchain_core.language_models import FakeListChatModel as F; model = F(responses=['42'])"
 )
 
+ASKS_A_PLANNED_QUESTION = f"""
+import asyncio, importlib.abc, sys, threading
+class Watch(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name == "dspy":
+            print(name, threading.current_thread() is threading.main_thread())
+sys.meta_path.insert(0, Watch())
+{FAKE}
+from pb_graph import build_graph
+asyncio.run(build_graph(model).ainvoke({{"question": "How many?"}}))
+"""
+
 
 def loaded_by(*lines: str) -> set[str]:
     """Heavy modules that a fresh interpreter has loaded after these lines."""
@@ -72,3 +84,15 @@ def test_every_public_name_is_there() -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'solve_everything'"):
         _ = pb_graph.solve_everything
+
+
+def test_in_an_event_loop_dspy_is_loaded_in_a_thread() -> None:
+    """It takes a second, for which the loop would stand still."""
+    done = subprocess.run(  # noqa: S603 -- our own code
+        [sys.executable, "-c", ASKS_A_PLANNED_QUESTION],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["dspy", "False"]

@@ -124,8 +124,14 @@ def sources() -> list[Path]:
     return sorted(path for part in ("pb_graph", "optim") for path in (ROOT / part).rglob("*.py"))
 
 
-@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_nothing_that_is_loaded_or_said_is_run(path: Path) -> None:
+def test_nothing_that_is_loaded_or_said_is_run() -> None:
+    found = {str(path.relative_to(ROOT)): dangers(path) for path in sources()}
+    assert len(found) > 100
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+def dangers(path: Path) -> set[str]:
+    """The names in a module that could run code which was loaded or said."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -138,4 +144,4 @@ def test_nothing_that_is_loaded_or_said_is_run(path: Path) -> None:
             for keyword in node.keywords:
                 off = isinstance(keyword.value, ast.Constant) and keyword.value.value is False
                 found |= {str(keyword.arg)} & _UNSAFE_WHEN_TRUE if not off else set()
-    assert found == set()
+    return found

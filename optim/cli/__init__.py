@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from optim.cli import evaluate, logs, simulation, tuning
-from optim.cli.application import app
+import typer
+
+from optim.cli import bam, evaluate, logs, tune
 from pb_graph.exits import FAILED, INTERRUPTED, USAGE
 
-__all__ = [
-    "FAILED",
-    "INTERRUPTED",
-    "USAGE",
-    "app",
-    "evaluate",
-    "logs",
-    "main",
-    "simulation",
-    "tuning",
-]
+__all__ = ["FAILED", "INTERRUPTED", "USAGE", "app", "main"]
+
+app = typer.Typer(
+    name="pb-optim",
+    help="Measure and improve Plan-and-Budget.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+app.command("eval")(evaluate.evaluate_methods)
+app.command()(logs.levels)
+app.command()(logs.latency)
+app.command()(logs.report)
+app.command("tune")(tune.tune_program)
+app.command()(tune.show)
+app.command()(bam.simulate)
+app.command()(bam.calibrate)
 
 
 def main() -> None:

@@ -1,74 +1,44 @@
-"""``pb-optim eval``: answer questions with methods, and score the answers."""
+"""``pb-optim eval``: answer questions with methods, score the answers, and compare."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from optim.cli.application import app
-from optim.cli.options import (
-    AsJson,
-    Concurrency,
-    Data,
-    DataSet,
-    EstimateLevel,
-    Fields,
-    Levels,
-    Limit,
-    Model,
-    RetryErrors,
-    Scorer,
-    Split,
-)
-from optim.cli.terminal import echo, exits, numbers, plain_errors
-from pb_graph.assignments import assignments, value_of
+from optim.cli.options import AsJson, with_options
+from optim.cli.terminal import echo, exits, numbers
+from optim.evaluate import Experiment
+from optim.methods import Grid, method_from_file
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from optim.evaluate import Evaluation
-    from optim.experiment import Experiment
-    from optim.methods import Method
+    from optim.evaluate.models import ModelSpec
+    from optim.records import Record
+
+_REASONS = 3  # of errors that are shown; the logs have all
 
 
-@app.command("eval")
-def evaluate_methods(  # noqa: PLR0913, PLR0917 -- one parameter for each option
-    dataset: DataSet,
-    model: Model = None,
+@with_options(Experiment, "inspect_ai", "filelock")
+def evaluate_methods(  # noqa: PLR0913 -- one parameter for each option
+    options: dict[str, Any],
+    *,
     planner: Annotated[
         list[str] | None,
-        typer.Option(help="The same for planning. Repeat it to compare planners."),
+        typer.Option(metavar="MODEL", help="The same for planning. Repeat it to compare planners."),
     ] = None,
-    methods: Annotated[
-        str,
-        typer.Option(help="Names with commas: vanilla … cosine, default, stepwise; all: the ten."),
-    ] = "all",
-    settings: Annotated[
+    settings_file: Annotated[
         list[str] | None,
-        typer.Option(metavar="FILE", help="A method from a JSON file of settings; repeatable."),
+        typer.Option(
+            "--settings", metavar="FILE", help="A method from a JSON file of settings; repeatable."
+        ),
     ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of all methods; repeatable."),
-    ] = None,
-    program: Annotated[str | None, typer.Option(help="A saved planner program.")] = None,
-    data: Data = None,
-    split: Split = None,
-    field: Fields = None,
-    skip_bad_rows: Annotated[bool, typer.Option(help="Leave out rows that are none.")] = False,
-    levels: Levels = None,
-    limit: Limit = None,
-    epochs: Annotated[int, typer.Option(help="How often each question is asked.")] = 1,
-    seed: Annotated[int, typer.Option(help="Of the draw of questions.")] = 0,
-    scorer: Scorer = None,
-    estimate_level: EstimateLevel = False,
-    concurrency: Concurrency = 8,
-    log_dir: Annotated[str, typer.Option(help="Folder of logs and of what is paid for.")] = "logs",
-    max_tokens_total: Annotated[
-        int | None, typer.Option(help="Begin no answer once so many completion tokens are spent.")
-    ] = None,
-    retry_errors: RetryErrors = False,
     grid_initial: Annotated[
         str | None, typer.Option(help="Budget sensitivity: values of B_init, such as 50,100.")
     ] = None,
@@ -81,107 +51,108 @@ def evaluate_methods(  # noqa: PLR0913, PLR0917 -- one parameter for each option
 
     The same command again goes on where it was: finished answers are not paid for again.
     """
-    with plain_errors():
-        overrides = {name: value_of(text) for name, text in assignments("--set", set_).items()}
-        experiment = _experiment(
-            dataset=dataset,
-            methods=_methods(methods, settings, overrides, (grid_initial, grid_per_level)),
-            settings=overrides,
-            model=model,
-            planner_program=program,
-            data=data,
-            split=split,
-            fields=assignments("--field", field),
-            skip_bad_rows=skip_bad_rows,
-            levels=numbers("--levels", levels) if levels else None,
-            limit=limit,
-            epochs=epochs,
-            seed=seed,
-            scorer=scorer,
-            estimate_level=estimate_level,
-            concurrency=concurrency,
-            log_dir=log_dir,
-            max_tokens_total=max_tokens_total,
-            retry_errors=retry_errors,
-        )
-        found = _evaluated(experiment, planner or [])
-    _show(found, as_json=as_json, by_budget=grid_initial is not None)
-    if not any(row.n for row in found.rows):
-        exits.failed(_why_nothing(found))
+    experiment = _experiment(options, settings_file or (), (grid_initial, grid_per_level))
+    evaluation = evaluate_planners(experiment, planner or [None])
+    _show(evaluation, as_json=as_json, by_budget=grid_initial is not None)
+    if not any(row.n for row in evaluation.rows):
+        error = next((record.error for record in evaluation.records if record.error), None)
+        exits.failed(f"nothing was answered: {error or 'the limit of tokens was reached before'}")
 
 
-def _experiment(**options: Any) -> Experiment:  # noqa: ANN401 -- the fields of Experiment
-    from optim.experiment import Experiment  # noqa: PLC0415
-
-    return Experiment(**options)
-
-
-def _methods(
-    names: str,
-    files: Sequence[str] | None,
-    overrides: dict[str, Any],
-    grid: tuple[str | None, str | None],
-) -> Sequence[Method]:
-    from optim.methods import method_from_file, methods  # noqa: PLC0415
-
-    chosen = [
-        *methods(names, overrides),
-        *(method_from_file(file, overrides) for file in files or []),
-    ]
+def _experiment(
+    options: dict[str, Any], files: Sequence[str], grid: tuple[str | None, str | None]
+) -> Experiment:
+    """The experiment of a command line, with methods by settings files and over a grid."""
+    mine = [method_from_file(file, options["settings"]) for file in files]
+    experiment = Experiment(**options | {"methods": [options["methods"], *mine]})
     initial, per_level = grid
     if initial is None and per_level is None:
-        return chosen
+        return experiment
     if initial is None or per_level is None:
         msg = "a grid needs both --grid-initial and --grid-per-level"
         raise InputError(msg)
-    from optim.experiments.budget_sensitivity import Grid  # noqa: PLC0415
-
     values = numbers("--grid-initial", initial), numbers("--grid-per-level", per_level)
-    return Grid(*values).over(chosen)
+    return replace(experiment, methods=Grid(*values).over(experiment.chosen_methods()))
 
 
-def _evaluated(experiment: Experiment, planners: Sequence[str]) -> Evaluation:
-    from optim.experiments.planner_sensitivity import evaluate_planners  # noqa: PLC0415
+def evaluate_planners(
+    experiment: Experiment, planners: Sequence[ModelSpec], *, console: Console | None = None
+) -> Evaluation:
+    """Run the experiment with each planner, in one folder; rows and records name theirs.
 
-    return evaluate_planners(experiment, planners or [None])
+    Answers that need no planner are paid for once. A limit of tokens is for all of it.
+
+    Raises:
+        InputError: As `evaluate`.
+    """
+    from optim.evaluate import Evaluation, evaluate  # noqa: PLC0415 -- Inspect takes seconds
+    from optim.summary import rows  # noqa: PLC0415
+
+    runs = [evaluate(replace(experiment, planner=given), console=console) for given in planners]
+    records = [record for run in runs for record in run.records]
+    not_started = sum(run.not_started for run in runs)
+    return Evaluation(records, rows(records), runs[-1].spent, not_started, runs[-1].log_dir)
 
 
-def _show(found: Evaluation, *, as_json: bool, by_budget: bool) -> None:
+def _show(evaluation: Evaluation, *, as_json: bool, by_budget: bool) -> None:
     from optim.report.terminal import console, grid_of, table  # noqa: PLC0415
     from optim.summary import sensitivity  # noqa: PLC0415
 
     if as_json:
         echo(
             {
-                "rows": [row.to_dict() for row in found.rows],
-                "spent": found.spent,
-                "not_started": found.not_started,
-                "log_dir": str(found.log_dir),
+                "rows": [row.to_dict() for row in evaluation.rows],
+                "spent": evaluation.spent,
+                "not_started": evaluation.not_started,
+                "log_dir": str(evaluation.log_dir),
             }
-            | ({"sensitivity": sensitivity(found.records)} if by_budget else {})
+            | ({"sensitivity": sensitivity(evaluation.records)} if by_budget else {})
         )
         return
-    console().print(grid_of(sensitivity(found.records)) if by_budget else table(found.rows))
-    for note in _notes(found):
+    records, summary = evaluation.records, evaluation.rows
+    console().print(grid_of(sensitivity(records)) if by_budget else table(summary))
+    for note in [*_errors(evaluation), *_comparisons(records), *_notes(evaluation)]:
         typer.echo(note)
 
 
-def _notes(found: Evaluation) -> list[str]:
-    """What a reader of the table has to know."""
-    notes = [f"{found.spent} completion tokens spent in {found.log_dir}; shared plans count once."]
-    errors = sum(row.errors for row in found.rows)
-    if errors:
-        notes.append(f"{errors} answers ended in an error and have no score; --retry-errors asks")
-        notes[-1] += " them again. Their reasons are in the logs: inspect view --log-dir "
-        notes[-1] += f"{found.log_dir}"
-    if found.not_started:
-        notes.append(f"The limit is reached: {found.not_started} answers were not begun. The same")
-        notes[-1] += " command with a higher --max-tokens-total goes on."
-    if not all(row.measured for row in found.rows):
-        notes.append("Some tokens are estimated: the server reports none.")
-    return notes
+def _errors(evaluation: Evaluation) -> Iterator[str]:
+    """How many answers have no score, and the commonest reasons."""
+    reasons = Counter(str(r.error) for r in evaluation.records if r.score is None)
+    if not reasons:
+        return
+    total, asked = sum(reasons.values()), len(evaluation.records)
+    yield (
+        f"WARNING: {total} OF {asked} ANSWERS NEVER CAME, for a reason outside the methods, or "
+        "could not be judged. The figures leave them out, which may flatter the methods that have "
+        "them. --retry-errors asks them again."
+    )
+    for reason, count in reasons.most_common(_REASONS):
+        shown = "".join(c for c in " ".join(reason.split()) if c.isprintable())
+        yield f"  {count} times: {shown[:200]}"
+    yield f"  All of them: inspect view --log-dir {evaluation.log_dir}"
 
 
-def _why_nothing(found: Evaluation) -> str:
-    error = next((record.error for record in found.records if record.error), None)
-    return f"nothing was answered: {error or 'the limit of tokens was reached before'}"
+def _comparisons(records: Sequence[Record]) -> Iterator[str]:
+    """A sentence for each method against the usual baseline, where there are several."""
+    from optim.e3 import describe  # noqa: PLC0415
+    from optim.report import studies  # noqa: PLC0415
+
+    for study in studies(records) if records else ():
+        for versus in study.versus:
+            told = describe(versus.comparison) if versus.comparison else versus.why_not
+            yield f"{versus.method} against {study.baseline}: {told}"
+
+
+def _notes(evaluation: Evaluation) -> Iterator[str]:
+    """What else a reader of the table has to know."""
+    yield (
+        f"{evaluation.spent} completion tokens spent in {evaluation.log_dir}; shared plans count "
+        "once."
+    )
+    if evaluation.not_started:
+        yield (
+            f"The limit is reached: {evaluation.not_started} answers were not begun. The same "
+            "command with a higher --max-tokens-total goes on."
+        )
+    if not all(row.measured for row in evaluation.rows):
+        yield "Some tokens are estimated: the server reports none."

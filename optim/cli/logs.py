@@ -7,33 +7,42 @@ from typing import Annotated, Literal
 
 import typer
 
-from optim.cli.application import app
 from optim.cli.options import AsJson, Logs
 from optim.cli.terminal import plain_errors, print_rows, write
 from pb_graph.errors import InputError
 
 
-@app.command()
+@plain_errors("inspect_ai")
 def levels(logs: Logs, as_json: AsJson = False) -> None:
-    """Tokens and score of each method by difficulty level."""
-    from optim.records import read_records  # noqa: PLC0415 -- Inspect takes seconds
-    from optim.summary import by_level  # noqa: PLC0415
+    """Tokens and score by difficulty level; estimated levels, and credits by position.
 
-    with plain_errors():
-        print_rows(by_level(read_records(logs)), as_json=as_json)
+    JSON holds the rows by level.
+    """
+    from optim import summary  # noqa: PLC0415 -- Inspect takes seconds
+    from optim.records import read_records  # noqa: PLC0415
+
+    records = read_records(logs)
+    print_rows(summary.by_level(records), as_json=as_json)
+    more = {
+        "Estimated levels against the data set's labels": summary.level_estimates,
+        "Credits of the planner's sub-questions by position": summary.credits_by_position,
+    }
+    for heading, figures in more.items() if not as_json else ():
+        if rows := figures(records):
+            typer.echo(f"\n{heading}")
+            print_rows(rows)
 
 
-@app.command()
+@plain_errors("inspect_ai")
 def latency(logs: Logs, as_json: AsJson = False) -> None:
     """Seconds of planning and estimation against seconds of solving."""
     from optim.records import read_records  # noqa: PLC0415
     from optim.summary import latency as breakdown  # noqa: PLC0415
 
-    with plain_errors():
-        print_rows(breakdown(read_records(logs)), as_json=as_json)
+    print_rows(breakdown(read_records(logs)), as_json=as_json)
 
 
-@app.command()
+@plain_errors("inspect_ai")
 def report(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     logs: Logs,
     output: Annotated[
@@ -53,19 +62,14 @@ def report(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     from optim.records import read_records  # noqa: PLC0415 -- Inspect takes seconds
     from optim.report import rendered, studies  # noqa: PLC0415
 
-    with plain_errors():
-        kind = _kind(as_json=as_json, as_csv=as_csv)
-        content = rendered(studies(read_records(logs), baseline), kind, paper=paper)
+    if as_json and as_csv:
+        msg = "choose one of --json and --csv"
+        raise InputError(msg)
+    kind: Literal["html", "json", "csv"] = "json" if as_json else "csv" if as_csv else "html"
+    content = rendered(studies(read_records(logs), baseline), kind, paper=paper)
     if output is None and kind != "html":
         typer.echo(content, nl=False)
         return
     path = Path(output or "report.html")
     write(path, content)
     typer.echo(f"{path} is written.", err=kind != "html")
-
-
-def _kind(*, as_json: bool, as_csv: bool) -> Literal["html", "json", "csv"]:
-    if as_json and as_csv:
-        msg = "choose one of --json and --csv"
-        raise InputError(msg)
-    return "json" if as_json else "csv" if as_csv else "html"

@@ -1,42 +1,191 @@
-"""Options that several commands have: one meaning, one wording."""
+"""Options, each declared once: a command has those that the fields of a dataclass stand for.
+
+A new option is a field of `Experiment`, `TuneOptions` or `World`, and its line here. Defaults are
+the dataclass's, and the names that an option takes are those of the registries.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import dataclasses
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-__all__ = [
-    "AsJson",
-    "Concurrency",
-    "Data",
-    "DataSet",
-    "EstimateLevel",
-    "Fields",
-    "Levels",
-    "Limit",
-    "Logs",
-    "Model",
-    "RetryErrors",
-    "Scorer",
-    "Split",
-]
+from optim.cli.terminal import numbers, plain_errors
+from optim.datasets import DATASETS
+from optim.methods import ALL, NAMES
+from optim.scorers import NAMES as SCORERS
+from optim.tune.optimizers import OPTIMIZERS, TUNED
+from pb_graph.assignments import assignments, value_of
+from pb_graph.settings import Settings
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+__all__ = ["OPTIONS", "AsJson", "Logs", "Option", "with_options"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON only.")]
-Concurrency = Annotated[int, typer.Option(help="Questions answered at once.")]
-Data = Annotated[str | None, typer.Option(help="A local file instead of the hub.")]
-DataSet = Annotated[str, typer.Option(help="math500, gsm8k, … or arithmetic (offline).")]
-EstimateLevel = Annotated[
-    bool, typer.Option(help="Estimate each question's level instead of taking the label.")
-]
-Fields = Annotated[
-    list[str] | None,
-    typer.Option(metavar="OURS=THEIRS", help="The file's name for a column; repeatable."),
-]
-Levels = Annotated[str | None, typer.Option(help="Only these levels, such as 1,2.")]
-Limit = Annotated[int | None, typer.Option(help="Questions, evenly over the levels.")]
 Logs = Annotated[str, typer.Argument(help="The --log-dir of `pb-optim eval`.")]
-Model = Annotated[str | None, typer.Option(help="'provider:model' or 'local:NAME' that solves.")]
-RetryErrors = Annotated[bool, typer.Option(help="Answer failed questions again.")]
-Scorer = Annotated[str | None, typer.Option(help="Another scorer than the usual one.")]
-Split = Annotated[str | None, typer.Option(help="Another split of the hub's.")]
+
+_TYPES: dict[object, Any] = {
+    "bool": bool,
+    "int": int,
+    "float": float,
+    "int | None": int | None,
+    "float | None": float | None,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """How a field is said on the command line.
+
+    Attributes:
+        help: Its meaning; the names that it takes are added.
+        flags: What it is called, where that is not the field's name.
+        names: What there is to choose from.
+        metavar: What stands for the value in the help.
+        reads: Text that it takes, where it is not what the field holds.
+        read: Makes the field's value of that text.
+    """
+
+    help: str
+    flags: str | None = None
+    names: Sequence[str] = ()
+    metavar: str | None = None
+    reads: Any = str | None
+    read: Callable[[Any], Any] | None = None
+
+    def annotation(self, field: dataclasses.Field[Any]) -> Any:  # noqa: ANN401 -- a type
+        """What Typer makes the option of."""
+        listed = f" {', '.join(self.names)}." if self.names else ""
+        info = typer.Option(
+            self.flags or f"--{field.name.replace('_', '-')}",  # without a --no-… beside it
+            help=self.help + listed,
+            metavar=self.metavar,
+            autocompletion=self._complete if self.names else None,
+        )
+        return Annotated[_TYPES.get(field.type, self.reads), info]
+
+    def _complete(self, incomplete: str) -> list[str]:
+        """Names that begin so; of a list with commas, its last name."""
+        head, comma, begun = incomplete.rpartition(",")
+        return [f"{head}{comma}{name}" for name in self.names if name.startswith(begun)]
+
+
+OPTIONS: dict[str, Option] = {
+    # What is asked
+    "dataset": Option("The questions:", names=tuple(DATASETS), reads=str),
+    "data": Option("A local file instead of the hub."),
+    "split": Option("Another split of the hub's."),
+    "fields": Option(
+        "The file's name for a column; repeatable.", "--field", metavar="OURS=THEIRS",
+        reads=list[str] | None, read=lambda texts: assignments("--field", texts),
+    ),
+    "skip_bad_rows": Option("Leave out rows that are no questions."),
+    "levels": Option(
+        "Only these levels, such as 1,2.",
+        read=lambda text: numbers("--levels", text) if text else None,
+    ),
+    "limit": Option("Questions, evenly over the levels."),
+    "epochs": Option("How often each question is asked."),
+    "seed": Option("Of everything drawn by chance."),
+    "scorer": Option("Another scorer than the usual one:", names=tuple(SCORERS)),
+    # Who answers, and how
+    "model": Option("'provider:model' or 'local:NAME' that solves."),
+    "planner": Option("The same for planning."),
+    "methods": Option(
+        f"Names with commas between; {ALL} stands for the paper's ten:", names=(ALL, *NAMES),
+        reads=str,
+    ),
+    "settings": Option(
+        "A setting of the graph, for all methods; repeatable. Settings:", "--set",
+        names=tuple(Settings.model_fields), metavar="NAME=VALUE", reads=list[str] | None,
+        read=lambda texts: {n: value_of(t) for n, t in assignments("--set", texts).items()},
+    ),
+    "planner_program": Option("A saved planner program.", "--program"),
+    "program": Option("A saved program to begin from."),
+    "temperature": Option("Of the models' sampling; with --epochs it must be above 0."),
+    "top_p": Option("Share of likely tokens that the models sample from."),
+    "estimate_level": Option("Estimate each question's level instead of taking the label."),
+    "fresh_plans": Option("Plan each question anew for each epoch."),
+    # How much, and where to
+    "concurrency": Option("Questions answered at once."),
+    "log_dir": Option("Folder of logs and of what is paid for.", reads=str),
+    "run_dir": Option("Folder of the run.", reads=str),
+    "max_tokens_total": Option("Begin no answer once so many completion tokens are spent."),
+    "retry_errors": Option("Answer failed questions again."),
+    # Tuning
+    "tuned": Option("A prompt, or settings:", "--tune", names=TUNED, reads=str),
+    "optimizer": Option("Of prompts; gepa when not given:", names=OPTIMIZERS),
+    "reflection_model": Option("Writes instructions. Default: the planner."),
+    "candidates": Option("Instructions, with lines of --- between.", metavar="FILE"),
+    "rounds": Option("How often the optimizer starts anew, at most."),
+    # The simulated world
+    "steps": Option("Sub-questions of a query."),
+    "front_loaded": Option("Hardest first, or in no order.", "--front-loaded/--even"),
+    "graded": Option("Credits follow levels, or are equal.", "--graded/--ungraded"),
+    "credits": Option(
+        "Credits by position instead, such as 16,18,20,22,24; `pb-optim levels` has a planner's.",
+        read=lambda text: numbers("--credits", text) if text else None,
+    ),
+    "c_spread": Option("Of log c about its level's."),
+    "beta_spread": Option("Of log beta about its level's."),
+    "aleatoric": Option("Most uncertainty that no tokens remove."),
+}  # fmt: skip
+"""An option for each field that a command line can say."""
+
+
+def with_options(
+    choices: type[DataclassInstance], *modules: str
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command an option for each field of a dataclass that `OPTIONS` knows.
+
+    The command takes the values of these fields, by name, as its first argument. A parameter of
+    its own goes before a field of the same name. It ends as `plain_errors` says.
+
+    Args:
+        choices: Whose fields; its defaults are the options'.
+        modules: As for `plain_errors`.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+        taken = {parameter.name for parameter in own}
+        offered = [
+            field
+            for field in dataclasses.fields(choices)
+            if field.name in OPTIONS and field.name not in taken
+        ]
+
+        @plain_errors(*modules)
+        def run(**given: Any) -> None:  # noqa: ANN401 -- what Typer read
+            values = {field.name: given.pop(field.name) for field in offered}
+            for name, value in values.items():
+                read = OPTIONS[name].read
+                values[name] = read(value) if read else value
+            command(values, **given)
+
+        run.__name__, run.__doc__ = command.__name__, command.__doc__
+        signature = inspect.Signature([*map(_parameter, offered), *own])
+        run.__signature__ = signature  # type: ignore[attr-defined]
+        run.__annotations__ = {}
+        return run
+
+    return decorate
+
+
+def _parameter(field: dataclasses.Field[Any]) -> inspect.Parameter:
+    default: Any = field.default
+    if default is dataclasses.MISSING:
+        given = field.default_factory is not dataclasses.MISSING
+        default = None if given else inspect.Parameter.empty
+    return inspect.Parameter(
+        field.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=OPTIONS[field.name].annotation(field),
+    )

@@ -1,12 +1,17 @@
-"""Data sets, one file each: `load(name)` gives the questions of one."""
+"""Data sets, one file each: `load(name)` gives the questions of one.
+
+Every module of this folder is imported here, so that a new file with a function under `@dataset`
+is all that a new data set takes.
+"""
 
 from __future__ import annotations
 
-from optim.datasets.loading import BadRow, BadRowsError, SkippedRowsWarning, load
-from optim.datasets.question import Question
-from optim.datasets.registry import DATASETS, data_set
-from optim.datasets.sampling import exemplars, sample
-from optim.datasets.spec import DataSet, HubSource
+from importlib import import_module
+from pkgutil import iter_modules
+
+from optim.datasets.dataset import DATASETS, DataSet, HubSource, Question, data_set, dataset
+from optim.datasets.loading import BadRow, BadRowsError, load
+from optim.datasets.sampling import exemplars, level_examples, sample
 
 __all__ = [
     "DATASETS",
@@ -15,9 +20,13 @@ __all__ = [
     "DataSet",
     "HubSource",
     "Question",
-    "SkippedRowsWarning",
     "data_set",
+    "dataset",
     "exemplars",
+    "level_examples",
     "load",
     "sample",
 ]
+
+for _module in iter_modules(__path__, f"{__name__}."):
+    import_module(_module.name)

@@ -7,31 +7,22 @@ training data.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import count as count_up
 from typing import TYPE_CHECKING
 
-from optim.datasets.columns import answers, level, text
-from optim.datasets.question import LEVELS, Question
-from optim.datasets.spec import DataSet
-from optim.datasets.stories import FAMILIES, Dice
+from optim.datasets.dataset import LEVELS, Question, Row, dataset
+from optim.datasets.fields import answers, level, text
+from optim.datasets.word_problems import FAMILIES, DeterministicRandom
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from optim.datasets.spec import Row
-    from optim.datasets.stories import Story
-
-__all__ = ["DATASET", "STEPS", "generate", "parse"]
+    from optim.datasets.word_problems import Story
 
 STEPS = {1: 2, 2: 3, 3: 5, 4: 7, 5: 9}
 _DISTRACTORS = {4: 1, 5: 2}
-_DOMAIN = "arithmetic"
-_INSTRUCTION = "Solve this word problem. Its answer is a whole number."
-_ANSWER_FORMAT = (
-    r"Close with the number alone inside the braces of one \boxed command, without a unit."
-)
 _BESIDE_THE_POINT = (
     "A sign outside says that the street has {} trees.",
     "It is {} degrees Celsius outside.",
@@ -71,62 +62,42 @@ def generate(
     return list(questions.values())
 
 
+@dataset(
+    "arithmetic",
+    domain="arithmetic",
+    instruction="Solve this word problem. Its answer is a whole number.",
+    answer_format=(
+        r"Close with the number alone inside the braces of one \boxed command, without a unit."
+    ),
+    scorer="math",
+    columns=("id", "question", "answer", "level"),
+    generate=generate,
+)
 def parse(row: Row) -> Question:
     """Read a question that was made earlier: id, question, answer and level."""
-    return _question(text(row, "id"), text(row, "question"), level(row), answers(row, ("answer",)))
+    return Question(text(row, "id"), text(row, "question"), level(row), answers(row, ("answer",)))
 
 
 def _new(chosen: int, key: str, taken: Iterable[str]) -> Question:
     """Make the question of that key, again where chance repeats an earlier text."""
     for attempt in count_up():
-        dice = Dice(f"{key}/{attempt}")
-        family = dice.pick(FAMILIES)
-        story = family(dice, STEPS[chosen])
-        told = _told(story, dice, chosen)
-        if told not in taken:
+        chance = DeterministicRandom(f"{key}/{attempt}")
+        family = chance.pick(FAMILIES)
+        story = family(chance, STEPS[chosen])
+        question = _text(story, chance, chosen)
+        if question not in taken:
             break
+    answer = story.steps[-1].value
+    name = f"arithmetic-{key.replace('/', '-')}"
+    made = parse({"id": name, "question": question, "answer": answer, "level": chosen})
     steps = [asdict(step) for step in story.steps]
-    metadata: dict[str, object] = {"family": family.__name__, "steps": steps}
-    answer = str(story.steps[-1].value)
-    return _question(f"arithmetic-{key.replace('/', '-')}", told, chosen, (answer,), metadata)
+    return replace(made, metadata={"family": family.__name__, "steps": steps})
 
 
-def _told(story: Story, dice: Dice, chosen: int) -> str:
+def _text(story: Story, chance: DeterministicRandom, chosen: int) -> str:
     sentences = list(story.sentences)
-    asides = dice.shuffled(_BESIDE_THE_POINT)[: _DISTRACTORS.get(chosen, 0)]
+    asides = chance.shuffled(_BESIDE_THE_POINT)[: _DISTRACTORS.get(chosen, 0)]
     for aside in asides:
-        place = dice.between(1, len(sentences) - 1)
-        sentences.insert(place, aside.format(dice.between(3, 60)))
+        place = chance.between(1, len(sentences) - 1)
+        sentences.insert(place, aside.format(chance.between(3, 60)))
     return " ".join([*sentences, story.question])
-
-
-def _question(
-    name: str,
-    question: str,
-    chosen: int | None,
-    targets: tuple[str, ...],
-    metadata: dict[str, object] | None = None,
-) -> Question:
-    return Question(
-        id=name,
-        question=question,
-        level=chosen,
-        targets=targets,
-        reference=None,
-        instruction=_INSTRUCTION,
-        answer_format=_ANSWER_FORMAT,
-        domain=_DOMAIN,
-        metadata=metadata or {},
-    )
-
-
-DATASET = DataSet(
-    name="arithmetic",
-    domain=_DOMAIN,
-    instruction=_INSTRUCTION,
-    answer_format=_ANSWER_FORMAT,
-    scorer="math",
-    columns=("id", "question", "answer", "level"),
-    parse=parse,
-    generate=generate,
-)

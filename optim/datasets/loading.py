@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import warnings
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from optim.datasets.hub import hub_rows
-from optim.datasets.question import LEVELS
-from optim.datasets.registry import data_set
-from optim.datasets.rows import read_rows
+from optim.datasets.dataset import LEVELS, LeftOutError, data_set
+from optim.datasets.files import hub_rows, read_rows
 from optim.datasets.sampling import sample
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from optim.datasets.question import Question
-    from optim.datasets.rows import Entry
-    from optim.datasets.spec import DataSet, Row
+    from optim.datasets.dataset import DataSet, Question
+    from optim.datasets.files import Entry
 
-__all__ = ["BadRow", "BadRowsError", "SkippedRowsWarning", "load"]
+__all__ = ["BadRow", "BadRowsError", "load"]
 
 _SHOWN = 10  # bad rows that a message spells out; the attribute has all
 _GENERATED = 50  # questions made when no limit says how many
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +32,13 @@ class BadRow:
     Attributes:
         line: Line of the file (.jsonl, .csv), else position from 1.
         reason: What is wrong with it.
+        expected: Whether it is one that the data set is known to have, and is left out without
+            being asked.
     """
 
     line: int
     reason: str
+    expected: bool = False
 
 
 class BadRowsError(InputError):
@@ -45,15 +46,7 @@ class BadRowsError(InputError):
 
     def __init__(self, source: str, rows: tuple[BadRow, ...]) -> None:
         hint = "mend them, or skip them on request (skip_bad_rows=True, --skip-bad-rows)"
-        super().__init__(f"{_listed(source, rows)}\n{hint}")
-        self.rows = rows
-
-
-class SkippedRowsWarning(UserWarning):
-    """Rows were skipped because that was asked for; `rows` has all of them."""
-
-    def __init__(self, source: str, rows: tuple[BadRow, ...]) -> None:
-        super().__init__(f"skipped: {_listed(source, rows)}")
+        super().__init__(f"{_listed('bad', source, rows)}\n{hint}")
         self.rows = rows
 
 
@@ -67,6 +60,7 @@ def load(  # noqa: PLR0913 - each says another thing about which questions, all 
     levels: Collection[int] | None = None,
     skip_bad_rows: bool = False,
     fields: Mapping[str, str] | None = None,
+    on_note: Callable[[str], None] = _log.warning,
 ) -> list[Question]:
     """Load the questions of a data set.
 
@@ -79,10 +73,11 @@ def load(  # noqa: PLR0913 - each says another thing about which questions, all 
             the file's order when None, or 50 of `arithmetic`.
         seed: Of that draw, and of `arithmetic`.
         levels: Only these levels.
-        skip_bad_rows: Leave rows out that are no questions, and warn with their number and
-            lines, instead of refusing the file.
+        skip_bad_rows: Leave rows out that are no questions instead of refusing the file.
         fields: The file's name for a column of the data set: ``{"question": "prompt"}`` reads
             questions from the column ``prompt``.
+        on_note: Is told of rows that were left out, with their number and lines; a warning in the
+            log (so on standard error) by default.
 
     Raises:
         BadRowsError: Rows with invalid JSON, missing or empty fields, a level outside 1 to 5, or
@@ -91,32 +86,28 @@ def load(  # noqa: PLR0913 - each says another thing about which questions, all 
             out of reach, or no question left.
     """
     chosen = data_set(name)
-    wanted = _checked_levels(levels)
+    wanted = tuple(sorted(set(levels or ())))
+    if not set(wanted) <= set(LEVELS):
+        msg = f"levels lie between 1 and 5, not {wanted}"
+        raise InputError(msg)
     if chosen.generate is not None:
         if path is not None or fields:
             msg = f"{name} makes its questions and reads no file; use --dataset jsonl for a file"
             raise InputError(msg)
         count = _GENERATED if limit is None else limit
         return chosen.generate(count, seed=seed, levels=wanted or LEVELS, split=split or "test")
-    questions, bad = _parsed(_entries(chosen, path, split), chosen, fields or {})
+    questions, rows = _parsed(_entries(chosen, path, split), chosen, fields or {})
     source = str(path or f"the hub's {name}")
+    bad = tuple(row for row in rows if not row.expected)
     if bad and not skip_bad_rows:
         raise BadRowsError(source, bad)
-    if bad:
-        warnings.warn(SkippedRowsWarning(source, bad), stacklevel=2)
+    if rows:
+        on_note(_listed("left out", source, rows))
     questions = [item for item in questions if not wanted or item.level in wanted]
     if not questions:
         msg = f"{source} has no question{f' of level {wanted}' if wanted else ''}"
         raise InputError(msg)
     return questions if limit is None else sample(questions, limit, seed)
-
-
-def _checked_levels(levels: Collection[int] | None) -> tuple[int, ...]:
-    wanted = tuple(sorted(set(levels or ())))
-    if not set(wanted) <= set(LEVELS):
-        msg = f"levels lie between 1 and 5, not {wanted}"
-        raise InputError(msg)
-    return wanted
 
 
 def _entries(chosen: DataSet, path: str | Path | None, split: str | None) -> Iterator[Entry]:
@@ -134,7 +125,10 @@ def _entries(chosen: DataSet, path: str | Path | None, split: str | None) -> Ite
 def _parsed(
     entries: Iterable[Entry], chosen: DataSet, fields: Mapping[str, str]
 ) -> tuple[list[Question], tuple[BadRow, ...]]:
-    _check_fields(chosen, fields)
+    unknown = [ours for ours in fields if ours not in chosen.columns]
+    if unknown:
+        msg = f"{chosen.name} has no field {unknown[0]!r}; it has: {', '.join(chosen.columns)}"
+        raise InputError(msg)
     questions: dict[str, Question] = {}
     lines: dict[str, int] = {}
     bad: list[BadRow] = []
@@ -142,7 +136,7 @@ def _parsed(
         try:
             question = _question(entry, chosen, fields)
         except InputError as error:
-            bad.append(BadRow(entry.line, str(error)))
+            bad.append(BadRow(entry.line, str(error), isinstance(error, LeftOutError)))
             continue
         if question.id in questions:
             reason = f"id {question.id!r} is already that of line {lines[question.id]}"
@@ -155,25 +149,16 @@ def _parsed(
 def _question(entry: Entry, chosen: DataSet, fields: Mapping[str, str]) -> Question:
     if entry.problem is not None:
         raise InputError(entry.problem)
-    return chosen.parse(_renamed(entry.row, fields))
-
-
-def _renamed(row: Row, fields: Mapping[str, str]) -> Row:
-    missing = [theirs for theirs in fields.values() if theirs not in row]
+    missing = [theirs for theirs in fields.values() if theirs not in entry.row]
     if missing:
         msg = f"no column {missing[0]!r}, which the field map names"
         raise InputError(msg)
-    return {**row, **{ours: row[theirs] for ours, theirs in fields.items()}}
+    return chosen.parse(
+        {**entry.row, **{ours: entry.row[theirs] for ours, theirs in fields.items()}}
+    )
 
 
-def _check_fields(chosen: DataSet, fields: Mapping[str, str]) -> None:
-    unknown = [ours for ours in fields if ours not in chosen.columns]
-    if unknown:
-        msg = f"{chosen.name} has no field {unknown[0]!r}; it has: {', '.join(chosen.columns)}"
-        raise InputError(msg)
-
-
-def _listed(source: str, rows: tuple[BadRow, ...]) -> str:
+def _listed(what: str, source: str, rows: tuple[BadRow, ...]) -> str:
     shown = [f"  line {row.line}: {row.reason}" for row in rows[:_SHOWN]]
     rest = [f"  and {len(rows) - _SHOWN} more"] if len(rows) > _SHOWN else []
-    return "\n".join([f"{len(rows)} bad rows in {source}", *shown, *rest])
+    return "\n".join([f"rows of {source}: {len(rows)} {what}", *shown, *rest])

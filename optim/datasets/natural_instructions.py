@@ -8,51 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from optim.datasets.columns import answers, content_id, level, optional_text, text
-from optim.datasets.question import Question
-from optim.datasets.spec import DataSet
+from optim.datasets.dataset import LeftOutError, Question, Row, dataset
+from optim.datasets.fields import answers, content_id, level, optional_text, text
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from optim.datasets.spec import Row
-
-__all__ = ["DATASET", "instances", "parse"]
-
-_DOMAIN = "instruction following"
-_INSTRUCTION = "Carry out the task that is described, for the input that is given."
-# No box: outputs hold braces, code and whole sentences of their own.
-_ANSWER_FORMAT = (
-    "Close with a paragraph that starts with 'Final answer:' and goes on with the output alone, "
-    "in exactly the form that the task asks for."
-)
+_ANSWERS = ("answers", "answer")
 _EXAMPLES_KEPT = 2  # as many positive examples as the official evaluation shows
-
-
-def parse(row: Row) -> Question:
-    """Read one row: query and answer (or a list of answers); id and level when present.
-
-    Raises:
-        InputError: A missing query or answer, or a level outside 1 to 5.
-    """
-    query = text(row, "query")
-    return Question(
-        id=optional_text(row, "id") or content_id("ni", query),
-        question=query,
-        level=level(row),
-        targets=answers(row, ("answers", "answer")),
-        reference=None,
-        instruction=_INSTRUCTION,
-        answer_format=_ANSWER_FORMAT,
-        domain=_DOMAIN,
-        metadata=_metadata(row),
-    )
-
-
-def _metadata(row: Row) -> dict[str, Any]:
-    metadata = row.get("metadata")  # put there by `instances`; a file's own column may be anything
-    return metadata if isinstance(metadata, dict) else {}
 
 
 def instances(task: Row) -> Iterator[Row]:
@@ -72,28 +36,55 @@ def instances(task: Row) -> Iterator[Row]:
         "positive_examples": list(task.get("Positive Examples") or [])[:_EXAMPLES_KEPT],
     }
     for item in items:
-        yield _instance(item, definition.strip(), metadata)
+        if not isinstance(item, dict) or not isinstance(item.get("input"), str):
+            yield {}  # becomes a bad row that is named by its place
+            continue
+        yield {
+            "id": item.get("id"),
+            "query": f"Instruction: {definition.strip()}\nInput: {item['input'].strip()}",
+            "answers": item.get("output"),
+            "level": item.get("level"),
+            "metadata": metadata,
+        }
 
 
-def _instance(item: Any, definition: str, metadata: dict[str, Any]) -> Row:  # noqa: ANN401 - as read
-    if not isinstance(item, dict) or not isinstance(item.get("input"), str):
-        return {}  # becomes a bad row that is named by its place
-    return {
-        "id": item.get("id"),
-        "query": f"Instruction: {definition}\nInput: {item['input'].strip()}",
-        "answers": item.get("output"),
-        "level": item.get("level"),
-        "metadata": metadata,
-    }
-
-
-DATASET = DataSet(
-    name="natural_instructions",
-    domain=_DOMAIN,
-    instruction=_INSTRUCTION,
-    answer_format=_ANSWER_FORMAT,
+@dataset(
+    "natural_instructions",
+    domain="instruction following",
+    instruction="Carry out the task that is described, for the input that is given.",
+    # No box: outputs hold braces, code and whole sentences of their own.
+    answer_format=(
+        "Close with a paragraph that starts with 'Final answer:' and goes on with the output "
+        "alone, in exactly the form that the task asks for."
+    ),
     scorer="rouge",
     columns=("id", "query", "answer", "answers", "level"),
-    parse=parse,
     expand=instances,
 )
+def parse(row: Row) -> Question:
+    """Read one row: query and answer (or a list of answers); id and level when present.
+
+    Raises:
+        LeftOutError: The reference answer is an empty text, as that of one item in the paper's
+            sample: nothing is like it.
+        InputError: A missing query or answer, or a level outside 1 to 5.
+    """
+    query = text(row, "query")
+    given = [row[name] for name in _ANSWERS if row.get(name) is not None]
+    if given and all(map(_is_blank, given)):
+        msg = "its reference answer is empty"
+        raise LeftOutError(msg)
+    metadata = row.get("metadata")  # put there by `instances`; a file's own column may be anything
+    return Question(
+        id=optional_text(row, "id") or content_id("ni", query),
+        question=query,
+        level=level(row),
+        targets=answers(row, _ANSWERS),
+        metadata=metadata if isinstance(metadata, dict) else {},
+    )
+
+
+def _is_blank(answer: Any) -> bool:  # noqa: ANN401 - whatever a file holds
+    if isinstance(answer, list):
+        return bool(answer) and all(map(_is_blank, answer))
+    return isinstance(answer, str) and not answer.strip()

@@ -15,9 +15,11 @@ from pb_graph.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from optim.datasets.question import Question
+    from optim.datasets.dataset import Question
 
-__all__ = ["exemplars", "sample"]
+__all__ = ["exemplars", "level_examples", "sample"]
+
+_LONGEST_EXAMPLE = 400  # characters; a planner compares kinds of problems, not their details
 
 
 def sample(questions: Sequence[Question], n: int, seed: int) -> list[Question]:
@@ -67,6 +69,27 @@ def exemplars(
     ]
     drawn = _drawn(left, seed)
     return [item for level in sorted(drawn, key=str) for item in drawn[level][:per_level]]
+
+
+def level_examples(pool: Iterable[Question], evaluated: Iterable[Question], seed: int) -> str:
+    """Problems of known level to compare with, one of each: lines of "Level 2: text".
+
+    Args:
+        pool: Where to take them from.
+        evaluated: What is being evaluated; none of it is taken.
+        seed: Another seed draws others.
+
+    Returns:
+        The lines, easiest first, long problems shortened; "" when the pool has no levels.
+    """
+    return "\n".join(
+        f"Level {item.level}: {_shortened(' '.join(item.question.split()))}"
+        for item in exemplars(pool, evaluated, seed)
+    )
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_EXAMPLE else text[: _LONGEST_EXAMPLE - 2].rstrip() + " …"
 
 
 def _drawn(questions: Collection[Question], seed: int) -> dict[int | None, list[Question]]:

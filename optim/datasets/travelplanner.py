@@ -10,19 +10,13 @@ import ast
 import json
 from typing import TYPE_CHECKING, Any
 
-from optim.datasets.columns import content_id, level, optional_text, text
-from optim.datasets.question import Question
-from optim.datasets.spec import DataSet, HubSource
+from optim.datasets.dataset import HubSource, Question, Row, dataset
+from optim.datasets.fields import content_id, level, optional_text, text
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from optim.datasets.spec import Row
-
-__all__ = ["DATASET", "parse"]
-
-_DOMAIN = "travel planning"
 _INSTRUCTION = (
     "Plan the trip that is asked for. Take every flight, drive, restaurant, attraction and "
     "accommodation from the reference, named as it is there, keep within the budget for all "
@@ -61,6 +55,15 @@ _COLUMNS = (
 )
 
 
+@dataset(
+    "travelplanner",
+    domain="travel planning",
+    instruction=_INSTRUCTION,
+    answer_format=_ANSWER_FORMAT,
+    scorer="travelplanner",
+    columns=_COLUMNS,
+    hub=HubSource("osunlp/TravelPlanner", "validation", "validation"),
+)
 def parse(row: Row) -> Question:
     """Read one row. `metadata` holds what the scorer checks, with structures as plain JSON.
 
@@ -78,11 +81,7 @@ def parse(row: Row) -> Question:
         id=optional_text(row, "id") or content_id("travelplanner", query),
         question=query,
         level=_level(row),
-        targets=(),
         reference="\n\n".join(map(_table_text, tables)),
-        instruction=_INSTRUCTION,
-        answer_format=_ANSWER_FORMAT,
-        domain=_DOMAIN,
         metadata={
             **{name: text(row, name) for name in ("org", "dest")},
             **{name: _whole(row, name) for name in _NUMBERS},
@@ -172,15 +171,3 @@ def _lines(rows: Sequence[Mapping[str, Any]]) -> str:
     names = list(dict.fromkeys(name for row in rows for name in row))
     lines = [" | ".join(str(row.get(name, "")) for name in names) for row in rows]
     return "\n".join([" | ".join(names), *lines])
-
-
-DATASET = DataSet(
-    name="travelplanner",
-    domain=_DOMAIN,
-    instruction=_INSTRUCTION,
-    answer_format=_ANSWER_FORMAT,
-    scorer="travelplanner",
-    columns=_COLUMNS,
-    parse=parse,
-    hub=HubSource("osunlp/TravelPlanner", "validation", "validation"),
-)

@@ -1,92 +1,194 @@
-r"""Mathematical answers: Math-Verify, in a worker process with a hard time-out."""
+r"""Mathematical answers: Math-Verify, in a process whose computing time is limited."""
 
 from __future__ import annotations
 
+import ast
+import math
 import re
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optim.scorers.reading import boxed_answer, without_thinking
-from optim.scorers.score import Score, ScorerError
-from optim.scorers.worker import TimeLimitError, Worker
+from optim.scorers.answer_extraction import (
+    boxed_answer,
+    final_answer,
+    without_lead,
+    without_text_commands,
+    without_thinking,
+)
+from optim.scorers.base import Score, ScorerError, register
+from optim.scorers.child_process import ChildProcess
 
 if TYPE_CHECKING:
-    from optim.scorers.score import Question
+    from optim.datasets import Question
 
-_WORKER = Path(__file__).with_name("math_worker.py")
-_TIME_LIMIT = 10.0  # seconds; a sound comparison takes milliseconds
+_PROGRAM = Path(__file__).with_name("math_process.py")
+_TIME_LIMIT = 5.0  # seconds of computing; a sound comparison takes milliseconds
 _LONGEST = 20_000  # characters kept from the end, where the answer stands
 _GSM8K_MARK = re.compile(r"####\s*(?=[-+$.\d])")
+_TEXT_COMMAND = re.compile(r"\\(?:text|mbox)\s*\{[^{}]*\}")
+_QUANTITY = re.compile(r"(?P<number>-?\d[\d.,/]*)\s+(?!and\b)[A-Za-z]{3,}.*", re.DOTALL)
+_DOLLAR = re.compile(r"(?<!\\)\$")
+_COMMAND = re.compile(r"\\[A-Za-z]+")
+_WORD = re.compile(r"(?!and\b)[A-Za-z]{3,}")
+_SPREAD = (r"\begin", r"\[", "$$")  # what a formula of several lines starts with
 
 
+@cache
+def _process(program: Path, limit: float) -> ChildProcess:
+    """The one process that all scorers of this interpreter compare with; it ends at exit."""
+    return ChildProcess(program, limit)
+
+
+@register("math")
 class MathScorer:
     r"""1 for an answer equal to a reference, 0 for any other; thinking does not count.
 
-    The last `\boxed{}` is the answer (boxes side by side are read together). Without one the text,
-    from GSM8K's "####" on where there is one, goes to Math-Verify, which looks for "the answer
-    is …", then for the last expression or number. References are compared as
+    The last `\boxed{}` is the answer (boxes side by side are read together). Without one it is
+    what the last "Final answer:" line says; without that the text, from GSM8K's "####" on where
+    there is one, goes to Math-Verify, which looks for "the answer is …", then for the last
+    expression or number. Equal texts are equal; everything else is compared by Math-Verify, as
     `verify($gold$, prediction)`.
 
     Safe to call from several threads, one comparison at a time. It blocks: call it through
-    `asyncio.to_thread` from an event loop. The worker starts with the first comparison and ends
-    with the scorer, with `close`, or at exit.
+    `asyncio.to_thread` from an event loop. All scorers share one process, which starts with the
+    first comparison and ends at exit.
 
     Args:
-        time_limit: Seconds for one comparison; what takes longer is killed and scores 0, with
-            `{"timed_out": true}` in the metadata.
-        worker: The program to compare with; for tests.
+        time_limit: Seconds of computing (not of waiting: a busy machine changes no score) for
+            one comparison. What takes longer is tried once more and then an error.
+        program: What to compare with; for tests.
     """
 
-    def __init__(self, *, time_limit: float = _TIME_LIMIT, worker: Path = _WORKER) -> None:
-        self._worker = Worker(worker, time_limit)
-
-    def close(self) -> None:
-        """End the worker process; a later comparison starts a new one."""
-        self._worker.close()
+    def __init__(self, *, time_limit: float = _TIME_LIMIT, program: Path = _PROGRAM) -> None:
+        self._process = _process(program, time_limit)
 
     def score(self, output: str, question: Question) -> Score:
         """Score an output against the question's targets.
 
         Raises:
-            ScorerError: The question has no target, or the worker cannot run.
+            ScorerError: The question has no target, the comparison takes too much time or memory,
+                or the process cannot run.
         """
         if not question.targets:
             msg = "a question without a target cannot be scored by the math scorer"
             raise ScorerError(msg)
         text = without_thinking(output)[-_LONGEST:]
-        if not text:
-            return Score(0.0, None, "the output holds no answer outside its thinking")
         boxed = boxed_answer(text)
-        request = {"golds": list(question.targets), "prediction": _prediction(text, boxed)}
-        try:
-            reply = self._worker.ask(request)
-        except TimeLimitError as error:
-            return Score(0.0, boxed, f"comparing it took too long: {error}", {"timed_out": True})
-        return _judge(reply, boxed, question.targets)
+        metadata = {"boxed": boxed is not None}
+        if not text:
+            return Score(0.0, None, "the output holds no answer outside its thinking", metadata)
+        expected = " or ".join(question.targets)
+        said = boxed if boxed is not None else final_answer(text)
+        if said is not None and _plain(said) in map(_plain, question.targets):
+            return Score(1.0, said, f"{said} equals {expected}", metadata)
+        if said is not None and _is_larger_than_all(said, question.targets):
+            return Score(0.0, said, f"{said} differs from {expected}", metadata)
+        prediction = _unboxed(said, text) if boxed is None else _boxed(boxed)
+        reply = self._process.ask({"golds": list(question.targets), "prediction": prediction})
+        return _judge(reply, said, expected, metadata)
 
 
-def _prediction(text: str, boxed: str | None) -> str:
-    """What Math-Verify is to read: the box, what follows GSM8K's "####", or everything."""
-    if boxed is not None:
-        return rf"\boxed{{{boxed}}}"
+def _judge(
+    reply: dict[str, Any], said: str | None, expected: str, metadata: dict[str, Any]
+) -> Score:
+    read = said if said is not None else reply["answer"]
+    if memory := reply.get("memory"):
+        msg = f"comparing {read!r} takes too much memory: {memory}"
+        raise ScorerError(msg)
+    if error := reply.get("error"):
+        details = {**metadata, "error": error}
+        return Score(0.0, read, f"could not be compared: {error}", details)
+    if read is None:
+        return Score(0.0, None, f"no mathematical answer found; expected {expected}", metadata)
+    verdict = "equals" if reply["correct"] else "differs from"
+    return Score(float(reply["correct"]), read, f"{read} {verdict} {expected}", metadata)
+
+
+def _plain(text: str) -> str:
+    """A text for comparison letter by letter: "The answer is east." is "east"."""
+    return "".join(without_lead(without_text_commands(text)).removesuffix(".").split())
+
+
+def _boxed(content: str) -> str:
+    r"""A box for Math-Verify: `\text{360 apples}` as the quantity it is, bare words as they are."""
+    if _TEXT_COMMAND.fullmatch(content):
+        words = without_text_commands(content)
+        quantity = _QUANTITY.fullmatch(words)
+        content = quantity["number"] if quantity else words if _has_digit(words) else content
+    return rf"\boxed{{{content}}}"
+
+
+def _unboxed(said: str | None, text: str) -> str:
+    """What Math-Verify is to read where there is no box."""
+    if said is not None:
+        return _formula(said)
     marks = list(_GSM8K_MARK.finditer(text))
     return text[marks[-1].end() :] if marks else text
 
 
-def _judge(reply: dict[str, Any], boxed: str | None, targets: tuple[str, ...]) -> Score:
-    read = boxed if boxed is not None else reply["answer"]
-    metadata: dict[str, Any] = {"boxed": boxed is not None, "timed_out": False}
-    if error := reply.get("error"):
-        return Score(0.0, read, f"could not be compared: {error}", {**metadata, "error": error})
-    # A reference that Math-Verify cannot read is still equal to itself.
-    same = read is not None and _squeezed(read) in map(_squeezed, targets)
-    correct = reply["correct"] or same
-    expected = " or ".join(targets)
-    if read is None:
-        return Score(0.0, None, f"no mathematical answer found; expected {expected}", metadata)
-    verdict = "equals" if correct else "differs from"
-    return Score(float(correct), read, f"{read} {verdict} {expected}", metadata)
+def _formula(said: str) -> str:
+    """A "Final answer:" in dollars, unless it has its own, or is a sentence with a number in it."""
+    line = said if said.startswith(_SPREAD) else said.partition("\n")[0]
+    if len(_DOLLAR.findall(line)) % 2:
+        line = _DOLLAR.sub("", line)  # a price
+    if _DOLLAR.search(line) or r"\(" in line or r"\[" in line:
+        return line
+    if quantity := _QUANTITY.fullmatch(line):
+        return f"${quantity['number']}$"
+    is_prose = _WORD.search(_COMMAND.sub("", _TEXT_COMMAND.sub("", line)))
+    return line if is_prose else f"${line}$"
 
 
-def _squeezed(text: str) -> str:
-    return "".join(text.split())
+def _has_digit(text: str) -> bool:
+    return any(map(str.isdigit, text))
+
+
+_HUGE = 1e7  # digits; a tower of powers in a box would cost the whole time limit, twice
+_LONGEST_NUMBER = 100  # characters; anything longer is left to the process
+_SMALL_POWER = re.compile(r"\^(?:\w|\{[^{}^]{1,4}\})")
+_AS_PYTHON = ((r"\cdot", "*"), (r"\times", "*"), ("{", "("), ("}", ")"), ("^", "**"), ("!", "**F"))
+
+
+def _is_larger_than_all(said: str, targets: tuple[str, ...]) -> bool:
+    """Whether it is certainly a number with more digits than any of the targets can stand for."""
+    return _digits(said) > _HUGE and all(
+        len(target) <= _LONGEST_NUMBER
+        and "!" not in target
+        and "^" not in _SMALL_POWER.sub("", target)
+        for target in targets
+    )
+
+
+def _digits(text: str) -> float:
+    """Decimal logarithm of a text of whole numbers, +, times, powers and factorials; 0 for others.
+
+    Nothing is computed but logarithms, and none of these operations makes a number smaller.
+    """
+    text = re.sub(r"(?<=\d),(?=\d{3})", "", text.strip().strip("$"))
+    if len(text) > _LONGEST_NUMBER or not re.fullmatch(r"(?:[\d\s+*^!(){}]|\\cdot|\\times)+", text):
+        return 0.0
+    for written, python in _AS_PYTHON:
+        text = text.replace(written, python)
+    try:
+        return _logarithm(ast.parse(text.strip(), mode="eval").body)
+    except OverflowError:
+        return math.inf
+    except (SyntaxError, ValueError):
+        return 0.0
+
+
+def _logarithm(node: ast.expr) -> float:
+    match node:
+        case ast.Constant(value=int(value)):
+            return math.log10(value)  # a ValueError for 0
+        case ast.BinOp(left, ast.Add(), right):
+            return max(_logarithm(left), _logarithm(right))
+        case ast.BinOp(left, ast.Mult(), right):
+            return _logarithm(left) + _logarithm(right)
+        case ast.BinOp(left, ast.Pow(), ast.Name("F")):
+            return math.lgamma(10.0 ** _logarithm(left) + 1) / math.log(10)
+        case ast.BinOp(left, ast.Pow(), right):
+            base = _logarithm(left)
+            return base * 10.0 ** _logarithm(right) if base else 0.0
+    raise ValueError

@@ -2,47 +2,34 @@ r"""Free-text answers: ROUGE-L F with stemming, best of the references."""
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
-from rouge_score import rouge_scorer  # type: ignore[import-untyped]
-
-from optim.scorers import release_normalizer
-from optim.scorers.reading import boxed_answer, without_thinking
-from optim.scorers.score import Score, ScorerError
+from optim.scorers.answer_extraction import (
+    boxed_answer,
+    final_answer,
+    without_text_commands,
+    without_thinking,
+)
+from optim.scorers.base import Score, ScorerError, register
 
 if TYPE_CHECKING:
-    from optim.scorers.score import Question
+    from optim.datasets import Question
 
 _LONGEST = 20_000  # characters kept from the end; ROUGE-L is quadratic in the length
-_SAYS = r"[ \t]*(?:is\b[ \t]*:?|:|$)[ \t]*"
-_FINAL_LINE = re.compile(
-    r"^[ \t>#]*(?:[*+-][ \t]+)?(?P<mark>[*_]{0,3})final[ \t]+answer"
-    # "**Final answer**: X", "**Final answer:** X", or "**Final answer: X**"
-    rf"(?:(?P=mark){_SAYS}|{_SAYS}(?P=mark)|(?P<open>){_SAYS})(?P<answer>.*)",
-    re.IGNORECASE | re.MULTILINE,
-)
-_IS = re.compile(r"(?:therefore,?\s*)?(?:the\s+)?(?:final\s+)?answer\s+is\s*:?\s*", re.IGNORECASE)
-_TEXT = re.compile(r"\\(?:text|textbf|textit|mathrm|mbox)\s*\{(?P<inner>[^{}]*)\}")
 
 
+@register("rouge")
 class RougeScorer:
     r"""ROUGE-L F-measure (Porter stemming) of the answer against the best of the targets.
 
     The answer is the last `\boxed{…}`, else what a "Final answer:" line says, else the whole
     output; thinking does not count. A text that is equal to a target, up to spacing, scores 1
     also where ROUGE's tokenizer (which keeps a-z and 0-9 only) sees nothing in it.
-
-    Args:
-        reference_compatible: Score as the released implementation of the paper does, to compare
-            with its published numbers. Only the first target counts, thinking is not removed, and
-            the answer passes, twice, through a normalizer written for mathematics; the target does
-            not. See `optim.scorers.release_normalizer` for what it destroys: a perfect boxed
-            answer scores about 0.6 on average, and hardly ever 1 when it has several words.
     """
 
-    def __init__(self, *, reference_compatible: bool = False) -> None:
-        self._reference_compatible = reference_compatible
+    def __init__(self) -> None:
+        from rouge_score import rouge_scorer  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
+
         self._rouge = rouge_scorer.RougeScorer(["rougeL"], use_stemmer=True)
 
     def score(self, output: str, question: Question) -> Score:
@@ -54,31 +41,18 @@ class RougeScorer:
         if not question.targets:
             msg = "a question without a target cannot be scored by the rouge scorer"
             raise ScorerError(msg)
-        targets = question.targets[:1] if self._reference_compatible else question.targets
-        answer = self._read(output)
-        values = [self._f_measure(target, answer) for target in targets]
+        answer = read_answer(output)
+        values = [
+            1.0 if target.split() == answer.split() else self.f_measure(target, answer)
+            for target in question.targets
+        ]
         best = max(range(len(values)), key=values.__getitem__)
-        return Score(
-            value=values[best],
-            answer=answer or None,
-            explanation=f"ROUGE-L {values[best]:.3f} against {targets[best]!r}",
-            metadata={"target": best, "reference_compatible": self._reference_compatible},
-        )
+        said = f"ROUGE-L {values[best]:.3f} against {question.targets[best]!r}"
+        return Score(values[best], answer or None, said, {"target": best})
 
-    def _read(self, output: str) -> str:
-        if self._reference_compatible:
-            return release_normalizer.read_answer(output[-_LONGEST:])
-        return read_answer(output)
-
-    def _f_measure(self, target: str, answer: str) -> float:
-        if not self._reference_compatible and target.split() == answer.split():
-            return 1.0
+    def f_measure(self, target: str, answer: str) -> float:
+        """ROUGE-L F of an answer, as rouge_score computes it."""
         return float(self._rouge.score(target, answer)["rougeL"].fmeasure)
-
-
-def compatible() -> RougeScorer:
-    """The scorer that reproduces the released implementation."""
-    return RougeScorer(reference_compatible=True)
 
 
 def read_answer(output: str) -> str:
@@ -86,21 +60,5 @@ def read_answer(output: str) -> str:
     text = without_thinking(output)[-_LONGEST:]
     boxed = boxed_answer(text)
     if boxed is not None:
-        return _TEXT.sub(r"\g<inner>", boxed).strip()
-    lines = list(_FINAL_LINE.finditer(text))
-    if not lines:
-        return text
-    said = _said(lines[-1], text)
-    return said or text
-
-
-def _said(line: re.Match[str], text: str) -> str:
-    """The paragraph that starts on the "Final answer:" line, or below it where the line ends."""
-    answer = (line["answer"] + text[line.end() :]).lstrip().partition("\n\n")[0].rstrip()
-    answer = answer.removesuffix(line["mark"]) if line["open"] is not None else answer
-    lead = _IS.match(answer)
-    answer = answer[lead.end() :] if lead else answer
-    for quote in ("**", "__", "$$", "$", "`"):
-        if len(answer) > 2 * len(quote) and answer.startswith(quote) and answer.endswith(quote):
-            answer = answer[len(quote) : -len(quote)].strip()
-    return answer
+        return without_text_commands(boxed)
+    return final_answer(text) or text

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from optim.tune.meter import Limits
+    from optim.evaluate.limits import Limits
     from optim.tune.program import GraphProgram
     from optim.tune.search import NullCallback as Silence
     from optim.tune.tuning import TuneResult, tune
@@ -15,7 +15,7 @@ __all__ = ["GraphProgram", "Limits", "Silence", "TuneResult", "tune"]
 
 _HOMES = {
     "GraphProgram": "optim.tune.program",
-    "Limits": "optim.tune.meter",
+    "Limits": "optim.evaluate.limits",
     "Silence": "optim.tune.search",
     "TuneResult": "optim.tune.tuning",
     "tune": "optim.tune.tuning",

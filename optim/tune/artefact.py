@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from optim.e3 import accuracy_interval, token_interval
-from optim.fingerprint import digest
+from optim.evaluate.identity import digest
 from pb_graph.artefact import Artefact, Text, damaged
 from pb_graph.errors import PlannerProgramError
 from pb_graph.planner.planner import Planner

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from optim.fingerprint import digest
+from optim.evaluate.identity import digest
 from pb_graph.artefact import Artefact
 from pb_graph.errors import InputError
 from pb_graph.planner.planner import Planner

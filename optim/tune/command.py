@@ -3,91 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optim.datasets import data_set, load
+from optim.evaluate.limits import Limits
 from optim.tune.examples import part
-from optim.tune.meter import Limits
 from optim.tune.optimizers import check
+from optim.tune.options import TuneOptions
 from optim.tune.page import NEEDS, write
 from optim.tune.program import GraphProgram
 from optim.tune.tuning import require, tune
 
 if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
-
-    from optim.clients import Given
     from optim.datasets import Question
-    from optim.scorers import Scorer
     from optim.tune.optimizer import Optimizer
     from optim.tune.search import Callback
     from optim.tune.tuning import TuneResult
-    from pb_graph.models.caps import CapPolicy
 
 __all__ = ["TuneOptions", "Tuned", "run"]
 
 _TRAIN = (1, 4)  # a quarter of the questions
 _SPARE = 200  # questions beyond the limit that may be held out as well
 PROGRAM, INSTRUCTIONS = "program.json", "candidates.json"
-
-
-@dataclass(frozen=True, kw_only=True)
-class TuneOptions:
-    """Everything that a command says.
-
-    Attributes:
-        dataset: A name of `optim.datasets.DATASETS`.
-        data: A local file instead of the hub.
-        split: Another split of the hub's.
-        fields: The file's name for a column.
-        levels: Only these levels.
-        limit: How many questions, drawn evenly over the levels. The others of the data are held
-            out as well, as far as what is left of the budget goes.
-        scorer: Another scorer than the data set's, by name or as an object.
-        model: Solves.
-        planner: Plans; None for the same.
-        reflection_model: Writes instructions; None for the planner.
-        optimizer: One of `optim.tune.optimizers.OPTIMIZERS`; None as for `tune`.
-        tuned: One of `optim.tune.optimizers.TUNED`.
-        candidates: File of instructions, used as by `tune`.
-        program: A saved program to begin from; its settings count unless others are given.
-        settings: Overrides, such as ``{"execution": "single_pass"}``.
-        limits: What the run folder may cost.
-        rounds: How often the tangent is moved, at most.
-        run_dir: For what is paid for, and the outcome.
-        seed: Of everything drawn by chance.
-        estimate_level: Let the planner estimate levels, and pay for that.
-        concurrency: How many answers run at once.
-        retry_errors: Answer again what failed in an earlier start.
-        cap_policy: As for `build_graph`.
-    """
-
-    dataset: str
-    data: str | Path | None = None
-    split: str | None = None
-    fields: Mapping[str, str] = field(default_factory=dict)
-    levels: Sequence[int] | None = None
-    limit: int | None = None
-    scorer: str | Scorer | None = None
-    model: Given = None
-    planner: Given = None
-    reflection_model: BaseChatModel | str | None = None
-    optimizer: str | None = None
-    tuned: str = "decompose"
-    candidates: str | Path | None = None
-    program: str | Path | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    limits: Limits = field(default_factory=Limits)
-    rounds: int = 3
-    run_dir: str | Path = "runs/tune"
-    seed: int = 0
-    estimate_level: bool = False
-    concurrency: int = 8
-    retry_errors: bool = False
-    cap_policy: CapPolicy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +75,7 @@ def run(options: TuneOptions, callback: Callback | None = None) -> Tuned:
         train,
         dev,
         scorer=options.scorer or data_set(options.dataset).scorer,
-        budget=options.limits,
+        budget=options.limits or Limits(),
         run_dir=options.run_dir,
         optimizer=options.optimizer,
         reflection_model=options.reflection_model,

@@ -6,18 +6,15 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dspy
 
 from optim.datasets import Question
 from optim.datasets.jsonl import parse
-from optim.fingerprint import digest, question_identity
-from optim.scorers.score import Score, Scorer, ScorerError
+from optim.evaluate.identity import digest, question_identity
+from optim.scorers import Score, Scorer, ScorerError
 from pb_graph.errors import InputError
-
-if TYPE_CHECKING:
-    from optim.scorers.score import Question as Judged
 
 __all__ = [
     "Judge",
@@ -90,7 +87,7 @@ class _MetricScorer:
         self._metric = metric
         self.name = getattr(metric, "__qualname__", type(metric).__qualname__)
 
-    def score(self, output: str, question: Judged) -> Score:
+    def score(self, output: str, question: Question) -> Score:
         """Score the output.
 
         Raises:
@@ -237,7 +234,7 @@ def _plain(question: Question) -> str:
 
 
 def _identity(questions: Sequence[Question]) -> str:
-    rows = [[question_identity(q, estimate_level=False), list(q.targets)] for q in questions]
+    rows = [[question_identity(q), list(q.targets)] for q in questions]
     return digest(rows)
 
 

@@ -12,8 +12,8 @@ from pb_graph.errors import InputError
 if TYPE_CHECKING:
     from optim.datasets import Question
     from optim.e3 import Incumbent
-    from optim.tune.bench import Bench
     from optim.tune.candidate import Candidate
+    from optim.tune.evaluator import Evaluator
     from optim.tune.program import TrialProgram
     from optim.tune.reflection import Reflector
     from optim.tune.selection import Measurement
@@ -61,7 +61,7 @@ class Round:
         dropped: What was proposed and fell; `drop` adds to it.
     """
 
-    evaluator: Bench
+    evaluator: Evaluator
     incumbent: Candidate
     baseline: Incumbent
     train: Sequence[Question]

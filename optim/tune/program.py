@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from langgraph.graph.state import CompiledStateGraph
 
-    from optim.clients import Given
     from optim.datasets import Question
-    from optim.tune.bench import Bench, Result
+    from optim.evaluate.models import ModelSpec
+    from optim.tune.evaluator import Evaluator, Result
     from pb_graph.models.caps import CapPolicy
     from pb_graph.planner.planner import Program
     from pb_graph.settings import Context, Settings
@@ -90,9 +90,9 @@ class GraphProgram(TunableProgram):
 
     def __init__(
         self,
-        model: Given = None,
+        model: ModelSpec = None,
         *,
-        planner: Given = None,
+        planner: ModelSpec = None,
         settings: Settings | Mapping[str, Any] | None = None,
         planner_program: Program | None = None,
         cap_policy: CapPolicy | None = None,
@@ -152,7 +152,7 @@ class Graphs:
         cap_policy: Likewise.
     """
 
-    def __init__(self, model: Given, planner: Given, cap_policy: CapPolicy | None) -> None:
+    def __init__(self, model: ModelSpec, planner: ModelSpec, cap_policy: CapPolicy | None) -> None:
         self.model = model
         self.planner = planner
         self.cap_policy = cap_policy
@@ -212,7 +212,7 @@ class TrialProgram(TunableProgram):
 
     def __init__(
         self,
-        evaluator: Bench,
+        evaluator: Evaluator,
         base: Candidate,
         predictor: str = "decompose",
         questions: Iterable[Question] = (),
@@ -273,7 +273,7 @@ class TrialProgram(TunableProgram):
 class _Shared:
     """What the copies of a program have in common: optimizers copy a program for each trial."""
 
-    def __init__(self, evaluator: Bench, questions: Iterable[Question]) -> None:
+    def __init__(self, evaluator: Evaluator, questions: Iterable[Question]) -> None:
         self.evaluator = evaluator
         self.questions = {question.id: question for question in questions}
         self.seen: dict[str, Candidate] = {}

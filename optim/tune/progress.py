@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
+from optim.evaluate.progress import Progress
 from optim.report.formatting import settings
-from optim.ticker import Ticker
 from optim.tune.artefact import changed
 from optim.tune.selection import Measurement
 from pb_graph.display import safe
@@ -17,19 +17,19 @@ from pb_graph.display import safe
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from optim.tune.bench import Bench, Result
     from optim.tune.candidate import Candidate
+    from optim.tune.evaluator import Evaluator, Result
     from optim.tune.examples import Split
     from optim.tune.optimizer import Proposal
     from optim.tune.selection import Trial
 
-__all__ = ["Progress"]
+__all__ = ["TuneProgress"]
 
 _SHOWN = 70  # characters of an instruction
 _SECONDS = 60.0
 
 
-class Progress(Ticker):
+class TuneProgress(Progress):
     """Follows a tuning: a line for each candidate, and at a terminal a live one below.
 
     Args:
@@ -39,13 +39,13 @@ class Progress(Ticker):
 
     def __init__(self, console: Console | None = None) -> None:
         super().__init__(console or Console(file=sys.stderr), redirects=False)
-        self._evaluator: Bench | None = None
+        self._evaluator: Evaluator | None = None
         self._best: Measurement | None = None
         self._dev: frozenset[str] = frozenset()
         self._met: dict[str, dict[str, Result]] = {}
         self._original: Trial | None = None
 
-    def begins(self, split: Split, evaluator: Bench, forecast: str) -> None:
+    def begins(self, split: Split, evaluator: Evaluator, forecast: str) -> None:
         """Say what it will take, as far as that is known before anything is measured."""
         self._evaluator = evaluator
         self._dev = frozenset(question.id for question in split.dev)
@@ -145,7 +145,7 @@ def _figures(measurement: Measurement) -> str:
     return f"E³ {measurement.e3:.2f} (accuracy {accuracy:.1f} %, T {tokens:.0f})"
 
 
-def _limits(evaluator: Bench) -> str:
+def _limits(evaluator: Evaluator) -> str:
     limits = evaluator.meter.limits
     parts = [
         (limits.calls, "answers"),

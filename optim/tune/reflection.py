@@ -6,18 +6,17 @@ import io
 import logging
 import re
 import threading
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 from langchain_core.messages import HumanMessage
 
-from optim.fingerprint import digest, model_identity
+from optim.evaluate.cache import CachedClient, Recording, recording
+from optim.evaluate.identity import model_identity
 from optim.tune.program import GUARD
-from optim.witness import said
 from pb_graph.errors import PlanAndBudgetError
 from pb_graph.models.caps import Limits
 from pb_graph.models.client import ChatClient
@@ -30,12 +29,11 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import BaseMessage
 
-    from optim.journal import Journal
-    from optim.tune.meter import Meter
+    from optim.evaluate.cache import ReplyCache
+    from optim.evaluate.limits import Meter
     from optim.tune.optimizer import Round
-    from pb_graph.budget.ledger import Charge
-    from pb_graph.models.aloud import Hears
     from pb_graph.models.caps import CapPolicy
+    from pb_graph.models.streaming import OnText
 
 __all__ = [
     "ReflectionAdapter",
@@ -70,8 +68,8 @@ class Reflector(ChatClient):
     Args:
         model: A chat model, or its name. One made from a name is asked at temperature 1, if it
             was at 0.
-        journal: Keeps the replies.
-        meter: Counts their tokens.
+        cache: Keeps the replies.
+        meter: Says when no more may be paid for.
         settings: Time-out and retries.
         cap_policy: As for `build_graph`.
 
@@ -84,7 +82,7 @@ class Reflector(ChatClient):
     def __init__(
         self,
         model: BaseChatModel | str,
-        journal: Journal,
+        cache: ReplyCache,
         meter: Meter,
         settings: Settings | None = None,
         cap_policy: CapPolicy | None = None,
@@ -94,11 +92,11 @@ class Reflector(ChatClient):
         super().__init__(chat)
         self.name = model if isinstance(model, str) else type(chat).__name__
         self.identity = model_identity(chat, model if isinstance(model, str) else None)
-        self._client = ChatClient(chat, cap_policy, patience_for(model, settings))
+        client = ChatClient(chat, cap_policy, patience_for(model, settings))
+        self._client = CachedClient(client, self.name, self.identity, cache, before=meter.check)
         self._limits = Limits(CAP, settings.timeout)
-        self._journal, self._meter = journal, meter
         self.failure: PlanAndBudgetError | None = None
-        self._asked: Counter[str] = Counter()
+        self._asked = Recording()
         self._empty = 0
         self._lock = threading.Lock()
 
@@ -115,7 +113,7 @@ class Reflector(ChatClient):
         messages: Sequence[BaseMessage],
         limits: Limits,
         purpose: Purpose,
-        hears: Hears | None = None,  # noqa: ARG002 -- nobody listens: it may be a recalled reply
+        hears: OnText | None = None,  # noqa: ARG002 -- nobody listens: it may be a recalled reply
     ) -> Reply:
         """Make one call, or give the reply that an earlier start paid for.
 
@@ -123,12 +121,12 @@ class Reflector(ChatClient):
             BudgetSpentError: A limit is reached.
             ReflectionError: Several replies in a row were empty.
             ModelCallError: The model could not be called.
+            StorageError: Its reply cannot be kept.
         """
         with self._lock:
-            key = digest([self.identity, said(messages), limits.cap])
-            self._asked[key] += 1
             try:
-                reply = self._reply(f"{key}-{self._asked[key]}", messages, limits, purpose)
+                with recording(self._asked):
+                    reply = self._client.call(messages, limits, purpose)
                 self._check(reply)
             except PlanAndBudgetError as error:
                 self.failure = error
@@ -143,19 +141,6 @@ class Reflector(ChatClient):
                 "Use another --reflection-model, or --optimizer candidates, which needs none."
             )
             raise ReflectionError(msg)
-
-    def _reply(
-        self, key: str, messages: Sequence[BaseMessage], limits: Limits, purpose: Purpose
-    ) -> Reply:
-        entry = self._journal.get(key)
-        if entry is not None:
-            return Reply(entry["text"], entry["finish"], cast("Charge", entry["charge"]))
-        self._meter.check()
-        reply = self._client.call(messages, limits, purpose)
-        self._meter.pay(reply.charge["output_tokens"])
-        entry = {"text": reply.text, "finish": reply.finish, "charge": dict(reply.charge)}
-        self._journal.append(key, entry)
-        return reply
 
 
 class ReflectionAdapter(dspy.ChatAdapter):  # type: ignore[misc]  # dspy carries no types

@@ -11,19 +11,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from optim.tune.bench import OutageError
+from optim.evaluate.limits import BudgetSpentError
+from optim.evaluate.resume import claim
 from optim.tune.candidate import Candidate, distinct, predictor_of
-from optim.tune.folder import claim
-from optim.tune.meter import BudgetSpentError
+from optim.tune.evaluator import OutageError
 from optim.tune.optimizer import NOT_MEASURED, Optimizer, Proposal, Round
 from optim.tune.optimizers import candidates
 from optim.tune.selection import Measurement, Trial, Verdict, judge, winner_of
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
-    from optim.tune.bench import Bench
+    from optim.evaluate.limits import Spent
+    from optim.tune.evaluator import Evaluator
     from optim.tune.examples import Split
-    from optim.tune.meter import Spent
     from optim.tune.reflection import Reflector
 
 __all__ = ["Callback", "NullCallback", "RoundRecord", "SearchResult", "search"]
@@ -37,7 +37,7 @@ _POOL = "pool"
 class Callback(Protocol):
     """Is told how far it is."""
 
-    def begins(self, split: Split, evaluator: Bench, forecast: str) -> None:
+    def begins(self, split: Split, evaluator: Evaluator, forecast: str) -> None:
         """Tuning begins; the forecast says what the budget will reach, if that is known."""
 
     def measured(self, trial: Trial, incumbent: Trial) -> None:
@@ -120,7 +120,7 @@ class SearchResult:
 
 
 def search(  # noqa: PLR0913 -- all but three by name
-    evaluator: Bench,
+    evaluator: Evaluator,
     split: Split,
     optimizer: Optimizer,
     *,
@@ -179,7 +179,7 @@ def search(  # noqa: PLR0913 -- all but three by name
     return loop.run(start, optimizer, pool, rounds, threshold)
 
 
-def _check_budget(evaluator: Bench, split: Split) -> None:
+def _check_budget(evaluator: Evaluator, split: Split) -> None:
     """Refuse a number of answers that could not even measure one candidate and compare it."""
     least = 2 * len(split.dev) + _COMPARED * len(split.held_out)
     most = evaluator.meter.limits.calls
@@ -196,7 +196,7 @@ def _check_budget(evaluator: Bench, split: Split) -> None:
 class _Loop:
     """The loop's state."""
 
-    evaluator: Bench
+    evaluator: Evaluator
     split: Split
     predictor: str
     reflector: Reflector | None

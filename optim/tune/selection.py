@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from optim.e3 import Incumbent, Interval, Sample, compare, e3, interval, smoothed_e3
-from optim.tune.meter import BudgetSpentError
+from optim.evaluate.limits import BudgetSpentError
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from optim.datasets import Question
     from optim.e3 import Comparison
-    from optim.tune.bench import Bench, Result
     from optim.tune.candidate import Candidate
+    from optim.tune.evaluator import Evaluator, Result
     from optim.tune.examples import Split
 
 __all__ = ["SURE", "Measurement", "Trial", "Verdict", "VerdictName", "decide", "judge", "winner_of"]
@@ -180,7 +180,7 @@ def decide(winner: Measurement, original: Measurement, comparison: Comparison) -
 
 
 def judge(
-    evaluator: Bench, original: Trial, winner: Trial | None, split: Split, seed: int = 0
+    evaluator: Evaluator, original: Trial, winner: Trial | None, split: Split, seed: int = 0
 ) -> Verdict:
     """Compare the winner of dev with the original on the held-out questions, and decide.
 
@@ -220,7 +220,7 @@ def judge(
     return Verdict(verdict, " ".join(words), winner, before, after, comparison)
 
 
-def _affordable(evaluator: Bench, pair: Sequence[Candidate], split: Split) -> list[Question]:
+def _affordable(evaluator: Evaluator, pair: Sequence[Candidate], split: Split) -> list[Question]:
     """The first of the spare questions that both can be asked within what is left."""
     left = _answers_left(evaluator)
     if left is None:
@@ -239,7 +239,7 @@ def _affordable(evaluator: Bench, pair: Sequence[Candidate], split: Split) -> li
     return chosen
 
 
-def _answers_left(evaluator: Bench) -> int | None:
+def _answers_left(evaluator: Evaluator) -> int | None:
     """How many more answers the limits leave room for, at what one has cost so far."""
     limits, spent = evaluator.meter.limits, evaluator.spent
     each = max(1, spent.calls)
@@ -293,7 +293,7 @@ def _sure(comparison: Comparison) -> str:
     return "unknown" if sure is None else f"{sure:.0%}"
 
 
-def _more(evaluator: Bench, asked: int, there_are: int) -> str:
+def _more(evaluator: Evaluator, asked: int, there_are: int) -> str:
     """What would decide it."""
     left = _answers_left(evaluator)
     if asked < there_are or left is None or left < 2:  # noqa: PLR2004 -- one for each of the two

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from optim.datasets.sampling import sample
-from optim.tune.bench import OutageError
+from optim.evaluate.limits import BudgetSpentError
 from optim.tune.candidate import Candidate
-from optim.tune.meter import BudgetSpentError
+from optim.tune.evaluator import OutageError
 from optim.tune.optimizer import NOT_MEASURED, Round, optimizer
 from optim.tune.selection import Measurement
 from pb_graph.budget.rules import BudgetRule, Fixed, LevelTable, PerLevel

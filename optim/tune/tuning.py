@@ -7,14 +7,14 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from optim.evaluate.limits import Limits
 from optim.tune.artefact import artefact_of, tuning_of
-from optim.tune.bench import Bench
 from optim.tune.candidate import predictor_of
+from optim.tune.evaluator import Evaluator
 from optim.tune.examples import questions_of, scorer_of, split_of
-from optim.tune.meter import Limits
 from optim.tune.optimizers import check, choose
 from optim.tune.program import GraphProgram
-from optim.tune.progress import Progress
+from optim.tune.progress import TuneProgress
 from optim.tune.reflection import Reflector
 from optim.tune.search import search
 from pb_graph.errors import InputError
@@ -160,7 +160,7 @@ def tune(  # noqa: PLR0913 -- all but three by name
         concurrency: How many answers run at once.
         retry_errors: Answer again what failed in an earlier start.
         dataset: What the record calls the questions.
-        callback: Is told how far it is; None for a `Progress` on standard error.
+        callback: Is told how far it is; None for a `TuneProgress` on standard error.
 
     Raises:
         InputError: A package is missing; no usable questions, or one in two sets; choices that
@@ -180,7 +180,7 @@ def tune(  # noqa: PLR0913 -- all but three by name
     split = split_of(
         questions_of(train), questions_of(dev), others, seed, spare=questions_of(spare)
     )
-    evaluator = Bench(
+    evaluator = Evaluator(
         program.graphs.model,
         planner=program.graphs.planner,
         scorer=scorer_of(scorer),
@@ -193,7 +193,7 @@ def tune(  # noqa: PLR0913 -- all but three by name
         cap_policy=program.graphs.cap_policy,
         retry_errors=retry_errors,
     )
-    with evaluator, nullcontext(callback) if callback else Progress() as shown:
+    with evaluator, nullcontext(callback) if callback else TuneProgress() as shown:
         reflector = _reflector(program, reflection_model, evaluator) if chosen.reflects else None
         result = search(
             evaluator,
@@ -209,8 +209,8 @@ def tune(  # noqa: PLR0913 -- all but three by name
             callback=shown,
         )
         models = {
-            "solver": evaluator.staff.model,
-            "planner": evaluator.staff.planner_model,
+            "solver": evaluator.models.model,
+            "planner": evaluator.models.planner_model,
             "reflection": reflector.name if reflector else None,
         }
     artefact = artefact_of(result, dataset=dataset, models=models)
@@ -245,7 +245,7 @@ def _check(program: object, rounds: int) -> None:
 
 
 def _reflector(
-    program: GraphProgram, model: BaseChatModel | str | None, evaluator: Bench
+    program: GraphProgram, model: BaseChatModel | str | None, evaluator: Evaluator
 ) -> Reflector:
     asked = model or program.graphs.planner or program.graphs.model or model_name(None)
     return Reflector(

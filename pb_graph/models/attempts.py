@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from langchain_core.messages import AIMessage, BaseMessage
 
     from pb_graph.budget.ledger import Charge
-    from pb_graph.models.aloud import Hears
     from pb_graph.models.caps import Limits
     from pb_graph.models.reply import Purpose, Reply
     from pb_graph.models.retry import Patience
+    from pb_graph.models.streaming import OnText
 
 _UNSUPPORTED = frozenset({400, 422})
 
@@ -40,7 +40,7 @@ class Attempts:
         self._lost: list[Charge] = []
         self._failed = 0
         self._started = 0.0
-        self.hears: Hears | None = None
+        self.hears: OnText | None = None
         self.schema_refused = self.stream_refused = False
 
     def begun(self) -> Limits:

@@ -11,30 +11,31 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from pb_graph.models.aloud import Aloud
 from pb_graph.models.attempts import Attempts, without_schema
 from pb_graph.models.caps import CapPolicy, Limits, pliant, policy_for
-from pb_graph.models.deadline import within_deadline
 from pb_graph.models.faults import secrets_of
 from pb_graph.models.retry import Patience, retries_itself, unretried
+from pb_graph.models.streaming import StreamedReply
+from pb_graph.models.timeout import own_timeout, within_deadline
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.runnables import RunnableConfig
 
-    from pb_graph.models.aloud import Hears
     from pb_graph.models.reply import Purpose, Reply
+    from pb_graph.models.streaming import OnText
 
 # LangGraph keeps tokens of calls with this tag out of a host's message stream.
 _QUIET: RunnableConfig = {"tags": ["nostream"]}
-# Where chat models keep a time limit of their own.
-_TIMEOUTS = ("timeout", "request_timeout", "default_request_timeout")
+
+_GRACE = 1.0
 
 
 class ChatClient:
     """A chat model with its cap policy, and patience for a server that has a bad moment.
 
-    Every call ends within a time limit: the model's own if it has one, else that of its limits.
+    Every attempt ends within a time limit: the model's own if it has one, else that of its limits.
+    It is kept here, since an HTTP client's own starts anew with everything that it receives.
     Transient faults are tried again, unless the model's own client does so by itself (a chat model
     object with ``max_retries`` above 0 keeps its retries, and their cost stays unseen). Attempts of
     one call share its cap: what a failed one is known to have cost is off limits to the next.
@@ -67,14 +68,14 @@ class ChatClient:
         stays = retries_itself(model)
         self._patience = Patience(retries=0) if stays else (patience or Patience())
         self._secrets = secrets_of(model)
-        self._timed = any(getattr(model, name, None) is not None for name in _TIMEOUTS)
+        self._own_timeout = own_timeout(model)
 
     def call(
         self,
         messages: Sequence[BaseMessage],
         limits: Limits,
         purpose: Purpose,
-        hears: Hears | None = None,
+        hears: OnText | None = None,
     ) -> Reply:
         """Make one call, in as many attempts as it takes.
 
@@ -82,7 +83,7 @@ class ChatClient:
             messages: The prompt.
             limits: Cap and time limit, for all attempts together and for each.
             purpose: What it is charged to.
-            hears: If given, the reply is streamed and its text so far told. It begins anew when an
+            hears: If given, the reply is streamed, and this told its text. It begins anew when an
                 attempt breaks off.
 
         Raises:
@@ -100,7 +101,7 @@ class ChatClient:
         messages: Sequence[BaseMessage],
         limits: Limits,
         purpose: Purpose,
-        hears: Hears | None = None,
+        hears: OnText | None = None,
     ) -> Reply:
         """`call` for an event loop."""
         attempts = self._attempts(messages, limits, purpose, hears)
@@ -111,69 +112,53 @@ class ChatClient:
             await asyncio.sleep(attempts.failed(outcome))
 
     def _tried(
-        self, messages: Sequence[BaseMessage], limits: Limits, hears: Hears | None
+        self, messages: Sequence[BaseMessage], limits: Limits, hears: OnText | None
     ) -> AIMessage | Exception:
         """One attempt. Errors are returned: raised from here, they would hang on to each other."""
+        seconds = self._own_timeout or limits.timeout
+        streamed = StreamedReply(self._speaking, hears, seconds) if hears else None
+
+        def attempt(bound: Mapping[str, Any]) -> AIMessage:
+            if streamed is None:
+                return self.model.invoke(list(messages), _QUIET, **bound)
+            for chunk in self._speaking.stream(list(messages), _QUIET, **bound):
+                streamed.add(chunk)
+            return streamed.message()
+
         try:
             bound = self._policy(self.model, limits)
-            invoke = partial(self.model.invoke, list(messages), _QUIET, **bound)
-            if hears:
-                invoke = partial(self._streamed, messages, limits, bound, hears)
-            return within_deadline(invoke, limits.timeout) if self._waits(bound) else invoke()
+            return within_deadline(partial(attempt, bound), seconds + self._grace(bound))
         except Exception as error:  # noqa: BLE001 -- the attempts decide what it means
+            if streamed:
+                streamed.give_up()
             return error
 
     async def _atried(
-        self, messages: Sequence[BaseMessage], limits: Limits, hears: Hears | None
+        self, messages: Sequence[BaseMessage], limits: Limits, hears: OnText | None
     ) -> AIMessage | Exception:
+        seconds = self._own_timeout or limits.timeout
         try:
             bound = self._policy(self.model, limits)
-            call = (
-                self._astreamed(messages, limits, bound, hears)
-                if hears
-                else self.model.ainvoke(list(messages), _QUIET, **bound)
-            )
-            if not self._waits(bound):
-                return await call
-            async with asyncio.timeout(limits.timeout):
-                return await call
+            async with asyncio.timeout(seconds + self._grace(bound)):
+                if hears is None:
+                    return await self.model.ainvoke(list(messages), _QUIET, **bound)
+                streamed = StreamedReply(self._speaking, hears, seconds)
+                async for chunk in self._speaking.astream(list(messages), _QUIET, **bound):
+                    streamed.add(chunk)
+                return streamed.message()
         except Exception as error:  # noqa: BLE001 -- the attempts decide what it means
             return error
 
-    def _streamed(
-        self,
-        messages: Sequence[BaseMessage],
-        limits: Limits,
-        bound: Mapping[str, Any],
-        hears: Hears,
-    ) -> AIMessage:
-        aloud = Aloud(self._speaking, hears, limits.timeout)
-        for chunk in self._speaking.stream(list(messages), _QUIET, **bound):
-            aloud.add(chunk)
-        return aloud.whole()
-
-    async def _astreamed(
-        self,
-        messages: Sequence[BaseMessage],
-        limits: Limits,
-        bound: Mapping[str, Any],
-        hears: Hears,
-    ) -> AIMessage:
-        aloud = Aloud(self._speaking, hears, limits.timeout)
-        async for chunk in self._speaking.astream(list(messages), _QUIET, **bound):
-            aloud.add(chunk)
-        return aloud.whole()
-
-    def _waits(self, bound: Mapping[str, object]) -> bool:
-        """Whether the time limit is ours to keep: neither the model nor the request has one."""
-        return not self._timed and "timeout" not in bound
+    def _grace(self, bound: Mapping[str, object]) -> float:
+        """Seconds for a client with a limit of its own to end the attempt, and to close it well."""
+        return _GRACE if self._own_timeout is not None or "timeout" in bound else 0.0
 
     def _attempts(
         self,
         messages: Sequence[BaseMessage],
         limits: Limits,
         purpose: Purpose,
-        hears: Hears | None,
+        hears: OnText | None,
     ) -> Attempts:
         # Without the schema, once this server has been found not to know what to do with it.
         limits = limits if self._constrains else without_schema(limits)

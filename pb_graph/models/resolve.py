@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pb_graph.errors import ModelSetupError
 from pb_graph.models import local
@@ -48,29 +48,37 @@ def model_name(given: str | None) -> str:
     return name
 
 
-def resolve(name: str, settings: Settings) -> BaseChatModel:
+def resolve(name: str, settings: Settings, **options: Any) -> BaseChatModel:  # noqa: ANN401
     """Make the chat model that a string names. A local one is fetched and served when needed.
+
+    Args:
+        name: ``provider:model`` or ``local:NAME``.
+        settings: Their time-out is the model's.
+        **options: What else the chat model takes, such as ``temperature``.
 
     Raises:
         ModelSetupError: Unknown provider, missing package, missing key, or a broken local server.
         WeightsError: A local model's weights could not be fetched or verified.
     """
     if name.startswith(LOCAL_PREFIX):
-        return local.local_chat_model(
-            name.removeprefix(LOCAL_PREFIX), timeout=max(settings.timeout, local.TIMEOUT)
-        )
+        # It may have to answer others first: it gets an hour, unless a limit was chosen.
+        chosen = settings.timeout != type(settings).model_fields["timeout"].default
+        patient = settings.timeout if chosen else local.TIMEOUT
+        return local.local_chat_model(name.removeprefix(LOCAL_PREFIX), timeout=patient, **options)
     from langchain.chat_models import init_chat_model  # noqa: PLC0415 -- costs 0.7 s
 
     provider, _, model = name.partition(":")
     try:
-        return init_chat_model(
+        made: BaseChatModel = init_chat_model(
             model,
             model_provider=provider,
             timeout=settings.timeout,
             max_retries=_NO_RETRIES.get(provider, 0),  # they are ours: see `patience_for`
+            **options,
         )
     except Exception as error:
         raise ModelSetupError(_setup_message(name, provider, error)) from error
+    return made
 
 
 def patience_for(given: BaseChatModel | str | None, settings: Settings) -> Patience:

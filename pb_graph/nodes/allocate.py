@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from langgraph.types import Send
 
@@ -15,22 +15,21 @@ from pb_graph.settings import Settings
 from pb_graph.state import SolveTask, State
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from pb_graph.nodes.contract import Run, Steps
+    from pb_graph.runtime.node import NodeContext
     from pb_graph.state import SubQuestion
 
 MIDDLE_LEVEL = 3
 
 
-def allocate(state: Mapping[str, Any], run: Run) -> Steps:
+def allocate(state: State, run: NodeContext) -> State:
     """Write ``budget``, ``ceiling`` and ``shares`` before the first wave, new ``shares`` later."""
-    yield from ()  # no model call
     if state["shares"]:
         return _rolled_over(state, run)
     settings, query = run.settings, state["query"]
     total = settings.budget_rule.total(query["level"])
-    update: dict[str, Any] = {"budget": total}
+    update: State = {"budget": total}
     if settings.method != "plan_and_budget":
         _tell(run, query["level"], total, [])
         return update | {"ceiling": _ceiling(state, [total], total, settings)}
@@ -63,7 +62,7 @@ def synthesis_cap(total: int, steps: int, settings: Settings) -> int:
     return max(-(-total // steps), min(settings.min_step, total))
 
 
-def _task(state: Mapping[str, Any], index: int, settings: Settings) -> Send:
+def _task(state: State, index: int, settings: Settings) -> Send:
     needed = builds_on(state["plan"], index, settings)
     task = SolveTask(
         settings=state["settings"],
@@ -102,13 +101,14 @@ def _first_shares(
     )
 
 
-def _rolled_over(state: Mapping[str, Any], run: Run) -> dict[str, Any]:
+def _rolled_over(state: State, run: NodeContext) -> State:
     """Give what the finished steps left unspent to those not yet started, in their old ratio."""
     done = {result["index"]: result for result in state["results"]}
     rest = [step for step in state["plan"] if step["index"] not in done]
     if not run.settings.rollover or not rest:
         return {}
-    unspent = state["budget"] - sum(result["tokens"] for result in done.values())
+    total = state["budget"] or 0  # which there is, where there are shares
+    unspent = total - sum(result["tokens"] for result in done.values())
     # A budget that is only said can be overspent; the steps to come are not to suffer for that.
     left = max(unspent, sum(state["shares"][str(step["index"])] for step in rest))
     shares = split(
@@ -119,16 +119,16 @@ def _rolled_over(state: Mapping[str, Any], run: Run) -> dict[str, Any]:
     )
     new = {str(step["index"]): share for step, share in zip(rest, shares, strict=True)}
     update = state["shares"] | new
-    _tell(run, state["query"]["level"], state["budget"], list(update.values()))
+    _tell(run, state["query"]["level"], total, list(update.values()))
     return {"shares": update}
 
 
-def _tell(run: Run, level: int | None, total: int, shares: list[int]) -> None:
+def _tell(run: NodeContext, level: int | None, total: int, shares: list[int]) -> None:
     run.tell({"event": "budgets", "level": level, "budget": total, "shares": shares})
 
 
 def _positional_shares(
-    state: Mapping[str, Any], rest: Sequence[SubQuestion], left: int, settings: Settings
+    state: State, rest: Sequence[SubQuestion], left: int, settings: Settings
 ) -> list[float]:
     """Relative shares of the steps in ``rest``, which keep the position they had in the plan."""
     if settings.schedule == "bam":
@@ -169,9 +169,7 @@ def _bam_shares(
     return [float(share) for share in bam.optimal_allocation(c, beta, total)]
 
 
-def _ceiling(
-    state: Mapping[str, Any], shares: Sequence[int], total: int, settings: Settings
-) -> int:
+def _ceiling(state: State, shares: Sequence[int], total: int, settings: Settings) -> int:
     """Completion tokens this query cannot exceed: those spent, and the caps of all calls to come.
 
     When the budget is only said, the cutoff of every call is the only bound there is, and there

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pb_graph.budget.ledger import spent
 from pb_graph.errors import ModelCallError
 from pb_graph.models.reply import Purpose
-from pb_graph.nodes.within import cap_of, within
 from pb_graph.prompts import whole_question
+from pb_graph.runtime.budgeted_call import call_within_budget, cap_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from pb_graph.runtime.node import NodeContext
+    from pb_graph.state import State
 
-    from pb_graph.nodes.contract import Run, Steps
 
-
-def answer(state: Mapping[str, Any], run: Run) -> Steps:
+async def answer(state: State, run: NodeContext) -> State:
     """Write ``answer``; an answer that failed is empty, and the warnings say why."""
     query, settings, budget = state["query"], run.settings, state["budget"]
     shares = {int(index): share for index, share in state["shares"].items()}
@@ -30,11 +29,11 @@ def answer(state: Mapping[str, Any], run: Run) -> Steps:
     ceiling = state["ceiling"]
     if ceiling is None:
         ceiling = spent(state["charges"]) + cap_of(budget, settings)
-    update: dict[str, Any] = {"ceiling": ceiling, "answer": ""}
+    update: State = {"ceiling": ceiling, "answer": ""}
     try:
-        outcome = yield from within(
-            messages, budget, settings, query, Purpose("answer"), final=True
+        reply = await call_within_budget(
+            run, messages, budget, query, Purpose("answer"), closing=True, stream=True
         )
     except ModelCallError as failure:
         return update | {"warnings": [f"answer: {failure}"]}
-    return update | {"answer": outcome.text, "warnings": outcome.notes("answer")}
+    return update | {"answer": reply.text, "warnings": reply.notes("answer")}

@@ -5,34 +5,33 @@ It asks for no more than what the budget will be made of, since every estimate c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pb_graph.nodes.consulted import consulted
+from pb_graph.planner.examples import EXAMPLES
+from pb_graph.planner.normalize import normalize_difficulty
+from pb_graph.planner.parsing import Difficulty
+from pb_graph.planner.requests import estimation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from pb_graph.nodes.contract import Run, Steps
+    from pb_graph.runtime.node import NodeContext
     from pb_graph.settings import Settings
-    from pb_graph.state import SubQuestion
+    from pb_graph.state import State, SubQuestion
 
 
-def estimate(state: Mapping[str, Any], run: Run) -> Steps:
+async def estimate(state: State, run: NodeContext) -> State:
     """Write the level into ``query`` and grades into ``plan``, where they are not known yet."""
     query, steps = state["query"], state["plan"]
     graded = steps if _grades_matter(steps, run.settings) else []
     if not graded and (query["level"] is not None or not run.settings.budget_rule.needs_level):
         return {}
-    from pb_graph.planner.consultation import estimation  # noqa: PLC0415 -- loads DSPy
-    from pb_graph.planner.examples import EXAMPLES  # noqa: PLC0415
-    from pb_graph.planner.reading import Difficulty  # noqa: PLC0415
-    from pb_graph.planner.settle import settle_difficulty  # noqa: PLC0415
-
-    found, warnings = yield from consulted(estimation(query, graded, EXAMPLES))
-    level, settled, notes = settle_difficulty(found or Difficulty(), graded, query["level"])
+    examples = run.settings.level_examples or EXAMPLES
+    found, warnings = await run.calls.planner_with_repair(estimation(query, graded, examples))
+    level, settled, notes = normalize_difficulty(found or Difficulty(), graded, query["level"])
     run.tell({"event": "estimate", "level": level, "steps": settled})
     return {
-        "query": query | {"level": level},
+        "query": {**query, "level": level},
         "plan": settled or steps,
         "warnings": warnings + [f"estimate: {note}" for note in notes],
     }

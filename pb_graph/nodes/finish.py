@@ -8,24 +8,21 @@ from langchain_core.messages import AIMessage
 
 from pb_graph.budget.ledger import by_node
 from pb_graph.errors import NoAnswerError
-from pb_graph.nodes.voice import MESSAGE_NAME
+from pb_graph.runtime.answer_stream import MESSAGE_NAME
 from pb_graph.state import Report
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pb_graph.nodes.contract import Run, Steps
+    from pb_graph.runtime.node import NodeContext
     from pb_graph.settings import Settings
-    from pb_graph.state import StepReport
+    from pb_graph.state import State, StepReport
 
 
-def finish(state: Mapping[str, Any], run: Run) -> Steps:
+def finish(state: State, run: NodeContext) -> State:
     """Write ``report`` and the final message.
 
     Raises:
         NoAnswerError: Nothing was answered; the report tells what was spent on it.
     """
-    yield from ()  # no model call
     report = build_report(state, run.settings)
     run.tell({"event": "answer", "answer": report["answer"], "usage": report["usage"]})
     if not report["answer"]:
@@ -38,7 +35,7 @@ def finish(state: Mapping[str, Any], run: Run) -> Steps:
     return {"report": report, "messages": [message]}
 
 
-def build_report(state: Mapping[str, Any], settings: Settings) -> Report:
+def build_report(state: State, settings: Settings) -> Report:
     """The account of a query, from what the nodes left in the state."""
     local = settings.method == "plan_and_budget"
     return Report(
@@ -55,7 +52,7 @@ def build_report(state: Mapping[str, Any], settings: Settings) -> Report:
     )
 
 
-def _steps(state: Mapping[str, Any]) -> list[StepReport]:
+def _steps(state: State) -> list[StepReport]:
     results = {result["index"]: result for result in state["results"]}
     reports: list[StepReport] = []
     for step in state["plan"]:

@@ -11,11 +11,12 @@ from pb_graph.errors import InputError
 from pb_graph.state import Query
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from langchain_core.messages import AnyMessage
 
-    from pb_graph.nodes.contract import Run, Steps
+    from pb_graph.runtime.node import NodeContext
+    from pb_graph.state import State
 
 MAX_QUESTION = 100_000
 MAX_REFERENCE = 400_000
@@ -23,13 +24,12 @@ MAX_EXTRA = 20_000
 MAX_LEVEL = 5
 
 
-def intake(state: Mapping[str, Any], run: Run) -> Steps:
+def intake(state: State, run: NodeContext) -> State:
     """Turn the input into a `Query`, and forget what an earlier question left on the thread.
 
     Raises:
         InputError: No question, an empty or oversized one, or a level outside 1 to 5.
     """
-    yield from ()  # no model call
     query = Query(
         question=_question(state),
         reference=_text(state, "reference", MAX_REFERENCE),
@@ -39,6 +39,8 @@ def intake(state: Mapping[str, Any], run: Run) -> Steps:
         level=_level(state.get("level")),
     )
     run.tell({"event": "intake", "method": run.settings.method})
+    empty: Any = Overwrite([])  # which a state's type does not know
+    warned: Any = Overwrite(_unused(state))
     return {
         "settings": run.settings.model_dump(mode="json"),
         "query": query,
@@ -48,16 +50,16 @@ def intake(state: Mapping[str, Any], run: Run) -> Steps:
         "shares": {},
         "answer": "",
         "answer_id": None,
-        "results": Overwrite([]),
-        "charges": Overwrite([]),
-        "warnings": Overwrite([]),
+        "results": empty,
+        "charges": empty,
+        "warnings": warned,
     }
 
 
-def _question(state: Mapping[str, Any]) -> str:
+def _question(state: State) -> str:
     given = state.get("question")
-    if given is None:
-        given = _last_human(state.get("messages") or [])
+    if given is None and (last := _last_human(state.get("messages") or [])):
+        given = str(last.text)
     if not isinstance(given, str):
         msg = 'There is no question. Give {"question": "..."} or {"messages": [...]}.'
         raise InputError(msg)
@@ -74,11 +76,27 @@ def _question(state: Mapping[str, Any]) -> str:
     return question
 
 
-def _last_human(messages: Sequence[AnyMessage]) -> str | None:
-    return next((str(m.text) for m in reversed(messages) if isinstance(m, HumanMessage)), None)
+def _last_human(messages: Sequence[AnyMessage]) -> HumanMessage | None:
+    return next((said for said in reversed(messages) if isinstance(said, HumanMessage)), None)
 
 
-def _text(state: Mapping[str, Any], name: str, limit: int) -> str | None:
+def _unused(state: State) -> list[str]:
+    """A warning about what else there is in the messages, when the question comes from them."""
+    messages = state.get("messages") or []
+    last = _last_human(messages)
+    if state.get("question") is not None or last is None:
+        return []
+    blocks = last.content if isinstance(last.content, list) else []
+    other = sum(isinstance(block, dict) and block.get("type") != "text" for block in blocks)
+    parts = {"other message(s)": len(messages) - 1, "image(s) or file(s)": other}
+    unused = " and ".join(f"{count} {what}" for what, count in parts.items() if count)
+    if not unused:
+        return []
+    note = "were not read: only the text of the last human message is the question. Give what else"
+    return [f"intake: {unused} {note} it needs as 'question' or 'reference'"]
+
+
+def _text(state: State, name: str, limit: int) -> str | None:
     value = state.get(name)
     if value is None:
         return None

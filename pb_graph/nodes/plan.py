@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pb_graph.nodes.consulted import consulted
+from pb_graph.planner.examples import EXAMPLES
+from pb_graph.planner.normalize import normalize_graded, normalize_plan
+from pb_graph.planner.requests import decomposition, graded_decomposition
 from pb_graph.state import SubQuestion
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from pb_graph.runtime.node import NodeContext
+    from pb_graph.state import State
 
-    from pb_graph.nodes.contract import Run, Steps
 
-
-def plan(state: Mapping[str, Any], run: Run) -> Steps:
+async def plan(state: State, run: NodeContext) -> State:
     """Write ``plan``; when planning is fused, with levels and credits."""
-    # The planner's modules load DSPy, which takes a second; a vanilla run never needs it.
-    from pb_graph.planner import consultation as asking  # noqa: PLC0415
-    from pb_graph.planner.examples import EXAMPLES  # noqa: PLC0415
-    from pb_graph.planner.settle import settle_graded, settle_plan  # noqa: PLC0415
-
     query, settings = state["query"], run.settings
-    fused = settings.planning == "fused" and settings.method == "plan_and_budget"
-    if fused:
-        ask = asking.graded_decomposition(query, settings, EXAMPLES)
+    update: State = {}
+    steps, notes = [whole_question()], ["plan: the question is solved as one step"]
+    if settings.planning == "fused" and settings.method == "plan_and_budget":
+        examples = settings.level_examples or EXAMPLES
+        request = graded_decomposition(query, settings, examples)
+        graded, warnings = await run.calls.planner_with_repair(request)
+        if graded:
+            level, steps, notes = normalize_graded(graded, settings.max_steps, query["level"])
+            update["query"] = {**query, "level": level}
     else:
-        ask = asking.decomposition(query, settings)
-    found, warnings = yield from consulted(ask)
-    update: dict[str, Any] = {}
-    if found is None:
-        steps, notes = [whole_question()], ["plan: the question is solved as one step"]
-    elif fused:
-        level, steps, notes = settle_graded(found, settings.max_steps, query["level"])
-        update["query"] = query | {"level": level}
-    else:
-        steps, notes = settle_plan(found, settings.max_steps)
+        found, warnings = await run.calls.planner_with_repair(decomposition(query, settings))
+        if found:
+            steps, notes = normalize_plan(found, settings.max_steps)
     run.tell({"event": "plan", "steps": steps})
-    return update | {"plan": steps, "warnings": warnings + notes}
+    return {**update, "plan": steps, "warnings": warnings + notes}
 
 
 def whole_question() -> SubQuestion:

@@ -11,10 +11,9 @@ from pb_graph.nodes.plan_edit import PlanEdit, applied
 from pb_graph.settings import explained
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pb_graph.nodes.contract import Run, Steps
+    from pb_graph.runtime.node import NodeContext
     from pb_graph.settings import Settings
+    from pb_graph.state import State
 
 HELP = (
     "Resume with true to accept, or with {'plan': [...], 'budget': 500}: either, or both. The plan "
@@ -25,13 +24,12 @@ HELP = (
 )
 
 
-def review(state: Mapping[str, Any], run: Run) -> Steps:
+def review(state: State, run: NodeContext) -> State:
     """Interrupt until the answer is an acceptance or a valid edit, which is allocated anew.
 
     An edited plan is not estimated again: see `applied` for the grades that it goes on with. The
     settings of the run note that it has been reviewed, and a total that the reviewer chose.
     """
-    yield from ()  # no model call
     shown = {
         "plan": state["plan"],
         "level": state["query"]["level"],
@@ -51,7 +49,7 @@ def review(state: Mapping[str, Any], run: Run) -> Steps:
             question = {**shown, "error": _explained(error)}
 
 
-def _update(answer: object, state: Mapping[str, Any], run: Run) -> dict[str, Any]:
+def _update(answer: object, state: State, run: NodeContext) -> State:
     """What an edit writes; without budget and shares, they are allocated once more."""
     edit = _read(answer)
     plan = state["plan"] if edit.plan is None else applied(edit.plan, state["plan"])

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pb_graph.errors import ModelCallError
 from pb_graph.models.reply import Purpose
-from pb_graph.nodes.within import Outcome, cap_of, within
 from pb_graph.prompts import one_step
+from pb_graph.runtime.budgeted_call import BudgetedReply, call_within_budget, cap_of
 from pb_graph.state import StepResult
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from pb_graph.runtime.node import NodeContext
+    from pb_graph.state import SolveTask, State
 
-    from pb_graph.nodes.contract import Run, Steps
 
-
-def solve(task: Mapping[str, Any], run: Run) -> Steps:
+async def solve(task: SolveTask, run: NodeContext) -> State:
     """Add one result to ``results``; a failed call is a result, too, and the others go on."""
     index, budget, settings = task["index"], task["budget"], run.settings
+    closing = task.get("closing", False)
     run.tell({"event": "step_started", "index": index, "budget": budget})
     messages = one_step(
         task["query"],
@@ -26,30 +26,31 @@ def solve(task: Mapping[str, Any], run: Run) -> Steps:
         index,
         task["results"],
         budget=budget,
-        closing=task["closing"],
+        closing=closing,
         unit=settings.prompt_unit,
     )
     name = f"sub-question {index + 1}"
     warnings: list[str] = []
     try:
-        outcome = yield from within(
+        reply = await call_within_budget(
+            run,
             messages,
             budget,
-            settings,
             task["query"],
             Purpose("solve", index),
-            final=task["closing"],
+            closing=closing,
+            stream=closing,
         )
     except ModelCallError as failure:
-        outcome = Outcome("", failure.tokens, "error", 0)
+        reply = BudgetedReply("", failure.tokens, "error", 0)
         warnings.append(f"{name}: {failure}")
     result = StepResult(
         index=index,
         budget=budget,
         cap=cap_of(budget, settings),
-        tokens=outcome.tokens,
-        finish=outcome.finish,
-        answer=outcome.text,
+        tokens=reply.tokens,
+        finish=reply.finish,
+        answer=reply.text,
     )
     run.tell({"event": "step_done", **result})
-    return {"results": [result], "warnings": warnings + outcome.notes(name)}
+    return {"results": [result], "warnings": warnings + reply.notes(name)}

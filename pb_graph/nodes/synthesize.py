@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pb_graph.budget.ledger import spent
 from pb_graph.errors import ModelCallError
 from pb_graph.models.reply import Purpose
 from pb_graph.nodes.allocate import synthesis_cap
-from pb_graph.nodes.within import within
 from pb_graph.prompts import put_together
+from pb_graph.runtime.budgeted_call import call_within_budget
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from pb_graph.nodes.contract import Run, Steps
-    from pb_graph.state import StepResult
+    from pb_graph.runtime.node import NodeContext
+    from pb_graph.state import State, StepResult
 
 
-def synthesize(state: Mapping[str, Any], run: Run) -> Steps:
+async def synthesize(state: State, run: NodeContext) -> State:
     """Write ``answer``.
 
     When the last step was to give it but came to nothing, what is left below the ceiling pays for
@@ -31,8 +31,8 @@ def synthesize(state: Mapping[str, Any], run: Run) -> Steps:
         return {"answer": found[-1]["answer"] if found else ""}
     warnings = [] if by_call else ["synthesize: the last step gave no answer; asked once more"]
     budget = min(
-        synthesis_cap(state["budget"], len(state["plan"]), run.settings),
-        state["ceiling"] - spent(state["charges"]),
+        synthesis_cap(state["budget"] or 0, len(state["plan"]), run.settings),
+        (state["ceiling"] or 0) - spent(state["charges"]),
     )
     if budget < 1:
         return _fallback(found, ["synthesize: no budget left for a final call"])
@@ -40,16 +40,16 @@ def synthesize(state: Mapping[str, Any], run: Run) -> Steps:
         state["query"], state["plan"], found, budget=budget, unit=run.settings.prompt_unit
     )
     try:
-        outcome = yield from within(
-            messages, budget, run.settings, state["query"], Purpose("synthesize"), final=True
+        reply = await call_within_budget(
+            run, messages, budget, state["query"], Purpose("synthesize"), closing=True, stream=True
         )
     except ModelCallError as failure:
         return _fallback(found, [*warnings, f"synthesize: {failure}"])
-    if not outcome.text:
+    if not reply.text:
         return _fallback(found, [*warnings, "synthesize: the reply was empty"])
-    return {"answer": outcome.text, "warnings": warnings + outcome.notes("synthesize")}
+    return {"answer": reply.text, "warnings": warnings + reply.notes("synthesize")}
 
 
-def _fallback(found: Sequence[StepResult], warnings: list[str]) -> dict[str, Any]:
+def _fallback(found: Sequence[StepResult], warnings: list[str]) -> State:
     note = f"synthesize: the answer of sub-question {found[-1]['index'] + 1} stands for the whole"
     return {"answer": found[-1]["answer"], "warnings": [*warnings, note]}

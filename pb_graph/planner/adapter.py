@@ -3,17 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 
-
-class Example(NamedTuple):
-    """An exchange that shows the form of a reply: what was asked, and how it was answered."""
-
-    asked: str
-    answered: str
+from pb_graph.planner.requests import Example
 
 
 class TerseAdapter(dspy.Adapter):  # type: ignore[misc]  # dspy carries no types

@@ -1,4 +1,4 @@
-"""A LangChain chat model as DSPy's engine, so that one model object plans and solves.
+"""Asks the planner, with a LangChain chat model as DSPy's engine: one object plans and solves.
 
 DSPy 3.4 takes engines; its older ``BaseLM`` contract goes away in 3.5. All contact with the engine
 contract is in this module. One attempt per call: no cache (a hit would report no tokens), no
@@ -8,17 +8,27 @@ retries (the chat model has its own), no history.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import dspy
 from dspy.lm15 import Message, Request, Response, TextPart, Usage, response_to_events
+from dspy.utils.exceptions import AdapterParseError
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
+from pb_graph.models.caps import Limits
+from pb_graph.models.faults import explain
+from pb_graph.models.reply import Purpose
+from pb_graph.planner.adapter import TerseAdapter
+from pb_graph.planner.requests import PlannerReply, PlannerRequest, UnreadableReplyError
+
 if TYPE_CHECKING:
-    from pb_graph.models.caps import Limits
     from pb_graph.models.client import ChatClient
-    from pb_graph.models.reply import Purpose, Reply
+    from pb_graph.models.reply import Reply
+    from pb_graph.planner.planner import Planner
+    from pb_graph.settings import Settings
+
+T = TypeVar("T")
 
 _ROLES: dict[str, type[BaseMessage]] = {
     "user": HumanMessage,
@@ -124,6 +134,74 @@ def language_model(engine: LangChainEngine) -> dspy.LM:
         cache=False,
         num_retries=0,
     )
+
+
+async def ask_planner(  # noqa: PLR0913 -- who is asked what, by whom, and how
+    planner: Planner,
+    client: ChatClient,
+    request: PlannerRequest[T],
+    settings: Settings,
+    *,
+    traced: bool,
+    blocking: bool,
+) -> PlannerReply[T]:
+    """Ask once.
+
+    Args:
+        planner: Whose predictor is asked.
+        client: The chat model behind it.
+        request: What to ask.
+        settings: Cap and time-out of a planner call.
+        traced: Whether an active DSPy trace shall see it, as an optimizer needs. Otherwise not:
+            DSPy's default trace is one global list that only grows.
+        blocking: Whether to call the model, instead of awaiting it.
+
+    Raises:
+        UnreadableReplyError: The reply held nothing usable; its charge is in ``replies``.
+        ModelCallError: The model could not be called.
+    """
+    cap = min(settings.planner_cap, settings.cutoff)
+    limits = Limits(cap, settings.timeout, request.schema)
+    engine = LangChainEngine(client, limits, Purpose(request.node))
+    predictor = getattr(planner, request.predictor)
+    with _planner_context(engine, request, traced=traced):
+        # The model is said once more at the call: a predictor may have been saved with one of its
+        # own, which nobody would cap or count.
+        given = request.inputs | {"lm": dspy.settings.lm}
+        try:
+            prediction = predictor(**given) if blocking else await predictor.acall(**given)
+        except Exception as error:  # noqa: BLE001 -- raised on, as what it really is
+            raise _cause(error, engine) from _root(error, engine)
+    (name,) = prediction.keys()
+    return PlannerReply(prediction[name], engine.replies)
+
+
+def _planner_context(
+    engine: LangChainEngine, request: PlannerRequest[Any], *, traced: bool
+) -> AbstractContextManager[None]:
+    """DSPy's settings for this one call; never ``dspy.configure``, which is the host's."""
+    context: AbstractContextManager[None] = dspy.context(
+        lm=language_model(engine),
+        adapter=TerseAdapter(request.form, request.example),
+        trace=dspy.settings.trace if traced else None,
+        disable_history=True,
+        track_usage=False,
+    )
+    return context
+
+
+def _cause(error: Exception, engine: LangChainEngine) -> Exception:
+    """What really went wrong below DSPy, with the replies that were paid for."""
+    if engine.errors:
+        return explain(engine.errors[-1])
+    if isinstance(error, AdapterParseError) or engine.replies:
+        return UnreadableReplyError(str(error.__cause__ or "it was empty"), engine.replies)
+    return explain(error)
+
+
+def _root(error: Exception, engine: LangChainEngine) -> BaseException | None:
+    """The provider's own exception, not what DSPy made of it: an error is never its own cause."""
+    return engine.errors[-1].__cause__ if engine.errors else error
 
 
 def _messages(request: Request) -> list[BaseMessage]:

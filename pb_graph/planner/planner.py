@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import dspy
+from pydantic import TypeAdapter
 
 from pb_graph.artefact import Artefact
 from pb_graph.errors import PlannerProgramError
 from pb_graph.planner.signatures import Decompose, DecomposeAndEstimate, EstimateDifficulty
+
+# Fingerprints once also told where a class stands: what 0.1 wrote for these same fields.
+_SAME_AS = {"d5a2d5462caf5b40": "96a2ec520caddfbd"}
+_FORM = frozenset({"type", "properties", "items", "anyOf", "enum", "required"})
 
 
 class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
@@ -30,16 +36,14 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         self.fused = dspy.Predict(DecomposeAndEstimate)
 
     def fingerprint(self) -> str:
-        """Identify the predictors and their fields, but not the tuned text.
+        """Identify the predictors, their fields and the form of what they give.
 
         DSPy loads a state with changed fields by position and without a word; this tells apart
-        what does not fit.
+        what does not fit. Tuned text does not count, nor do names of classes and modules.
         """
         shape = {
-            name: [
-                [field, str(info.annotation)] for field, info in predictor.signature.fields.items()
-            ]
-            for name, predictor in self.named_predictors()
+            name: [list(part.signature.input_fields), _outputs(part.signature)]
+            for name, part in self.named_predictors()
         }
         return hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -74,7 +78,8 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         Raises:
             PlannerProgramError: It is damaged, or one of a planner with other fields.
         """
-        if program.fingerprint != self.fingerprint():
+        saved = _SAME_AS.get(program.fingerprint, program.fingerprint)
+        if saved != self.fingerprint():
             msg = (
                 f"{source} was saved by a planner with other fields than this version's. "
                 "Tune again with this version, or install the version that saved it."
@@ -102,6 +107,30 @@ def load_planner(program: Program | None) -> Planner:
         return Planner().adopt(program)
     planner = Planner()
     return planner if program is None else planner.load(program)
+
+
+def _outputs(signature: Any) -> dict[str, object]:  # noqa: ANN401 -- untyped DSPy
+    """The output fields with the form of their values."""
+    forms = {}
+    for name, field in signature.output_fields.items():
+        schema = TypeAdapter(field.annotation).json_schema()
+        forms[name] = _form(schema, schema.get("$defs", {}))
+    return forms
+
+
+def _form(schema: Any, named: Mapping[str, Any]) -> object:  # noqa: ANN401 -- any JSON
+    """A JSON schema without what names and documents it; what it refers to stands in its place."""
+    if isinstance(schema, list):
+        return [_form(part, named) for part in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    if "$ref" in schema:
+        return _form(named[schema["$ref"].rpartition("/")[2]], named)
+    form = {key: _form(value, named) for key, value in schema.items() if key in _FORM}
+    if "properties" in schema:
+        fields = schema["properties"]
+        form["properties"] = {name: _form(value, named) for name, value in fields.items()}
+    return form
 
 
 def _check(predictor: dspy.Predict) -> None:

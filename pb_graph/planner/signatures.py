@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dspy
 
-from pb_graph.planner.reading import Difficulty, GradedPlan, Plan
+from pb_graph.planner.parsing import Difficulty, GradedPlan, Plan
 
 
 class Decompose(dspy.Signature):  # type: ignore[misc]  # dspy carries no types

@@ -13,8 +13,7 @@ import asyncio
 from collections.abc import Sequence
 from statistics import mean
 
-from optim.datasets import load
-from optim.datasets.question import Question
+from optim.datasets import Question, load
 from pb_graph import NoAnswerError, Report, Settings, build_graph
 from pb_graph.budget import PerLevel
 

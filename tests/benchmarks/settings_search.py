@@ -26,9 +26,9 @@ import numpy as np
 from optim.datasets import Question
 from optim.datasets.arithmetic import generate
 from optim.e3 import Incumbent
-from optim.tune.bench import Result
+from optim.evaluate.limits import BudgetSpentError
 from optim.tune.candidate import Candidate
-from optim.tune.meter import BudgetSpentError
+from optim.tune.evaluator import Result
 from optim.tune.optimizer import Round
 from optim.tune.selection import Measurement
 from optim.tune.settings_search import settings_search

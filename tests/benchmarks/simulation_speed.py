@@ -8,7 +8,7 @@ import resource
 import sys
 from time import perf_counter, process_time
 
-from optim.simulate import RULES, World, simulate
+from optim.bam.simulate import RULES, World, simulate
 
 QUERIES = 1_000_000
 _KILO = 1 if sys.platform != "darwin" else 1024  # Linux counts kilobytes, macOS bytes

@@ -16,12 +16,12 @@ from time import process_time
 from typing import Any
 
 from optim.datasets.arithmetic import generate
-from optim.scorers.score import Score
-from optim.tune.bench import Bench
+from optim.evaluate.limits import Limits
+from optim.scorers import Score
 from optim.tune.candidate import Candidate
+from optim.tune.evaluator import Evaluator
 from optim.tune.examples import split_of
 from optim.tune.gepa import gepa
-from optim.tune.meter import Limits
 from optim.tune.reflection import Reflector
 from optim.tune.search import search
 from pb_graph import Settings, build_graph
@@ -68,7 +68,7 @@ async def alone() -> float:
 
 def tuned(folder: Path) -> tuple[float, float]:
     """Seconds per answer of the whole loop, and how many answers there were."""
-    with Bench(
+    with Evaluator(
         InstantChat(),
         scorer=Improving(),
         run_dir=folder,

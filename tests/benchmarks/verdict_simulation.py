@@ -23,7 +23,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from optim.tune.bench import Result
+from optim.tune.evaluator import Result
 from optim.tune.selection import Measurement, Trial, decide, winner_of
 
 HELD_OUT = (3, 6, 10, 30, 100)

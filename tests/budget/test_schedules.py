@@ -1,5 +1,6 @@
 """Schedules weigh positions."""
 
+from itertools import product
 from typing import get_args
 
 import pytest
@@ -65,17 +66,17 @@ def test_a_plan_has_at_least_one_step(m: int) -> None:
         schedule_weights("linear", m)
 
 
-@pytest.mark.parametrize("name", get_args(Schedule))
 @pytest.mark.parametrize(
-    ("parameter", "value"),
+    ("parameter", "values"),
     [
-        *[("power", value) for value in (0, -1, 10.1, float("nan"), float("inf"), "2", True)],
-        *[("gamma", value) for value in (0, -0.5, 1.1, float("nan"), float("inf"), None)],
-        *[("epsilon", value) for value in (-0.1, float("nan"), float("inf"), [0.1])],
+        ("power", (0, -1, 10.1, float("nan"), float("inf"), "2", True)),
+        ("gamma", (0, -0.5, 1.1, float("nan"), float("inf"), None)),
+        ("epsilon", (-0.1, float("nan"), float("inf"), [0.1])),
     ],
 )
 def test_a_parameter_out_of_range_is_refused_by_name(
-    name: Schedule, parameter: str, value: float
+    parameter: str, values: tuple[float, ...]
 ) -> None:
-    with pytest.raises(ValueError, match=f"^{parameter} must be"):
-        schedule_weights(name, 5, **{parameter: value})
+    for name, value in product(get_args(Schedule), values):
+        with pytest.raises(ValueError, match=f"^{parameter} must be"):
+            schedule_weights(name, 5, **{parameter: value})

@@ -45,8 +45,7 @@ def main() -> None:
         for folder in (golden.LOGS, golden.BUDGET_LOGS):
             _copied(Path(folder.name), folder)
         golden.PROGRAM.write_bytes(Path("run", "program.json").read_bytes())
-    calibrate = ("calibrate", str(golden.BUDGET_LOGS), "-o", str(golden.BAM), "--pool", "--json")
-    _keep("calibrate.json", pb_optim(*calibrate))
+    _keep("calibrate.json", pb_optim(*golden.CALIBRATE, "-o", str(golden.BAM)))
     _keep("simulate.json", pb_optim(*golden.SIMULATE))
     _keep(
         "records.json", json.dumps([golden.essence(record) for record in read_records(golden.LOGS)])

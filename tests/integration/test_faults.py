@@ -20,17 +20,16 @@ from tests.support.fault_server import (
     Fault,
     FaultServer,
     Request,
-    Script,
     always,
     in_turn,
     now_and_then,
-    well_behaved,
 )
 from tests.support.graphs import QUESTION, Way, checked, run
 
 pytestmark = pytest.mark.integration
 
-STALL, TIMEOUT = 0.5, 0.2
+IMPATIENT, PATIENT = 1.0, 60.0
+"""Seconds that a call may take: short only where the server says nothing, and is waited out."""
 REFUSED_FOR_GOOD: dict[Fault, str] = {
     "context_too_long": "context",
     "bad_key": "key variable",
@@ -42,10 +41,6 @@ FREE: tuple[Fault, ...] = ("rate_limit", "rate_limit_with_wait", "server_error",
 UNSEEN = "broke off without an account of their tokens"
 
 Solve = Callable[..., dict[str, Any]]
-
-
-def serving(script: Script = well_behaved, **more: Any) -> FaultServer:  # noqa: ANN401
-    return FaultServer(script, **{"stall": STALL} | more)
 
 
 def chat_to(server: FaultServer, **given: Any) -> ChatOpenAI:  # noqa: ANN401
@@ -61,9 +56,14 @@ def chat_to(server: FaultServer, **given: Any) -> ChatOpenAI:  # noqa: ANN401
     )
 
 
-def graph_to(server: FaultServer, retries: int = 3, **settings: Any) -> Any:  # noqa: ANN401
+def graph_to(
+    server: FaultServer,
+    retries: int = 3,
+    timeout: float = PATIENT,
+    **settings: Any,  # noqa: ANN401
+) -> Any:  # noqa: ANN401
     """A graph that waits for no longer than a test should."""
-    model = chat_to(server, max_retries=0, timeout=TIMEOUT)
+    model = chat_to(server, max_retries=0, timeout=timeout)
     client = ChatClient(model, patience=Patience(retries, first=0.01))
     return build_graph(client, settings=Settings(**settings))
 
@@ -71,10 +71,13 @@ def graph_to(server: FaultServer, retries: int = 3, **settings: Any) -> Any:  # 
 @pytest.fixture(params=get_args(Way))
 def solve(request: pytest.FixtureRequest) -> Solve:
     """Answers the question, sync or async; what an error reports counts, too."""
+    way = request.param
+    stalls = request.node.callspec.params.get("fault") == "stall"
 
     def solved(server: FaultServer, retries: int = 3, **settings: Any) -> dict[str, Any]:  # noqa: ANN401
         try:
-            out = run(graph_to(server, retries, **settings), QUESTION, request.param)
+            graph = graph_to(server, retries, IMPATIENT if stalls else PATIENT, **settings)
+            out = run(graph, QUESTION, way)
         except NoAnswerError as error:
             return checked(error.report) | {"error": str(error)}
         return checked(out["report"])
@@ -86,7 +89,7 @@ def solve(request: pytest.FixtureRequest) -> Solve:
 def test_a_passing_fault_costs_a_second_attempt_and_not_the_answer(
     fault: Fault, solve: Solve
 ) -> None:
-    with serving(in_turn(fault)) as server:
+    with FaultServer(in_turn(fault)) as server:
         report = solve(server, method="vanilla")
     assert report["answer"] == "Final answer: 42"
     assert server.served == 2
@@ -101,7 +104,7 @@ def test_a_passing_fault_costs_a_second_attempt_and_not_the_answer(
 def test_a_fault_that_does_not_pass_ends_after_three_more_attempts(
     fault: Fault, solve: Solve
 ) -> None:
-    with serving(always(fault)) as server:
+    with FaultServer(always(fault)) as server:
         report = solve(server, method="vanilla")
     assert server.served == 4
     assert "failed, 4 times," in report["error"]
@@ -111,7 +114,7 @@ def test_a_fault_that_does_not_pass_ends_after_three_more_attempts(
 
 @pytest.mark.parametrize("fault", REFUSED_FOR_GOOD)
 def test_a_refusal_for_good_is_not_argued_with(fault: Fault, solve: Solve) -> None:
-    with serving(always(fault)) as server:
+    with FaultServer(always(fault)) as server:
         report = solve(server, method="vanilla")
     assert server.served == 1
     assert REFUSED_FOR_GOOD[fault] in report["error"]
@@ -120,7 +123,7 @@ def test_a_refusal_for_good_is_not_argued_with(fault: Fault, solve: Solve) -> No
 
 @pytest.mark.parametrize("fault", REFUSED_FOR_GOOD)
 def test_nor_is_it_by_any_of_the_steps(fault: Fault, solve: Solve) -> None:
-    with serving(always(fault)) as server:
+    with FaultServer(always(fault)) as server:
         report = solve(server, execution="stepwise")
     # A plan, perhaps once more without a schema; the same for grades; then the question in one go.
     assert server.served <= 5
@@ -128,21 +131,21 @@ def test_nor_is_it_by_any_of_the_steps(fault: Fault, solve: Solve) -> None:
 
 
 def test_a_server_that_asks_for_an_hour_is_not_waited_for(solve: Solve) -> None:
-    with serving(always("rate_limit_with_wait"), wait="3600") as server:
+    with FaultServer(always("rate_limit_with_wait"), wait="3600") as server:
         report = solve(server, method="vanilla")
     assert server.served == 1
     assert "rate limit" in report["error"]
 
 
 def test_thinking_that_ate_the_cap_is_asked_for_its_answer(solve: Solve) -> None:
-    with serving(in_turn("empty_at_cap")) as server:
+    with FaultServer(in_turn("empty_at_cap")) as server:
         report = solve(server, method="global_budget", budget=200, enforcement="force")
     assert report["answer"] == "Final answer: 42"
     assert report["usage"]["output_tokens"] <= report["ceiling"]
 
 
 def test_a_reply_without_usage_is_estimated_and_kept(solve: Solve) -> None:
-    with serving(always("no_usage")) as server:
+    with FaultServer(always("no_usage")) as server:
         report = solve(server, method="vanilla")
     assert report["answer"] == "Final answer: 42"
     assert not report["usage"]["measured"]
@@ -151,7 +154,7 @@ def test_a_reply_without_usage_is_estimated_and_kept(solve: Solve) -> None:
 
 @pytest.mark.parametrize("fault", ["refusal", "content_filter"])
 def test_a_model_that_declines_is_no_answer_but_was_paid(fault: Fault, solve: Solve) -> None:
-    with serving(always(fault)) as server:
+    with FaultServer(always(fault)) as server:
         report = solve(server, method="vanilla")
     assert server.served == 1
     assert "No answer" in report["error"]
@@ -162,7 +165,7 @@ def test_a_model_that_declines_is_no_answer_but_was_paid(fault: Fault, solve: So
 def test_a_planner_that_is_down_does_not_keep_the_question_from_being_answered(
     fault: Fault, solve: Solve
 ) -> None:
-    with serving(lambda request: fault if request.plans else None) as server:
+    with FaultServer(lambda request: fault if request.plans else None) as server:
         report = solve(server, retries=1, execution="stepwise")
     assert report["answer"] == "Final answer: 42"
     assert bool(report["warnings"]) is (fault != "no_usage")
@@ -173,7 +176,7 @@ def test_one_failed_step_does_not_lose_the_others(fault: Fault, solve: Solve) ->
     def second_only(request: Request) -> Fault | None:
         return fault if last(request).startswith("Solve sub-question 2 ") else None
 
-    with serving(second_only) as server:
+    with FaultServer(second_only) as server:
         report = solve(server, retries=1, execution="stepwise", enforcement="cap")
     assert report["answer"] == "Final answer: 42"
     assert [step["question"] for step in report["steps"]] == list(CHAIN)
@@ -195,7 +198,7 @@ async def test_the_ceiling_holds_and_the_account_is_true_however_much_goes_wrong
 ) -> None:
     faults = tuple(fault for fault in get_args(Fault) if fault != "stall")
     rough = now_and_then(0.3, seed, faults)
-    with serving(rough, answer="so it goes on and on " * 100) as server:
+    with FaultServer(rough, answer="so it goes on and on " * 100) as server:
         graph = graph_to(server, execution="stepwise", enforcement=enforcement, budget=240)
 
         async def one() -> dict[str, Any]:
@@ -215,7 +218,7 @@ def test_a_model_named_by_a_string_is_tried_as_often_as_the_settings_say(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    with serving(always("unavailable")) as server:
+    with FaultServer(always("unavailable")) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         graph: Any = build_graph("openai:m", settings=Settings(method="vanilla", max_retries=1))
         with pytest.raises(NoAnswerError, match="failed, 2 times,"):
@@ -224,7 +227,7 @@ def test_a_model_named_by_a_string_is_tried_as_often_as_the_settings_say(
 
 
 def test_an_objects_own_retries_are_not_multiplied() -> None:
-    with serving(always("rate_limit_with_wait"), wait="0.01") as server:
+    with FaultServer(always("rate_limit_with_wait"), wait="0.01") as server:
         model = chat_to(server, max_retries=2)
         graph: Any = build_graph(model, settings=Settings(method="vanilla"))
         with pytest.raises(NoAnswerError):
@@ -233,7 +236,7 @@ def test_an_objects_own_retries_are_not_multiplied() -> None:
 
 
 def test_an_object_with_an_open_number_is_retried_by_us_alone() -> None:
-    with serving(always("rate_limit_with_wait"), wait="0.01") as server:
+    with FaultServer(always("rate_limit_with_wait"), wait="0.01") as server:
         model = chat_to(server)
         graph: Any = build_graph(model, settings=Settings(method="vanilla", max_retries=1))
         with pytest.raises(NoAnswerError, match="failed, 2 times,"):
@@ -242,7 +245,7 @@ def test_an_object_with_an_open_number_is_retried_by_us_alone() -> None:
 
 
 def test_a_server_that_is_not_there_is_said_to_be_so(solve: Solve) -> None:
-    with serving() as server:
+    with FaultServer() as server:
         pass
     report = solve(server, method="vanilla")
     assert "running and reachable" in report["error"]

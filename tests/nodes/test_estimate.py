@@ -18,6 +18,16 @@ STEPWISE: dict[str, Any] = {
 TABLE = {"rule": "level_table", "tokens": {1: 100, 2: 200, 3: 300, 4: 400, 5: 500}}
 
 
+@pytest.mark.parametrize("planning", ["two_call", "fused"])
+def test_examples_of_known_level_can_be_of_the_questions_own_domain(planning: str) -> None:
+    model = ScriptedChat(plan=CHAIN)
+    settings = STEPWISE | {"planning": planning, "budget": TABLE}
+    report_of(model, QUESTION, level_examples="Level 1: Plan a day trip.", **settings)
+    judged = "\n".join(call.ask for call in model.calls if call.role in ("estimate", "fused"))
+    assert "Level 1: Plan a day trip." in judged
+    assert "What is 15 % of 60?" not in judged  # ours are mathematics
+
+
 def planner_roles(given: dict[str, Any], **settings: Any) -> list[Role]:  # noqa: ANN401
     model = ScriptedChat(plan=CHAIN)
     report_of(model, given, **settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, get_args
 
 import pytest
@@ -12,6 +13,8 @@ from pb_graph import InputError
 from pb_graph.settings import Context, Settings
 from tests.support.chat_model import ScriptedChat
 from tests.support.graphs import QUESTION, Way, checked, graph_of, report_of, run
+
+IMAGE: dict[str, Any] = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
 
 
 @pytest.mark.parametrize(
@@ -111,3 +114,28 @@ def test_the_next_question_on_a_thread_goes_by_its_own_settings() -> None:
     other = Context(settings=Settings(method="vanilla"))
     assert run(graph, config=thread, context=other)["report"]["method"] == "vanilla"
     assert run(graph, config=thread)["report"]["method"] == "plan_and_budget"
+
+
+@pytest.mark.parametrize(
+    ("messages", "unused"),
+    [
+        (
+            [HumanMessage("It is 7."), AIMessage("Good."), HumanMessage("Double it.")],
+            "2 oth",
+        ),
+        ([HumanMessage([{"type": "text", "text": "How many?"}, IMAGE])], "1 image"),
+        (
+            [SystemMessage("Brief."), HumanMessage(["?", IMAGE])],
+            "1 other .* and 1 image",
+        ),
+    ],
+    ids=["turns", "an image", "both"],
+)
+def test_what_is_not_read_of_the_messages_is_said(messages: list[Any], unused: str) -> None:
+    (warning,) = report_of(ScriptedChat(), {"messages": messages})["warnings"]
+    assert re.match(f"intake: {unused}.* were not read.*'reference'", warning)
+
+
+def test_a_question_of_its_own_leaves_nothing_unread() -> None:
+    given = QUESTION | {"messages": [HumanMessage("Hello"), HumanMessage(["Look", IMAGE])]}
+    assert report_of(ScriptedChat(), given)["warnings"] == []

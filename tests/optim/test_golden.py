@@ -141,7 +141,7 @@ def test_a_simulation_gives_the_same_figures() -> None:
 
 def test_a_calibration_fits_the_same_curves(tmp_path: Path) -> None:
     file = tmp_path / "bam.json"
-    done = pb_optim("calibrate", str(golden.BUDGET_LOGS), "-o", str(file), "--pool", "--json")
+    done = pb_optim(*golden.CALIBRATE, "-o", str(file))
     then, now = kept("calibrate.json"), json.loads(done)
     check_shape(then, now, "calibrate.json")
     check_values(then["settings"], now["settings"])

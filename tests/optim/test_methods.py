@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from optim.methods import NAMES, method_from_file, methods
+from optim.methods import NAMES, Grid, method_from_file, methods
 from optim.report.published import published_rows
 from pb_graph import InputError, Settings
 from pb_graph.budget import LevelTable
@@ -59,6 +59,14 @@ def test_the_default_and_stepwise_are_what_a_graph_does_unless_asked_otherwise()
     assert (other.settings.schedule, other.settings.execution) == ("bam", "stepwise")
 
 
+def test_the_default_comes_also_without_the_help_of_a_label() -> None:
+    (row,) = methods("default_estimated", {"cutoff": 900})
+    assert (row.settings, row.estimate_level) == (Settings(cutoff=900), True)
+    assert not any(row.estimate_level for row in methods("all,default,stepwise"))
+    (point, *_) = Grid([100], [50]).over([row])
+    assert (point.name, point.estimate_level) == ("default_estimated[100+50L]", True)
+
+
 def test_overrides_apply_to_all() -> None:
     assert {row.settings.cutoff for row in methods(NAMES, {"cutoff": 1500})} == {1500}
 
@@ -73,10 +81,12 @@ def test_names_come_with_commas_or_as_a_list() -> None:
     ("names", "overrides", "complaint"),
     [
         ("no_such", {}, "no method named 'no_such'; there are: all, vanilla"),
+        ("consine", {}, "stepwise; did you mean 'cosine'"),
         ("cosine,cosine", {}, "'cosine' is named twice"),
         ("all,cosine", {}, "'cosine' is named twice"),
         ("vanilla", {"cutoff": 0}, "method 'vanilla': cutoff: .* greater than 0"),
         ("vanilla", {"colour": 1}, "method 'vanilla': unknown setting colour"),
+        ("vanilla", {"cutof": 1}, "did you mean 'cutoff'"),
         ("cosine", {"schedule": "linear"}, "schedule=linear takes away what .* 'cosine' says"),
         ("linear", {"execution": "stepwise"}, "execution=stepwise takes away"),
     ],

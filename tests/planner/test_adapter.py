@@ -8,8 +8,9 @@ import dspy
 import pytest
 from dspy.utils.exceptions import AdapterParseError
 
-from pb_graph.planner.adapter import Example, TerseAdapter
-from pb_graph.planner.reading import Plan, PlannedStep
+from pb_graph.planner.adapter import TerseAdapter
+from pb_graph.planner.parsing import Plan, PlannedStep
+from pb_graph.planner.requests import Example
 from pb_graph.planner.signatures import Decompose
 
 FORM = "FORM OF THE REPLY"

@@ -12,8 +12,8 @@ import pytest
 from pb_graph.artefact import FORMAT, MAX_FILE_BYTES, Artefact
 from pb_graph.errors import PlannerProgramError
 from pb_graph.planner.adapter import TerseAdapter
+from pb_graph.planner.parsing import Difficulty, GradedPlan, Plan, PlannedStep
 from pb_graph.planner.planner import Planner, load_planner
-from pb_graph.planner.reading import Difficulty, GradedPlan, Plan, PlannedStep
 from pb_graph.planner.signatures import Decompose
 
 STEPS = [
@@ -177,3 +177,23 @@ def test_a_program_may_be_given_in_any_form_or_not_at_all(saved: Path) -> None:
     assert prompts(load_planner(saved)) == prompts(load_planner(str(saved))) == prompts(planner)
     assert prompts(load_planner(Artefact.load(saved))) == prompts(planner)
     assert prompts(load_planner(None)) == prompts(Planner())
+
+
+def test_a_class_that_is_renamed_or_documented_otherwise_leaves_programs_usable() -> None:
+    class Elsewhere(Plan):
+        """Other words."""
+
+    moved = Planner()
+    moved.decompose.signature = Decompose.with_updated_fields("plan", type_=Elsewhere)
+    assert moved.fingerprint() == Planner().fingerprint()
+
+
+def test_an_output_of_another_form_does_not_fit() -> None:
+    other = Planner()
+    other.decompose.signature = Decompose.with_updated_fields("plan", type_=GradedPlan)
+    assert other.fingerprint() != Planner().fingerprint()
+
+
+def test_a_program_that_was_saved_under_the_first_fingerprint_still_fits(saved: Path) -> None:
+    old = changed(saved, fingerprint="d5a2d5462caf5b40")
+    assert prompts(Planner().load(old)) == prompts(tuned())

@@ -12,8 +12,7 @@ import pytest
 from rich.console import Console
 
 from optim.datasets.arithmetic import generate
-from optim.evaluate import Evaluation, evaluate
-from optim.experiment import Experiment
+from optim.evaluate import Evaluation, Experiment, evaluate
 from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, with_schema
 
 tolerates_inspect = [

@@ -29,6 +29,7 @@ EVAL = (
     "eval", "--dataset", "arithmetic", "--model", MODEL, "--limit", "10",
     "--methods", "global_budget,cosine", "--set", "cutoff=300", "--json",
 )  # fmt: skip
+CALIBRATE = ("calibrate", str(BUDGET_LOGS), "--pool", "--aleatoric", "0.05", "--json")
 SIMULATE = ("simulate", "--queries", "500", "--budget", "100,400", "--json")
 READING = {
     "levels.json": ("levels", str(LOGS), "--json"),

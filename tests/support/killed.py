@@ -23,7 +23,7 @@ class Victim:
     """A script that is told a folder and the seconds a model call takes, and prints JSON.
 
     Attributes:
-        script: Python; its answers go into the folder's ``answers.jsonl``.
+        script: Python; its replies go into the folder's ``replies.jsonl``.
     """
 
     script: str
@@ -38,10 +38,10 @@ class Victim:
             cwd=ROOT,
         )
 
-    def struck(self, folder: Path, answers: int, blow: signal.Signals) -> int:
-        """Run until so many answers are finished, strike, and give how it ended."""
+    def struck(self, folder: Path, replies: int, blow: signal.Signals) -> int:
+        """Run until so many replies have come, strike, and give how it ended."""
         process = self.start(folder, 0.15)
-        while len(whole_lines(folder / "answers.jsonl")) < answers:
+        while len(whole_lines(folder / "replies.jsonl")) < replies:
             assert process.poll() is None, process.communicate()
             time.sleep(0.01)
         process.send_signal(blow)

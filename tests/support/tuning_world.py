@@ -17,11 +17,11 @@ from typing import Any
 
 from optim.datasets import Question
 from optim.datasets.arithmetic import generate
-from optim.scorers.score import Score
-from optim.tune.bench import Bench
+from optim.evaluate.limits import Limits
+from optim.scorers import Score
 from optim.tune.candidate import Candidate
+from optim.tune.evaluator import Evaluator
 from optim.tune.examples import split_of
-from optim.tune.meter import Limits
 from optim.tune.optimizer import Optimizer
 from optim.tune.reflection import Reflector
 from optim.tune.search import SearchResult, search
@@ -59,7 +59,7 @@ TRADE_OFF = {
 NOTHING_BETTER = TRADE_OFF | {"minimal": Style(0.20, 430)}
 
 _ASKED = re.compile(r"<question>\n(.*?)\n</question>", re.DOTALL)
-_SETS = (DEV, TRAIN, HELD_OUT)
+_SETS = (DEV, TRAIN, HELD_OUT, generate(400, split="dev"))  # a command may hold out more
 _BY_TEXT = {question.question: question for questions in _SETS for question in questions}
 
 
@@ -101,10 +101,10 @@ def bench_in(
     folder: Path,
     model: ScriptedChat | None = None,
     **options: Any,  # noqa: ANN401
-) -> Bench:
+) -> Evaluator:
     """A bench for this world."""
     limits = Limits(**{name: options.pop(name, None) for name in ("calls", "tokens", "minutes")})
-    return Bench(
+    return Evaluator(
         world() if model is None else model,
         scorer=options.pop("scorer", Exact()),
         run_dir=folder,
@@ -114,7 +114,7 @@ def bench_in(
     )
 
 
-def reflector_of(bench: Bench, model: ScriptedChat) -> Reflector:
+def reflector_of(bench: Evaluator, model: ScriptedChat) -> Reflector:
     """The reflection model, with the bench's journal and meter."""
     return Reflector(model, bench.reflections, bench.meter)
 
@@ -124,7 +124,7 @@ def original(**settings: Any) -> Candidate:  # noqa: ANN401
     return Candidate(settings=Settings(**({"method": "planned_vanilla"} | settings)))
 
 
-def searched(bench: Bench, optimizer: Optimizer, **options: Any) -> SearchResult:  # noqa: ANN401
+def searched(bench: Evaluator, optimizer: Optimizer, **options: Any) -> SearchResult:  # noqa: ANN401
     """Search on 60 dev questions, and compare on 100 others."""
     split = split_of(TRAIN, DEV, HELD_OUT, 0)
     return search(bench, split, optimizer, start=original(), **options)

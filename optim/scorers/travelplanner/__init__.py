@@ -4,12 +4,21 @@ A score of 1 means that all hard constraints hold (so the mean is the benchmark'
 rate); they are looked at only in a plan that is complete and stays within the sandbox, as in the
 official evaluation. What an item's `reference_information` does not list is outside the sandbox.
 
-Where the official evaluation has an accident in its code, this one does what is meant. Stricter:
-the last attraction of a day is checked too; on a day without a journey, meals and lodging must be
-in the current city; a train is outside the sandbox, not free; "flight" counts in lower case as
-well. Looser: a name that is part of another one finds its own row; the full stop of the prompt's
-own example ("Romare Bearden Park, Charlotte.") is no part of the city; a meal at home does not
-hide the cuisines of the same day's other meals.
+Where the official evaluation has an accident in its code, this one does what is meant. Stricter
+than the official code are:
+
+- places and flights that the item does not list are outside the sandbox, though the official
+  tables may know them; so are drives that are listed neither one way nor the other (an item of 5
+  or 7 days lists one round trip, the official distance table all pairs of cities);
+- the last attraction of a day is checked like the others;
+- on a day without a journey, meals and lodging must be in the current city, which the official
+  check compares letter by letter;
+- trains and buses are outside the sandbox, not free;
+- "flight", "self-driving" and "taxi" count in lower case too, also against a wish not to use them.
+
+Looser: a name that is part of another one finds its own row; the full stop of the prompt's own
+example ("Romare Bearden Park, Charlotte.") is no part of the city; a meal at home does not hide the
+cuisines of the same day's other meals.
 """
 
 from __future__ import annotations
@@ -17,19 +26,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from optim.scorers.reading import without_thinking
-from optim.scorers.score import Score
-from optim.scorers.travelplanner import commonsense, hard
-from optim.scorers.travelplanner.commonsense import Case, read_city_states
-from optim.scorers.travelplanner.journey import cost
+from optim.scorers.answer_extraction import without_thinking
+from optim.scorers.base import Score, register
+from optim.scorers.travelplanner.constraints import (
+    COMMONSENSE,
+    GATES,
+    HARD,
+    Case,
+    applicable,
+    read_city_states,
+)
 from optim.scorers.travelplanner.plan import Day, read_plan, write_plan
 from optim.scorers.travelplanner.rates import Rates, by_constraint, rates
-from optim.scorers.travelplanner.trip import Query, Trip
+from optim.scorers.travelplanner.trip import Query, Trip, cost
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from optim.scorers.score import Question
+    from optim.datasets import Question
 
 __all__ = [
     "Extraction",
@@ -60,6 +74,7 @@ class PlanExtractor(Protocol):
         """Rewrite an output in which no plan could be read."""
 
 
+@register("travelplanner")
 class TravelPlannerScorer:
     """1 for a plan that keeps every hard constraint of its question, else 0.
 
@@ -93,15 +108,21 @@ class TravelPlannerScorer:
         trip = Trip.from_reference(question.metadata.get("reference_information"))
         days, tokens = self._read(output)
         if days is None:
-            return Score(
-                0.0,
-                None,
-                "no plan could be read",
-                {**_undelivered(query), "extraction_tokens": tokens},
-            )
+            undelivered = {
+                "delivered": False,
+                "entered": False,
+                "commonsense": dict.fromkeys(COMMONSENSE, False),
+                "hard": dict.fromkeys(applicable(query.constraints), False),
+                "reasons": {},
+                "cost": None,
+                "extraction_tokens": tokens,
+            }
+            return Score(0.0, None, "no plan could be read", undelivered)
         case = Case(query, trip, days[: query.days], self._city_states)
         metadata = {**_judge(case), "extraction_tokens": tokens}
-        return _score(days, metadata)
+        said = "; ".join(f"{name}: {reason}" for name, reason in metadata["reasons"].items())
+        passed = float(all(metadata["hard"].values()))
+        return Score(passed, write_plan(days), said or "keeps every constraint", metadata)
 
     def _read(self, output: str) -> tuple[list[Day] | None, int]:
         text = without_thinking(output)[-_LONGEST:]
@@ -114,40 +135,19 @@ class TravelPlannerScorer:
 
 def _judge(case: Case) -> dict[str, Any]:
     """Run every check; a plan that the gates keep out passes no hard constraint."""
-    reasons = {name: check(case) for name, check in commonsense.CHECKS.items()}
-    entered = all(reasons[gate] is None for gate in commonsense.GATES)
-    for name in hard.applicable(case.query.constraints):
-        reasons[f"hard.{name}"] = (
-            hard.CHECKS[name](case) if entered else "not looked at: the plan fails a gate"
-        )
+    common = {name: check(case) for name, check in COMMONSENSE.items()}
+    entered = all(common[gate] is None for gate in GATES)
+    hard = {
+        name: HARD[name](case) if entered else "not looked at: the plan fails a gate"
+        for name in applicable(case.query.constraints)
+    }
+    # Failed gates explain the rest; commonsense does not count in the value, but is worth saying.
+    reasons = {**common, **{f"hard.{name}": reason for name, reason in hard.items()}}
     return {
         "delivered": True,
         "entered": entered,
-        "commonsense": {name: reasons[name] is None for name in commonsense.CHECKS},
-        "hard": {
-            name: reasons[f"hard.{name}"] is None
-            for name in hard.applicable(case.query.constraints)
-        },
+        "commonsense": {name: reason is None for name, reason in common.items()},
+        "hard": {name: reason is None for name, reason in hard.items()},
         "reasons": {name: reason for name, reason in reasons.items() if reason is not None},
         "cost": cost(case.query, case.trip, case.days) if entered else None,
     }
-
-
-def _undelivered(query: Query) -> dict[str, Any]:
-    return {
-        "delivered": False,
-        "entered": False,
-        "commonsense": dict.fromkeys(commonsense.CHECKS, False),
-        "hard": dict.fromkeys(hard.applicable(query.constraints), False),
-        "reasons": {},
-        "cost": None,
-    }
-
-
-def _score(days: list[Day], metadata: dict[str, Any]) -> Score:
-    passed = all(metadata["hard"].values())
-    reasons = metadata["reasons"]
-    # Failed gates explain the rest; commonsense does not count in the value, but is worth saying.
-    said = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
-    explanation = said or "keeps every constraint"
-    return Score(float(passed), write_plan(days), explanation, metadata)

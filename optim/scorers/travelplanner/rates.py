@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from optim.scorers.score import ScorerError
+from optim.scorers.base import ScorerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

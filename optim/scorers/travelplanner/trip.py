@@ -1,4 +1,4 @@
-"""What a TravelPlanner item says: the traveller's wishes, and the tables of that one trip."""
+"""What a TravelPlanner item says: the wishes, the tables of that trip, and what a plan costs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-from optim.scorers.score import ScorerError
-from optim.scorers.travelplanner.plan import Place, city_name, squeezed
+from optim.scorers.base import ScorerError
+from optim.scorers.travelplanner.plan import Day, Place, city_name, from_to, place, squeezed
 
 Row = Mapping[str, Any]
+Mode = Literal["flight", "self-driving", "taxi"]
 
 _COLUMNS = {
     "attractions": ("Name", "Latitude", "Longitude", "Address", "Phone", "Website", "City"),
@@ -42,6 +43,10 @@ _COLUMNS = {
 _PLACES = re.compile(r"(?P<kind>attractions|restaurants|accommodations) in ", re.IGNORECASE)
 _DRIVE = re.compile(r"(?P<mode>self-driving|taxi) from (?P<start>.+) to (?P<end>.+)", re.IGNORECASE)
 _COST = re.compile(r"cost:\s*\$?(?P<cost>[\d,]+(?:\.\d+)?)", re.IGNORECASE)
+
+
+_FLIGHT_NUMBER = re.compile(r"\bF\d{4,}\b")
+_SEATS = {"self-driving": 5, "taxi": 4}
 
 
 @dataclass(frozen=True)
@@ -93,11 +98,15 @@ class Query:
 
 @dataclass(frozen=True)
 class Trip:
-    """The sandbox of one item: places by (kind, city), flights by number, drives by route."""
+    """The sandbox of one item: places by (kind, city), flights by number, drives by route.
+
+    Drives are (mode, start, end) -> dollars for one car, None where the item says that there is
+    none. A drive that is listed one way only is known both ways, at the same price.
+    """
 
     places: Mapping[tuple[str, str], list[Row]] = field(default_factory=dict)
     flights: Mapping[str, Row] = field(default_factory=dict)
-    drives: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
+    drives: Mapping[tuple[str, str, str], float | None] = field(default_factory=dict)
 
     @classmethod
     def from_reference(cls, reference: object) -> Trip:
@@ -108,7 +117,7 @@ class Trip:
         """
         places: dict[tuple[str, str], list[Row]] = defaultdict(list)
         flights: dict[str, Row] = {}
-        drives: dict[tuple[str, str, str], float] = {}
+        drives: dict[tuple[str, str, str], float | None] = {}
         for description, content in _sections(reference):
             if kind := _PLACES.match(description):
                 for row in _rows(kind["kind"].lower(), content):
@@ -116,25 +125,28 @@ class Trip:
                     places[kind["kind"].lower(), city_name(city)].append(row)
             elif description.lower().startswith("flight"):
                 flights.update({str(r["Flight Number"]): r for r in _rows("flights", content)})
-            elif (drive := _DRIVE.match(description)) and (cost := _COST.search(str(content))):
+            elif drive := _DRIVE.match(description):
                 start, end = city_name(drive["start"]), city_name(drive["end"])
-                drives[drive["mode"].lower(), start, end] = float(cost["cost"].replace(",", ""))
+                cost = _COST.search(str(content))  # absent from "No valid information."
+                fare = float(cost["cost"].replace(",", "")) if cost else None
+                drives[drive["mode"].lower(), start, end] = fare
         if not places:
             msg = "the question's reference_information holds no tables of places"
             raise ScorerError(msg)
-        return cls(places, flights, drives)
+        back = {(mode, end, start): fare for (mode, start, end), fare in drives.items()}
+        return cls(places, flights, back | drives)
 
-    def find(self, kind: str, place: Place | None) -> Row | None:
+    def find(self, kind: str, where: Place | None) -> Row | None:
         """The row of a place: of that very name, else the first whose name contains it.
 
         The official evaluation takes the first that contains the name, which charges the wrong
         price where one name is part of another.
         """
-        if place is None:
+        if where is None:
             return None
-        rows = self.places.get((kind, place.city), [])
-        same = [row for row in rows if _name(row) == place.name]
-        return next(iter(same or [row for row in rows if place.name in _name(row)]), None)
+        rows = self.places.get((kind, where.city), [])
+        same = [row for row in rows if _name(row) == where.name]
+        return next(iter(same or [row for row in rows if where.name in _name(row)]), None)
 
     def flight(self, number: str, start: str, end: str) -> Row | None:
         """The flight of that number between these cities."""
@@ -209,3 +221,63 @@ def _text_rows(table: str, columns: tuple[str, ...]) -> list[Row]:
             }
         )
     return rows
+
+
+@dataclass(frozen=True)
+class Journey:
+    """One journey; `mode` is None for anything but the three that exist in the sandbox."""
+
+    mode: Mode | None
+    route: tuple[str, str] | None
+    flight: str = ""
+
+    def fare(self, trip: Trip, people: int) -> float | None:
+        """Dollars for all travellers; None when the sandbox has no such journey."""
+        if self.mode is None or self.route is None:
+            return None
+        if self.mode == "flight":
+            row = trip.flight(self.flight, *self.route)
+            return number(row["Price"]) * people if row else None
+        fare = trip.drives.get((self.mode, *self.route))
+        return None if fare is None else fare * math.ceil(people / _SEATS[self.mode])
+
+
+def journey(day: Day) -> Journey | None:
+    """The day's journey; its cities are taken from "Current City" where it does not say."""
+    text = day.transportation
+    if not text:
+        return None
+    found = _FLIGHT_NUMBER.search(text)
+    flight = found[0] if found else ""
+    return Journey(_mode(text.lower(), flight), from_to(text) or day.route, flight)
+
+
+def _mode(text: str, flight: str) -> Mode | None:
+    if flight or "flight number" in text:
+        return "flight"
+    if "self-driving" in text:
+        return "self-driving"
+    if "taxi" in text:
+        return "taxi"
+    return "flight" if "flight" in text else None
+
+
+def cost(query: Query, trip: Trip, days: Sequence[Day]) -> float:
+    """Dollars for the whole plan; what is not in the sandbox counts nothing.
+
+    A flight and a meal cost their price per person, self-driving per 5 persons begun, a taxi per
+    4, and an accommodation per night for as many rooms as its maximum occupancy makes necessary.
+    """
+    return sum(_day_cost(query, trip, day) for day in days)
+
+
+def _day_cost(query: Query, trip: Trip, day: Day) -> float:
+    travel = journey(day)
+    total = (travel.fare(trip, query.people) if travel else None) or 0.0
+    for meal in day.meals.values():
+        if row := trip.find("restaurants", place(meal)):
+            total += number(row["Average Cost"]) * query.people
+    if day.accommodation and (row := trip.find("accommodations", place(day.accommodation))):
+        rooms = math.ceil(query.people / max(1.0, number(row["maximum occupancy"])))
+        total += number(row["price"]) * rooms
+    return total

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models import BaseChatModel
 
 Thinking = Literal["free", "bounded", "off"]
 """How much a model may think before it answers, where its provider lets one say.
@@ -48,5 +47,5 @@ class Limits:
         return max(0, self.cap - min(max(LEAST_ANSWER, self.cap // 4), MOST_ANSWER))
 
 
-CapPolicy = Callable[["BaseChatModel", Limits], dict[str, Any]]
+CapPolicy = Callable[[BaseChatModel, Limits], dict[str, Any]]
 """Turns limits into the keyword arguments that one call of a model understands."""

@@ -11,6 +11,12 @@ if TYPE_CHECKING:
 
     from pb_graph.models.caps.limits import Limits
 
+# Ollama's options that its chat model has fields for.
+_OPTIONS = (
+    *("mirostat", "mirostat_eta", "mirostat_tau", "num_ctx", "num_gpu", "num_thread"),
+    *("repeat_last_n", "repeat_penalty", "temperature", "seed", "stop", "tfs_z", "top_k", "top_p"),
+)
+
 
 def ollama(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     """Ollama: ``num_predict``, which includes thinking, and thinking on or off.
@@ -22,9 +28,9 @@ def ollama(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     Checked: the requests, with langchain-ollama 1.1. Not checked against a running Ollama.
     """
     settings: Any = model
-    # As an argument of its own the cap would be refused, and options given replace all the
-    # caller's, which only this method knows how to collect.
-    options = settings._chat_params([])["options"]  # noqa: SLF001
+    # The cap alone would be refused, and options that are given replace all of the caller's.
+    given = {name: getattr(settings, name, None) for name in _OPTIONS}
+    options = {name: value for name, value in given.items() if value is not None}
     bound: dict[str, Any] = {"options": {**options, "num_predict": limits.cap}}
     tight = limits.thinking == "bounded" and limits.room < SOME and settings.reasoning is None
     if limits.thinking == "off" or tight:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from langchain_ollama import ChatOllama
 
-from pb_graph.models.caps import Limits, Thinking
+from pb_graph.models.caps import Limits, Thinking, ollama
+from pb_graph.models.caps.ollama_api import _OPTIONS
 from tests.support.payloads import ollama_params
 
 
@@ -54,3 +56,13 @@ def test_without_thinking_it_is_the_least_the_model_allows(
     own: dict[str, Any], sent: object
 ) -> None:
     assert think(8192, "off", **own) == sent
+
+
+def test_all_options_that_its_chat_model_has_are_passed_on() -> None:
+    """They are collected by hand: an upgrade that adds one shows here."""
+    fields = ChatOllama.model_fields
+    own = {name: ["."] if name == "stop" else 1 for name in _OPTIONS if name in fields}
+    collected: Any = ChatOllama(model="qwen3", num_predict=7, **own)._chat_params([])["options"]
+    sent = ollama(ChatOllama(model="qwen3", **own), Limits(7, 9.0))["options"]
+    assert sent == collected
+    assert set(_OPTIONS) <= set(fields)

@@ -13,11 +13,14 @@ from optim.datasets import (
     BadRow,
     BadRowsError,
     DataSet,
+    HubSource,
     Question,
-    SkippedRowsWarning,
     data_set,
+    dataset,
     load,
 )
+from optim.datasets.dataset import _DATASETS, Row
+from optim.datasets.fields import text
 from optim.scorers import NAMES
 from pb_graph.errors import InputError
 
@@ -55,6 +58,34 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(InputError, match=r"no data set named 'maths'.*math500"):
         load("maths")
     assert data_set("gsm8k").hub.path == "openai/gsm8k"
+
+
+def test_a_data_set_is_one_function_under_the_decorator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(_DATASETS, "svamp", raising=False)  # takes it away again at the end
+
+    @dataset(
+        "svamp",
+        domain="arithmetic",
+        instruction="Solve this.",
+        answer_format="As a number.",
+        scorer="math",
+        columns=("ID", "Body", "Question", "Answer"),
+        hub=HubSource("ChilleD/SVAMP", None, "test"),
+    )
+    def parse(row: Row) -> Question:
+        question = f"{text(row, 'Body')} {text(row, 'Question')}"
+        return Question(text(row, "ID"), question, targets=(text(row, "Answer"),))
+
+    row = {"ID": "chal-1", "Body": "Two and two.", "Question": "Sum?", "Answer": 4.0}
+    (question,) = load("svamp", path=written(tmp_path / "a.jsonl", row))
+    assert question == parse(row)
+    assert (question.question, question.targets) == ("Two and two. Sum?", ("4.0",))
+    assert (question.domain, question.instruction) == ("arithmetic", "Solve this.")
+    assert question.answer_format == "As a number."
+    with pytest.raises(ValueError, match="'svamp' already"):
+        dataset("svamp")(parse)
 
 
 # --- files
@@ -158,15 +189,22 @@ def test_a_bad_row_is_named_by_its_line_and_skipped_only_on_request(
     assert row.line == 4
     assert row.reason.startswith(reason)
     assert f"line 4: {reason}" in str(refused.value)
-    with pytest.warns(SkippedRowsWarning, match=r"1 bad rows in .*a.jsonl\n  line 4") as skipped:
-        assert len(load("jsonl", path=path, skip_bad_rows=True)) == 20
-    assert skipped[0].message.rows == (row,)  # type: ignore[union-attr]
-    assert skipped[0].filename == __file__
+    notes: list[str] = []
+    assert len(load("jsonl", path=path, skip_bad_rows=True, on_note=notes.append)) == 20
+    assert notes == [f"rows of {path}: 1 left out\n  line 4: {row.reason}"]
+
+
+def test_what_is_left_out_is_said_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = written(tmp_path / "a.jsonl", *ROWS, "no row")
+    load("jsonl", path=path, skip_bad_rows=True)
+    assert caplog.messages[0].startswith(f"rows of {path}: 1 left out\n  line 21")
 
 
 def test_many_bad_rows_are_counted(tmp_path: Path) -> None:
     path = written(tmp_path / "a.jsonl", *["x"] * 30)
-    with pytest.raises(BadRowsError, match=r"30 bad rows[\s\S]*and 20 more") as refused:
+    with pytest.raises(BadRowsError, match=r"30 bad[\s\S]*and 20 more") as refused:
         load("jsonl", path=path)
     assert [row.line for row in refused.value.rows] == list(range(1, 31))
 
@@ -178,13 +216,14 @@ def test_bytes_that_are_no_text_are_a_bad_row(tmp_path: Path) -> None:
 
 
 def test_csv_rows_are_named_by_the_line_they_start_on(tmp_path: Path) -> None:
-    content = 'question,answer\n"two\nlines?",x\n,y\nz?,1,2\n'
+    content = 'question,answer\n,w\n"two\nlines?",x\n,y\nz?,1,2\n'
     (tmp_path / "a.csv").write_text(content)
     with pytest.raises(BadRowsError) as refused:
         load("jsonl", path=tmp_path / "a.csv")
     assert refused.value.rows == (
-        BadRow(4, "'question' is empty"),
-        BadRow(5, "has more cells than the header"),
+        BadRow(2, "'question' is empty"),
+        BadRow(5, "'question' is empty"),
+        BadRow(6, "has more cells than the header"),
     )
 
 

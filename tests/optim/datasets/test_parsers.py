@@ -98,6 +98,22 @@ def test_natural_instructions_row(tmp_path: Path) -> None:
     assert (two.targets, two.level, two.metadata) == (("a", "b"), None, {})
 
 
+def test_items_with_an_empty_reference_are_left_out_and_said(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    rows = [
+        {"query": "a", "answer": "x"},
+        {"query": "b", "answer": " "},
+        {"query": "c", "answers": [""]},
+        {"query": "d", "answers": "", "answer": "y"},
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    notes: list[str] = []
+    questions = load("natural_instructions", path=path, on_note=notes.append)
+    assert [question.question for question in questions] == ["a", "d"]
+    assert "2 left out\n  line 2: its reference answer is empty\n  line 3" in notes[0]
+    assert "no 'answer'" in refusal(tmp_path, "natural_instructions", {"query": "a"})
+
+
 def test_an_official_task_becomes_its_instances(tmp_path: Path) -> None:
     (tmp_path / "task1.json").write_text(json.dumps(TASK))
     sky, grass = load("natural_instructions", path=tmp_path / "task1.json")

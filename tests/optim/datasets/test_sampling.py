@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optim.datasets import Question, exemplars, sample
+from optim.datasets import Question, exemplars, level_examples, sample
 from pb_graph.errors import InputError
 
 
@@ -76,3 +76,13 @@ def test_the_same_text_under_another_id_is_no_exemplar() -> None:
     evaluated = [question("a", 1, "What is  2 + 2?")]
     copies = [question("b", 1, "what is 2 + 2? \n"), question("c", 2)]
     assert [q.id for q in exemplars(copies, evaluated, 0)] == ["c"]
+
+
+def test_examples_of_each_level_are_lines_of_bounded_length() -> None:
+    there = [question("a", 1, "Short\n and  sweet"), question("b", 5, "long " * 1_000)]
+    first, second = level_examples([question("e", 2), *there], [question("e", 2)], 0).splitlines()
+    assert first == "Level 1: Short and sweet"
+    assert second.startswith("Level 5: long long")
+    assert second.endswith(" …")
+    assert len(second) < 420
+    assert level_examples([question("c", None)], [], 0) == ""

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from optim.methods import NAMES
 from optim.report import page, studies
-from optim.report.figures import Scale, front, joined, points, tag, whisker
+from optim.report.figures import Scale, breakable, front, joined, points, tag, whisker
 from tests.optim.report.samples import record, records, travelled
 
 HOSTILE = (
@@ -160,7 +160,7 @@ def test_the_best_figure_of_a_column_is_marked() -> None:
     [study] = studies(records())
     html = page([study])
     best = max(study.rows, key=lambda row: row.accuracy or 0)
-    row = re.search(rf'<th scope="row">{best.method}<wbr></th>(.*?)</tr>', html, re.DOTALL)
+    row = re.search(rf'<th scope="row">{breakable(best.method)}</th>(.*?)</tr>', html, re.DOTALL)
     assert row
     assert row[1].strip().startswith(f'<td class="best"><strong>{best.accuracy:.1f}</strong>')
     assert 'class="best"' not in page(studies(records(["vanilla"])))

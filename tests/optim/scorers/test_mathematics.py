@@ -1,18 +1,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from optim.scorers import math_worker
+from optim.scorers import ScorerError, math_process
 from optim.scorers.mathematics import MathScorer
-from optim.scorers.score import ScorerError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
 
@@ -23,10 +25,8 @@ class Question:
 
 
 @pytest.fixture(scope="module")
-def scorer() -> Iterator[MathScorer]:
-    made = MathScorer()
-    yield made
-    made.close()
+def scorer() -> MathScorer:
+    return MathScorer()
 
 
 @pytest.mark.parametrize(
@@ -126,32 +126,108 @@ def test_a_question_without_targets_is_an_error(scorer: MathScorer) -> None:
         scorer.score("42", Question(()))
 
 
-def test_a_monstrous_power_is_killed_not_waited_for() -> None:
-    scorer = MathScorer(time_limit=2)
-    score = scorer.score(r"\boxed{9999999^{9999999^{99}}}", Question(("1",)))
-    assert score.value == 0
-    assert score.metadata["timed_out"] or score.metadata["error"]
-    assert scorer.score(r"\boxed{1}", Question(("1",))).value == 1
-    scorer.close()
+@pytest.mark.parametrize(
+    ("gold", "output"),
+    [
+        ("Paris", "Two and three, 2 + 3.\nFinal answer: Paris"),
+        (r"\text{east}", "2 + 3 = 5\nFinal answer: east."),
+        (r"\text{east}", r"\boxed{\text{The answer is east}}"),
+        (r"\frac14", "2 + 3 = 5\nFinal answer: 1/4"),
+        (r"137 \frac{1}{2}", "Final answer: 5\nFinal answer: 137 \\frac{1}{2}"),
+        ("-2 + 7i", "**Final answer:** -2 + 7i"),
+        ("x^5 - x + 1", "Final Answer\n\nx^5 - x + 1"),
+        ("(-1,6)", "Final answer: $(-1,6)$\nNot (1, 6)."),
+        ("1,2", "Final answer: $1$ and $2$"),
+        (r"\$36", r"Final answer: $\$36$"),
+        ("18", "Final answer: 18 dollars per week for 3 people"),
+        ("18", "Final answer: $18 per week."),
+        ("3", "Final answer: The remainder is 3."),
+        ("8", "first Final answer: 7\nFinal answer: 8\nThat is 8, not 9."),
+        ("360", r"\boxed{\text{360 apples}}"),
+        ("360", r"\boxed{\mbox{360}}"),
+        ("1,200", r"\boxed{\text{1,200 miles and more}}"),
+        ("Evelyn", r"\boxed{\text{Evelyn}}"),
+    ],
+)
+def test_the_final_line_and_words_around_a_number_are_read(
+    scorer: MathScorer, gold: str, output: str
+) -> None:
+    assert scorer.score(output, Question((gold,))).value == 1
 
 
-def test_a_slow_comparison_times_out(tmp_path: Path) -> None:
-    slow = tmp_path / "slow.py"
-    slow.write_text(
-        """import sys, time
-print('{"ready": true}', flush=True)
-for line in sys.stdin:
-    time.sleep(60)"""
-    )
-    scorer = MathScorer(time_limit=0.5, worker=slow)
-    score = scorer.score(r"\boxed{1}", Question(("1",)))
-    assert (score.value, score.answer, score.metadata) == (0, "1", {"timed_out": True})
-    assert "0.5 s" in score.explanation
+@pytest.mark.parametrize("output", ["5 it is\nFinal answer: 7", "5\nFinal answer: Lyon"])
+def test_another_final_line_is_wrong(scorer: MathScorer, output: str) -> None:
+    assert scorer.score(output, Question(("Paris", "5"))).value == 0
+
+
+@pytest.mark.parametrize("output", ["Final answer: 42", "It is 42.", "", r"\boxed{42"])
+def test_the_score_says_that_there_was_no_box(scorer: MathScorer, output: str) -> None:
+    assert scorer.score(output, Question(("42",))).metadata == {"boxed": False}
+    assert scorer.score(r"\boxed{41}", Question(("42",))).metadata == {"boxed": True}
+
+
+def test_equal_text_needs_no_process(tmp_path: Path) -> None:
+    scorer = MathScorer(program=tmp_path / "missing.py")
+    for output in (r"\boxed{84}", r"\boxed{ 84 }", "Final answer: 84"):
+        assert scorer.score(output, Question(("83", "84"))).value == 1
+
+
+BOMBS = [
+    "9^{9^{9^{9}}}",
+    "9999999^{9999999^{99}}",
+    "(10^9)!",
+    "2^(10^(10^10))",
+    r"3 \cdot (4 + 10^{12})!",
+    "(9!)^{(9!)!}",
+]
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_number_too_large_to_compute_differs_from_any_small_one(
+    bomb: str, tmp_path: Path
+) -> None:
+    scorer = MathScorer(program=tmp_path / "missing.py")
+    for gold in ("1", r"\frac{3}{4}", "2^{10}", r"\text{east}", "x^2 + 1"):
+        assert scorer.score(rf"\boxed{{{bomb}}}", Question((gold,))).value == 0
+        assert scorer.score(f"Final answer: {bomb}", Question((gold,))).value == 0
+    assert scorer.score(rf"\boxed{{{bomb}}}", Question((bomb,))).value == 1
+    with pytest.raises(ScorerError):  # it may be equal to what is as large: the process is asked
+        scorer.score(rf"\boxed{{{bomb}}}", Question(("9^{9^{9}} - 1",)))
+    with pytest.raises(ScorerError):
+        scorer.score(rf"\boxed{{1^{{{bomb}}}}}", Question(("2",)))
+
+
+@pytest.mark.parametrize(("gold", "output"), [("512", "2^{3^2}"), ("720", "6!"), ("7", "3! + 1")])
+def test_what_only_looks_large_is_computed(scorer: MathScorer, gold: str, output: str) -> None:
+    assert scorer.score(rf"\boxed{{{output}}}", Question((gold,))).value == 1
+
+
+def test_what_cannot_be_computed_in_time_is_an_error_not_a_0() -> None:
+    scorer = MathScorer(time_limit=0.5)
+    with pytest.raises(ScorerError, match=r"longer than 0.5 s of computing|too much memory"):
+        scorer.score(r"\boxed{x + 9999999^{9999999^{99}}}", Question(("1",)))
+
+
+def test_a_busy_machine_changes_no_score() -> None:
+    scorer = MathScorer(time_limit=0.5)
+    wrong = scorer.score(r"\boxed{2}", Question(("1",)))
+    child = scorer._process._child
+    assert child is not None
+    # As if others had the processor: the process waits for three times its limit.
+    os.kill(child.process.pid, signal.SIGSTOP)
+    threading.Timer(1.5, os.kill, (child.process.pid, signal.SIGCONT)).start()
+    assert scorer.score(r"\boxed{\frac12}", Question(("0.5",))).value == 1
+    assert scorer.score(r"\boxed{2}", Question(("1",))) == wrong
+
+
+def test_all_scorers_share_one_process() -> None:
+    processes = {id(MathScorer()._process) for _ in range(3)}
+    assert len(processes) == 1
 
 
 def test_a_worker_that_cannot_work_is_an_error_not_a_0(tmp_path: Path) -> None:
     with pytest.raises(ScorerError):
-        MathScorer(worker=tmp_path / "missing.py").score(r"\boxed{1}", Question(("1",)))
+        MathScorer(program=tmp_path / "missing.py").score(r"\boxed{1}", Question(("2",)))
 
 
 def test_threads_share_one_scorer(scorer: MathScorer) -> None:
@@ -172,16 +248,15 @@ async def test_it_can_be_called_from_an_event_loop(scorer: MathScorer) -> None:
 
 
 def test_the_worker_reports_what_it_cannot_compare() -> None:
-    reply = math_worker.answer("no json")
+    reply = math_process.answer("no json")
     assert (reply["correct"], reply["answer"]) == (False, None)
     assert "JSONDecodeError" in reply["error"]
 
 
 def test_the_worker_runs_nothing_it_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    scorer = MathScorer()
+    scorer = MathScorer(time_limit=30)  # in a process of its own, which starts in that folder
     for code in ("__import__('os').mkdir('owned')", "os.mkdir('owned')", r"\input{|mkdir owned}"):
         scorer.score(rf"\boxed{{{code}}}", Question(("1",)))
         scorer.score(f"The answer is {code}", Question(("1",)))
-    scorer.close()
     assert list(tmp_path.iterdir()) == []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from optim.scorers.score import ScorerError
+from optim.scorers import ScorerError
 from optim.scorers.travelplanner import (
     Extraction,
     TravelPlannerScorer,
@@ -21,7 +21,7 @@ from optim.scorers.travelplanner.trip import Trip
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from optim.scorers.score import Score
+    from optim.scorers import Score
 
 
 @dataclass(frozen=True)
@@ -251,6 +251,12 @@ DRIVE = [
 def test_five_people_fit_into_a_car(people: int, fares: float) -> None:
     judged = score(change(*DRIVE), question(people_number=people, budget=9999))
     assert judged.metadata["cost"] == fares + 60 * people + 200 * ((people + 1) // 2)
+
+
+def test_a_drive_listed_one_way_is_known_both_ways() -> None:
+    one_way = [part for part in REFERENCE if part is not REFERENCE[-2]]
+    judged = score(change(*DRIVE), question(reference_information=one_way, budget=9999))
+    assert (judged.value, judged.metadata["cost"]) == (1, 100 + 180 + 400)
 
 
 @pytest.mark.parametrize(("people", "fare"), [(4, 1000), (5, 2000)])

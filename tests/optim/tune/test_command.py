@@ -174,7 +174,7 @@ def pb_optim(*arguments: object) -> Result:
 def model(monkeypatch: pytest.MonkeyPatch) -> ScriptedChat:
     """What every model string stands for."""
     scripted = world()
-    monkeypatch.setattr("optim.clients.resolve", lambda *_: scripted)
+    monkeypatch.setattr("optim.evaluate.models.resolve", lambda *_, **__: scripted)
     return scripted
 
 
@@ -249,9 +249,8 @@ def test_a_missing_package_is_named_before_anything_is_paid(
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == "matplotlib" else usual(name)
     )
-    done = tuning(tmp_path / "run")
-    assert done.exit_code == 2
-    assert "needs matplotlib, which the extra 'tune' brings" in done.stderr
+    with pytest.raises(InputError, match="needs matplotlib, which the extra 'tune' brings"):
+        tuned(tmp_path / "run", model)
     assert not model.calls
 
 

@@ -8,19 +8,19 @@ from pathlib import Path
 from rich.console import Console
 
 from optim.tune.examples import Split
-from optim.tune.progress import Progress
+from optim.tune.progress import TuneProgress
 from tests.support.tuning_world import DEV, HELD_OUT, MINIMAL, bench_in
 from tests.support.tuning_world import original as untuned
 
 FEW = DEV[:12]
 
 
-def shown(board: Progress) -> str:
+def shown(board: TuneProgress) -> str:
     return board._line().plain
 
 
 def test_a_better_candidate_shows_once_it_has_met_all_of_dev(tmp_path: Path) -> None:
-    board = Progress(Console(file=io.StringIO()))
+    board = TuneProgress(Console(file=io.StringIO()))
     original = untuned()
     better = original.with_instruction("decompose", MINIMAL)
     with bench_in(tmp_path) as bench:

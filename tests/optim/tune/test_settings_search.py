@@ -15,11 +15,11 @@ import pytest
 from optim.datasets import Question, load
 from optim.datasets.arithmetic import generate
 from optim.e3 import Incumbent, e3
-from optim.tune.bench import Result
+from optim.evaluate.limits import BudgetSpentError, Limits
 from optim.tune.candidate import Candidate
 from optim.tune.command import TuneOptions, run
+from optim.tune.evaluator import Result
 from optim.tune.examples import split_of
-from optim.tune.meter import BudgetSpentError, Limits
 from optim.tune.optimizer import NOT_MEASURED, Round
 from optim.tune.search import search
 from optim.tune.settings_search import (

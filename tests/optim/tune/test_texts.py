@@ -9,7 +9,7 @@ from optim.tune.candidate import OWN, Candidate
 from optim.tune.instructions import INSTRUCTIONS
 from optim.tune.optimizers import MAX_BYTES, own_texts, read_texts
 from pb_graph import InputError
-from pb_graph.planner.consultation import PLAN_FORM
+from pb_graph.planner.requests import PLAN_FORM
 
 
 def file(folder: Path, content: str) -> Path:

@@ -12,7 +12,7 @@ import dspy
 import pytest
 
 from optim.e3 import Incumbent
-from optim.tune.bench import Bench
+from optim.tune.evaluator import Evaluator
 from optim.tune.examples import examples
 from optim.tune.gepa import HigherE3, gepa
 from optim.tune.objective import FAR_BELOW, clipped, with_feedback
@@ -20,7 +20,7 @@ from optim.tune.optimizer import Optimizer, Round
 from optim.tune.optimizers import candidates, copro, miprov2, simba
 from optim.tune.program import GUARD, TrialProgram
 from pb_graph import InputError
-from tests.support.chat_model import HTTPError, ScriptedChat
+from tests.support.chat_model import HTTPError, ScriptedChat, thinks_in_vain
 from tests.support.tuning_world import (
     DEV,
     MINIMAL,
@@ -41,7 +41,7 @@ BY_ID = {question.id: question for question in [*TRAIN, *DEV]}
 RULE = '[[ ## discussion ## ]]\nx\n[[ ## module_advice ## ]]\n{{"decompose": "{}"}}'
 
 
-def task(bench: Bench, reflection: ScriptedChat | None = None, **fields: Any) -> Round:  # noqa: ANN401
+def task(bench: Evaluator, reflection: ScriptedChat | None = None, **fields: Any) -> Round:  # noqa: ANN401
     dev = fields.pop("dev", DEV[:20])
     results = bench.measure(original(), dev)
     baseline = Incumbent.of([one.score for one in results], [one.tokens for one in results])
@@ -93,16 +93,23 @@ def test_only_the_tuned_predictor_is_open(tmp_path: Path) -> None:
 
 
 def test_the_program_never_raises(tmp_path: Path) -> None:
-    with bench_in(tmp_path, ScriptedChat(solve=HTTPError(400)), calls=1) as bench:
-        program = TrialProgram(bench, original(), questions=DEV)
-        failed = program(question=DEV[0])
-        assert (failed.score, failed.refused, failed.answer) == (0.0, False, "")
-        assert failed.tokens > 0
-        assert "400" in failed.error
+    model = ScriptedChat(solve=thinks_in_vain)
+    with bench_in(tmp_path, model, calls=1) as bench:
+        program = TrialProgram(bench, original(cutoff=99), questions=DEV)
+        wrong = program(question=DEV[0])
+        assert (wrong.score, wrong.refused, wrong.answer) == (0.0, False, "")
+        assert wrong.tokens > 99
         beyond = program(question=DEV[1])
         assert (beyond.score, beyond.refused, beyond.tokens) == (0.0, True, 0)
         program.decompose.signature = program.decompose.signature.with_instructions(" ")
         assert program(question=DEV[0]).refused
+
+
+def test_an_answer_that_never_came_is_no_result(tmp_path: Path) -> None:
+    with bench_in(tmp_path, ScriptedChat(solve=HTTPError(400))) as bench:
+        failed = TrialProgram(bench, original(), questions=DEV)(question=DEV[0])
+    assert failed.refused
+    assert "HTTP 400" in failed.error
 
 
 def test_examples_in_the_prompt_are_refused_and_not_ignored(tmp_path: Path) -> None:
@@ -236,9 +243,8 @@ def test_gepa_is_given_no_folder_to_leave_a_pickle_in(
         gepa.propose(task(bench))
     names = {path.name for path in tmp_path.rglob("*") if path.is_file()}
     assert names == {
-        "answers.jsonl",
-        "plans.jsonl",
-        "reflections.jsonl",
+        "replies.jsonl",
+        "results.jsonl",
         "clock.jsonl",
         ".pb-optim.lock",
     }

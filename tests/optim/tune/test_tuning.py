@@ -13,8 +13,8 @@ import pytest
 
 from optim.scorers import ScorerError
 from optim.tune import GraphProgram, Limits, Silence, TuneResult, tune
-from optim.tune.bench import OutageError
 from optim.tune.candidate import OWN
+from optim.tune.evaluator import OutageError
 from optim.tune.examples import question_of, questions_of, scorer_of
 from optim.tune.optimizers import candidates, random_search
 from optim.tune.reflection import ReflectionError
@@ -244,7 +244,7 @@ def test_the_folder_of_another_run_is_refused(tmp_path: Path) -> None:
 
 def test_a_model_out_of_reach_ends_the_run(tmp_path: Path) -> None:
     away = ScriptedChat(planner=HTTPError(401), solve=HTTPError(401))
-    with pytest.raises(OutageError, match="12 answers in a row"):
+    with pytest.raises(OutageError, match="12 tries in a row"):
         run(tmp_path, away, dev=DEV)
 
 

@@ -1,0 +1,1 @@
+"""The Budget Allocation Model as a world to simulate, and fitted to logged answers."""

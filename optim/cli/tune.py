@@ -1,0 +1,65 @@
+"""``pb-optim tune`` and ``show``: improve the planner or the settings, and see what changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from optim.cli.options import AsJson, with_options
+from optim.cli.terminal import echo, plain_errors, require
+from optim.tune.options import TuneOptions
+
+if TYPE_CHECKING:
+    from pb_graph.artefact import Artefact
+
+
+@with_options(TuneOptions, "filelock", "matplotlib")
+def tune_program(
+    options: dict[str, Any],
+    *,
+    budget_calls: Annotated[
+        int | None, typer.Option(help="Answers that the run folder may cost.")
+    ] = 400,
+    budget_tokens: Annotated[int | None, typer.Option(help="Completion tokens, likewise.")] = None,
+    budget_minutes: Annotated[float | None, typer.Option(help="Minutes, likewise.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tune the planner's prompt, or the settings, for E³ on a dev split; write a program file.
+
+    A third of the questions is held out. What wins on the others is better (9 to 1 sure on those),
+    undecided (not below there, so it is used), or the original is kept. The same command again
+    goes on where it was; nothing is paid for twice.
+    """
+    if options["optimizer"] == "miprov2":
+        require("optuna")
+    from optim.tune import Limits  # noqa: PLC0415 -- DSPy takes a second
+    from optim.tune.command import run  # noqa: PLC0415
+
+    limits = Limits(budget_calls, budget_tokens, budget_minutes)
+    outcome = run(TuneOptions(**options, limits=limits))
+    _show_program(outcome.result.artefact, as_json=as_json)
+    typer.echo(f"{outcome.path} is written: pb-graph solve --program {outcome.path}", err=True)
+    typer.echo(f"The candidates: {', '.join(map(str, outcome.pictures))}", err=True)
+
+
+@plain_errors()
+def show(
+    path: Annotated[str, typer.Argument(help="A file that `pb-optim tune` wrote.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show a tuned program: its prompts against the package's own, and what was measured."""
+    from pb_graph.artefact import Artefact  # noqa: PLC0415
+
+    _show_program(Artefact.load(path), as_json=as_json)
+
+
+def _show_program(program: Artefact, *, as_json: bool) -> None:
+    from optim.report.terminal import console  # noqa: PLC0415
+    from optim.tune.show import document, shown  # noqa: PLC0415 -- DSPy takes a second
+
+    if as_json:
+        echo(document(program))
+        return
+    for place, piece in enumerate(shown(program)):
+        console().print(*([""] if place else []), piece, sep="\n")

@@ -1,0 +1,180 @@
+"""What a question is and what a data set is, and the data sets by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from pb_graph.errors import InputError
+
+__all__ = [
+    "DATASETS",
+    "LEVELS",
+    "DataSet",
+    "Generator",
+    "HubSource",
+    "LeftOutError",
+    "Question",
+    "Row",
+    "data_set",
+    "dataset",
+]
+
+LEVELS = (1, 2, 3, 4, 5)
+Row = Mapping[str, Any]
+
+
+class LeftOutError(InputError):
+    """A row is an item of the data set, but one that nobody can answer: `load` leaves it out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    r"""One item to solve and to score.
+
+    Attributes:
+        id: Unique within its data set, and the same on every run.
+        question: What is asked.
+        level: Difficulty from 1 (easiest) to 5, or None where the data set has no label.
+        targets: Accepted answers; empty where the scorer checks constraints instead.
+        reference: Material that the solver needs beside the question, or None.
+        instruction: What kind of task it is, for the solver.
+        answer_format: How the solver must give its answer.
+        domain: The field, for the planner: "mathematics".
+        metadata: The data set's own fields, as plain JSON. May hold the solution, so nothing of
+            it belongs into a prompt.
+
+    Raises:
+        InputError: An empty id or question, or a level outside 1 to 5.
+    """
+
+    id: str
+    question: str
+    level: int | None = None
+    targets: tuple[str, ...] = ()
+    reference: str | None = None
+    instruction: str = ""
+    answer_format: str = ""
+    domain: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if not self.id.strip() or not self.question.strip():
+            msg = "a question needs an id and a text"
+            raise InputError(msg)
+        if self.level is not None and self.level not in LEVELS:
+            msg = f"level {self.level!r} is outside 1 to 5"
+            raise InputError(msg)
+
+
+Reader = Callable[[Row], Question]
+
+
+@dataclass(frozen=True, slots=True)
+class HubSource:
+    """A data set on the Hugging Face hub.
+
+    Attributes:
+        path: Repository, as `datasets.load_dataset` takes it.
+        name: Configuration, or None for the only one.
+        split: The split that is evaluated unless another is asked for.
+    """
+
+    path: str
+    name: str | None
+    split: str
+
+
+class Generator(Protocol):
+    """Makes questions where nothing is read."""
+
+    def __call__(
+        self, count: int, *, seed: int, levels: Iterable[int], split: str
+    ) -> list[Question]:
+        """Make that many questions, as evenly over the levels as possible."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """How to come by the questions of one data set, and who scores the answers.
+
+    Attributes:
+        name: The name that `load` takes.
+        domain: As in `Question.domain`, for questions that do not say; likewise the next two.
+        instruction: As in `Question.instruction`.
+        answer_format: As in `Question.answer_format`.
+        scorer: Name of the usual scorer, one of `optim.scorers.NAMES`.
+        columns: The columns that are looked at; a field map renames others to them.
+        read: Reads one row into a question; raises InputError with the reason when it cannot.
+        hub: Where it lives on the hub, or None when only a local file will do.
+        expand: Turns a JSON object that holds many items into rows, or None.
+        generate: Makes the questions itself, or None.
+    """
+
+    name: str
+    domain: str
+    instruction: str
+    answer_format: str
+    scorer: str
+    columns: tuple[str, ...]
+    read: Reader
+    hub: HubSource | None = None
+    expand: Callable[[Row], Iterable[Row]] | None = None
+    generate: Generator | None = None
+
+    def parse(self, row: Row) -> Question:
+        """Read one row into a whole question.
+
+        Raises:
+            InputError: It is none; the message says why.
+        """
+        question = self.read(row)
+        return replace(
+            question,
+            domain=question.domain or self.domain,
+            instruction=question.instruction or self.instruction,
+            answer_format=question.answer_format or self.answer_format,
+        )
+
+
+_DATASETS: dict[str, DataSet] = {}
+DATASETS: Mapping[str, DataSet] = MappingProxyType(_DATASETS)
+"""The data sets by name: those of this folder, and whatever else `dataset` has decorated."""
+
+
+def dataset(name: str, **about: Any) -> Callable[[Reader], Reader]:  # noqa: ANN401 - see below
+    """Make a data set of the function that reads one of its rows.
+
+    Args:
+        name: The name that `load` takes.
+        about: The other fields of `DataSet`, as keywords.
+
+    Returns:
+        A decorator; what it gives back reads a row into a whole question (`DataSet.parse`).
+
+    Raises:
+        ValueError: There is a data set of that name already.
+    """
+
+    def register(read: Reader) -> Reader:
+        if name in _DATASETS:
+            msg = f"there is a data set named {name!r} already"
+            raise ValueError(msg)
+        _DATASETS[name] = DataSet(name, read=read, **about)
+        return _DATASETS[name].parse
+
+    return register
+
+
+def data_set(name: str) -> DataSet:
+    """Give the data set of that name.
+
+    Raises:
+        InputError: There is none; the error names those there are.
+    """
+    if name not in DATASETS:
+        msg = f"no data set named {name!r}; there are: {', '.join(DATASETS)}"
+        raise InputError(msg)
+    return DATASETS[name]

@@ -1,0 +1,384 @@
+"""One cache of replies in front of every model: what was paid for is asked and paid once.
+
+Answers, plans and reflections go through it. A reply is known by the request itself: the model,
+the messages as they are sent, the cap, the schema, and which sample of it is wanted. So a killed
+run goes on within a question, methods that ask the same share the reply, and a change of this
+package costs only the requests that it changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+import threading
+from collections import Counter
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypedDict, cast
+from weakref import WeakValueDictionary
+
+from optim.evaluate.identity import digest
+from pb_graph.budget.ledger import Charge
+from pb_graph.errors import InputError, ModelCallError, PlanAndBudgetError
+from pb_graph.models.client import ChatClient
+from pb_graph.models.reply import Purpose, Reply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from langchain_core.messages import BaseMessage
+
+    from pb_graph.models.caps import Limits
+    from pb_graph.models.streaming import OnText
+
+__all__ = [
+    "REPLIES",
+    "CachedClient",
+    "Call",
+    "Journal",
+    "Message",
+    "Recording",
+    "ReplyCache",
+    "StorageError",
+    "UnknownReplyError",
+    "recording",
+    "storage_error",
+]
+
+REPLIES = "replies.jsonl"
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+
+
+class StorageError(PlanAndBudgetError):
+    """What is paid for cannot be written down, so nothing more is paid for."""
+
+
+class UnknownReplyError(PlanAndBudgetError):
+    """A recall came to a request that was never answered."""
+
+
+class Message(TypedDict):
+    """One message of a prompt."""
+
+    role: str
+    """``system``, ``human`` or ``ai``."""
+    content: str
+
+
+class Call(TypedDict):
+    """One model call as plain JSON: who was asked what, the reply, and the charge."""
+
+    model: str
+    messages: list[Message]
+    text: str
+    charge: Charge
+
+
+@dataclass(slots=True)
+class Recording:
+    """The calls of one answer.
+
+    Attributes:
+        sample: Which sample of sampled replies it is made of, from 1: an evaluation's epoch.
+        recalls: Whether it may only use replies that are known already.
+        calls: Every attempt in order; those of a shared reply stand in each answer that used it.
+        asked: How often it has asked each thing. The n-th time it gets the n-th reply to that.
+    """
+
+    sample: int = 1
+    recalls: bool = False
+    calls: list[Call] = field(default_factory=list)
+    asked: Counter[str] = field(default_factory=Counter)
+
+
+_recording: ContextVar[Recording | None] = ContextVar("recording", default=None)
+
+
+@contextmanager
+def recording(record: Recording) -> Iterator[Recording]:
+    """Record the calls that are made within; also from tasks that start there."""
+    token = _recording.set(record)
+    try:
+        yield record
+    finally:
+        _recording.reset(token)
+
+
+class Journal:
+    """A file of JSON objects that is only ever appended to, each under a key.
+
+    A line counts once its line feed is written; each is written in one piece. Opening the file
+    cuts off a last line that a killed process left torn. Of several lines with one key the last
+    counts. Entries stay on disk, since they hold whole prompts. One process at a time: whoever
+    opens it holds the folder's lock.
+
+    Args:
+        path: The file; made with the first line.
+
+    Raises:
+        InputError: A line within the file is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._places: dict[str, int] = {}
+        self._lock = threading.Lock()
+        if path.exists():
+            self._mend()
+            for place, line in self._lines():
+                self._places[line["key"]] = place
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._places
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """What was last written under the key."""
+        if key not in self._places:
+            return None
+        with self.path.open("rb") as file:
+            file.seek(self._places[key])
+            entry: dict[str, Any] = _parsed(file.readline())["entry"]
+        return entry
+
+    def entries(self) -> Iterator[dict[str, Any]]:
+        """Every entry ever written, superseded ones too: all of them were paid for."""
+        if self.path.exists():
+            for _, line in self._lines():
+                yield line["entry"]
+
+    def append(self, key: str, entry: Mapping[str, Any]) -> None:
+        """Write an entry; when this returns, killing the process does not lose it.
+
+        Raises:
+            StorageError: It cannot be written.
+        """
+        text = json.dumps({"key": key, "entry": entry}, ensure_ascii=False, separators=(",", ":"))
+        with self._lock:
+            try:
+                with self.path.open("ab") as file:
+                    place = file.tell()
+                    file.write(text.encode("utf-8", "surrogatepass") + b"\n")
+            except OSError as error:
+                raise storage_error(self.path, error) from error
+            self._places[key] = place
+
+    def _mend(self) -> None:
+        content = self.path.read_bytes()
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            os.truncate(self.path, whole)
+
+    def _lines(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Every line, and where it begins."""
+        place = 0
+        with self.path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                try:
+                    yield place, _parsed(line)
+                except (ValueError, KeyError, TypeError) as error:
+                    msg = (
+                        f"line {number} of {self.path} is damaged ({error!r}). Remove that line "
+                        "to pay for it again, or use another folder."
+                    )
+                    raise InputError(msg) from error
+                place += len(line)
+
+
+class ReplyCache:
+    """Every reply that was paid for, on disk, under its request.
+
+    What failed calls are known to have cost is written down, too, so that `spent` is what the
+    models wrote; but a failed call is asked again.
+
+    Args:
+        path: The file; made with the first reply.
+
+    Attributes:
+        spent: Completion tokens that all of it has cost, this run and earlier ones together.
+        failure: Why nothing more can be written; from then on nothing is asked.
+
+    Raises:
+        InputError: A line within the file is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._journal = Journal(path)
+        self.spent = sum(map(_tokens, self._journal.entries()))
+        self.failure: StorageError | None = None
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self.lock = threading.Lock()
+        """For calls without an event loop, which are made one at a time."""
+
+    def lock_of(self, key: str) -> asyncio.Lock:
+        """Held while a reply is asked for: who wants the same waits for it."""
+        lock = self._locks.get(key)
+        if lock is None:
+            self._locks[key] = lock = asyncio.Lock()
+        return lock
+
+    def get(self, key: str, purpose: Purpose) -> Reply | None:
+        """The reply under a key, charged to this purpose as if it had just been made."""
+        entry = self._journal.get(key)
+        if entry is None or "text" not in entry:
+            return None
+        charged = {"node": purpose.node, "step": purpose.step}
+        lost = tuple(cast("Charge", charge | charged) for charge in entry["lost"])
+        return Reply(entry["text"], entry["finish"], entry["charge"] | charged, lost)
+
+    def keep(self, key: str, reply: Reply) -> None:
+        """Write a reply down, unless it is empty and was free: then it is worth another try."""
+        if reply.text or reply.tokens:
+            charges = {"charge": dict(reply.charge), "lost": list(map(dict, reply.lost))}
+            self._append(key, {"text": reply.text, "finish": reply.finish, **charges})
+
+    def keep_lost(self, key: str, lost: Iterable[Charge]) -> None:
+        """Write down what a call has cost that failed in the end."""
+        charges = [dict(charge) for charge in lost]
+        if charges:
+            self._append(key, {"lost": charges})
+
+    def _append(self, key: str, entry: dict[str, Any]) -> None:
+        self.spent += _tokens(entry)
+        try:
+            self._journal.append(key, entry)
+        except StorageError as error:
+            self.failure = error
+            raise
+
+
+class CachedClient(ChatClient):
+    """Asks a model each thing once, ever, and notes every call in the `recording` at hand.
+
+    A known reply comes at its original tokens and seconds, lost attempts included, as if it had
+    been asked for anew: each method is charged the plan that it shares with others.
+
+    Args:
+        client: Asks the model.
+        name: What the model is called in logs.
+        identity: Of the model, with everything beside the request that bears on what it says.
+        cache: Keeps the replies.
+        one_sample: Give every epoch the same replies: where nothing is sampled, and for plans
+            that epochs share.
+        before: Called before the model is really asked; what it raises keeps it from that.
+    """
+
+    def __init__(  # noqa: PLR0913 -- all but four by name
+        self,
+        client: ChatClient,
+        name: str,
+        identity: str,
+        cache: ReplyCache,
+        *,
+        one_sample: bool = False,
+        before: Callable[[], None] | None = None,
+    ) -> None:
+        super().__init__(client.model)
+        self._client, self._cache = client, cache
+        self._name, self._identity = name, identity
+        self._one_sample, self._before = one_sample, before
+
+    def call(
+        self,
+        messages: Sequence[BaseMessage],
+        limits: Limits,
+        purpose: Purpose,
+        hears: OnText | None = None,
+    ) -> Reply:
+        """Make one call, or give the reply it once had.
+
+        Raises:
+            ModelCallError: The call failed for good.
+            StorageError: Its reply cannot be kept, or an earlier one could not.
+            UnknownReplyError: This is a recall, and there is no such reply.
+        """
+        record = _recording.get() or Recording()
+        key = self._key(messages, limits, record)
+        with self._cache.lock:
+            reply = self._known(key, purpose, record)
+            if reply is None:
+                try:
+                    reply = self._client.call(messages, limits, purpose, hears)
+                except ModelCallError as error:
+                    self._cache.keep_lost(key, error.lost)
+                    raise
+                self._cache.keep(key, reply)
+        return self._noted(messages, reply, record)
+
+    async def acall(
+        self,
+        messages: Sequence[BaseMessage],
+        limits: Limits,
+        purpose: Purpose,
+        hears: OnText | None = None,
+    ) -> Reply:
+        """`call` for an event loop; who asks what is being asked waits for that reply."""
+        record = _recording.get() or Recording()
+        key = self._key(messages, limits, record)
+        async with self._cache.lock_of(key):
+            reply = self._known(key, purpose, record)
+            if reply is None:
+                try:
+                    reply = await self._client.acall(messages, limits, purpose, hears)
+                except ModelCallError as error:
+                    self._cache.keep_lost(key, error.lost)
+                    raise
+                self._cache.keep(key, reply)
+        return self._noted(messages, reply, record)
+
+    def _key(self, messages: Sequence[BaseMessage], limits: Limits, record: Recording) -> str:
+        sample = 1 if self._one_sample else record.sample
+        request = [limits.cap, limits.schema, limits.thinking, sample]
+        key = digest([self._identity, _plain(messages), *request])
+        record.asked[key] += 1
+        return f"{key}-{record.asked[key]}"
+
+    def _known(self, key: str, purpose: Purpose, record: Recording) -> Reply | None:
+        """The reply that there is; where there is none, see that one may be asked for."""
+        reply = self._cache.get(key, purpose)
+        if reply is None and record.recalls:
+            raise UnknownReplyError(key)
+        if reply is None and self._cache.failure is not None:
+            raise self._cache.failure
+        if reply is None and self._before is not None:
+            self._before()
+        return reply
+
+    def _noted(self, messages: Sequence[BaseMessage], reply: Reply, record: Recording) -> Reply:
+        asked = _plain(messages)
+        attempts = [*((charge, "") for charge in reply.lost), (reply.charge, reply.text)]
+        for charge, text in attempts:
+            record.calls.append(Call(model=self._name, messages=asked, text=text, charge=charge))
+        return reply
+
+
+def storage_error(path: Path, error: OSError) -> StorageError:
+    """Say what cannot be written, why, and how to go on."""
+    full = error.errno in _FULL
+    reason = "the disk is full" if full else f"{error.strerror or error}"
+    mend = "Free some space" if full else "Mend that"
+    return StorageError(
+        f"cannot write {path}: {reason}. What was written before is kept and not paid for again. "
+        f"{mend}, and the same command goes on."
+    )
+
+
+def _plain(messages: Sequence[BaseMessage]) -> list[Message]:
+    return [Message(role=message.type, content=str(message.text)) for message in messages]
+
+
+def _tokens(entry: Mapping[str, Any]) -> int:
+    """Completion tokens of an entry, those of lost attempts included."""
+    charges = [*entry["lost"], *([entry["charge"]] if "charge" in entry else [])]
+    return sum(int(charge["output_tokens"]) for charge in charges)
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(line.decode("utf-8", "surrogatepass"))
+    return {"key": content["key"], "entry": content["entry"]}

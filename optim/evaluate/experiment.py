@@ -1,0 +1,213 @@
+"""What to evaluate: one value that says everything about a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from optim.datasets import data_set, level_examples, load
+from optim.methods import ALL, Method, check_distinct, methods
+from optim.scorers import as_scorer
+from pb_graph.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from optim.datasets import Question
+    from optim.evaluate.models import ModelSpec
+    from optim.scorers import Scorer
+    from pb_graph.models.caps import CapPolicy
+    from pb_graph.planner.planner import Planner
+
+__all__ = ["Experiment"]
+
+_MATHEMATICS = "mathematics"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """Which questions, which methods, which models, and how much.
+
+    Attributes:
+        dataset: A name of `optim.datasets.DATASETS`.
+        methods: Names as `optim.methods.methods` takes them, or methods of your own.
+        settings: Overrides for all methods given by name, such as ``{"cutoff": 1500}``.
+        model: Solves: a chat model, ``provider:model``, or None as for `build_graph`.
+        planner: Plans and estimates; None for the same model.
+        planner_program: A tuned planner, or the path of a saved one.
+        cap_policy: As for `build_graph`.
+        data: A local file instead of the hub.
+        split: Another split of the hub's than the usual one.
+        limit: How many questions, drawn evenly over the levels; None for all.
+        levels: Only these levels.
+        fields: The file's name for a column of the data set.
+        skip_bad_rows: Leave out rows that are no questions.
+        scorer: Another scorer than the data set's own: a name, an object, or a function of the
+            answer and the question that gives the score from 0 to 1.
+        epochs: How often each question is asked.
+        temperature: Of the models; None for their own (0 for local ones).
+        top_p: Likewise.
+        fresh_plans: Let each epoch have a plan of its own, instead of one for all of them.
+        seed: Of the draw.
+        estimate_level: Let the planner estimate a question's level, and pay for that, instead of
+            taking the data set's label. Without it, ``default`` is run both ways.
+        concurrency: How many questions are answered at once, over all methods.
+        log_dir: A local folder for logs and for what has been paid for.
+        max_tokens_total: Completion tokens after which no new answer is begun; those that earlier
+            runs in the folder have spent count, too. Answers under way are let finish.
+        retry_errors: Answer questions again that failed in an earlier run.
+
+    Raises:
+        InputError: A number out of range, several epochs at temperature 0, or a log_dir that is no
+            local folder.
+    """
+
+    dataset: str
+    methods: str | Sequence[str | Method] = ALL
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    model: ModelSpec = None
+    planner: ModelSpec = None
+    planner_program: Planner | str | Path | None = None
+    cap_policy: CapPolicy | None = None
+    data: str | Path | None = None
+    split: str | None = None
+    limit: int | None = None
+    levels: Sequence[int] | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+    skip_bad_rows: bool = False
+    scorer: str | Scorer | Callable[..., Any] | None = None
+    epochs: int = 1
+    temperature: float | None = None
+    top_p: float | None = None
+    fresh_plans: bool = False
+    seed: int = 0
+    estimate_level: bool = False
+    concurrency: int = 8
+    log_dir: str | Path = "logs"
+    max_tokens_total: int | None = None
+    retry_errors: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "concurrency", "limit", "max_tokens_total"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                msg = f"{name} must be at least 1, not {value}"
+                raise InputError(msg)
+        self._check_sampling()
+        folder = str(self.log_dir)
+        if "://" in folder or not folder.isprintable():
+            msg = f"log_dir must be a local folder, not {folder!r}; copy the logs afterwards"
+            raise InputError(msg)
+
+    def _check_sampling(self) -> None:
+        if self.temperature is not None and not self.temperature >= 0:
+            msg = f"temperature must be at least 0, not {self.temperature}"
+            raise InputError(msg)
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            msg = f"top_p must be above 0 and at most 1, not {self.top_p}"
+            raise InputError(msg)
+        if self.epochs == 1:
+            return
+        from optim.evaluate.models import temperature_of  # noqa: PLC0415 -- loads LangChain
+
+        if temperature_of(self.model, self.temperature) == 0:
+            msg = (
+                f"{self.epochs} epochs at temperature 0 would be one and the same answer "
+                f"{self.epochs} times: give a temperature (such as --temperature 0.7), or one epoch"
+            )
+            raise InputError(msg)
+
+    def chosen_methods(self, questions: Sequence[Question] | None = None) -> tuple[Method, ...]:
+        """The methods by name, with the overrides applied, and those of the caller's own.
+
+        Where the questions have levels, ``default`` takes them for granted, which a user cannot;
+        so a second row, ``default_estimated``, has them estimated and is charged that.
+
+        Args:
+            questions: What is asked; loaded when not given.
+
+        Raises:
+            InputError: As `optim.methods.methods`.
+        """
+        asked = [self.methods] if isinstance(self.methods, str) else self.methods
+        chosen = [
+            method
+            for one in asked
+            for method in ((one,) if isinstance(one, Method) else methods(one, self.settings))
+        ]
+        questions = self.questions() if questions is None else questions
+        if not self.estimate_level and any(question.level is not None for question in questions):
+            chosen = [row for method in chosen for row in _both_ways(method, chosen)]
+        check_distinct(chosen)
+        if not chosen:
+            msg = "no method to evaluate"
+            raise InputError(msg)
+        return tuple(self._with_examples(method, questions) for method in chosen)
+
+    def _with_examples(self, method: Method, questions: Sequence[Question]) -> Method:
+        """Let levels be estimated by examples of the data set's own field, if it has another."""
+        estimates = self.estimate_level or method.estimate_level
+        if not estimates or method.settings.level_examples is not None:
+            return method
+        if all(question.domain == _MATHEMATICS for question in questions):
+            return method
+        pool = load(
+            self.dataset, path=self.data, split=self.split, skip_bad_rows=True, fields=self.fields
+        )
+        examples = level_examples(pool, questions, self.seed)
+        settings = method.settings.model_copy(update={"level_examples": examples or None})
+        return replace(method, settings=settings)
+
+    def questions(self) -> list[Question]:
+        """The questions that are asked.
+
+        Raises:
+            InputError: As `optim.datasets.load`.
+        """
+        return load(
+            self.dataset,
+            path=self.data,
+            split=self.split,
+            limit=self.limit,
+            seed=self.seed,
+            levels=self.levels,
+            skip_bad_rows=self.skip_bad_rows,
+            fields=self.fields,
+        )
+
+    def judge(self) -> Scorer:
+        """Make the scorer.
+
+        Raises:
+            ScorerError: It cannot be set up.
+        """
+        return as_scorer(self.scorer or data_set(self.dataset).scorer)
+
+    @property
+    def scorer_name(self) -> str:
+        """Who scores."""
+        chosen = self.scorer or data_set(self.dataset).scorer
+        if isinstance(chosen, str):
+            return chosen
+        name = getattr(chosen, "name", None) or getattr(chosen, "__name__", None)
+        return str(name or type(chosen).__qualname__)
+
+    @property
+    def source(self) -> str:
+        """Where the questions are from, as logs say it."""
+        return Path(self.data).name if self.data else f"split {self.split or 'as usual'}"
+
+    @property
+    def sampling(self) -> dict[str, float]:
+        """Temperature and top-p, where they are chosen."""
+        values = {"temperature": self.temperature, "top_p": self.top_p}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def _both_ways(method: Method, chosen: Sequence[Method]) -> tuple[Method, ...]:
+    taken = {one.name for one in chosen}
+    if method.name != "default" or "default_estimated" in taken:
+        return (method,)
+    return method, replace(method, name="default_estimated", estimate_level=True)

@@ -1,0 +1,76 @@
+"""What identifies models, planners and questions, in digests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+    from optim.datasets import Question
+    from pb_graph.planner.planner import Planner
+
+__all__ = ["digest", "model_identity", "planner_identity", "question_identity"]
+
+_LOCAL = "local:"
+_ENDPOINTS = ("openai_api_base", "base_url", "azure_endpoint", "endpoint")
+
+
+def digest(value: object) -> str:
+    """Give 32 hexadecimal digits for a JSON value; key order does not matter."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def model_identity(
+    model: BaseChatModel, name: str | None, sampling: Mapping[str, float] | None = None
+) -> str:
+    """Identify a chat model: its name, or class and parameters, and where it is served.
+
+    Args:
+        model: The chat model object.
+        name: The string it was made from, if it was. A local one is known by its name in the
+            catalogue, whose bytes are pinned, or by the content of its file; its address says
+            nothing.
+        sampling: Temperature and the like, where the user has chosen them.
+    """
+    chosen = "".join(f" {option}={value}" for option, value in sorted((sampling or {}).items()))
+    if name is not None and name.startswith(_LOCAL):
+        file = Path(name.removeprefix(_LOCAL)).expanduser()
+        return (f"{name} {_content(file)}" if file.is_file() else name) + chosen
+    parameters = _plain(model._identifying_params)  # noqa: SLF001 -- LangChain's word for it
+    kind = f"{type(model).__module__}.{type(model).__qualname__}"
+    endpoint = [str(getattr(model, field, None) or "") for field in _ENDPOINTS]
+    return digest([kind, name, parameters, endpoint]) + chosen
+
+
+def planner_identity(model: str, program: Planner | None) -> str:
+    """Identify a planner: its model, and its tuned program where it has one."""
+    return model if program is None else digest([model, program.dump_state()])
+
+
+def question_identity(question: Question) -> str:
+    """Identify what is asked. The targets are no part of it: they bear on scores, not answers."""
+    fields: dict[str, Any] = asdict(question)
+    del fields["metadata"], fields["targets"]
+    return digest(fields)
+
+
+def _plain(value: object) -> object:
+    """JSON values as they are; of other objects only the type, whose text may hold an address."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(part) for part in value]
+    known = isinstance(value, str | int | float | bool | None)
+    return value if known else type(value).__qualname__
+
+
+def _content(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

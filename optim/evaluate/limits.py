@@ -1,0 +1,274 @@
+"""What a run may use: so many answers at once, and so many tokens, answers or minutes in all."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from pb_graph.errors import InputError, PlanAndBudgetError
+
+if TYPE_CHECKING:
+    from inspect_ai.dataset import Sample
+    from inspect_ai.log import EvalSpec
+    from inspect_ai.scorer import SampleScore
+    from inspect_ai.util import EarlyStop
+    from pydantic import JsonValue
+
+    from optim.evaluate.cache import Journal, ReplyCache
+
+__all__ = [
+    "BudgetSpentError",
+    "ConcurrencyLimit",
+    "EarlyStopping",
+    "Limits",
+    "Meter",
+    "Spent",
+    "TokenLimit",
+]
+
+_SECONDS = 60.0
+
+
+class TokenLimit:
+    """Completion tokens that an evaluation may cost.
+
+    Args:
+        most: Tokens after which no new answer starts; those running are let finish. None for no
+            limit.
+        cache: Knows what was spent, by earlier runs too.
+
+    Attributes:
+        refused: How many answers were not begun.
+    """
+
+    def __init__(self, most: int | None, cache: ReplyCache) -> None:
+        self.most = most
+        self.refused = 0
+        self._cache = cache
+
+    @property
+    def spent(self) -> int:
+        """Completion tokens so far."""
+        return self._cache.spent
+
+    @property
+    def stop(self) -> str | None:
+        """Why nothing more may start; None when it may."""
+        if self._cache.failure is not None:
+            return str(self._cache.failure)
+        reached = self.most is not None and self.spent >= self.most
+        return f"{self.most} tokens are spent" if reached else None
+
+
+class ConcurrencyLimit:
+    """So many at once, first come, first served; shared by all tasks."""
+
+    def __init__(self, most: int) -> None:
+        self._semaphore = asyncio.Semaphore(most)
+        self._holders: set[object] = set()
+
+    async def acquire(self, holder: object) -> None:
+        """Wait for a place."""
+        await self._semaphore.acquire()
+        self._holders.add(holder)
+
+    def release(self, holder: object) -> None:
+        """Give the place back; harmless when it is not held."""
+        if holder in self._holders:
+            self._holders.remove(holder)
+            self._semaphore.release()
+
+
+class EarlyStopping:
+    """Inspect's early-stopping hook of one task: asked before each sample starts.
+
+    Samples wait for their place here and not in the solver, because a sample that has started can
+    no longer be left out of the log; so the limit is looked at when it matters. Once it is
+    reached, only what costs nothing passes.
+
+    Args:
+        task: Name of the task.
+        places: Shared by all tasks.
+        tokens: Shared by all tasks.
+        is_free: Whether the sample of this id and epoch can be answered from the cache.
+    """
+
+    def __init__(
+        self,
+        task: str,
+        places: ConcurrencyLimit,
+        tokens: TokenLimit,
+        is_free: Callable[[str, int], Awaitable[bool]],
+    ) -> None:
+        self._task = task
+        self._places = places
+        self._tokens = tokens
+        self._is_free = is_free
+
+    async def start_task(
+        self,
+        task: EvalSpec,  # noqa: ARG002 -- inherited
+        samples: list[Sample],  # noqa: ARG002
+        epochs: int,  # noqa: ARG002
+    ) -> str:
+        """Give the name that logs show."""
+        return "max-tokens-total"
+
+    async def schedule_sample(self, id: str | int, epoch: int) -> EarlyStop | None:  # noqa: A002
+        """Let a sample start, now or later, or leave it out."""
+        holder = (self._task, str(id), epoch)
+        await self._places.acquire(holder)
+        if self._tokens.stop is None or await self._is_free(str(id), epoch):
+            return None
+        from inspect_ai.util import EarlyStop  # noqa: PLC0415 -- tuning does without Inspect
+
+        self._places.release(holder)
+        self._tokens.refused += 1
+        return EarlyStop(id=id, epoch=epoch, reason=self._tokens.stop or "")
+
+    @contextmanager
+    def held(self, question: str, epoch: int) -> Iterator[None]:
+        """Keep the place that the sample was given, and give it back at the end."""
+        try:
+            yield
+        finally:
+            self._places.release((self._task, question, epoch))
+
+    async def complete_sample(
+        self,
+        id: str | int,  # noqa: A002
+        epoch: int,
+        scores: dict[str, SampleScore],  # noqa: ARG002
+    ) -> None:
+        """Give back the place of a sample that never came to its solver."""
+        self._places.release((self._task, str(id), epoch))
+
+    async def complete_task(self) -> dict[str, JsonValue]:
+        """Note what had been spent when the task ended."""
+        return {"completion_tokens_spent": self._tokens.spent, "limit": self._tokens.most}
+
+
+class BudgetSpentError(PlanAndBudgetError):
+    """A limit is reached: no further answer is begun. What was finished is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a tuning's folder may cost over all its starts; None means no limit.
+
+    Attributes:
+        calls: Answers, each one run of the graph.
+        tokens: Completion tokens, those of the reflection model included.
+        minutes: Wall-clock minutes.
+
+    Raises:
+        InputError: A limit that is not above 0.
+    """
+
+    calls: int | None = None
+    tokens: int | None = None
+    minutes: float | None = None
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if value is not None and not value > 0:
+                msg = f"a budget of {item.name} must be above 0, not {value}"
+                raise InputError(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What was spent, this start and earlier ones together.
+
+    Attributes:
+        calls: Answers.
+        tokens: Completion tokens that the models wrote: a shared plan once, reflection included.
+        seconds: Wall-clock.
+    """
+
+    calls: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+
+    def since(self, earlier: Spent) -> Spent:
+        """The difference."""
+        return Spent(
+            self.calls - earlier.calls,
+            self.tokens - earlier.tokens,
+            self.seconds - earlier.seconds,
+        )
+
+
+class Meter:
+    """Counts a tuning's answers, tokens and seconds; says when no more may begin.
+
+    Args:
+        limits: What may be spent.
+        clock: Journal of the seconds that earlier starts took.
+        cache: Knows the tokens, of earlier starts too.
+        calls: Answers of earlier starts.
+
+    Attributes:
+        reserved: Answers to keep back for what comes last, such as the held-out comparison.
+    """
+
+    def __init__(self, limits: Limits, clock: Journal, cache: ReplyCache, *, calls: int) -> None:
+        self.limits = limits
+        self.reserved = 0
+        self._clock, self._cache, self._calls = clock, cache, calls
+        latest = {entry["start"]: float(entry["seconds"]) for entry in clock.entries()}
+        self._earlier = sum(latest.values())
+        self._began = time.monotonic()
+        self._start = str(len(clock) + 1)
+
+    @property
+    def spent(self) -> Spent:
+        """So far."""
+        return Spent(self._calls, self._cache.spent, self._earlier + self._elapsed())
+
+    def begin(self) -> None:
+        """Count an answer that begins now.
+
+        Raises:
+            BudgetSpentError: A limit leaves no room for it beside what is reserved.
+        """
+        self.check()
+        self._calls += 1
+
+    def check(self) -> None:
+        """See whether anything more may be paid for.
+
+        Raises:
+            BudgetSpentError: As `begin`.
+        """
+        reached = self._reached()
+        if reached is not None:
+            msg = (
+                f"the budget of {reached} is spent; what was finished is kept, and the same "
+                "command with a higher one goes on"
+            )
+            raise BudgetSpentError(msg)
+
+    def tick(self) -> None:
+        """Note the time, so that a killed run does not forget it."""
+        self._clock.append(self._start, {"start": self._start, "seconds": self._elapsed()})
+
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._began
+
+    def _reached(self) -> str | None:
+        """The first limit that is reached, in words. Reserved answers cost the mean so far."""
+        spent, limits = self.spent, self.limits
+        share = 1.0 + (self.reserved / spent.calls if spent.calls else 0.0)
+        if limits.calls is not None and spent.calls + self.reserved >= limits.calls:
+            return f"{limits.calls} answers"
+        if limits.tokens is not None and spent.tokens * share >= limits.tokens:
+            return f"{limits.tokens} tokens"
+        if limits.minutes is not None and spent.seconds * share >= limits.minutes * _SECONDS:
+            return f"{limits.minutes:g} minutes"
+        return None

@@ -1,0 +1,180 @@
+"""The models of a run, behind the cache of replies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from langchain_core.language_models import BaseChatModel
+
+from optim.evaluate.cache import CachedClient
+from optim.evaluate.identity import model_identity, planner_identity
+from pb_graph.errors import InputError, ModelSetupError
+from pb_graph.models import catalogue, local, weights
+from pb_graph.models.client import ChatClient
+from pb_graph.models.resolve import LOCAL_PREFIX, model_name, patience_for, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from optim.evaluate.cache import ReplyCache
+    from pb_graph.models.caps import CapPolicy
+    from pb_graph.planner.planner import Planner
+    from pb_graph.settings import Settings
+
+__all__ = ["ModelSpec", "Models", "build_models", "temperature_of"]
+
+ModelSpec = BaseChatModel | str | None
+"""A model as `build_graph` takes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """Who answers.
+
+    Attributes:
+        solver: Solves, from the cache where it can.
+        planner: The same for planning.
+        program: A tuned planner, or None for the package's own.
+        solver_identity: For fingerprints.
+        planner_identity: Likewise, with the program.
+        model: Name of the solver's model.
+        planner_model: Name of the planner's model.
+        temperature: The solver's; None where it is the provider's default.
+    """
+
+    solver: CachedClient
+    planner: CachedClient
+    program: Planner | None
+    solver_identity: str
+    planner_identity: str
+    model: str
+    planner_model: str
+    temperature: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    client: ChatClient
+    name: str
+    identity: str
+
+    @property
+    def temperature(self) -> float | None:
+        value: float | None = getattr(self.client.model, "temperature", None)
+        return value
+
+    def cached(self, cache: ReplyCache, *, one_sample: bool) -> CachedClient:
+        return CachedClient(self.client, self.name, self.identity, cache, one_sample=one_sample)
+
+
+def build_models(  # noqa: PLR0913 -- all but two by name
+    model: ModelSpec,
+    planner: ModelSpec,
+    *,
+    program: Planner | str | Path | None,
+    settings: Settings,
+    cache: ReplyCache,
+    cap_policy: CapPolicy | None = None,
+    sampling: Mapping[str, float] | None = None,
+    fresh_plans: bool = False,
+) -> Models:
+    """Set up who solves and who plans. A local model is fetched and started here.
+
+    Args:
+        model: Solves.
+        planner: Plans; None for the same model.
+        program: A tuned planner, or the path of a saved one.
+        settings: Their time-out and retries are the models'.
+        cache: Keeps the replies.
+        cap_policy: As for `build_graph`.
+        sampling: ``temperature`` and ``top_p`` of both, where they are chosen.
+        fresh_plans: Whether each epoch has a plan of its own.
+
+    Raises:
+        InputError: A chat model does not take the sampling, or has another of its own.
+        ModelSetupError: A model cannot be set up.
+        PlannerProgramError: The saved planner does not fit.
+        WeightsError: The weights of a local model cannot be had.
+    """
+    chosen = dict(sampling or {})
+    solves = _model(model, settings, cap_policy, chosen)
+    thinks = solves if planner is None else _model(planner, settings, cap_policy, chosen)
+    tuned = _program(program)
+    shared = not fresh_plans or thinks.temperature == 0
+    return Models(
+        solver=solves.cached(cache, one_sample=solves.temperature == 0),
+        planner=thinks.cached(cache, one_sample=shared),
+        program=tuned,
+        solver_identity=solves.identity,
+        planner_identity=planner_identity(thinks.identity, tuned),
+        model=solves.name,
+        planner_model=thinks.name,
+        temperature=solves.temperature,
+    )
+
+
+def temperature_of(spec: ModelSpec, chosen: float | None) -> float | None:
+    """The temperature that a model will have; None where it is the provider's default."""
+    if chosen is not None:
+        return chosen
+    if isinstance(spec, BaseChatModel):
+        value: float | None = getattr(spec, "temperature", None)
+        return value
+    try:
+        name = model_name(spec)
+    except ModelSetupError:  # said when the model is made
+        return None
+    return 0.0 if name.startswith(LOCAL_PREFIX) else None
+
+
+def _model(
+    spec: ModelSpec,
+    settings: Settings,
+    cap_policy: CapPolicy | None,
+    sampling: Mapping[str, float],
+) -> _Model:
+    if isinstance(spec, BaseChatModel):
+        model = _with(spec, sampling)
+        client = ChatClient(model, cap_policy, patience_for(spec, settings))
+        return _Model(client, _name_of(spec), model_identity(model, None, sampling))
+    name = model_name(spec)
+    wanted = name.removeprefix(LOCAL_PREFIX)
+    if wanted in catalogue.CATALOGUE and not weights.installed(wanted):
+        with weights.progress_bar() as progress:
+            weights.fetch(wanted, progress=progress)
+    model = resolve(name, settings, **sampling)
+    client = ChatClient(model, cap_policy, patience_for(name, settings))
+    shown = LOCAL_PREFIX + local.public_name(wanted) if name.startswith(LOCAL_PREFIX) else name
+    return _Model(client, shown, model_identity(model, name, sampling))
+
+
+def _with(model: BaseChatModel, sampling: Mapping[str, float]) -> BaseChatModel:
+    """A copy that samples like this, unless its maker has decided otherwise."""
+    for option, value in sampling.items():
+        kind = type(model).__name__
+        if option not in type(model).model_fields:
+            msg = f"a {kind} takes no {option}: leave it out, and set it on the model by other ways"
+            raise InputError(msg)
+        own = getattr(model, option) if option in model.model_fields_set else None
+        if own is not None and own != value:
+            msg = f"the {kind} has {option}={own:g} of its own, not {value:g}: set one of the two"
+            raise InputError(msg)
+    return model.model_copy(update=dict(sampling)) if sampling else model
+
+
+def _name_of(model: BaseChatModel) -> str:
+    for field in ("model_name", "model"):
+        name = getattr(model, field, None)
+        if isinstance(name, str) and name:
+            return name
+    return type(model).__name__
+
+
+def _program(given: Planner | str | Path | None) -> Planner | None:
+    if given is None:
+        return None
+    from pb_graph.planner.planner import load_planner  # noqa: PLC0415 -- DSPy takes a second
+
+    return load_planner(given)

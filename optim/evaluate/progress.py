@@ -1,0 +1,144 @@
+"""Progress on a console: drawn over at a terminal, else a line now and then."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from optim.e3 import e3
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console, RenderableType
+
+    from optim.evaluate.limits import TokenLimit
+    from optim.evaluate.task import Job
+    from pb_graph.state import Report
+
+__all__ = ["EvaluationProgress", "Progress"]
+
+_EVERY = 30.0  # seconds between two lines where nothing can be drawn over
+_PERCENT = 100.0
+
+
+class Progress(ABC):
+    """A context manager that shows how far it is.
+
+    Args:
+        console: Where to.
+        redirects: Whether what others print meanwhile is put above what is drawn.
+    """
+
+    def __init__(self, console: Console, *, redirects: bool) -> None:
+        self._console = console
+        self._redirects = redirects
+        self._said = time.monotonic()
+        self._live: Live | None = None
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live = Live(
+                console=self._console,
+                transient=True,
+                get_renderable=self._drawn,
+                refresh_per_second=2,
+                redirect_stdout=self._redirects,
+                redirect_stderr=self._redirects,
+            )
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    @abstractmethod
+    def _line(self) -> Text:
+        """How far it is, in a line."""
+
+    def _drawn(self) -> RenderableType:
+        """The same with more room."""
+        return self._line()
+
+    def _moved(self) -> None:
+        """Something has changed: say so, if that was last said long ago."""
+        now = time.monotonic()
+        if not self._console.is_terminal and now - self._said >= _EVERY:
+            self._said = now
+            self._console.print(self._line())
+
+
+@dataclass(slots=True)
+class _Totals:
+    scores: list[float] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    errors: int = 0
+
+    @property
+    def done(self) -> int:
+        return len(self.scores) + self.errors
+
+
+class EvaluationProgress(Progress):
+    """Shows accuracy, T and E³ so far; a table at a terminal, else a line now and then.
+
+    Args:
+        jobs: What is being run.
+        limit: Knows what has been spent.
+        console: Where to.
+    """
+
+    def __init__(self, jobs: Sequence[Job], limit: TokenLimit, console: Console) -> None:
+        super().__init__(console, redirects=True)
+        self._jobs = jobs
+        self._totals = {id(job): _Totals() for job in jobs}
+        self._limit = limit
+        self._began = time.monotonic()
+
+    def scored(self, job: Job, score: float, report: Report) -> None:
+        """Count an answer."""
+        totals = self._totals[id(job)]
+        totals.scores.append(score)
+        totals.tokens.append(report["usage"]["output_tokens"])
+        self._moved()
+
+    def failed(self, job: Job, report: Report) -> None:  # noqa: ARG002 -- no figure without a score
+        """Count an error."""
+        self._totals[id(job)].errors += 1
+        self._moved()
+
+    def _line(self) -> Text:
+        every = self._totals.values()
+        done, errors = sum(t.done for t in every), sum(t.errors for t in every)
+        samples = sum(job.samples for job in self._jobs)
+        limit = "" if self._limit.most is None else f" of {self._limit.most}"
+        spent = f"{self._limit.spent} completion tokens spent{limit}"
+        waited = f"{time.monotonic() - self._began:.0f} s"
+        return Text(f"{done} of {samples} answers, {errors} errors, {spent}, {waited}")
+
+    def _drawn(self) -> Group:
+        grid = Table(box=None, header_style="bold", pad_edge=False)
+        grid.add_column("method")
+        for name in ("done", "errors", "accuracy %", "T", "E³"):
+            grid.add_column(name, justify="right")
+        for job in self._jobs:
+            totals = self._totals[id(job)]
+            counts = [f"{totals.done}/{job.samples}", str(totals.errors)]
+            grid.add_row(Text(job.method), *counts, *_figures(totals))
+        return Group(grid, self._line())
+
+
+def _figures(totals: _Totals) -> list[str]:
+    n = len(totals.scores)
+    if not any(totals.tokens):
+        return ["", "", ""]
+    accuracy, tokens = _PERCENT * sum(totals.scores) / n, sum(totals.tokens) / n
+    return [f"{accuracy:.1f}", f"{tokens:.0f}", f"{e3(totals.scores, totals.tokens):.2f}"]

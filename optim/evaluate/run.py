@@ -1,0 +1,245 @@
+"""Runs an experiment: all methods on the same questions, on Inspect, resumable after any death.
+
+Inspect runs and logs. Beside its logs the folder holds ``replies.jsonl``, every reply that was paid
+for under its request (`optim.evaluate.cache`). The same command again makes the same requests, so
+it goes on within a question, pays for what is missing only, and `spent` is what the models wrote.
+Inspect's own recovery of finished samples would lose the steps of unfinished ones.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from inspect_ai import eval as inspect_eval
+from inspect_ai.model import get_model
+from rich.console import Console
+
+from optim.evaluate.cache import REPLIES, ReplyCache, StorageError, storage_error
+from optim.evaluate.limits import ConcurrencyLimit, TokenLimit
+from optim.evaluate.models import build_models
+from optim.evaluate.progress import EvaluationProgress
+from optim.evaluate.resume import LogFolder, held, refuse_former
+from optim.evaluate.runner import Runner
+from optim.evaluate.task import Job, task_of
+from optim.evaluate.transcript import PROVIDER
+from optim.summary import rows
+from pb_graph.errors import PlanAndBudgetError
+
+if TYPE_CHECKING:
+    from inspect_ai.log import EvalLog
+
+    from optim.datasets import Question
+    from optim.evaluate.experiment import Experiment
+    from optim.evaluate.models import Models
+    from optim.methods import Method
+    from optim.records import Record
+    from optim.scorers import Scorer
+    from optim.summary import Row
+
+__all__ = ["Evaluation", "EvaluationError", "evaluate"]
+
+_FLUSHES = 50  # times that Inspect writes a log while it grows; each time it writes all of it
+_PROBE = 1 << 16  # bytes that a disk with room can take
+
+
+class EvaluationError(PlanAndBudgetError):
+    """An evaluation broke off as a whole, and not only single answers in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What came of an experiment.
+
+    Attributes:
+        records: Every answer of its tasks, those of earlier runs included.
+        rows: The table.
+        spent: Completion tokens that the models wrote for this folder, shared plans once.
+        not_started: Answers that were not begun because the limit had been reached.
+        log_dir: Where the logs are.
+    """
+
+    records: list[Record]
+    rows: list[Row]
+    spent: int
+    not_started: int
+    log_dir: Path
+
+
+def evaluate(experiment: Experiment, *, console: Console | None = None) -> Evaluation:
+    """Run an experiment, or what is left of it.
+
+    Args:
+        experiment: What to run.
+        console: Where progress is shown; standard error when not given.
+
+    Returns:
+        The records and the table. An error in one answer is in there; it ends nothing.
+
+    Raises:
+        InputError: Something about the experiment is wrong, another process is using the folder,
+            or the folder holds the same task under other conditions, or work of an earlier format.
+        ModelSetupError: A model cannot be set up.
+        ScorerError: The scorer cannot be set up.
+        StorageError: The disk is full, or the folder cannot be written any more.
+        EvaluationError: A task broke off.
+    """
+    questions = experiment.questions()
+    methods = experiment.chosen_methods(questions)
+    judge, folder = experiment.judge(), Path(experiment.log_dir)
+    with held(folder), _closing(judge):
+        refuse_former(folder)
+        cache = ReplyCache(folder / REPLIES)
+        limit = TokenLimit(experiment.max_tokens_total, cache)
+        models = build_models(
+            experiment.model,
+            experiment.planner,
+            program=experiment.planner_program,
+            settings=methods[0].settings,
+            cache=cache,
+            cap_policy=experiment.cap_policy,
+            sampling=experiment.sampling,
+            fresh_plans=experiment.fresh_plans,
+        )
+        jobs = [_job(experiment, method, questions, models) for method in methods]
+        logs = LogFolder(folder)
+        logs.check(jobs)
+        left = [job for job in jobs if not logs.completed(job, errors=experiment.retry_errors)]
+        if left:
+            with _storage_seen_to(folder, cache):
+                _run(left, judge, limit, experiment, console or Console(stderr=True))
+            logs.clear_up(left)
+        records = LogFolder(folder).records(jobs)
+    return Evaluation(records, rows(records), cache.spent, limit.refused, folder)
+
+
+def _job(
+    experiment: Experiment, method: Method, questions: Sequence[Question], models: Models
+) -> Job:
+    runner = Runner(method, models, seed=experiment.seed, estimate_level=experiment.estimate_level)
+    return Job(
+        dataset=experiment.dataset,
+        runner=runner,
+        questions=questions,
+        epochs=experiment.epochs,
+        scorer_name=experiment.scorer_name,
+        model=models.model,
+        planner=models.planner_model,
+        conditions={"source": experiment.source, "fresh_plans": experiment.fresh_plans},
+        made_by=_made_by(experiment, method, models),
+    )
+
+
+def _made_by(experiment: Experiment, method: Method, models: Models) -> dict[str, Any]:
+    """How a log came about, for those who read it. Of paths only the names are told."""
+    try:
+        ours = version("plan-and-budget")
+    except PackageNotFoundError:  # run from its sources
+        ours = None
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "version": ours,
+        "command": " ".join(_named(argument) for argument in sys.argv),
+        "data": Path(experiment.data).name if experiment.data else None,
+        "split": experiment.split,
+        "seed": experiment.seed,
+        "scorer": experiment.scorer_name,
+        "epochs": experiment.epochs,
+        "temperature": models.temperature,
+        "top_p": experiment.top_p,
+        "settings": method.settings.model_dump(mode="json"),
+    }
+
+
+def _named(argument: str) -> str:
+    """An argument of the command, without the folders of a path outside the working folder."""
+    option, equals, value = argument.rpartition("=")
+    outside = value.startswith(("/", "~", "..", "local:/", "local:~"))
+    if not outside and not Path(value).is_absolute():
+        return argument
+    local = "local:" if value.startswith("local:") else ""
+    return f"{option}{equals}{local}{Path(value).name}"
+
+
+def _run(
+    jobs: Sequence[Job],
+    judge: Scorer,
+    limit: TokenLimit,
+    experiment: Experiment,
+    console: Console,
+) -> None:
+    """Run what is left, all methods side by side: a run cut short has them equally far."""
+    places = ConcurrencyLimit(experiment.concurrency)
+    with EvaluationProgress(jobs, limit, console) as progress:
+        logs = inspect_eval(
+            [task_of(job, judge, places, limit, progress) for job in jobs],
+            model=get_model(f"{PROVIDER}/{jobs[0].model}"),
+            log_dir=str(experiment.log_dir),
+            log_format="eval",
+            log_buffer=max(1, jobs[0].samples // _FLUSHES),
+            log_realtime=False,  # a sample's events all come at its end
+            log_level="error",  # errors of samples are counted by the progress
+            max_tasks=len(jobs),
+            max_samples=experiment.concurrency,
+            display="none",
+            score_display=False,
+            ctl_server=False,
+            log_header_only=True,
+        )
+    _check(logs, len(jobs))
+
+
+def _check(logs: Sequence[EvalLog], tasks: int) -> None:
+    """Raise what Inspect keeps to itself: Ctrl-C, and a task that broke as a whole."""
+    if len(logs) < tasks or any(log.status == "cancelled" for log in logs):
+        raise KeyboardInterrupt
+    for log in logs:
+        if log.status != "success":
+            reason = log.error.message if log.error else log.status
+            msg = f"the task {log.eval.task} broke off: {reason}. What was finished is kept."
+            raise EvaluationError(msg)
+
+
+@contextmanager
+def _storage_seen_to(folder: Path, cache: ReplyCache) -> Iterator[None]:
+    """Say it plainly where a run broke off because its folder cannot be written."""
+    try:
+        yield
+    except Exception as error:
+        raise cache.failure or _storage_error_in(error, folder) or error from error
+    if cache.failure is not None:
+        raise cache.failure
+
+
+def _storage_error_in(error: BaseException, folder: Path) -> StorageError | None:
+    """What the file system had against it: in the error's causes, or when a file is tried."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno is not None:
+            return storage_error(folder, cause)
+        cause = cause.__cause__ or cause.__context__
+    probe = folder / ".probe"
+    try:
+        probe.write_bytes(bytes(_PROBE))
+    except OSError as refused:
+        return storage_error(folder, refused)
+    finally:
+        probe.unlink(missing_ok=True)
+    return None
+
+
+@contextmanager
+def _closing(judge: Scorer) -> Iterator[None]:
+    """End what the scorer started, if it can be ended."""
+    try:
+        yield
+    finally:
+        close = getattr(judge, "close", None)
+        if close is not None:
+            close()

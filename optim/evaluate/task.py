@@ -1,0 +1,247 @@
+"""Inspect tasks: one for each data set and method, with its solver, its scorer and its metrics.
+
+Inspect computes the metrics over the samples that have a score. Samples that ended in an error have
+none; they are counted in the log, and `optim.summary` shows them beside the figures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from inspect_ai import Task
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.scorer import Metric, MetricProtocol, SampleScore, Score, Value, metric, scorer
+from inspect_ai.solver import solver
+
+from optim.e3 import interval
+from optim.evaluate.identity import digest, question_identity
+from optim.evaluate.limits import ConcurrencyLimit, EarlyStopping, TokenLimit
+from optim.evaluate.runner import Runner, judged
+from optim.evaluate.transcript import show
+from optim.records import planning_tokens
+from pb_graph.errors import InputError, PlanAndBudgetError
+
+if TYPE_CHECKING:
+    from inspect_ai.scorer import Scorer as InspectScorer
+    from inspect_ai.scorer import Target
+    from inspect_ai.solver import Generate, Solver, TaskState
+
+    from optim.datasets import Question
+    from optim.scorers import Scorer
+    from pb_graph.state import Report
+
+__all__ = ["Callback", "Job", "NoSolutionError", "task_of"]
+
+
+class NoSolutionError(PlanAndBudgetError):
+    """A question has no answer. Makes Inspect record the sample as an error, without a score."""
+
+
+class Callback(Protocol):
+    """Is told how each sample ended."""
+
+    def scored(self, job: Job, score: float, report: Report) -> None:
+        """A sample was answered and scored."""
+
+    def failed(self, job: Job, report: Report) -> None:
+        """A sample has no score."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One method on the questions of one data set, several times over if so wished.
+
+    Attributes:
+        dataset: Name of the data set.
+        runner: Answers its questions.
+        questions: Which.
+        epochs: How often each.
+        scorer_name: Who scores the answers.
+        model: Name of the model that solves.
+        planner: Name of the model that plans.
+        conditions: What else one folder must not mix.
+        made_by: How the log comes about, for its readers.
+    """
+
+    dataset: str
+    runner: Runner
+    questions: Sequence[Question]
+    epochs: int
+    scorer_name: str
+    model: str
+    planner: str
+    conditions: Mapping[str, Any] = field(default_factory=dict)
+    made_by: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def method(self) -> str:
+        """Name of the method."""
+        return self.runner.method.name
+
+    @property
+    def samples(self) -> int:
+        """How many answers there are to give."""
+        return len(self.questions) * self.epochs
+
+    @cached_property
+    def by_id(self) -> Mapping[str, Question]:
+        """The questions by their ids."""
+        return {question.id: question for question in self.questions}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Identify what is asked and how it is scored; the conditions say how it is answered."""
+        questions = [[question_identity(one), list(one.targets)] for one in self.questions]
+        return digest([self.dataset, self.scorer_name, questions, self.epochs])
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What the log has to say about the job, for those who read it."""
+        return {
+            "dataset": self.dataset,
+            "method": self.method,
+            "model": self.model,
+            "planner": self.planner,
+            "scorer": self.scorer_name,
+            "fingerprint": self.fingerprint,
+            "conditions": self.runner.conditions | dict(self.conditions),
+            "made_by": dict(self.made_by),
+        }
+
+
+def task_of(
+    job: Job, judge: Scorer, places: ConcurrencyLimit, tokens: TokenLimit, callback: Callback
+) -> Task:
+    """Make the Inspect task of a job.
+
+    A failed question becomes an error sample and ends nothing; its report is in the sample's
+    store like that of any other.
+
+    Args:
+        job: What to do.
+        judge: Scores the answers; called in a thread.
+        places: Bound how many questions are answered at once, over all tasks.
+        tokens: Bounds what may be spent.
+        callback: Is told how each sample ended.
+    """
+
+    async def is_free(question: str, epoch: int) -> bool:
+        outcome = await job.runner.recall(job.by_id[question], epoch)
+        return outcome is not None
+
+    name = f"{job.dataset}-{job.method}"
+    stopping = EarlyStopping(f"{name}-{job.planner}", places, tokens, is_free)
+    return Task(
+        name=name,
+        dataset=MemoryDataset([_sample(question) for question in job.questions], name=job.dataset),
+        solver=_solver(job, stopping, callback),
+        scorer=_scorer(job, judge, callback),
+        epochs=job.epochs,
+        fail_on_error=False,
+        early_stopping=stopping,
+        metadata=job.metadata,
+    )
+
+
+def _sample(question: Question) -> Sample:
+    """A question for Inspect; the rest of its metadata may be large, or hold the solution."""
+    about = {"level": question.level, "domain": question.domain}
+    return Sample(
+        id=question.id, input=question.question, target=list(question.targets), metadata=about
+    )
+
+
+def _solver(job: Job, stopping: EarlyStopping, callback: Callback) -> Solver:
+    @solver(name="plan_and_budget")
+    def make() -> Solver:
+        async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001
+            question = job.by_id[str(state.sample_id)]
+            with stopping.held(question.id, state.epoch):
+                outcome = await job.runner.answer(question, state.epoch)
+            if outcome.error is not None:
+                callback.failed(job, outcome.report)
+            await show(outcome, state)
+            if outcome.error is not None:
+                raise NoSolutionError(outcome.error)
+            return state
+
+        return solve
+
+    return make()
+
+
+def _scorer(job: Job, judge: Scorer, callback: Callback) -> InspectScorer:
+    @scorer(name=job.scorer_name, metrics=[accuracy(), tokens(), e3()])
+    def make() -> InspectScorer:
+        async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001
+            report: Report = state.store.get("report")
+            question = job.by_id[str(state.sample_id)]
+            try:
+                verdict = await asyncio.to_thread(judged, judge, report, question)
+            except Exception:
+                callback.failed(job, report)
+                raise
+            callback.scored(job, verdict.value, report)
+            usage = report["usage"]
+            value = {
+                "score": verdict.value,
+                "tokens": usage["output_tokens"],
+                "planning": planning_tokens(report),
+                "seconds": usage["seconds"],
+            }
+            about = asdict(verdict) | {"metadata": dict(verdict.metadata)}
+            return Score(**about | {"value": value})
+
+        return score
+
+    return make()
+
+
+@metric
+def accuracy() -> Metric:
+    """Mean score in percent."""
+    return _mean_of("score", scale=100.0)
+
+
+@metric
+def tokens() -> Metric:
+    """T: mean completion tokens per query, planning included."""
+    return _mean_of("tokens")
+
+
+@metric
+def e3() -> Metric:
+    """E³ = A²/T and the ends of its 95 % interval.
+
+    With several epochs Inspect first takes the mean of each question, so a question is one
+    cluster, as it should be.
+    """
+
+    def compute(scores: list[SampleScore]) -> Value:
+        values = [_values(score) for score in scores]
+        try:
+            found = interval([v["score"] for v in values], [v["tokens"] for v in values])
+        except InputError:  # nothing scored, or no token spent
+            return {"e3": math.nan, "e3_lower": math.nan, "e3_upper": math.nan}
+        ends = {"e3_lower": found.lower, "e3_upper": found.upper}
+        return {"e3": found.e3} | {k: math.nan if v is None else v for k, v in ends.items()}
+
+    return compute
+
+
+def _mean_of(name: str, scale: float = 1.0) -> MetricProtocol:
+    def compute(scores: list[SampleScore]) -> Value:
+        if not scores:
+            return math.nan
+        return scale * sum(_values(score)[name] for score in scores) / len(scores)
+
+    return compute
+
+
+def _values(score: SampleScore) -> Mapping[str, float]:
+    return cast("Mapping[str, float]", score.score.value)

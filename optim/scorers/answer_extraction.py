@@ -1,0 +1,130 @@
+r"""Reading a model's output: thinking cut away, the answer found in a box or on its own line.
+
+Linear in the length of the output.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_OPEN, _CLOSE = "<think>", "</think>"
+_BRACES = re.compile(r"\\boxed\s*\{|\\[\\{}]|[{}]")
+_WIDEST_GAP = 40  # characters between two boxes that are one answer
+# What may stand between two boxes that are one answer: "$\boxed{1}$ and $\boxed{2}$".
+_BETWEEN = re.compile(r"[\s$\\()\[\],;]*(?:(?:text\{)?\s*\b(?:and|or)\b\s*\}?)?[\s$\\()\[\],;]*")
+
+_SAYS = r"[ \t]*(?:is\b[ \t]*:?|:|$)[ \t]*"
+_FINAL_LINE = re.compile(
+    r"^[ \t>#]*(?:[*+-][ \t]+)?(?P<mark>[*_]{0,3})final[ \t]+answer"
+    # "**Final answer**: X", "**Final answer:** X", or "**Final answer: X**"
+    rf"(?:(?P=mark){_SAYS}|{_SAYS}(?P=mark)|(?P<open>){_SAYS})(?P<answer>.*)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_IS = re.compile(r"(?:therefore,?\s*)?(?:the\s+)?(?:final\s+)?answer\s+is\s*:?\s*", re.IGNORECASE)
+_WORDS = re.compile(r"\\(?:text|textbf|textit|mathrm|mbox)\s*\{(?P<inner>[^{}]*)\}")
+
+
+@dataclass(frozen=True)
+class Box:
+    r"""A closed `\boxed{content}` at `text[start:end]`."""
+
+    start: int
+    end: int
+    content: str
+
+
+def without_thinking(output: str) -> str:
+    """Cut `<think>…</think>` away, also where one of the two tags is missing.
+
+    Without the closing tag the rest is thinking; without the opening one (some chat templates
+    write it into the prompt) everything up to the closing tag is.
+    """
+    kept, position = [], 0
+    while (start := output.find(_OPEN, position)) != -1:
+        stop = output.find(_CLOSE, start)
+        if stop == -1:
+            break
+        kept.append(output[position:start])
+        position = stop + len(_CLOSE)
+    rest = "".join([*kept, output[position:]])
+    return rest.rpartition(_CLOSE)[2].partition(_OPEN)[0].strip()
+
+
+def boxes(text: str) -> list[Box]:
+    r"""All closed `\boxed{…}` in order of their start, nested ones included."""
+    found: list[Box] = []
+    opened: list[re.Match[str]] = []
+    for token in _BRACES.finditer(text):
+        if token[0].endswith("{") and token[0] != r"\{":
+            opened.append(token)
+        elif token[0] == "}" and opened:
+            start = opened.pop()
+            if start[0] != "{":
+                found.append(Box(start.start(), token.end(), text[start.end() : token.start()]))
+    return sorted(found, key=lambda box: box.start)
+
+
+def boxed_answer(text: str) -> str | None:
+    r"""The content of the last box, or of the last boxes where several stand side by side.
+
+    An answer repeated in a redundant pair of braces, `\boxed{{x}}`, is unwrapped: models copy
+    that from prompts written for `str.format`.
+    """
+    closed = boxes(text)
+    if not closed:
+        return None
+    run = [closed[-1]]
+    for box in reversed(closed[:-1]):
+        gap = run[-1].start - box.end
+        if not 0 <= gap <= _WIDEST_GAP or not _BETWEEN.fullmatch(text, box.end, run[-1].start):
+            break
+        run.append(box)
+    return ", ".join(_bare(box.content) for box in reversed(run))
+
+
+def _bare(content: str) -> str:
+    content = content.strip()
+    while content.startswith("{") and _closes_at_end(content):
+        content = content[1:-1].strip()
+    return content
+
+
+def _closes_at_end(content: str) -> bool:
+    """Whether the brace that opens the text is closed by its last character."""
+    depth = 0
+    for token in re.finditer(r"\\[\\{}]|[{}]", content):
+        depth += {"{": 1, "}": -1}.get(token[0], 0)
+        if depth == 0:
+            return token.end() == len(content)
+    return False
+
+
+def final_answer(text: str) -> str | None:
+    """What the last "Final answer:" line says: its paragraph, or the one below where it ends.
+
+    None where there is no such line, or nothing on it.
+    """
+    lines = list(_FINAL_LINE.finditer(text))
+    if not lines:
+        return None
+    line = lines[-1]
+    answer = (line["answer"] + text[line.end() :]).lstrip().partition("\n\n")[0].rstrip()
+    answer = answer.removesuffix(line["mark"]) if line["open"] is not None else answer
+    answer = without_lead(answer)
+    for quote in ("**", "__", "$$", "$", "`"):
+        inner = answer[len(quote) : -len(quote)].strip()
+        if inner and answer == f"{quote}{answer[len(quote) : -len(quote)]}{quote}":
+            answer = answer if quote in inner else inner
+    return answer or None
+
+
+def without_text_commands(text: str) -> str:
+    r"""The words of `\text{…}`, `\mbox{…}` and the like without the command around them."""
+    return _WORDS.sub(r"\g<inner>", text).strip()
+
+
+def without_lead(text: str) -> str:
+    """A text without "The answer is" in front."""
+    lead = _IS.match(text)
+    return text[lead.end() :] if lead else text

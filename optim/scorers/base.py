@@ -1,0 +1,150 @@
+"""What every scorer gives back and how it fails, and the scorers by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+
+from pb_graph.errors import PlanAndBudgetError
+
+if TYPE_CHECKING:
+    from optim.datasets import Question
+
+__all__ = ["NAMES", "Score", "Scorer", "ScorerError", "as_scorer", "register", "scorer"]
+
+
+class ScorerError(PlanAndBudgetError):
+    """A scorer could not do its work: the answer is unscored, which is not the same as wrong."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """How good one answer is.
+
+    Attributes:
+        value: From 0 (wrong) to 1 (perfect).
+        answer: What was read out of the model's output; None when nothing could be.
+        explanation: Why the value is what it is, for a person.
+        metadata: Plain JSON details of the scorer, for tables and logs.
+    """
+
+    value: float
+    answer: str | None
+    explanation: str
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.value <= 1.0:  # also refuses NaN
+            msg = f"a score lies between 0 and 1, not {self.value!r}"
+            raise ValueError(msg)
+
+
+@runtime_checkable
+class Scorer(Protocol):
+    """Judges one output against one question; safe to call from several threads."""
+
+    def score(self, output: str, question: Question) -> Score:
+        """Score the output.
+
+        Raises:
+            ScorerError: The output could not be judged at all.
+        """
+
+
+Judgement = Callable[[str, "Question"], "Score | float"]
+"""A scoring function: what an answer is worth, from 0 to 1, or whether it is right."""
+
+_Made = TypeVar("_Made", bound=Callable[..., Any])
+_SCORERS: dict[str, Callable[..., Any]] = {}
+NAMES = _SCORERS.keys()
+"""The names of the scorers: those of this folder, and whatever else `register` has decorated."""
+
+
+def register(name: str) -> Callable[[_Made], _Made]:
+    """Give a scorer its name: a class that is made without arguments, or a scoring function.
+
+    ::
+
+        @register("exact")
+        def exact(output, question):
+            return output.strip() in question.targets
+
+    Libraries that take long to load belong into the class's ``__init__``: all scorers of this
+    folder are imported as soon as one is asked for.
+
+    Raises:
+        ValueError: There is a scorer of that name already.
+    """
+
+    def decorate(made: _Made) -> _Made:
+        if name in _SCORERS:
+            msg = f"there is a scorer named {name!r} already"
+            raise ValueError(msg)
+        _SCORERS[name] = made
+        return made
+
+    return decorate
+
+
+def scorer(name: str) -> Scorer:
+    """Make the scorer of that name, with its defaults.
+
+    Raises:
+        ScorerError: No such scorer, or its libraries are not installed.
+    """
+    if name not in _SCORERS:
+        msg = f"no scorer named {name!r}; there are: {', '.join(NAMES)}"
+        raise ScorerError(msg)
+    try:
+        return as_scorer(_SCORERS[name])
+    except ImportError as error:
+        msg = f"the scorer {name!r} needs {error.name}: pip install 'plan-and-budget[eval]'"
+        raise ScorerError(msg) from error
+
+
+def as_scorer(value: str | Scorer | type[Scorer] | Judgement) -> Scorer:
+    """Give a scorer for a name, a scorer, a scorer's class, or a function of output and question.
+
+    Raises:
+        ScorerError: It is none of these, or the scorer of that name cannot be made.
+    """
+    if isinstance(value, str):
+        return scorer(value)
+    if isinstance(value, type):
+        return as_scorer(value())
+    if isinstance(value, Scorer):
+        return value
+    if callable(value) and not iscoroutinefunction(value):
+        return FunctionScorer(value)
+    msg = (
+        f"{value!r} is no scorer: give one of {', '.join(NAMES)}, an object with score(output, "
+        "question), or a function (output, question) that is not async"
+    )
+    raise ScorerError(msg)
+
+
+class FunctionScorer:
+    """Scores with a function.
+
+    Attributes:
+        name: The function's, for logs.
+    """
+
+    def __init__(self, function: Judgement) -> None:
+        self._function = function
+        self.name: str = getattr(function, "__qualname__", type(function).__qualname__)
+
+    def score(self, output: str, question: Question) -> Score:
+        """Score the output.
+
+        Raises:
+            ScorerError: The function failed, or gave no number from 0 to 1.
+        """
+        try:
+            value = self._function(output, question)
+            return value if isinstance(value, Score) else Score(float(value), None, self.name)
+        except Exception as error:
+            msg = f"the scorer {self.name} failed: {type(error).__name__}: {error}"
+            raise ScorerError(msg) from error

@@ -1,0 +1,287 @@
+"""Commonsense checks and hard constraints; each says why a plan fails, or None when it passes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from optim.scorers.base import ScorerError
+from optim.scorers.travelplanner.plan import Day, city_name, place, squeezed
+from optim.scorers.travelplanner.trip import Query, Row, Trip, cost, journey, number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+_PARTS = ("transportation", "breakfast", "lunch", "dinner", "attraction", "accommodation")
+
+_ROOM_TYPES: dict[str, Callable[[str], bool]] = {
+    "shared room": lambda kind: kind == "Shared room",
+    "not shared room": lambda kind: kind != "Shared room",
+    "private room": lambda kind: kind == "Private room",
+    "entire room": lambda kind: kind == "Entire home/apt",
+}
+_NAMES = {
+    "house rule": "room_rule",
+    "cuisine": "cuisine",
+    "room type": "room_type",
+    "transportation": "transportation",
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A plan, cut to the days asked for, with all it is judged by."""
+
+    query: Query
+    trip: Trip
+    days: Sequence[Day]
+    states: Mapping[str, str] | None = None
+
+
+# --- Commonsense.
+
+
+def within_sandbox(case: Case) -> str | None:
+    """Everything in the plan exists in the item's tables."""
+    for index, day in enumerate(case.days, start=1):
+        travel = journey(day)
+        # What is no journey between cities ("walking") is harmless; a train is made up.
+        known = travel is None or (travel.mode is None and day.route is None)
+        if not known and travel and travel.fare(case.trip, 1) is None:
+            return f"day {index}: no such journey: {day.transportation}"
+        for kind, written in _places(day):
+            if case.trip.find(kind, place(written)) is None:
+                return f"day {index}: not among the {kind}: {written}"
+    return None
+
+
+def _places(day: Day) -> list[tuple[str, str]]:
+    found = [("restaurants", meal) for meal in day.meals.values()]
+    found += [("attractions", attraction) for attraction in day.attractions]
+    return found + ([("accommodations", day.accommodation)] if day.accommodation else [])
+
+
+def complete_information(case: Case) -> str | None:
+    """Every day, city, and field that the trip needs is there, and half of all fields at least."""
+    if len(case.days) < case.query.days:
+        return f"{len(case.days)} days are planned, not {case.query.days}"
+    for index, day in enumerate(case.days, start=1):
+        if missing := _missing(day, last=index == case.query.days):
+            return f"day {index}: no {missing}"
+    cities = {city for day in case.days for city in day.cities} - {case.query.origin}
+    if len(cities) != case.query.cities:
+        return f"{len(cities)} cities are visited, not {case.query.cities}"
+    # As in the official count: the day's number and its city count, the total needed does not.
+    filled = sum(2 + sum(bool(getattr(day, part)) for part in _PARTS) for day in case.days)
+    if filled < 0.5 * len(_PARTS) * case.query.days:
+        return "more than half of the information is absent"
+    return None
+
+
+def _missing(day: Day, *, last: bool) -> str | None:
+    """The first field that this day cannot do without."""
+    for part in ("current_city", *_PARTS):
+        if getattr(day, part) is None:
+            return f'"{part.replace("_", " ")}" line'
+    needed = {
+        "current city": bool(day.current_city),
+        "transportation between the cities": bool(day.transportation or not day.route),
+        "attraction": bool(day.attractions or day.route),
+        "accommodation": bool(day.accommodation or last),
+        "meal for one of breakfast, lunch and dinner": bool(len(day.meals) == 3 or day.route),  # noqa: PLR2004
+    }
+    return next((name for name, there in needed.items() if not there), None)
+
+
+def within_current_city(case: Case) -> str | None:
+    """Meals and attractions are in a city of their day; one sleeps in the last of them."""
+    for index, day in enumerate(case.days, start=1):
+        if day.route and any(city not in (day.transportation or city) for city in day.route):
+            return f"day {index}: the transportation is not {day.current_city}"
+        for kind, written in _places(day):
+            found = place(written)
+            allowed = day.cities[-1:] if kind == "accommodations" else day.cities
+            if found is None or found.city not in allowed:
+                return f"day {index}: not in {' or '.join(allowed)}: {written}"
+    return None
+
+
+def reasonable_route(case: Case) -> str | None:
+    """A closed circle from the origin, each city visited once, in the state asked for."""
+    cities = [city for day in case.days for city in day.cities]
+    first = next(iter(case.days), None)
+    if first and first.route and first.route[0] != case.query.origin:
+        return f"the trip starts in {first.route[0]}, not in {case.query.origin}"
+    if not cities or cities[0] != cities[-1]:
+        return "the trip does not end where it starts"
+    if (reason := _sequence(cities)) or case.states is None:
+        return reason
+    for city in cities:
+        if city not in case.states:
+            return f"{city} is no city of the sandbox"
+    return _outside(cities[1:-1], case)
+
+
+def _sequence(cities: Sequence[str]) -> str | None:
+    """Each city but the first and last is arrived at and left, and never seen again."""
+    if len(cities) < 3:  # noqa: PLR2004 - there, a stay, and back
+        return "the trip leads nowhere"
+    stays = [(city, len(list(group))) for city, group in groupby(cities)]
+    seen: set[str] = set()
+    for index, (city, length) in enumerate(stays):
+        last = index == len(stays) - 1
+        if city in seen and not (last and length == 1):
+            return f"{city} is visited twice"
+        if length == 1 and index > 0 and not last:
+            return f"{city} is entered but not left, or left but not entered"
+        seen.add(city)
+    return None
+
+
+def _outside(visited: Sequence[str], case: Case) -> str | None:
+    if case.states is None or case.query.days <= 3:  # noqa: PLR2004 - these go to one city
+        return None
+    for city in visited:
+        if case.states[city] != case.query.destination:
+            return f"{city} is not in {case.query.destination}"
+    return None
+
+
+def diverse_restaurants(case: Case) -> str | None:
+    """No restaurant twice."""
+    return _repeated([meal for day in case.days for meal in day.meals.values()])
+
+
+def diverse_attractions(case: Case) -> str | None:
+    """No attraction twice."""
+    return _repeated([attraction for day in case.days for attraction in day.attractions])
+
+
+def _repeated(written: Sequence[str]) -> str | None:
+    seen: set[str] = set()
+    for text in written:
+        name = squeezed(text.strip(" .;"))
+        if name in seen:
+            return f"twice in the plan: {name}"
+        seen.add(name)
+    return None
+
+
+def consistent_transportation(case: Case) -> str | None:
+    """A journey on day 1; and whoever drives has the car with them: no flight, no taxi."""
+    if not case.days or not case.days[0].transportation:
+        return "day 1 has no transportation"
+    modes = {travel.mode for day in case.days if (travel := journey(day))}
+    for other in ("flight", "taxi"):
+        if {"self-driving", other} <= modes:
+            return f"self-driving and {other} in one trip"
+    return None
+
+
+def minimum_nights(case: Case) -> str | None:
+    """No accommodation is left before its minimum number of nights."""
+    for written, stay in groupby(day.accommodation or "" for day in case.days):
+        nights = len(list(stay))
+        row = case.trip.find("accommodations", place(written))
+        if row and nights < number(row["minimum nights"]):
+            return f"{nights} night(s), fewer than {row['minimum nights']}: {written}"
+    return None
+
+
+COMMONSENSE: dict[str, Callable[[Case], str | None]] = {
+    "within_sandbox": within_sandbox,
+    "complete_information": complete_information,
+    "within_current_city": within_current_city,
+    "reasonable_route": reasonable_route,
+    "diverse_restaurants": diverse_restaurants,
+    "diverse_attractions": diverse_attractions,
+    "consistent_transportation": consistent_transportation,
+    "minimum_nights": minimum_nights,
+}
+GATES = ("complete_information", "within_sandbox")
+
+
+def read_city_states(text: str) -> dict[str, str]:
+    """The city set of TravelPlanner, one "city<TAB>state" a line, as city -> state."""
+    pairs = (line.split("\t") for line in text.splitlines() if "\t" in line)
+    return {city_name(city): state.strip() for city, state, *_ in pairs}
+
+
+# --- Hard constraints: the budget always, the others where the traveller asks for them.
+
+
+def applicable(wishes: Any) -> list[str]:  # noqa: ANN401 - the mapping of the data set
+    """The names of the constraints that an item has, the budget first."""
+    return ["budget", *(name for wish, name in _NAMES.items() if wish in wishes)]
+
+
+def budget(case: Case) -> str | None:
+    """The plan costs no more than the budget."""
+    total = cost(case.query, case.trip, case.days)
+    if total > case.query.budget:
+        return f"it costs {total:,.0f} dollars of {case.query.budget:,.0f}"
+    return None
+
+
+def room_rule(case: Case) -> str | None:
+    """What the travellers bring or do is not forbidden in any accommodation."""
+    wish = str(case.query.constraints["house rule"])
+    # The data set misspells it in places, as its evaluation once did.
+    forbidden = f"No {wish.replace('parities', 'parties')}".lower()
+    for written, row in _accommodations(case):
+        rules = str(row["house_rules"]).lower().split("&")
+        if forbidden in map(str.strip, rules):
+            return f"{forbidden}: {written}"
+    return None
+
+
+def room_type(case: Case) -> str | None:
+    """Every accommodation is of the kind asked for."""
+    wish = str(case.query.constraints["room type"])
+    if wish not in _ROOM_TYPES:
+        msg = f"unknown room type {wish!r} in the question's local_constraint"
+        raise ScorerError(msg)
+    for written, row in _accommodations(case):
+        if not _ROOM_TYPES[wish](str(row["room type"])):
+            return f"{row['room type']}, not {wish}: {written}"
+    return None
+
+
+def cuisine(case: Case) -> str | None:
+    """Each cuisine asked for is served in a planned restaurant away from home."""
+    wishes = case.query.constraints["cuisine"]
+    wanted = {wishes} if isinstance(wishes, str) else set(map(str, wishes))
+    for meal in (meal for day in case.days for meal in day.meals.values()):
+        where = place(meal)
+        row = case.trip.find("restaurants", where)
+        if row and where and where.city != case.query.origin:
+            wanted -= {kind.strip() for kind in str(row["Cuisines"]).split(",")}
+    return f"no restaurant serves {', '.join(sorted(wanted))}" if wanted else None
+
+
+def transportation(case: Case) -> str | None:
+    """No journey is made in the way that the travellers refuse."""
+    wish = str(case.query.constraints["transportation"]).lower()
+    for index, day in enumerate(case.days, start=1):
+        travel = journey(day)
+        if travel and travel.mode and wish == f"no {travel.mode}":
+            return f"day {index}: {travel.mode}, against {wish!r}"
+    return None
+
+
+def _accommodations(case: Case) -> Iterator[tuple[str, Row]]:
+    for day in case.days:
+        if day.accommodation:
+            row = case.trip.find("accommodations", place(day.accommodation))
+            if row:
+                yield day.accommodation, row
+
+
+HARD: dict[str, Callable[[Case], str | None]] = {
+    "budget": budget,
+    "room_rule": room_rule,
+    "cuisine": cuisine,
+    "room_type": room_type,
+    "transportation": transportation,
+}

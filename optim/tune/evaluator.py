@@ -1,0 +1,402 @@
+"""Measures candidates: answers questions, scores them, and pays for none twice.
+
+Two files of the run folder hold what was paid for: ``replies.jsonl`` every reply of a model, under
+its request (`optim.evaluate.cache`), and ``results.jsonl`` a line for each answer that was counted
+against the budget, with its score. A run that is started again makes the same requests; so it gets
+the same replies, takes the scores as they were, and goes the same way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from anyio.from_thread import start_blocking_portal
+
+from optim.evaluate.cache import REPLIES, Journal, ReplyCache
+from optim.evaluate.identity import digest, planner_identity, question_identity
+from optim.evaluate.limits import BudgetSpentError, Limits, Meter
+from optim.evaluate.models import build_models
+from optim.evaluate.resume import held, refuse_former
+from optim.evaluate.runner import Runner, judged
+from optim.methods import Method
+from optim.scorers import ScorerError
+from optim.scorers import scorer as make_scorer
+from pb_graph.errors import InputError, PlanAndBudgetError
+from pb_graph.settings import Settings
+
+if TYPE_CHECKING:
+    from anyio.from_thread import BlockingPortal
+
+    from optim.datasets import Question
+    from optim.evaluate.limits import Spent
+    from optim.evaluate.models import ModelSpec
+    from optim.evaluate.runner import Outcome
+    from optim.scorers import Scorer
+    from optim.tune.candidate import Candidate
+    from pb_graph.models.caps import CapPolicy
+    from pb_graph.state import Report
+
+__all__ = ["Evaluator", "OutageError", "Result"]
+
+RESULTS, CLOCK = "results.jsonl", "clock.jsonl"
+_TRIES = 3  # of an answer that does not come for a reason outside
+_IN_A_ROW = 12  # tries without a token, one after the other, that are taken for an outage
+
+T = TypeVar("T")
+_Key = tuple[str, str, int]  # candidate, question, epoch
+
+
+class OutageError(PlanAndBudgetError):
+    """An answer did not come for a reason outside: a candidate cannot be measured without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One answer of one candidate.
+
+    Attributes:
+        question: The question's id.
+        score: From 0 to 1; 0 when what was paid came to nothing, or nobody could judge it.
+        tokens: Completion tokens it is charged, planning included.
+        report: The graph's account.
+        error: Why nobody could judge it; None when it was judged.
+    """
+
+    question: str
+    score: float
+    tokens: int
+    report: Report
+    error: str | None
+
+
+class Evaluator:
+    """Answers with any candidate; a context manager that holds the run folder.
+
+    What is paid and comes to nothing is a wrong answer. An answer that does not come for a reason
+    outside (a call that fails for good) is neither right nor wrong: it is asked for three times,
+    and then the candidate is not measured. Counting it as wrong would let a bad moment of a server
+    decide between candidates; leaving the question out would compare them on different sets.
+
+    Args:
+        model: Solves, as for `build_graph`.
+        planner: Plans; None for the same model.
+        scorer: Name of a scorer, or one of your own.
+        run_dir: A local folder for what has been paid for.
+        limits: What the folder may cost over all its starts.
+        concurrency: How many answers run at once.
+        seed: Part of what identifies a run.
+        estimate_level: Let the planner estimate a question's level instead of telling it.
+        settings: Time-out and retries of the models.
+        cap_policy: As for `build_graph`.
+        retry_errors: Judge again what nobody could judge in an earlier start.
+
+    Attributes:
+        refusal: Why an answer was not begun: the budget is spent, or the model out of reach. From
+            then on whatever would have to be paid for is refused.
+        watcher: Told of every answer, recalled ones too.
+        reflections: The cache, for a reflection model to share.
+
+    Raises:
+        InputError: The folder is in use, cannot be written, is damaged, or of an earlier format.
+        ModelSetupError: A model cannot be set up.
+        ScorerError: The scorer cannot be set up.
+    """
+
+    def __init__(  # noqa: PLR0913 -- all but one by name
+        self,
+        model: ModelSpec = None,
+        *,
+        planner: ModelSpec = None,
+        scorer: str | Scorer,
+        run_dir: str | Path,
+        limits: Limits | None = None,
+        concurrency: int = 8,
+        seed: int = 0,
+        estimate_level: bool = False,
+        settings: Settings | None = None,
+        cap_policy: CapPolicy | None = None,
+        retry_errors: bool = False,
+    ) -> None:
+        if concurrency < 1:
+            msg = f"concurrency must be at least 1, not {concurrency}"
+            raise InputError(msg)
+        self.run_dir = Path(run_dir)
+        self.concurrency, self.seed = concurrency, seed
+        self.limits = limits or Limits()
+        self.settings = settings or Settings()
+        self.scorer_name = scorer if isinstance(scorer, str) else _name_of(scorer)
+        self._judge = make_scorer(scorer) if isinstance(scorer, str) else scorer
+        self._estimate_level, self._retry_errors = estimate_level, retry_errors
+        self._lock = held(self.run_dir).lock
+        try:
+            refuse_former(self.run_dir)
+            self._results = Journal(self.run_dir / RESULTS)
+            self.reflections = cache = ReplyCache(self.run_dir / REPLIES)
+            clock = Journal(self.run_dir / CLOCK)
+            self.meter = Meter(self.limits, clock, cache, calls=len(self._results))
+            self.models = build_models(
+                model,
+                planner,
+                program=None,
+                settings=self.settings,
+                cache=cache,
+                cap_policy=cap_policy,
+            )
+        except BaseException:
+            self._lock.release()
+            raise
+        self._loop = _Loop()
+        self._places = asyncio.Semaphore(concurrency)
+        self._runners: dict[str, Runner] = {}
+        self._known: dict[_Key, Result] = {}
+        self._running: dict[_Key, asyncio.Task[Result]] = {}
+        self._failed_in_a_row = 0
+        self.refusal: PlanAndBudgetError | None = None
+        self.watcher: Callable[[Candidate, Result], None] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self  # optimizers copy programs; there is one evaluator
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Cancel what runs, end what was started, and let go of the folder."""
+        try:
+            self._loop.close()
+            if self.reflections.failure is None:
+                self.meter.tick()
+        finally:
+            close = getattr(self._judge, "close", None)
+            if close is not None:
+                close()
+            self._lock.release()
+
+    @property
+    def spent(self) -> Spent:
+        """What the folder has cost, this start and earlier ones together."""
+        return self.meter.spent
+
+    @cached_property
+    def identity(self) -> dict[str, object]:
+        """Who answers and who judges, for the fingerprint of a run."""
+        return {
+            "solver": self.models.solver_identity,
+            "planner": self.models.planner_identity,
+            "scorer": self.scorer_name,
+            "seed": self.seed,
+            "estimate_level": self._estimate_level,
+        }
+
+    def measure(self, candidate: Candidate, questions: Sequence[Question]) -> list[Result]:
+        """Answer the questions with a candidate, several at once.
+
+        Args:
+            candidate: Who answers.
+            questions: What is asked.
+
+        Returns:
+            Results in the order of the questions.
+
+        Raises:
+            BudgetSpentError: A limit was reached on the way; what had begun was let finish and is
+                kept.
+            OutageError: An answer did not come for a reason outside. With a `refusal`, none does.
+            StorageError: What is paid for cannot be written down.
+        """
+        return self._loop.run(self._all(candidate, questions))
+
+    def one(self, candidate: Candidate, question: Question, epoch: int = 1) -> Result:
+        """Answer one question, for the epoch-th time; from any thread. Raises as `measure`."""
+        known = self._known.get((candidate.identity, question.id, epoch))
+        return known or self._loop.run(self._once(candidate, question, epoch))
+
+    def is_known(self, candidate: Candidate, questions: Sequence[Question]) -> bool:
+        """Whether measuring would cost nothing."""
+        return self._loop.run(self._is_known(candidate, questions))
+
+    def reserve(self, answers: int) -> None:
+        """Keep so many answers back for what comes last; 0 lets go of them."""
+        self.meter.reserved = answers
+        if isinstance(self.refusal, BudgetSpentError):
+            self.refusal = None
+
+    async def _is_known(self, candidate: Candidate, questions: Sequence[Question]) -> bool:
+        for question in questions:
+            if (candidate.identity, question.id, 1) in self._known:
+                continue
+            if await self._recalled(candidate, question, 1) is None:
+                return False
+        return True
+
+    async def _all(self, candidate: Candidate, questions: Sequence[Question]) -> list[Result]:
+        jobs = [self._once(candidate, question, 1) for question in questions]
+        outcomes = await asyncio.gather(*jobs, return_exceptions=True)
+        errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+        if errors:
+            raise self.refusal if self.refusal in errors else errors[0]
+        return [outcome for outcome in outcomes if isinstance(outcome, Result)]
+
+    async def _once(self, candidate: Candidate, question: Question, epoch: int) -> Result:
+        """Answer, or join an answer that is under way: optimizers resubmit what takes long."""
+        key = (candidate.identity, question.id, epoch)
+        if key in self._known:
+            return self._known[key]
+        if key not in self._running:
+            work = asyncio.ensure_future(self._result(candidate, question, epoch))
+            self._running[key] = work
+            work.add_done_callback(lambda _: self._running.pop(key, None))
+        result = await asyncio.shield(self._running[key])
+        self._known[key] = result
+        return result
+
+    async def _result(self, candidate: Candidate, question: Question, epoch: int) -> Result:
+        key = self._key(candidate, question, epoch)
+        async with self._places:
+            outcome = await self._recalled(candidate, question, epoch)
+            if outcome is None:
+                self._begin()
+                outcome = await self._answered(candidate, question, epoch)
+            result = await self._scored(key, outcome, question)
+        if self.watcher is not None:
+            self.watcher(candidate, result)
+        return result
+
+    async def _recalled(
+        self, candidate: Candidate, question: Question, epoch: int
+    ) -> Outcome | None:
+        """What the cache gives by itself, for an answer that was counted before."""
+        if self._key(candidate, question, epoch) not in self._results:
+            return None
+        outcome = await self._runner_of(candidate).recall(question, epoch)
+        return None if outcome is None or outcome.error is not None else outcome
+
+    async def _answered(self, candidate: Candidate, question: Question, epoch: int) -> Outcome:
+        """Try until there is something to judge.
+
+        Raises:
+            OutageError: There is nothing, for a reason outside.
+        """
+        for _ in range(_TRIES):
+            spent = self.spent.tokens
+            outcome = await self._runner_of(candidate).answer(question, epoch)
+            if outcome.error is None:
+                self._failed_in_a_row = 0
+                return outcome
+            self._failed_in_a_row += 1 if self.spent.tokens == spent else 0
+            self._check_outage(outcome.error)
+        msg = (
+            f"the question {question.id} had no answer in {_TRIES} tries, for a reason outside: "
+            f"{outcome.error} It counts neither as right nor as wrong, so what was to be measured "
+            "by it is not. Mend that, or leave the question out; the same command goes on."
+        )
+        raise OutageError(msg)
+
+    async def _scored(self, key: str, outcome: Outcome, question: Question) -> Result:
+        """Judge, or give the score that an earlier start has given the same answer."""
+        report, answer = outcome.report, digest(outcome.report["answer"])
+        entry = self._results.get(key)
+        known = entry is not None and entry["answer"] == answer
+        if entry is None or not known or (entry["error"] and self._retry_errors):
+            score, error = await asyncio.to_thread(self._judged, report, question)
+            entry = {"question": question.id, "answer": answer, "score": score, "error": error}
+            self._results.append(key, entry)
+            self.meter.tick()
+        tokens = report["usage"]["output_tokens"]
+        return Result(question.id, entry["score"], tokens, report, entry["error"])
+
+    def _judged(self, report: Report, question: Question) -> tuple[float, str | None]:
+        try:
+            return judged(self._judge, report, question).value, None
+        except ScorerError as failure:
+            return 0.0, str(failure)
+
+    def _begin(self) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        try:
+            self.meter.begin()
+        except BudgetSpentError as spent:
+            self.refusal = spent
+            raise
+
+    def _check_outage(self, reason: str) -> None:
+        """Give up when nothing but failures comes."""
+        if self._failed_in_a_row >= _IN_A_ROW:
+            msg = (
+                f"{_IN_A_ROW} tries in a row failed without a token, the last with: {reason} "
+                "Mend that; the same command goes on."
+            )
+            self.refusal = OutageError(msg)
+            raise self.refusal
+
+    def _key(self, candidate: Candidate, question: Question, epoch: int) -> str:
+        asked = [question_identity(question), list(question.targets), epoch]
+        return digest([candidate.identity, self.scorer_name, *asked])
+
+    def _runner_of(self, candidate: Candidate) -> Runner:
+        if candidate.identity not in self._runners:
+            planner = candidate.planner()
+            identity = planner_identity(self.models.planner_identity, planner)
+            self._runners[candidate.identity] = Runner(
+                Method("tune", candidate.settings),
+                replace(self.models, program=planner, planner_identity=identity),
+                seed=self.seed,
+                estimate_level=self._estimate_level,
+            )
+        return self._runners[candidate.identity]
+
+
+class _Loop:
+    """One event loop on a thread of its own, for callers on any thread; started on first use."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._portal: BlockingPortal | None = None
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run until it is done. An interrupt while waiting cancels the work."""
+        with self._lock:
+            if self._closed:
+                work.close()
+                msg = "it has been closed"
+                raise RuntimeError(msg)
+            if self._portal is None:
+                self._portal = self._stack.enter_context(
+                    start_blocking_portal("asyncio", name="pb-optim-tune")
+                )
+            waiting = self._portal.start_task_soon(_awaited, work)
+        try:
+            result: T = waiting.result()
+        except BaseException:
+            waiting.cancel()
+            raise
+        return result
+
+    def close(self) -> None:
+        """Cancel what still runs, and end the thread."""
+        with self._lock:
+            self._closed, portal = True, self._portal
+        if portal is not None:
+            portal.call(portal.stop, True)
+        self._stack.close()
+
+
+async def _awaited(work: Coroutine[Any, Any, T]) -> T:
+    return await work
+
+
+def _name_of(scorer: Scorer) -> str:
+    return getattr(scorer, "name", type(scorer).__qualname__)

@@ -1,0 +1,209 @@
+"""A node's model calls: made, charged, kept for a restart, and shown while they are written."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from langgraph.config import get_stream_writer
+
+from pb_graph.errors import ModelCallError
+from pb_graph.models.caps import Limits
+from pb_graph.models.reply import Reply
+from pb_graph.planner.requests import PlannerReply, PlannerRequest, UnreadableReplyError
+from pb_graph.runtime.answer_stream import AnswerStream
+from pb_graph.runtime.journal import CallJournal, Outcome, decode
+
+if TYPE_CHECKING:
+    from langchain_core.messages import BaseMessage
+
+    from pb_graph.budget.ledger import Charge
+    from pb_graph.events import Event
+    from pb_graph.models.caps import Thinking
+    from pb_graph.models.client import ChatClient
+    from pb_graph.models.reply import Purpose
+    from pb_graph.runtime.registry import Model, ModelRegistry
+    from pb_graph.settings import Context, Settings
+    from pb_graph.state import State
+
+T = TypeVar("T")
+P = TypeVar("P")
+
+
+class ModelCalls:
+    """The only way in which a node calls a model. Whatever a call costs gets into the ledger.
+
+    A node that is cut off and starts over has its finished calls answered as before, as long as it
+    asks the same; the first one that is missing is made again.
+
+    Args:
+        registry: Has the models and the planner.
+        settings: Of this run.
+        context: Of this run.
+        blocking: Whether calls block; then nothing that is awaited here ever suspends.
+    """
+
+    def __init__(
+        self, registry: ModelRegistry, settings: Settings, context: Context, *, blocking: bool
+    ) -> None:
+        self._registry, self._settings, self._context = registry, settings, context
+        self._blocking = blocking
+        self._journal: CallJournal | None = None
+        self._stream = AnswerStream()
+        self._charges: list[Charge] = []
+
+    async def solver(
+        self,
+        messages: Sequence[BaseMessage],
+        cap: int,
+        purpose: Purpose,
+        *,
+        thinking: Thinking = "bounded",
+        follows: str | None = None,
+    ) -> Reply:
+        """Ask the solver one thing.
+
+        Args:
+            messages: The prompt.
+            cap: Completion tokens; never more than ``Settings.cutoff``.
+            purpose: What it is charged to.
+            thinking: Whether the cap is a budget that thinking has to fit into.
+            follows: What of the final answer comes before the reply, which is streamed to the host;
+                None when it is no part of the answer.
+
+        Raises:
+            ModelCallError: The call failed for good.
+            ModelSetupError: There is no model to call.
+        """
+        limits = Limits(min(cap, self._settings.cutoff), self._settings.timeout, thinking=thinking)
+        on_text = self._stream.on_text(follows)
+        said = [(message.type, message.content) for message in messages]
+        name, kept = await self._begin([said, limits.cap, thinking, purpose.node, purpose.step])
+        try:
+            if kept is not None:
+                reply = cast("Reply", _raised(decode(kept)))
+            else:
+                client = await self._client(self._registry.solver(self._context))
+                if self._blocking:
+                    reply = client.call(messages, limits, purpose, on_text)
+                else:
+                    reply = await client.acall(messages, limits, purpose, on_text)
+        except ModelCallError as failure:
+            self._end(name, failure, failure.lost)
+            if on_text:
+                self._stream.finish("")
+            raise
+        self._end(name, reply, _charges([reply]))
+        if on_text:
+            self._stream.finish(reply.text)
+        return reply
+
+    async def planner(self, request: PlannerRequest[T]) -> PlannerReply[T]:
+        """Ask the planner one thing.
+
+        Raises:
+            ModelCallError: The call failed for good.
+            ModelSetupError: There is no model to call.
+            UnreadableReplyError: The reply could not be used.
+        """
+        name, kept = await self._begin([request.predictor, request.inputs, request.form])
+        try:
+            if kept is not None:
+                reply = cast("PlannerReply[T]", _raised(decode(kept, request.answer)))
+            else:
+                reply = await self._asked(request)
+        except ModelCallError as failure:
+            self._end(name, failure, failure.lost)
+            raise
+        except UnreadableReplyError as unreadable:
+            self._end(name, unreadable, _charges(unreadable.replies))
+            raise
+        self._end(name, reply, _charges(reply.replies))
+        return reply
+
+    async def planner_with_repair(self, request: PlannerRequest[T]) -> tuple[T | None, list[str]]:
+        """Ask the planner; when the reply cannot be read, say why and ask once more.
+
+        Returns:
+            The value, or None when there is none to be had, and what to put into the warnings.
+        """
+        what = request.node
+        try:
+            try:
+                return (await self.planner(request)).value, []
+            except UnreadableReplyError as unreadable:
+                complaint = str(unreadable)
+            again = await self.planner(request.corrected(complaint))
+        except UnreadableReplyError as unreadable:
+            return None, [f"{what}: two replies could not be read ({unreadable}); going on without"]
+        except ModelCallError as failure:
+            return None, [f"{what}: {failure} Going on without."]
+        return again.value, [f"{what}: the first reply could not be read ({complaint})"]
+
+    def account(self, node: str, warnings: Sequence[str]) -> State:
+        """For the state: the charges of all calls, and the id under which the answer was shown.
+
+        A warning is added for attempts that the provider may charge for unseen.
+        """
+        update = self._stream.update()
+        if self._charges:
+            update["charges"] = self._charges
+        unseen = sum(call["finish"] == "error" and not call["measured"] for call in self._charges)
+        if unseen:
+            note = f"{node}: {unseen} attempt(s) broke off without an account of their tokens, "
+            update["warnings"] = [*warnings, note + "which are not counted here"]
+        return update
+
+    async def _asked(self, request: PlannerRequest[T]) -> PlannerReply[T]:
+        client = await self._client(self._registry.planner(self._context))
+        program = self._context.planner_program
+        planner = self._registry.planner_at_hand(program)
+        if planner is None:
+            planner = await self._loaded(self._registry.load_planner, program)
+        from pb_graph.planner.engine import ask_planner  # noqa: PLC0415 -- loads DSPy, as the planner
+
+        return await ask_planner(
+            planner,
+            client,
+            request,
+            self._settings,
+            traced=program is not None,
+            blocking=self._blocking,
+        )
+
+    async def _client(self, model: Model) -> ChatClient:
+        client = self._registry.client_at_hand(model, self._settings)
+        if client is None:
+            client = await self._loaded(self._registry.client, model, self._settings)
+        return client
+
+    async def _loaded(self, load: Callable[..., P], *given: object) -> P:
+        """What is loaded first, in a thread where an event loop would stand still for it."""
+        return load(*given) if self._blocking else await asyncio.to_thread(load, *given)
+
+    async def _begin(self, asked: list[object]) -> tuple[str, Any]:
+        self._journal = self._journal or CallJournal(blocking=self._blocking)
+        return await self._journal.next_call(asked)
+
+    def _end(self, name: str, outcome: Outcome, charges: Sequence[Charge]) -> None:
+        assert self._journal  # noqa: S101 -- begun above
+        self._journal.keep(name, outcome)
+        self._charges += charges
+        for charge in charges:
+            tell({"event": "call", **charge})
+
+
+def tell(event: Event) -> None:
+    """Send a progress event to whoever streams in ``custom`` mode."""
+    get_stream_writer()(event)
+
+
+def _charges(replies: Sequence[Reply]) -> list[Charge]:
+    return [charge for reply in replies for charge in (*reply.lost, reply.charge)]
+
+
+def _raised(outcome: Outcome) -> Outcome:
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome

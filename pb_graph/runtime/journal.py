@@ -1,0 +1,133 @@
+"""Outcomes of a node's calls that outlive the process.
+
+LangGraph stores what a node returns. A node that makes several calls would repeat the finished ones
+when it is cut off between two of them, so what each of them came to is written down before the next
+one is made. LangGraph's own ``@task`` is no help: it occupies a worker of its own while its node
+waits on another, and as many parallel steps as there are workers block each other for good.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+from uuid import UUID, uuid5
+
+from langgraph.config import get_config
+from langgraph.runtime import get_runtime
+
+from pb_graph.errors import ModelCallError
+from pb_graph.models.reply import Reply
+from pb_graph.planner.requests import PlannerReply, UnreadableReplyError
+from pb_graph.runtime.langgraph_internals import checkpointer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import CheckpointTuple
+
+_CHANNEL = "plan_and_budget:call"
+
+Outcome = Reply | PlannerReply[Any] | ModelCallError | UnreadableReplyError
+"""What a call can come to."""
+
+
+class CallJournal:
+    """What the calls of the node at work came to, beside the checkpoint that it started from.
+
+    They are pending writes, which LangGraph ignores: they belong to no task of its own. They are
+    found by the node's task id, which is the same when the node starts over, also within a host's
+    graph, and by what was asked. They go when their checkpoint goes; what a node's last call came
+    to is not written at all, since it is in what the node returns. Without a checkpointer nothing
+    is kept and nothing found.
+
+    Args:
+        blocking: Whether the checkpointer may block, instead of being awaited.
+    """
+
+    def __init__(self, *, blocking: bool) -> None:
+        info = get_runtime().execution_info
+        self._blocking = blocking
+        self._saver = checkpointer() if info else None
+        self._calls = 0
+        self._stored: dict[str, Any] | None = None
+        self._unwritten: list[tuple[str, dict[str, Any]]] = []
+        if info and self._saver:
+            self._task = UUID(info.task_id)
+            place = {
+                "checkpoint_ns": info.checkpoint_ns.rpartition("|")[0],
+                "checkpoint_id": info.checkpoint_id,
+            }
+            here = get_config()["configurable"]
+            public = {key: value for key, value in here.items() if not key.startswith("__")}
+            self._at: RunnableConfig = {"configurable": public | place}
+
+    async def next_call(self, asked: object) -> tuple[str, Mapping[str, Any] | None]:
+        """Begin the next call; what was kept before is on disk when this returns.
+
+        Args:
+            asked: Everything that tells this request from another, as JSON.
+
+        Returns:
+            The call's id, and what it came to if it was finished before the node was cut off.
+        """
+        self._calls += 1
+        if self._saver is None:
+            return "", None
+        for name, outcome in self._unwritten:
+            writes = [(_CHANNEL, outcome)]
+            if self._blocking:
+                self._saver.put_writes(self._at, writes, name)
+            else:
+                await self._saver.aput_writes(self._at, writes, name)
+        self._unwritten.clear()
+        if self._stored is None:
+            self._stored = _calls_in(
+                self._saver.get_tuple(self._at)
+                if self._blocking
+                else await self._saver.aget_tuple(self._at)
+            )
+        digest = hashlib.sha256(json.dumps(asked, default=str).encode()).hexdigest()
+        name = str(uuid5(self._task, f"call {self._calls} {digest}"))
+        return name, self._stored.get(name)
+
+    def keep(self, name: str, outcome: Outcome) -> None:
+        """Keep what a call came to, until it is written before the next one is made."""
+        if self._saver is not None:
+            self._unwritten.append((name, encode(outcome)))
+
+
+def encode(outcome: Outcome) -> dict[str, Any]:
+    """An outcome as plain JSON."""
+    if isinstance(outcome, ModelCallError):
+        lost = [dict(charge) for charge in outcome.lost]
+        return {"error": str(outcome), "status": outcome.status, "lost": lost}
+    if isinstance(outcome, Reply):
+        return {"replies": [_encode_reply(outcome)]}
+    replies = [_encode_reply(reply) for reply in outcome.replies]
+    if isinstance(outcome, UnreadableReplyError):
+        return {"replies": replies, "unreadable": str(outcome)}
+    return {"replies": replies, "value": outcome.value.model_dump(mode="json")}
+
+
+def decode(plain: Mapping[str, Any], form: type[Any] | None = None) -> Outcome:
+    """An outcome as it was; ``form`` is the type of a planner's value, and None for a solver's."""
+    if "error" in plain:
+        return ModelCallError(plain["error"], plain["status"], tuple(plain["lost"]))
+    replies = [Reply(**reply | {"lost": tuple(reply["lost"])}) for reply in plain["replies"]]
+    if "unreadable" in plain:
+        return UnreadableReplyError(plain["unreadable"], replies)
+    if form is None:
+        return replies[0]
+    return PlannerReply(form.model_validate(plain["value"]), replies)
+
+
+def _encode_reply(reply: Reply) -> dict[str, Any]:
+    return asdict(reply) | {"lost": [dict(charge) for charge in reply.lost]}
+
+
+def _calls_in(stored: CheckpointTuple | None) -> dict[str, Any]:
+    writes = (stored.pending_writes if stored else None) or []
+    return {name: plain for name, channel, plain in writes if channel == _CHANNEL}

@@ -1,0 +1,110 @@
+"""A graph node made of a function, for sync and async runs alike.
+
+A node that calls models is an ordinary coroutine, and is written once. In a blocking run everything
+that it awaits blocks instead, so that it is over at the first step.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from langchain_core.runnables import Runnable
+from langgraph.runtime import get_runtime
+
+from pb_graph.runtime.calls import ModelCalls, tell
+from pb_graph.settings import Context, Settings
+from pb_graph.state import State
+
+if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
+
+    from pb_graph.events import Event
+    from pb_graph.runtime.registry import ModelRegistry
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeContext:
+    """What a node has besides the state: the settings of this run, and the models."""
+
+    settings: Settings
+    calls: ModelCalls
+
+    def tell(self, event: Event) -> None:
+        """Send a progress event to whoever streams in ``custom`` mode."""
+        tell(event)
+
+
+NodeFunction = Callable[[Any, NodeContext], State | Awaitable[State]]
+"""Takes the state, or what was sent to it; returns what it adds to the state."""
+
+
+class Node(Runnable[Any, State]):
+    """A graph node.
+
+    LangGraph starts the node's run and sets its context; a ``RunnableLambda`` would do both again,
+    and look at its function's signature, at every call.
+
+    Args:
+        function: The node; its name is the node's in checkpoints, streams and reports.
+        registry: Has the models.
+        opens: Whether it is the first node. That one goes by the graph's settings and the run's
+            context; the others go by what it then wrote into the state, so that a query that is
+            resumed keeps the settings it began with.
+    """
+
+    def __init__(
+        self, function: NodeFunction, registry: ModelRegistry, *, opens: bool = False
+    ) -> None:
+        self.name: str = getattr(function, "__name__", type(function).__name__)
+        self._function, self._registry, self._opens = function, registry, opens
+
+    def invoke(
+        self,
+        input: Any,  # noqa: A002, ANN401 -- LangChain's name; the state
+        config: RunnableConfig | None = None,  # noqa: ARG002 -- is the context's, too
+        **_: Any,  # noqa: ANN401
+    ) -> State:
+        """What the node adds to the state."""
+        return finished(self._update(input, blocking=True))
+
+    async def ainvoke(
+        self,
+        input: Any,  # noqa: A002, ANN401
+        config: RunnableConfig | None = None,  # noqa: ARG002
+        **_: Any,  # noqa: ANN401
+    ) -> State:
+        """What the node adds to the state."""
+        return await self._update(input, blocking=False)
+
+    async def _update(self, state: Any, *, blocking: bool) -> State:  # noqa: ANN401
+        context = Context.resolve(get_runtime().context)
+        if not self._opens:
+            settings = Settings.model_validate(state["settings"])
+        else:
+            settings = await self._registry.settings_of(context, blocking=blocking)
+        calls = ModelCalls(self._registry, settings, context, blocking=blocking)
+        given = self._function(state, NodeContext(settings, calls))
+        update = await given if inspect.isawaitable(given) else given
+        account = calls.account(self.name, update.get("warnings", []))
+        return cast("State", {**update, **account})
+
+
+def finished(work: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine returns that blocks wherever it waits.
+
+    Raises:
+        RuntimeError: It waits for an event loop, and there is none.
+    """
+    try:
+        work.send(None)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    work.close()
+    msg = f"{work} awaited something in a blocking run, where a call is to block instead"
+    raise RuntimeError(msg)

@@ -1,0 +1,195 @@
+"""The chat models and the planner of a graph and of its runs, made on first use."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Hashable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from langchain_core.language_models import BaseChatModel
+
+from pb_graph.artefact import Artefact
+from pb_graph.errors import ModelSetupError
+from pb_graph.models.caps import CapPolicy
+from pb_graph.models.client import ChatClient
+from pb_graph.models.resolve import LOCAL_PREFIX, model_name, patience_for, resolve
+from pb_graph.settings import Context, Settings
+
+if TYPE_CHECKING:
+    from pb_graph.planner.planner import Planner
+    from pb_graph.planner.planner import Program as Program  # noqa: PLC0414 -- for others, too
+else:  # whoever reads annotations at run time is not to load DSPy for it
+    Program = Artefact | str | Path | Any
+
+Model = BaseChatModel | ChatClient | str | None
+V = TypeVar("V")
+_MOST_KEPT = 64
+
+
+class _Made(Generic[V]):
+    """The things used last, each made once, also when many ask for it at the same time."""
+
+    def __init__(self) -> None:
+        self._values: OrderedDict[Hashable, tuple[object, V]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._making: defaultdict[Hashable, threading.Lock] = defaultdict(threading.Lock)
+
+    def at_hand(self, key: Hashable) -> V | None:
+        """What was made for a key; never waits for what is being made."""
+        with self._lock:
+            if key not in self._values:
+                return None
+            self._values.move_to_end(key)
+            return self._values[key][1]
+
+    def get(self, key: Hashable, make: Callable[[], V], source: object = None) -> V:
+        """What was made for a key, else make it. An ``id`` is a key only with its ``source``."""
+        with self._lock:
+            making = self._making[key]
+        try:
+            with making:
+                value = self.at_hand(key)
+                if value is None:
+                    value = make()
+                    with self._lock:
+                        self._values[key] = (source, value)
+                        while len(self._values) > _MOST_KEPT:
+                            self._values.popitem(last=False)
+                return value
+        finally:
+            self._making.pop(key, None)
+
+
+class ModelRegistry:
+    """The models and the planner behind a graph.
+
+    Provider models are made at once, so that a wrong name or a missing key shows when the graph is
+    built. Local ones, and the default, wait for the first question: a module-level graph must be
+    importable without loading a gigabyte.
+
+    Args:
+        model: Solves: a chat model, a client for one, ``provider:model``, ``local:NAME``, or None
+            for the default.
+        planner: Plans; None for the same as ``model``.
+        settings: Of the graph.
+        program: The planner's prompts: a `Planner`, a saved program or its path, or None for ours.
+        cap_policy: How a cap becomes the models' arguments; None chooses by a model's class.
+
+    Raises:
+        ModelSetupError: A model cannot be made from what was given.
+        PlannerProgramError: The saved planner does not fit.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        planner: Model,
+        settings: Settings,
+        program: Program | None = None,
+        cap_policy: CapPolicy | None = None,
+    ) -> None:
+        self._settings = settings
+        self._model, self._planner = model, planner
+        self._program = program
+        self._cap_policy = cap_policy
+        self._clients: _Made[ChatClient] = _Made()
+        self._planners: _Made[Planner] = _Made()
+        self._files: _Made[Artefact] = _Made()
+        for given in (model, planner):
+            waits = given is None or (isinstance(given, str) and given.startswith(LOCAL_PREFIX))
+            if not waits:
+                self.client(given, settings)
+        if program is not None:
+            self.load_planner(None)
+
+    def solver(self, context: Context) -> Model:
+        """The run's own solver if it names one, else the graph's."""
+        return context.model or self._model
+
+    def planner(self, context: Context) -> Model:
+        """The run's own planner, else the graph's, else the solver."""
+        return context.planner or self._planner or self.solver(context)
+
+    def client_at_hand(self, model: Model, settings: Settings) -> ChatClient | None:
+        """The client for a model, if nothing has to be made for it."""
+        if isinstance(model, ChatClient):
+            return model
+        return self._clients.at_hand(_key(model, settings))
+
+    def client(self, model: Model, settings: Settings) -> ChatClient:
+        """The client for a model, with the time-out and the retries of these settings.
+
+        Raises:
+            ModelSetupError: It is no chat model, or cannot be made from its name.
+        """
+        if isinstance(model, ChatClient):
+            return model
+        _check(model)
+
+        def make() -> ChatClient:
+            chat = model
+            if not isinstance(chat, BaseChatModel):
+                chat = resolve(model_name(chat), settings)
+            return ChatClient(chat, self._cap_policy, patience_for(model, settings))
+
+        return self._clients.get(_key(model, settings), make, source=model)
+
+    def planner_at_hand(self, program: Program | None) -> Planner | None:
+        """The planner of a run's program, if nothing has to be loaded or looked up for it."""
+        program = self._program if program is None else program
+        return None if isinstance(program, str | Path) else self._planners.at_hand(id(program))
+
+    def load_planner(self, program: Program | None) -> Planner:
+        """The planner of a run's program, or of the graph's; a file is read when it has changed.
+
+        Raises:
+            PlannerProgramError: The saved planner does not fit, or cannot be read.
+        """
+        from pb_graph.planner import engine, planner  # noqa: F401, PLC0415 -- DSPy takes a second
+
+        program = self._program if program is None else program
+        key = _stamp(program) if isinstance(program, str | Path) else id(program)
+        return self._planners.get(key, lambda: planner.load_planner(program), source=program)
+
+    async def settings_of(self, context: Context, *, blocking: bool) -> Settings:
+        """The settings of a run: the graph's or its own program's, and over them what it sets."""
+        program = context.planner_program
+        if isinstance(program, str | Path):
+            program = (
+                self._artefact(program)
+                if blocking
+                else await asyncio.to_thread(self._artefact, program)
+            )
+        own = program.settings if isinstance(program, Artefact) else None
+        return context.settings_over(own or self._settings)
+
+    def _artefact(self, path: str | Path) -> Artefact:
+        return self._files.get(_stamp(path), lambda: Artefact.load(path))
+
+
+def _check(model: object) -> None:
+    if not isinstance(model, BaseChatModel | str | None):
+        msg = (
+            f"{type(model).__name__} is no chat model. Pass 'provider:model', or a chat model "
+            "object itself instead of one wrapped by .bind() or .with_config()."
+        )
+        raise ModelSetupError(msg)
+
+
+def _key(model: Model, settings: Settings) -> Hashable:
+    """What bears on a client. A model object keeps its own time limit; one made here has ours."""
+    if isinstance(model, str | None):
+        return (model, settings.timeout, settings.max_retries)
+    return (id(model), settings.max_retries)
+
+
+def _stamp(path: str | Path) -> Hashable:
+    """Which file there is, in which state; one that is missing is found out when it is read."""
+    try:
+        status = Path(path).stat()
+    except OSError:
+        return str(path)
+    return (str(path), status.st_mtime_ns, status.st_size)

@@ -1,0 +1,86 @@
+"""A streamed reply: what is heard of it on the way, and when it is whole."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
+
+from pb_graph.models.streaming import StreamedReply
+from pb_graph.models.usage import visible_text
+from tests.support.chat_model import ScriptedChat
+
+PATIENCE = 60.0
+
+
+def openai() -> ChatOpenAI:
+    return ChatOpenAI(model="any", api_key=SecretStr("any"))
+
+
+def heard(*pieces: str) -> list[str]:
+    """What was told since the reply last began."""
+    told: list[str | None] = []
+    reply = StreamedReply(ScriptedChat(), told.append, PATIENCE)
+    for piece in pieces:
+        reply.add(AIMessageChunk(content=piece))
+    assert reply.message().text == "".join(pieces)
+    assert len(reply._held) <= len("</think>")
+    begun = len(told) - told[::-1].index(None)
+    return [str(piece) for piece in told[begun:]]
+
+
+def test_each_piece_is_told_once() -> None:
+    assert heard("forty", " ", "two") == ["forty", " two"]
+    assert heard(*["so "] * 500) == ["so", *[" so"] * 499]
+
+
+def test_no_part_of_a_thinking_tag_is_told() -> None:
+    assert heard("<th", "ink>6 * 7", "</thi", "nk> 42") == ["42"]
+    assert heard("x <", " y") == ["x", " < y"]
+
+
+def test_what_turns_out_to_have_been_thinking_is_taken_back() -> None:
+    assert heard("6 * 7", " is </think>", "42") == ["42"]
+
+
+@given(st.lists(st.sampled_from(["<think>", "</think>", "<", "/", "th", "ink>", "a", " ", "\n"])))
+def test_however_a_text_is_cut_the_pieces_make_up_what_is_visible_of_it(pieces: list[str]) -> None:
+    told = "".join(heard("x", *pieces))
+    visible = visible_text(AIMessage("x" + "".join(pieces)))
+    assert visible.startswith(told)
+    assert len(visible) - len(told) < len("</think>")
+
+
+def test_a_reply_that_is_given_up_tells_nothing_more() -> None:
+    told: list[str | None] = []
+    reply = StreamedReply(ScriptedChat(), told.append, PATIENCE)
+    reply.give_up()
+    with pytest.raises(TimeoutError):
+        reply.add(AIMessageChunk(content="late"))
+    assert told == [None]
+
+
+def test_a_reply_that_takes_too_long_is_given_up() -> None:
+    reply = StreamedReply(ScriptedChat(), lambda _: None, seconds=-1)
+    with pytest.raises(TimeoutError, match="took too long"):
+        reply.add(AIMessageChunk(content="for"))
+
+
+def test_an_empty_stream_is_no_reply() -> None:
+    with pytest.raises(ConnectionError, match="empty"):
+        StreamedReply(ScriptedChat(), lambda _: None, PATIENCE).message()
+
+
+@pytest.mark.parametrize("ending", [{"finish_reason": "stop"}, {"status": "completed"}])
+def test_where_the_protocol_says_why_it_ends_a_reply_without_that_has_broken_off(
+    ending: dict[str, str],
+) -> None:
+    reply = StreamedReply(openai(), lambda _: None, PATIENCE)
+    reply.add(AIMessageChunk(content="forty"))
+    with pytest.raises(ConnectionError, match="before the reply did"):
+        reply.message()
+    reply.add(AIMessageChunk(content=" two", response_metadata=ending))
+    assert reply.message().text == "forty two"

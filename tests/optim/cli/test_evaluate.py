@@ -1,0 +1,164 @@
+"""``pb-optim eval``: from options to an experiment, and from an evaluation to what is printed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from optim import cli
+from optim.evaluate import Evaluation, Experiment
+from optim.methods import Method
+from optim.summary import rows
+from tests.optim.report.samples import records
+
+
+def pb_optim(*arguments: object) -> Result:
+    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+
+
+def evaluation(*more: object) -> Result:
+    return pb_optim("eval", "--dataset", "arithmetic", "--model", "test:scripted", *more)
+
+
+class Stub:
+    """What stands for an evaluation: it keeps what it is asked for, and has always the same."""
+
+    def __init__(self) -> None:
+        self.asked: list[Experiment] = []
+        self.records = records(["vanilla", "cosine"], errors=False)
+        self.not_started = 0
+
+    def __call__(self, experiment: Experiment, **_: object) -> Evaluation:
+        self.asked.append(experiment)
+        return Evaluation(
+            self.records, rows(self.records), 1234, self.not_started, Path(experiment.log_dir)
+        )
+
+
+@pytest.fixture
+def stub(monkeypatch: pytest.MonkeyPatch) -> Stub:
+    found = Stub()
+    monkeypatch.setattr("optim.evaluate.evaluate", found)
+    return found
+
+
+@pytest.mark.usefixtures("stub")
+def test_eval_prints_the_table_and_a_sentence_for_each_comparison(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = "E³ 1.20 times, {0.questions} questions"
+    monkeypatch.setattr("optim.e3.describe", told.format)
+    done = evaluation()
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert lines[0].split()[:3] == ["method", "n", "errors"]
+    assert [line.split()[0] for line in lines[1:3]] == ["vanilla", "cosine"]
+    assert lines[3] == "cosine against vanilla: E³ 1.20 times, 30 questions"
+    assert lines[4] == "1234 completion tokens spent in logs; shared plans count once."
+    assert "WARNING" not in done.stdout
+
+
+@pytest.mark.usefixtures("stub")
+def test_json_is_all_that_json_prints() -> None:
+    document: Any = json.loads(evaluation("--json").stdout)
+    assert [row["method"] for row in document["rows"]] == ["vanilla", "cosine"]
+    assert (document["spent"], document["not_started"]) == (1234, 0)
+
+
+def test_options_say_what_is_evaluated(stub: Stub, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.json"
+    mine.write_text('{"method": "global_budget", "budget": 60}')
+    done = evaluation(
+        "--methods", "vanilla,cosine", "--settings", mine, "--set", "cutoff=70", "--levels", "1,2",
+        "--field", "answer=gold", "--epochs", 2, "--log-dir", "here", "--retry-errors",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    (asked,) = stub.asked
+    assert [method.name for method in asked.chosen_methods([])] == ["vanilla", "cosine", "mine"]
+    assert {method.settings.cutoff for method in asked.chosen_methods([])} == {70}
+    assert (asked.levels, asked.fields, asked.epochs) == ([1, 2], {"answer": "gold"}, 2)
+    assert (asked.log_dir, asked.retry_errors, asked.model) == ("here", True, "test:scripted")
+
+
+def test_a_repeated_planner_is_a_run_each(stub: Stub) -> None:
+    evaluation("--planner", "test:small", "--planner", "test:large")
+    assert [asked.planner for asked in stub.asked] == ["test:small", "test:large"]
+
+
+def test_a_grid_of_budgets_shows_budgets_against_tokens(stub: Stub) -> None:
+    grid = ("--methods", "global_budget", "--grid-initial", "10,20", "--grid-per-level", "5")
+    done = evaluation(*grid)
+    assert done.exit_code == 0, done.output
+    assert "budget" in done.stdout.splitlines()[0]
+    names = [method.name for method in stub.asked[0].methods if isinstance(method, Method)]
+    assert names == ["global_budget[10+5L]", "global_budget[20+5L]"]
+    shown: Any = json.loads(evaluation(*grid, "--json").stdout)
+    assert shown["sensitivity"][1]["budget"] > 0
+
+
+def test_errors_are_loud(stub: Stub) -> None:
+    stub.records = records(["vanilla", "cosine"], errors=True)
+    failed = [record for record in stub.records if record.score is None]
+    assert failed
+    told = evaluation().stdout
+    assert f"WARNING: {len(failed)} OF 60 ANSWERS NEVER CAME" in told
+    assert f"times: {failed[0].error}" in told
+    assert "--retry-errors" in told
+
+
+def test_when_nothing_was_answered_it_fails_and_says_why(stub: Stub) -> None:
+    everything = records(["vanilla"], questions=400)
+    stub.records = [record for record in everything if record.score is None]
+    done = evaluation()
+    assert done.exit_code == cli.FAILED
+    assert f"nothing was answered: {stub.records[0].error}" in done.stderr
+
+
+def test_a_limit_says_what_was_left_out(stub: Stub) -> None:
+    stub.not_started = 3
+    assert "The limit is reached: 3 answers were not begun." in evaluation().stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--methods", "no_such"], "no method named 'no_such'"),
+        (["--set", "cutoff"], "--set wants NAME=VALUE, not 'cutoff'"),
+        (["--set", "cutoff=0"], "cutoff: Input should be greater than 0"),
+        (["--settings", "nowhere.json"], "cannot read the settings file nowhere.json"),
+        (["--grid-initial", "1"], "a grid needs both"),
+        (["--grid-initial", "x", "--grid-per-level", "1"], "--grid-initial wants whole numbers"),
+        (["--levels", "7"], "levels lie between 1 and 5"),
+        (["--data", "x.jsonl"], "makes its questions and reads no file"),
+        (["--epochs", "0"], "epochs must be at least 1"),
+        (["--dataset", "no_such"], "no data set named 'no_such'"),
+        (["--field", "x"], "--field wants NAME=VALUE"),
+    ],
+)
+def test_bad_input_is_refused_with_the_reason(
+    tmp_path: Path, options: list[str], complaint: str
+) -> None:
+    done = evaluation("--log-dir", tmp_path, *options)
+    assert done.exit_code == cli.USAGE
+    assert complaint in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_model_that_cannot_be_had_is_a_failure(tmp_path: Path) -> None:
+    done = evaluation("--log-dir", tmp_path, "--methods", "vanilla")
+    assert done.exit_code == cli.FAILED
+    assert "Cannot set up 'test:scripted'" in done.stderr
+
+
+def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("optim.evaluate.evaluate", interrupted)
+    done = evaluation()
+    assert done.exit_code == cli.INTERRUPTED
+    assert "the same command goes on from here" in done.stderr

@@ -1,0 +1,94 @@
+"""Options come from the dataclasses they fill, and their names from the registries."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+import typer
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from optim import cli
+from optim.bam.simulate import World
+from optim.cli.options import OPTIONS, with_options
+from optim.datasets import DATASETS
+from optim.evaluate import Experiment
+from optim.methods import NAMES
+from optim.scorers import NAMES as SCORERS
+from optim.tune.optimizers import OPTIMIZERS
+from optim.tune.options import TuneOptions
+from pb_graph import Settings
+
+ONLY_IN_PYTHON = {"cap_policy"}  # an object
+MORE_THAN_ONE_OPTION = {"limits"}  # --budget-calls, --budget-tokens and --budget-minutes
+
+
+@pytest.mark.parametrize("choices", [Experiment, TuneOptions, World])
+def test_every_field_can_be_said_on_the_command_line(choices: Any) -> None:  # noqa: ANN401
+    names = {field.name for field in dataclasses.fields(choices)}
+    assert names - OPTIONS.keys() <= ONLY_IN_PYTHON | MORE_THAN_ONE_OPTION
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ("eval", [*DATASETS, *NAMES, *SCORERS, *Settings.model_fields]),
+        ("tune", [*DATASETS, *OPTIMIZERS, *SCORERS, "decompose", "estimate", "settings"]),
+    ],
+)
+def test_help_lists_every_name_that_an_option_takes(command: str, names: list[str]) -> None:
+    shown = CliRunner().invoke(cli.app, [command, "--help"], terminal_width=200).stdout
+    missing = [name for name in names if name not in shown]
+    assert not missing
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Few:
+    dataset: str
+    limit: int | None = 7
+    levels: list[int] | None = None
+    settings: dict[str, Any] = dataclasses.field(default_factory=dict)
+    seed: int = 0
+    cap_policy: object = None
+
+
+def few(*words: str) -> tuple[dict[str, Any], str]:
+    """What a command gets whose own ``seed`` is a text."""
+    got: list[tuple[dict[str, Any], str]] = []
+
+    @with_options(Few)
+    def command(options: dict[str, Any], *, seed: str = "mine") -> None:
+        """Do nothing."""
+        got.append((options, seed))
+
+    app = typer.Typer()
+    app.command()(command)
+    done = CliRunner().invoke(app, list(words))
+    assert done.exit_code == 0, done.output
+    return got[0]
+
+
+def test_a_command_gets_the_fields_read_and_its_own_parameters() -> None:
+    options, seed = few(
+        "--dataset", "gsm8k", "--levels", "1,2", "--set", "cutoff=90", "--set", "domain=law",
+        "--seed", "x",
+    )  # fmt: skip
+    assert Few(**options) == Few(
+        dataset="gsm8k", levels=[1, 2], settings={"cutoff": 90, "domain": "law"}
+    )
+    assert seed == "x"
+
+
+def test_defaults_are_those_of_the_dataclass() -> None:
+    options, seed = few("--dataset", "gsm8k")
+    assert Few(**options) == Few(dataset="gsm8k")
+    assert seed == "mine"
+
+
+def test_names_are_completed_also_after_a_comma() -> None:
+    (methods,) = [p for p in get_command(cli.app).commands["eval"].params if p.name == "methods"]  # type: ignore[attr-defined]
+    context = typer.Context(get_command(cli.app))
+    found = [item.value for item in methods.shell_complete(context, "vanilla,planned")]
+    assert found == ["vanilla,planned_vanilla", "vanilla,planned_global_budget"]

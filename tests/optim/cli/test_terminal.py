@@ -1,0 +1,61 @@
+"""A missing extra is one line that names it, said before anything is read or paid for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from optim import cli
+from optim.cli.terminal import plain_errors
+
+ROOT = Path(__file__).parents[3]
+TUNE = ["tune", "--dataset", "arithmetic", "--model", "test:m"]
+COMMANDS = [
+    (["eval", "--dataset", "arithmetic", "--model", "test:m"], "inspect_ai", "eval"),
+    (["levels", "logs"], "inspect_ai", "eval"),
+    (["latency", "logs"], "inspect_ai", "eval"),
+    (["report", "logs"], "inspect_ai", "eval"),
+    (["calibrate", "logs"], "inspect_ai", "eval"),
+    ([*TUNE, "--optimizer", "miprov2"], "optuna", "tune"),
+    (TUNE, "matplotlib", "tune"),
+]
+
+
+@pytest.mark.parametrize(("command", "module", "extra"), COMMANDS, ids=str)
+def test_a_missing_extra_is_said_first(
+    command: list[str], module: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    done = CliRunner().invoke(cli.app, command)
+    assert done.exit_code == cli.FAILED
+    told = f"pb-optim: this needs {module}: pip install 'plan-and-budget[{extra}]'\n"
+    assert (done.stdout, done.stderr) == ("", told)
+
+
+def test_help_needs_no_extra() -> None:
+    blocked = ("inspect_ai", "math_verify", "rouge_score", "datasets", "optuna", "matplotlib")
+    lines = (
+        f"import sys; sys.modules.update(dict.fromkeys({blocked}))",
+        "from optim.cli import app",
+        "app(['eval', '--help'])",
+    )
+    done = subprocess.run(  # noqa: S603 -- our own code
+        [sys.executable, "-c", "\n".join(lines)], cwd=ROOT, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_import_that_fails_later_is_said_as_well(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(Exception, match="1"), plain_errors():  # typer's way to end
+        raise ModuleNotFoundError(name="math_verify.parser")
+    assert "this needs math_verify: pip install 'plan-and-budget[eval]'" in capsys.readouterr().err
+
+
+def test_a_fault_of_our_own_stays_a_traceback() -> None:
+    with pytest.raises(ModuleNotFoundError), plain_errors():
+        raise ModuleNotFoundError(name="optim.nowhere")

@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import asyncio
+import errno
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+
+from optim.evaluate.cache import (
+    CachedClient,
+    Journal,
+    Recording,
+    ReplyCache,
+    StorageError,
+    UnknownReplyError,
+    recording,
+)
+from pb_graph import InputError, ModelCallError
+from pb_graph.models.caps import Limits
+from pb_graph.models.client import ChatClient
+from pb_graph.models.reply import Purpose, Reply
+from tests.support.chat_model import CutOffError, ScriptedChat, in_turn
+
+LIMITS = Limits(cap=50, timeout=1.0)
+PLAN = Purpose("plan")
+
+
+def asking(
+    model: ScriptedChat,
+    folder: Path,
+    identity: str = "planner",
+    **more: Any,  # noqa: ANN401
+) -> CachedClient:
+    cache = ReplyCache(folder / "replies.jsonl")
+    return CachedClient(ChatClient(model), "name", identity, cache, **more)
+
+
+def ask(
+    client: CachedClient,
+    text: str = "Plan this.",
+    limits: Limits = LIMITS,
+    purpose: Purpose = PLAN,
+    record: Recording | None = None,
+) -> Reply:
+    with recording(record or Recording()):
+        return asyncio.run(client.acall([HumanMessage(text)], limits, purpose))
+
+
+def spent_in(folder: Path) -> int:
+    """What a run that is started now takes for spent."""
+    return ReplyCache(folder / "replies.jsonl").spent
+
+
+@pytest.fixture
+def model() -> ScriptedChat:
+    return ScriptedChat(solve=in_turn("first words", "second thoughts of it"))
+
+
+def test_the_same_request_is_made_once_and_charged_in_full_each_time(
+    model: ScriptedChat, tmp_path: Path
+) -> None:
+    client = asking(model, tmp_path)
+    first, second = ask(client), ask(client)
+    assert first == second
+    assert first.charge["output_tokens"] == spent_in(tmp_path) == 2
+    assert len(model.calls) == 1
+
+
+def test_the_charge_goes_to_the_node_that_asked(model: ScriptedChat, tmp_path: Path) -> None:
+    client = asking(model, tmp_path)
+    ask(client)
+    again = ask(client, purpose=Purpose("estimate", 3))
+    assert (again.charge["node"], again.charge["step"]) == ("estimate", 3)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"text": "Plan that."},
+        {"limits": Limits(51, 1.0)},
+        {"limits": Limits(50, 1.0, {"type": "object"})},
+        {"limits": Limits(50, 1.0, thinking="off")},
+        {"record": Recording(sample=2)},
+    ],
+    ids=["messages", "cap", "schema", "thinking", "sample"],
+)
+def test_another_request_is_made_anew(
+    model: ScriptedChat, tmp_path: Path, other: dict[str, Any]
+) -> None:
+    client = asking(model, tmp_path)
+    assert ask(client) != ask(client, **other)
+    assert len(model.calls) == 2
+
+
+def test_a_longer_time_out_is_no_other_request(model: ScriptedChat, tmp_path: Path) -> None:
+    client = asking(model, tmp_path)
+    assert ask(client) == ask(client, limits=Limits(50, 600.0))
+
+
+def test_where_nothing_is_sampled_every_epoch_has_the_same_reply(
+    model: ScriptedChat, tmp_path: Path
+) -> None:
+    client = asking(model, tmp_path, one_sample=True)
+    assert ask(client) == ask(client, record=Recording(sample=2))
+
+
+def test_who_asks_the_same_twice_wants_another_reply_and_later_gets_the_same_two(
+    model: ScriptedChat, tmp_path: Path
+) -> None:
+    texts = []
+    for _ in range(2):
+        client, record = asking(model, tmp_path), Recording()
+        texts.append([ask(client, record=record).text for _ in range(2)])
+    assert texts == [["first words", "second thoughts of it"]] * 2
+    assert len(model.calls) == 2
+
+
+def test_another_planner_is_asked_itself(model: ScriptedChat, tmp_path: Path) -> None:
+    assert ask(asking(model, tmp_path, "one")) != ask(asking(model, tmp_path, "two"))
+
+
+def test_two_methods_at_once_wait_for_one_call(tmp_path: Path) -> None:
+    model = ScriptedChat(solve="a plan", seconds=0.02)
+    client = asking(model, tmp_path)
+
+    async def one() -> Reply:
+        with recording(Recording()):
+            return await client.acall([HumanMessage("Plan this.")], LIMITS, PLAN)
+
+    async def both() -> list[Reply]:
+        return await asyncio.gather(*(one() for _ in range(5)))
+
+    replies = asyncio.run(both())
+    assert len({reply.text for reply in replies}) == len(model.calls) == 1
+
+
+def test_another_process_need_not_pay_again(model: ScriptedChat, tmp_path: Path) -> None:
+    before = ask(asking(model, tmp_path))
+    assert ask(asking(model, tmp_path)) == before
+    assert len(model.calls) == 1
+
+
+def test_lost_attempts_are_charged_to_all_who_use_the_reply_and_count_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    model = ScriptedChat(solve=in_turn(CutOffError(25), "a plan of words"), max_retries=0)
+    client, records = asking(model, tmp_path), [Recording(), Recording(), Recording()]
+    replies = [ask(client, record=record) for record in records[:2]]
+    replies.append(ask(asking(model, tmp_path), record=records[2]))
+    assert [reply.tokens for reply in replies] == [29, 29, 29]
+    assert [len(record.calls) for record in records] == [2, 2, 2]
+    assert spent_in(tmp_path) == 29
+
+
+def test_a_failure_is_asked_again_but_its_tokens_stay_spent(tmp_path: Path) -> None:
+    model = ScriptedChat(solve=in_turn(CutOffError(25), "a plan"))
+    with pytest.raises(ModelCallError):
+        ask(asking(model, tmp_path))
+    assert spent_in(tmp_path) == 25
+    assert ask(asking(model, tmp_path)).text == "a plan"
+    assert spent_in(tmp_path) == 27
+
+
+def test_what_was_free_and_empty_is_worth_another_try(tmp_path: Path) -> None:
+    client = asking(ScriptedChat(solve=in_turn("", "a plan")), tmp_path)
+    assert (ask(client).text, ask(client).text) == ("", "a plan")
+
+
+def test_a_recall_asks_nobody(model: ScriptedChat, tmp_path: Path) -> None:
+    client = asking(model, tmp_path)
+    with pytest.raises(UnknownReplyError):
+        ask(client, record=Recording(recalls=True))
+    reply = ask(client)
+    assert ask(client, record=Recording(recalls=True)) == reply
+    assert len(model.calls) == 1
+
+
+def test_it_works_without_an_event_loop_as_well(model: ScriptedChat, tmp_path: Path) -> None:
+    client = asking(model, tmp_path)
+    messages = [HumanMessage("Plan this.")]
+    assert client.call(messages, LIMITS, PLAN) == client.call(messages, LIMITS, PLAN)
+    assert len(model.calls) == 1
+
+
+def test_a_full_disk_is_said_plainly_and_nothing_more_is_paid_for(
+    model: ScriptedChat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    client = asking(model, tmp_path)
+    monkeypatch.setattr(Path, "open", full)
+    for _ in range(3):
+        with pytest.raises(StorageError, match=r"replies.jsonl: the disk is full.* goes on"):
+            ask(client)
+    assert len(model.calls) == 1
+
+
+# The journal below it
+
+
+def test_a_torn_last_line_is_cut_off_and_paid_for_again(tmp_path: Path) -> None:
+    file = tmp_path / "journal.jsonl"
+    journal = Journal(file)
+    journal.append("a", {"n": 1})
+    journal.append("b", {"n": 2})
+    file.write_bytes(file.read_bytes()[:-5])
+    reopened = Journal(file)
+    assert (reopened.get("a"), reopened.get("b")) == ({"n": 1}, None)
+    reopened.append("c", {"n": 3})
+    assert [entry["n"] for entry in Journal(file).entries()] == [1, 3]
+
+
+def test_of_several_lines_with_one_key_the_last_counts(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.append("a", {"n": 1})
+    journal.append("a", {"n": 2})
+    for one in (journal, Journal(tmp_path / "journal.jsonl")):
+        assert (one.get("a"), len(one), len(list(one.entries()))) == ({"n": 2}, 1, 2)
+
+
+def test_any_text_survives(tmp_path: Path) -> None:
+    nasty = 'é\n\r\u2028\x00"\\ \ud800 😀'
+    Journal(tmp_path / "journal.jsonl").append("a", {"text": nasty})
+    assert Journal(tmp_path / "journal.jsonl").get("a") == {"text": nasty}
+
+
+@pytest.mark.parametrize("damage", [b"{", b"[]", b'{"key": "a"}', b"\xff"])
+def test_a_damaged_line_within_is_named(tmp_path: Path, damage: bytes) -> None:
+    file = tmp_path / "journal.jsonl"
+    file.write_bytes(b'{"key":"a","entry":{}}\n' + damage + b'\n{"key":"b","entry":{}}\n')
+    with pytest.raises(InputError, match=r"line 2 of .* is damaged"):
+        Journal(file)

@@ -1,0 +1,81 @@
+"""Who answers and plans in an evaluation, what the logs call them, and how they sample."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from optim.evaluate.cache import ReplyCache
+from optim.evaluate.models import Models, build_models
+from pb_graph import InputError
+from pb_graph.settings import Settings
+from tests.support.chat_model import ScriptedChat
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Warm(ScriptedChat):
+    """A chat model with a temperature, as providers' have."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+
+
+def built(folder: Path, model: Any, **options: Any) -> Models:  # noqa: ANN401
+    cache = ReplyCache(folder / "replies.jsonl")
+    return build_models(model, None, program=None, settings=Settings(), cache=cache, **options)
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("local:{folder}/some-model.gguf", "local:some-model"),
+        ("fake:some-model", "fake:some-model"),
+    ],
+)
+def test_logs_name_a_model_but_not_where_its_file_lies(
+    given: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "some-model.gguf").write_bytes(b"GGUF")
+    monkeypatch.setattr("optim.evaluate.models.resolve", lambda *_: ScriptedChat())
+    models = built(tmp_path, given.format(folder=tmp_path))
+    assert (models.model, models.planner_model) == (shown, shown)
+
+
+def test_a_model_made_from_a_name_is_made_with_the_sampling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, float] = {}
+
+    def made(*_: object, **options: float) -> Warm:
+        asked.update(options)
+        return Warm(**options)
+
+    monkeypatch.setattr("optim.evaluate.models.resolve", made)
+    models = built(tmp_path, "fake:model", sampling={"temperature": 0.7, "top_p": 0.9})
+    assert asked == {"temperature": 0.7, "top_p": 0.9}
+    assert models.temperature == 0.7
+    assert models.solver_identity != built(tmp_path, "fake:model").solver_identity
+
+
+def test_a_chat_model_is_copied_with_the_sampling_and_left_as_it_was(tmp_path: Path) -> None:
+    model = Warm()
+    models = built(tmp_path, model, sampling={"temperature": 0.7})
+    assert (models.temperature, model.temperature) == (0.7, None)
+    assert models.solver.model.temperature == 0.7  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("model", "complaint"),
+    [
+        (Warm(temperature=0.2), "the Warm has temperature=0.2 of its own, not 0.7"),
+        (ScriptedChat(), "a ScriptedChat takes no temperature"),
+    ],
+)
+def test_a_sampling_that_a_chat_model_cannot_have_is_refused(
+    model: ScriptedChat, complaint: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=complaint):
+        built(tmp_path, model, sampling={"temperature": 0.7})

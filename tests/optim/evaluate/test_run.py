@@ -1,0 +1,664 @@
+from __future__ import annotations
+
+import dataclasses
+import errno
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from filelock import FileLock
+from inspect_ai.log import list_eval_logs, read_eval_log
+from langchain_core.messages import SystemMessage
+from rich.console import Console
+
+from optim.cli.evaluate import evaluate_planners
+from optim.evaluate import Evaluation, Experiment, evaluate
+from optim.evaluate.cache import Journal, StorageError, storage_error
+from optim.evaluate.resume import LOCK, _changes
+from optim.methods import Grid, Method, methods
+from optim.records import Record
+from optim.scorers import Score
+from optim.summary import Row, rows, sensitivity
+from pb_graph import InputError, Settings
+from tests.support.chat_model import (
+    Call,
+    CutOffError,
+    Said,
+    ScriptedChat,
+    says_nothing,
+    thinks_in_vain,
+)
+from tests.support.evaluations import (
+    QUESTIONS,
+    evaluated,
+    experiment,
+    fails_on_the_hardest,
+    leaks_collected,
+    level_of,
+    solves,
+    solves_the_easy_ones,
+    tolerates_inspect,
+)
+
+__all__ = ["leaks_collected"]  # applies to every test here
+
+pytestmark = tolerates_inspect
+
+
+class Named(ScriptedChat):
+    """A scripted model that has a name of its own in logs."""
+
+    model_name: str = "named"
+
+    @property
+    def _identifying_params(self) -> dict[str, Any]:
+        return {"model_name": self.model_name}
+
+
+class Generous:
+    """Half a point for anything."""
+
+    name = "generous"
+
+    def score(self, *_: object) -> Score:
+        return Score(0.5, None, "")
+
+
+def row_of(found: Evaluation, method: str) -> Row:
+    return next(row for row in found.rows if row.method == method)
+
+
+def figures(records: list[Record]) -> list[tuple[Any, ...]]:
+    """What has to be the same however often a run was interrupted."""
+    return sorted((r.method, r.question, r.epoch, r.score, r.tokens) for r in records)
+
+
+# One run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[ScriptedChat, Evaluation]:
+    model = ScriptedChat(solve=solves_the_easy_ones)
+    chosen = ["vanilla", "planned_vanilla", "cosine", "linear", "stepwise"]
+    return model, evaluated(model, tmp_path_factory.mktemp("logs"), methods=chosen, epochs=2)
+
+
+def test_every_method_answers_every_question_in_every_epoch(
+    run: tuple[ScriptedChat, Evaluation],
+) -> None:
+    _, found = run
+    assert len(found.records) == len({(r.method, r.question, r.epoch) for r in found.records}) == 50
+    assert [row.n for row in found.rows] == [10] * 5
+
+
+def test_the_table_is_accuracy_tokens_and_their_e3(run: tuple[ScriptedChat, Evaluation]) -> None:
+    vanilla = row_of(run[1], "vanilla")
+    assert vanilla.accuracy == 60.0
+    assert vanilla.tokens == 4.0  # 1 + level words
+    assert vanilla.e3 == 60.0**2 / 4.0
+    assert vanilla.a_over_t == 15.0
+    assert vanilla.errors == 0
+    assert vanilla.e3_with_errors == vanilla.e3
+    assert vanilla.e3_lower is not None
+    assert vanilla.e3_lower < 900.0
+
+
+def test_planning_is_part_of_t_and_also_shown_apart(run: tuple[ScriptedChat, Evaluation]) -> None:
+    model, found = run
+    cosine, planned = row_of(found, "cosine"), row_of(found, "planned_vanilla")
+    spent = {role: next(c for c in model.calls if c.role == role).output_tokens
+             for role in ("decompose", "estimate")}  # fmt: skip
+    assert cosine.tokens == 4.0 + spent["decompose"] + spent["estimate"]
+    assert planned.tokens == 4.0 + spent["decompose"]
+    assert cosine.solving_tokens == planned.solving_tokens == 4.0
+
+
+def test_a_plan_is_asked_for_once_and_charged_to_every_method_and_epoch(
+    run: tuple[ScriptedChat, Evaluation],
+) -> None:
+    model, found = run
+    plans = [call for call in model.calls if call.role == "decompose"]
+    assert len(plans) == 5
+    assert len([call for call in model.calls if call.role == "estimate"]) == 5
+    charged = {r.report["usage"]["by_node"]["plan"]["output_tokens"]
+               for r in found.records if r.method != "vanilla"}  # fmt: skip
+    assert charged == {plans[0].output_tokens}
+
+
+def test_what_was_spent_counts_shared_plans_once(run: tuple[ScriptedChat, Evaluation]) -> None:
+    model, found = run
+    assert found.spent == model.output_tokens < sum(record.tokens for record in found.records)
+
+
+def test_the_level_is_the_data_sets_unless_it_is_to_be_estimated(tmp_path: Path) -> None:
+    model = ScriptedChat(solve=solves, level=2)
+    told = evaluated(model, tmp_path / "told", methods="global_budget")
+    guessed = evaluated(model, tmp_path / "guessed", methods="global_budget", estimate_level=True)
+    assert sorted(r.report["level"] or 0 for r in told.records) == [1, 2, 3, 4, 5]
+    assert {r.report["level"] for r in guessed.records} == {2}
+    assert [r.level for r in guessed.records] == [r.level for r in told.records]
+
+
+def test_no_more_questions_than_allowed_are_answered_at_once(tmp_path: Path) -> None:
+    model = ScriptedChat(solve=solves, seconds=0.02)
+    evaluated(model, tmp_path, methods="vanilla,global_budget", epochs=2, concurrency=3)
+    assert model.record.most_at_once == 3
+
+
+def test_a_settings_of_ones_own_is_a_method(tmp_path: Path) -> None:
+    mine = Method("mine", Settings(method="global_budget", budget=77))
+    found = evaluated(ScriptedChat(solve=solves), tmp_path, methods=[mine, "vanilla"])
+    assert [row.method for row in found.rows] == ["mine", "vanilla"]
+    assert {r.report["budget"] for r in found.records if r.method == "mine"} == {77}
+
+
+# Errors
+
+
+def test_an_error_is_counted_and_shown_and_no_score_of_zero(tmp_path: Path) -> None:
+    model = ScriptedChat(solve=fails_on_the_hardest)
+    found = evaluated(model, tmp_path, methods="vanilla,cosine")
+    cosine = row_of(found, "cosine")
+    assert (cosine.n, cosine.errors, cosine.accuracy) == (4, 1, 100.0)
+    (failed,) = [r for r in found.records if r.error and r.method == "cosine"]
+    assert failed.score is None
+    assert "HTTP 500" in str(failed.error)
+    assert failed.tokens > 0  # its plan had been paid for
+    assert cosine.e3_with_errors is not None
+    assert cosine.e3 is not None
+    assert cosine.e3_with_errors < cosine.e3
+
+
+def test_an_error_of_ours_ends_nothing_and_keeps_its_tokens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        msg = "a bug"
+        raise RuntimeError(msg)
+
+    monkeypatch.setattr("pb_graph.nodes.finish.build_report", broken)
+    found = evaluated(ScriptedChat(solve=solves), tmp_path, methods="cosine")
+    assert {r.error for r in found.records} == {"RuntimeError: a bug"}
+    assert {r.score for r in found.records} == {None}
+    assert found.spent > 0
+    assert min(r.tokens for r in found.records) > 3
+
+
+def test_a_scorer_that_fails_makes_an_error_and_not_a_zero(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        msg = "out of order"
+        raise RuntimeError(msg)
+
+    model = ScriptedChat(solve=solves)
+    with monkeypatch.context() as patched:
+        patched.setattr("optim.scorers.mathematics.MathScorer.score", broken)
+        found = evaluated(model, tmp_path)
+    assert (found.rows[0].n, found.rows[0].errors) == (0, 5)
+    assert "out of order" in str(found.records[0].error)
+    assert found.records[0].tokens == 3
+    mended = evaluated(model, tmp_path, retry_errors=True)
+    assert (mended.rows[0].accuracy, len(model.calls)) == (100.0, 5)
+
+
+def test_errors_stay_until_asked_again_and_then_count_once(tmp_path: Path) -> None:
+    model = ScriptedChat(solve=fails_on_the_hardest)
+    first = evaluated(model, tmp_path)
+    model.solve = solves
+    same = evaluated(model, tmp_path)
+    assert figures(same.records) == figures(first.records)
+    assert len(model.calls) == 5
+    again = evaluated(model, tmp_path, retry_errors=True)
+    assert len(model.calls) == 6
+    assert (again.rows[0].n, again.rows[0].errors) == (5, 0)
+
+
+def test_what_is_paid_and_comes_to_nothing_is_a_wrong_answer(tmp_path: Path) -> None:
+    """Leaving it out would flatter the method whose thinking runs away on hard questions."""
+
+    def runs_away(call: Call) -> Said:
+        return thinks_in_vain(call) if level_of(call) >= 4 else solves(call)
+
+    options: dict[str, Any] = {"methods": "vanilla", "settings": {"cutoff": 1500}}
+    found = evaluated(ScriptedChat(solve=runs_away), tmp_path, **options)
+    row = found.rows[0]
+    assert (row.n, row.errors, row.accuracy) == (5, 0, 60.0)
+    assert row.tokens is not None
+    assert row.tokens > 2 * 1500 / 5
+    assert row.e3 == row.e3_with_errors
+    wrong = [record for record in found.records if not record.output]
+    assert [(one.score, one.error) for one in wrong] == [(0.0, None)] * 2
+    assert "no answer came of them" in wrong[0].explanation
+    (log,) = list_eval_logs(str(tmp_path))
+    results = read_eval_log(log, header_only=True).results
+    assert results
+    assert results.scores[0].scored_samples == 5
+    assert results.scores[0].metrics["e3"].value == pytest.approx(row.e3)
+
+
+def test_an_empty_answer_that_was_free_is_an_error(tmp_path: Path) -> None:
+    found = evaluated(ScriptedChat(solve=says_nothing), tmp_path)
+    assert found.rows[0].errors == 5
+    assert found.rows[0].accuracy is found.rows[0].e3 is None
+    assert found.rows[0].e3_with_errors is None  # no token was spent
+
+
+# The same command again
+
+
+def test_a_finished_run_costs_nothing_again(tmp_path: Path) -> None:
+    model = ScriptedChat(solve=solves)
+    first = evaluated(model, tmp_path, methods="vanilla,cosine")
+    calls, logs = len(model.calls), list_eval_logs(str(tmp_path))
+    second = evaluated(model, tmp_path, methods="vanilla,cosine")
+    assert len(model.calls) == calls
+    assert second == first
+    assert len(list_eval_logs(str(tmp_path))) == len(logs)
+
+
+def test_more_questions_cost_only_those(tmp_path: Path) -> None:
+    model = ScriptedChat(solve=solves)
+    evaluated(model, tmp_path, limit=5)
+    more = evaluated(model, tmp_path, limit=10)
+    assert len(model.calls) == len(more.records) == 10
+
+
+def test_another_method_costs_only_itself(tmp_path: Path) -> None:
+    model = ScriptedChat(solve=solves)
+    evaluated(model, tmp_path, methods="cosine")
+    calls = len(model.calls)
+    found = evaluated(model, tmp_path, methods="cosine,linear")
+    assert len(model.calls) == calls + 5  # no plan and no estimate again
+    assert [row.method for row in found.rows] == ["cosine", "linear"]
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"settings": {"cutoff": 77}}, "cutoff: 8192 → 77"),
+        ({"seed": 1}, "seed: 0 → 1"),
+        ({"estimate_level": True}, "estimate_level: False → True"),
+        ({"split": "dev"}, "source: "),
+    ],
+)
+def test_one_folder_does_not_mix_conditions(
+    tmp_path: Path, change: dict[str, Any], named: str
+) -> None:
+    model = ScriptedChat(solve=solves)
+    evaluated(model, tmp_path)
+    with pytest.raises(InputError, match=f"under other conditions .*{named}"):
+        evaluated(model, tmp_path, **change)
+
+
+def test_a_longer_time_out_does_not_throw_away_what_is_paid(tmp_path: Path) -> None:
+    model = ScriptedChat(solve=solves)
+    evaluated(model, tmp_path, settings={"timeout": 10})
+    evaluated(model, tmp_path, settings={"timeout": 20, "max_retries": 5})
+    assert len(model.calls) == 5
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"settings": {"cutoff": 1000}},
+        {"seed": 1},
+        {"estimate_level": True},
+        {"model": Named(solve=solves, model_name="other")},
+        {"planner": Named(model_name="other")},
+        {"levels": [1, 2, 3]},
+    ],
+    ids=["settings", "seed", "level", "model", "planner", "questions"],
+)
+def test_what_bears_on_an_answer_has_it_paid_for_anew(
+    tmp_path: Path, other: dict[str, Any]
+) -> None:
+    """Even where the log is gone and only the replies are left."""
+    model = Named(solve=solves)
+    first = evaluated(model, tmp_path, methods="global_budget")
+    for log in tmp_path.glob("*.eval"):
+        log.unlink()
+    base = experiment(model, tmp_path, methods="global_budget")
+    found = evaluate(dataclasses.replace(base, **other), console=Console(quiet=True))
+    if "planner" in other:  # which a method that knows the level never asks
+        assert found.spent == first.spent
+    elif "levels" in other:  # of five questions three are the same
+        assert found.spent == first.spent + 2 * 3
+    else:
+        assert found.spent > first.spent
+
+
+def test_other_words_to_the_model_are_paid_for_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = ScriptedChat(solve=solves)
+    evaluated(model, tmp_path)
+    for log in tmp_path.glob("*.eval"):
+        log.unlink()
+    monkeypatch.setattr("pb_graph.prompts.system", lambda _: SystemMessage("Solve this."))
+    evaluated(model, tmp_path)
+    assert len(model.calls) == 10
+
+
+def test_what_the_model_is_not_told_costs_nothing(tmp_path: Path) -> None:
+    """A comment in a prompt's file, a new setting, a choice that a method makes no use of."""
+    model = ScriptedChat(solve=solves)
+    settings = [Settings(method="vanilla"), Settings(method="vanilla", schedule="cosine", budget=9)]
+    for chosen in settings:
+        found = evaluated(model, tmp_path, methods=[Method("mine", chosen)])
+        for log in tmp_path.glob("*.eval"):
+            log.unlink()
+    assert found.spent == model.output_tokens
+    assert len(model.calls) == 5
+
+
+def test_the_replies_alone_give_the_same_run_for_nothing(tmp_path: Path) -> None:
+    model = ScriptedChat(solve=solves_the_easy_ones)
+    first = evaluated(model, tmp_path, methods="vanilla,stepwise", epochs=2)
+    for log in tmp_path.glob("*.eval"):
+        log.unlink()
+    calls = len(model.calls)
+    second = evaluated(model, tmp_path, methods="vanilla,stepwise", epochs=2)
+    assert len(model.calls) == calls
+    assert second == first
+
+
+def test_a_question_broken_off_between_two_steps_pays_for_none_of_them_twice(
+    tmp_path: Path,
+) -> None:
+    def broken_off(call: Call) -> str:
+        if "Solve sub-question 2 now" in call.ask and len(model.calls) < 14:
+            raise KeyboardInterrupt
+        return str(solves(call))
+
+    model, whole = ScriptedChat(solve=broken_off), ScriptedChat(solve=solves)
+    options: dict[str, Any] = {"methods": "stepwise", "limit": 3, "concurrency": 1}
+    undisturbed = evaluated(whole, tmp_path / "whole", **options)
+    with pytest.raises(KeyboardInterrupt):
+        evaluated(model, tmp_path / "cut", **options)
+    paid_before, cut_off = model.output_tokens, 1
+    model.solve = solves
+    found = evaluated(model, tmp_path / "cut", **options)
+    assert paid_before > 0
+    assert len(model.calls) - cut_off == len(whole.calls)
+    assert found.spent == model.output_tokens == undisturbed.spent
+    assert figures(found.records) == figures(undisturbed.records)
+
+
+def test_methods_share_a_plan_with_the_attempts_that_it_took(tmp_path: Path) -> None:
+    def planner(call: Call) -> Said:
+        first = sum(one.role == call.role for one in model.calls) == 1
+        return CutOffError(25) if first else '{"steps": ["What follows?"]}'
+
+    model = ScriptedChat(planner=planner, solve=solves, max_retries=0)
+    methods = ["planned_vanilla", Method("mine", Settings(method="planned_vanilla", budget=9))]
+    found = evaluated(model, tmp_path, methods=methods, limit=1)
+    first, second = found.records
+    assert first.tokens == second.tokens == found.spent > 25 + 3
+    again = evaluated(model, tmp_path, methods=[*methods, "vanilla"], limit=1)
+    assert again.spent - found.spent == 3
+
+
+def test_the_former_format_is_refused_with_a_way_out(tmp_path: Path) -> None:
+    (tmp_path / "answers.jsonl").touch()
+    with pytest.raises(InputError, match=r"answers.jsonl of an earlier version.*Use a new folder"):
+        evaluated(ScriptedChat(solve=solves), tmp_path)
+
+
+def test_a_setting_newer_than_a_log_had_its_default() -> None:
+    now = {"settings": Settings().model_dump(mode="json"), "seed": 0}
+    older = {name: value for name, value in now["settings"].items() if name != "cutoff"}
+    assert _changes(now | {"settings": older}, now) == []
+    changed = now["settings"] | {"cutoff": 77}
+    assert _changes(now | {"settings": older}, now | {"settings": changed}) == ["cutoff: 8192 → 77"]
+
+
+def test_another_process_in_the_folder_is_refused(tmp_path: Path) -> None:
+    with (
+        FileLock(tmp_path / LOCK),
+        pytest.raises(InputError, match="another process is using the folder"),
+    ):
+        evaluated(ScriptedChat(solve=solves), tmp_path)
+
+
+# The limit
+
+
+def test_a_limit_ends_the_run_cleanly_and_a_higher_one_goes_on(tmp_path: Path) -> None:
+    model = ScriptedChat(solve=solves)
+    options: dict[str, Any] = {"methods": "vanilla,global_budget", "concurrency": 1}
+    cut = evaluated(model, tmp_path, max_tokens_total=10, **options)
+    assert (len(cut.records), cut.not_started, cut.spent) == (4, 6, 12)
+    assert {r.error for r in cut.records} == {None}
+    assert evaluated(model, tmp_path, max_tokens_total=10, **options).spent == 12
+    whole = evaluated(model, tmp_path, max_tokens_total=1000, **options)
+    assert (len(whole.records), whole.not_started) == (10, 0)
+    assert whole.spent == model.output_tokens == 30
+
+
+def test_a_limit_already_reached_starts_nothing_and_says_so(tmp_path: Path) -> None:
+    model = ScriptedChat(solve=solves)
+    evaluated(model, tmp_path)
+    none = evaluated(model, tmp_path, methods="global_budget", max_tokens_total=5)
+    assert (none.records, none.rows, none.not_started) == ([], [], 5)
+
+
+# Progress
+
+
+def shown(model: ScriptedChat, folder: Path, console: Console) -> None:
+    evaluate(experiment(model, folder), console=console)
+
+
+def test_a_terminal_shows_live_totals(tmp_path: Path) -> None:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=100)
+    shown(ScriptedChat(solve=solves, seconds=0.7), tmp_path, console)
+    assert "vanilla" in out.getvalue()
+    assert "completion tokens spent" in out.getvalue()
+
+
+def test_elsewhere_a_line_says_now_and_then_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("optim.evaluate.progress._EVERY", 0.0)
+    out = io.StringIO()
+    shown(ScriptedChat(solve=solves), tmp_path, Console(file=out, width=100))
+    lines = out.getvalue().splitlines()
+    assert len(lines) == 5
+    assert lines[-1].startswith("5 of 5 answers, 0 errors, 15 completion tokens spent")
+
+
+# The paper's other experiments
+
+
+def test_a_grid_of_budgets_gives_each_method_each_rule(tmp_path: Path) -> None:
+    grid = Grid([10, 20], [5])
+    found = evaluated(
+        ScriptedChat(solve=solves), tmp_path, methods=grid.over(methods("vanilla,global_budget"))
+    )
+    table = {cells["method"]: cells for cells in sensitivity(found.records)}
+    assert list(table) == ["vanilla", "global_budget[10+5L]", "global_budget[20+5L]"]
+    assert table["vanilla"]["budget"] is None
+    assert table["global_budget[20+5L]"]["budget"] == 20 + 5 * 3
+    assert table["global_budget[10+5L]"]["T_solving"] == 3.0
+
+
+@pytest.mark.parametrize(
+    ("initial", "per_level"), [([], [1]), ([1, 1], [1]), ([-1], [1]), ([0, 1], [0])]
+)
+def test_a_grid_without_sense_is_refused(initial: list[int], per_level: list[int]) -> None:
+    with pytest.raises(InputError):
+        Grid(initial, per_level)
+
+
+def test_a_grid_needs_a_method_with_a_budget() -> None:
+    with pytest.raises(InputError, match="needs a method that has one"):
+        Grid([1], [1]).over(methods("vanilla"))
+
+
+def test_planners_are_compared_with_the_same_solver(tmp_path: Path) -> None:
+    solver = Named(solve=solves, model_name="solver")
+    planners = [
+        Named(model_name="short", plan=["One?"]),
+        Named(model_name="long", plan=["One?", "Two?", "Three?"]),
+    ]
+    base = experiment(solver, tmp_path, methods="vanilla,cosine")
+    found = evaluate_planners(base, planners, console=Console(quiet=True))
+    cosine = [row for row in found.rows if row.method == "cosine"]
+    assert [row.planner for row in cosine] == ["short", "long"]
+    assert cosine[0].tokens != cosine[1].tokens
+    assert len(solver.calls) == 5 + 2 * 5  # vanilla is paid for once
+
+
+# Sampling, levels, and what the log says
+
+
+def test_epochs_are_other_samples_and_share_their_plans_unless_these_are_fresh(
+    tmp_path: Path,
+) -> None:
+    plans = []
+    for fresh in (False, True):
+        model = ScriptedChat(solve=solves)
+        evaluated(model, tmp_path / str(fresh), methods="cosine", epochs=3, fresh_plans=fresh)
+        assert len(model.solving()) == 15
+        plans.append(sum(call.role == "decompose" for call in model.calls))
+    assert plans == [5, 15]
+
+
+def test_default_is_run_with_and_without_the_help_of_a_label(tmp_path: Path) -> None:
+    model = ScriptedChat(solve=solves, level=2)
+    found = evaluated(model, tmp_path, methods="vanilla,default")
+    assert [row.method for row in found.rows] == ["vanilla", "default", "default_estimated"]
+    levels = {
+        row.method: sorted(r.report["level"] or 0 for r in found.records if r.method == row.method)
+        for row in found.rows
+    }
+    assert levels == {
+        "vanilla": [1, 2, 3, 4, 5],
+        "default": [1, 2, 3, 4, 5],
+        "default_estimated": [2] * 5,
+    }
+
+
+def test_default_is_one_row_where_there_is_no_label_or_it_is_not_taken() -> None:
+    experiment = Experiment(dataset="arithmetic", methods="default")
+    unlabelled = [dataclasses.replace(question, level=None) for question in QUESTIONS]
+    assert len(experiment.chosen_methods(QUESTIONS)) == 2
+    assert len(experiment.chosen_methods(unlabelled)) == 1
+    estimating = dataclasses.replace(experiment, estimate_level=True)
+    assert len(estimating.chosen_methods(QUESTIONS)) == 1
+
+
+def test_the_log_says_how_it_was_made_without_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["/usr/bin/pb-optim", "eval", "--model", "local:/home/me/x.gguf", "--data=/a/b.jsonl"]
+    monkeypatch.setattr("sys.argv", [*command, "--model", "open:meta/llama"])
+    evaluated(ScriptedChat(solve=solves), tmp_path, settings={"cutoff": 77}, seed=3)
+    (log,) = list_eval_logs(str(tmp_path))
+    made: Any = (read_eval_log(log, header_only=True).eval.metadata or {})["made_by"]
+    assert made["command"] == (
+        "pb-optim eval --model local:x.gguf --data=b.jsonl --model open:meta/llama"
+    )
+    assert (made["seed"], made["epochs"], made["scorer"]) == (3, 1, "math")
+    assert made["settings"]["cutoff"] == 77
+    assert made.keys() >= {"date", "version", "data", "split", "temperature", "top_p"}
+
+
+def test_a_scorer_of_ones_own(tmp_path: Path) -> None:
+    found = evaluated(ScriptedChat(solve=solves), tmp_path, scorer=Generous())
+    assert found.rows[0].accuracy == 50.0
+
+
+# A disk that is full
+
+
+def test_a_disk_that_is_full_ends_the_run_with_a_plain_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = ScriptedChat(solve=solves)
+    append = Journal.append
+
+    def full(self: Journal, key: str, entry: Mapping[str, Any]) -> None:
+        if len(self) == 2:
+            raise storage_error(self.path, OSError(errno.ENOSPC, "No space left on device"))
+        append(self, key, entry)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Journal, "append", full)
+        with pytest.raises(StorageError, match="the disk is full"):
+            evaluated(model, tmp_path, concurrency=1)
+    assert len(model.calls) == 3  # two are kept, the third is lost, and no more is begun
+    found = evaluated(model, tmp_path)
+    assert (found.rows[0].n, len(model.calls)) == (5, 6)
+
+
+def test_a_log_that_cannot_be_written_is_said_plainly_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        full = OSError(errno.ENOSPC, "No space left on device")
+        msg = "Attempt to write to ZIP archive that was already closed"
+        raise ValueError(msg) from full
+
+    monkeypatch.setattr("optim.evaluate.run.inspect_eval", broken)
+    with pytest.raises(StorageError, match=f"cannot write {tmp_path}: the disk is full"):
+        evaluated(ScriptedChat(solve=solves), tmp_path)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"epochs": 0}, "epochs must be at least 1"),
+        ({"concurrency": 0}, "concurrency must be at least 1"),
+        ({"limit": 0}, "limit must be at least 1"),
+        ({"max_tokens_total": 0}, "max_tokens_total must be at least 1"),
+        ({"log_dir": "s3://bucket/logs"}, "must be a local folder"),
+        ({"log_dir": "logs\x1b[2J"}, "must be a local folder"),
+        ({"temperature": -1}, "temperature must be at least 0"),
+        ({"top_p": 0}, "top_p must be above 0"),
+        ({"epochs": 5, "temperature": 0}, "5 epochs at temperature 0 would be one and the same"),
+        ({"epochs": 2, "model": "local:any"}, "2 epochs at temperature 0 .* --temperature 0.7"),
+    ],
+)
+def test_an_experiment_without_sense_is_refused(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(InputError, match=complaint):
+        Experiment(dataset="arithmetic", **options)
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(InputError, match="cannot write to"):
+        evaluated(ScriptedChat(solve=solves), file / "logs")
+
+
+def test_the_table_is_plain_json(run: tuple[ScriptedChat, Evaluation]) -> None:
+    assert json.loads(json.dumps(rows(run[1].records)[0].to_dict()))["method"] == "vanilla"
+
+
+def test_samples_of_a_cancelled_run_are_no_errors(tmp_path: Path) -> None:
+    """Ctrl-C: Inspect ends the run by itself; the caller hears of it, and nothing is lost."""
+
+    def pressed(_: Call) -> str:
+        raise KeyboardInterrupt
+
+    model = ScriptedChat()
+    model.solve = lambda call: pressed(call) if len(model.calls) > 2 else solves(call)
+    with pytest.raises(KeyboardInterrupt):
+        evaluated(model, tmp_path, concurrency=1)
+    model.solve = solves
+    found = evaluated(model, tmp_path, concurrency=1)
+    assert [r.error for r in found.records] == [None] * 5
+    assert found.spent == 15
+    statuses = [
+        read_eval_log(log, header_only=True).status for log in list_eval_logs(str(tmp_path))
+    ]
+    assert statuses == ["success"]

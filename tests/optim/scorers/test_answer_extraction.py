@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pytest
+
+from optim.scorers.answer_extraction import boxed_answer, boxes, without_thinking
+
+
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        ("<think>hm</think>42", "42"),
+        ("a <think>x</think> b <think>y</think> c", "a  b  c"),
+        ("42 <think>no, 43", "42"),
+        ("<think>only this", ""),
+        ("thought without its opening tag</think>42", "42"),
+        ("<think>a<think>b</think>c</think>42", "42"),
+        ("no tags", "no tags"),
+        ("", ""),
+    ],
+)
+def test_thinking_is_cut_away(output: str, said: str) -> None:
+    assert without_thinking(output) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (r"\boxed{42}", "42"),
+        (r"\boxed {42}", "42"),
+        (r"first \boxed{3}, no wait, \boxed{5}.", "5"),
+        (r"\boxed{\frac{1}{2^{3}}}", r"\frac{1}{2^{3}}"),
+        (r"\boxed{\{1,2\}}", r"\{1,2\}"),
+        (r"\boxed{\left\{x : x > 1\right\}}", r"\left\{x : x > 1\right\}"),
+        (r"\boxed{{x+1}}", "x+1"),
+        (r"\boxed{{a}{b}}", "{a}{b}"),
+        (r"\boxed{\boxed{7}}", "7"),
+        (r"$\boxed{1}$ and $\boxed{2}$", "1, 2"),
+        (r"\boxed{1}, \boxed{2}, \text{ or } \boxed{3}", "1, 2, 3"),
+        (r"\boxed{1} makes \boxed{2} and \boxed{3}", "2, 3"),
+        (r"an earlier \boxed{1}, then \boxed{\frac{1}{2", "1"),
+        (r"} stray { braces \boxed{5} {", "5"),
+        (r"\boxed{}", ""),
+        (r"\boxed{5", None),
+        ("nothing", None),
+    ],
+)
+def test_the_last_closed_box_is_the_answer(text: str, answer: str | None) -> None:
+    assert boxed_answer(text) == answer
+
+
+def test_boxes_know_where_they_stand() -> None:
+    text = r"so \boxed{a} then \boxed{b}"
+    assert [text[box.start : box.end] for box in boxes(text)] == [r"\boxed{a}", r"\boxed{b}"]
+
+
+@pytest.mark.parametrize(
+    ("hostile", "answer"),
+    [
+        ("<think>" * 150_000, None),
+        ("</think>" * 130_000, None),
+        (r"\boxed{" * 150_000, None),
+        (r"\boxed{1}" * 100_000, ", ".join(["1"] * 100_000)),
+        (r"\boxed{1}" + " " * 1_000_000 + r"x\boxed{2}", "2"),
+        ("{" * 1_000_000, None),
+    ],
+)
+def test_a_megabyte_is_read(hostile: str, answer: str | None) -> None:
+    assert boxed_answer(without_thinking(hostile)) == answer  # in quadratic time it takes hours

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from optim.datasets import Question
+from optim.scorers import NAMES, Score, ScorerError, as_scorer, register, scorer
+from optim.scorers.base import _SCORERS
+from optim.scorers.rouge import RougeScorer
+
+QUESTION = Question("q", "Where?", targets=("Paris", "Lyon"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_makes_a_scorer(name: str) -> None:
+    assert callable(scorer(name).score)
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(ScorerError, match="math, rouge, rouge_compatible, travelplanner"):
+        scorer("bleu")
+
+
+def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rouge_score", None)
+    with pytest.raises(ScorerError, match=r"rouge_score.*plan-and-budget\[eval\]"):
+        scorer("rouge")
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.1, float("nan")])
+def test_a_score_lies_between_0_and_1(value: float) -> None:
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        Score(value, None, "")
+
+
+def test_a_scorer_is_one_function_under_the_decorator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(_SCORERS, "exact", raising=False)  # takes it away again at the end
+
+    @register("exact")
+    def exact(output: str, question: Question) -> bool:
+        return output.strip() in question.targets
+
+    assert "exact" in NAMES
+    assert [scorer("exact").score(text, QUESTION).value for text in ("Paris ", "Rome")] == [1, 0]
+    with pytest.raises(ScorerError, match="exact"):
+        scorer("bleu")
+    with pytest.raises(ValueError, match="'exact' already"):
+        register("exact")(exact)
+
+
+def test_names_objects_classes_and_functions_are_scorers() -> None:
+    made = RougeScorer()
+    assert as_scorer(made) is made
+    assert isinstance(as_scorer("rouge"), RougeScorer)
+    assert isinstance(as_scorer(RougeScorer), RougeScorer)
+    assert as_scorer(lambda output, _: len(output) / 10).score("12345", QUESTION).value == 0.5
+    whole = Score(0.25, "x", "because", {"why": 1})
+    assert as_scorer(lambda _, __: whole).score("", QUESTION) is whole
+
+
+async def later(output: str, question: Question) -> float:
+    return float(output in question.targets)
+
+
+@pytest.mark.parametrize("value", [7, None, later])
+def test_what_is_no_scorer_is_refused(value: object) -> None:
+    with pytest.raises(ScorerError, match=r"is no scorer: give one of .*rouge"):
+        as_scorer(value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("result", [2, -1, None, "high", float("nan")])
+def test_a_function_that_gives_no_score_is_an_error_not_a_0(result: object) -> None:
+    with pytest.raises(ScorerError, match=r"the scorer .* failed"):
+        as_scorer(lambda _, __: result).score("", QUESTION)  # type: ignore[arg-type,return-value]

@@ -1,0 +1,161 @@
+"""A node's own calls: capped, charged, answered as before when the node starts over."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, get_args
+
+import pytest
+from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+
+from pb_graph import ModelCallError, Settings, build_graph
+from pb_graph.models.client import ChatClient
+from pb_graph.models.reply import Purpose, Reply
+from pb_graph.planner.requests import decomposition
+from pb_graph.runtime.node import Node, NodeContext, finished
+from pb_graph.runtime.registry import ModelRegistry
+from pb_graph.settings import Context
+from pb_graph.state import Query, State
+from tests.support.chat_model import HTTPError, ScriptedChat, in_turn
+from tests.support.graphs import CHAIN, QUESTION, Way, run
+
+both_ways = pytest.mark.parametrize("way", get_args(Way))
+THREAD: Any = {"configurable": {"thread_id": "1"}}
+PURPOSE = Purpose("work")
+
+
+class CutOffHere(BaseException):
+    """The end of the process, as far as a node can see."""
+
+
+def graph_with(node: Any, model: ScriptedChat, **settings: Any) -> Any:  # noqa: ANN401
+    """A graph of one node, which a newcomer wrote."""
+    registry = ModelRegistry(model, None, Settings(**settings))
+    builder = StateGraph(State, context_schema=Context)
+    builder.add_node("work", Node(node, registry, opens=True))
+    builder.add_edge(START, "work")
+    return builder.compile(checkpointer=InMemorySaver())
+
+
+def restarted(
+    work: Callable[[NodeContext, int], Any],
+    model: ScriptedChat,
+    way: Way,
+    **settings: Any,  # noqa: ANN401
+) -> Any:  # noqa: ANN401
+    """Run a node that is cut off after its calls the first time, and start it over."""
+    starts: list[int] = []
+
+    async def node(_: State, run: NodeContext) -> State:
+        starts.append(len(starts))
+        await work(run, starts[-1])
+        if len(starts) == 1:
+            raise CutOffHere
+        return {"answer": "done"}
+
+    graph = graph_with(node, model, **settings)
+    if way == "invoke":
+        with suppress(CutOffHere):
+            graph.invoke(QUESTION, THREAD)
+    else:
+        with suppress(CutOffHere):
+            asyncio.run(graph.ainvoke(QUESTION, THREAD))
+    return run(graph, None, way, config=THREAD)
+
+
+async def ask(run: NodeContext, text: str) -> Reply:
+    return await run.calls.solver([HumanMessage(text)], 50, PURPOSE)
+
+
+@both_ways
+def test_a_failure_that_another_call_follows_is_not_paid_for_again(way: Way) -> None:
+    async def work(run: NodeContext, _: int) -> None:
+        with pytest.raises(ModelCallError, match="HTTP 400"):
+            await ask(run, "first")
+        await ask(run, "second")
+        await ask(run, "third")
+
+    model = ScriptedChat(solve=in_turn(HTTPError(400), "a", "b"))
+    out = restarted(work, model, way)
+    assert [call.ask for call in model.calls] == ["first", "second", "third", "third"]
+    assert len(out["charges"]) == 2
+
+
+@both_ways
+def test_nor_is_a_plan(way: Way) -> None:
+    query = Query(
+        question="?", reference=None, instruction=None, answer_format=None, domain="any", level=None
+    )
+    plans = []
+
+    async def work(run: NodeContext, _: int) -> None:
+        plans.append(await run.calls.planner(decomposition(query, Settings())))
+        await ask(run, "second")
+
+    model = ScriptedChat(plan=CHAIN, solve="1. What is given?\n2. What follows?")
+    restarted(work, model, way)
+    assert len(model.calls) == 3
+    assert plans[0] == plans[1]
+
+
+@both_ways
+def test_what_is_asked_otherwise_after_the_restart_is_asked(way: Way) -> None:
+    async def work(run: NodeContext, start: int) -> None:
+        await ask(run, f"first {start}")
+        await ask(run, "second")
+
+    model = ScriptedChat()
+    restarted(work, model, way)
+    assert [call.ask for call in model.calls] == ["first 0", "second", "first 1", "second"]
+
+
+@both_ways
+def test_no_call_may_cost_more_than_the_cutoff(way: Way) -> None:
+    async def node(_: State, run: NodeContext) -> State:
+        return {"answer": (await run.calls.solver([HumanMessage("?")], 10**6, PURPOSE)).text}
+
+    model = ScriptedChat()
+    run(graph_with(node, model, cutoff=50), QUESTION, way, config=THREAD)
+    assert [call.cap for call in model.calls] == [50]
+
+
+class Watched(ChatClient):
+    """Notes which functions were on their way when a call was made."""
+
+    def __init__(self, model: ScriptedChat) -> None:
+        super().__init__(model)
+        self.stacks: list[list[str]] = []
+
+    def call(self, *given: Any) -> Reply:  # noqa: ANN401
+        self._note()
+        return super().call(*given)
+
+    async def acall(self, *given: Any) -> Reply:  # noqa: ANN401
+        self._note()
+        return await super().acall(*given)
+
+    def _note(self) -> None:
+        nodes = {"plan", "estimate", "solve", "call_within_budget"}
+        self.stacks.append([at.name for at in traceback.extract_stack() if at.name in nodes])
+
+
+@both_ways
+def test_the_stack_at_a_call_shows_the_node_that_asks(way: Way) -> None:
+    client = Watched(ScriptedChat())
+    settings = Settings(execution="stepwise", planning="fused", max_steps=2)
+    run(build_graph(client, settings=settings), QUESTION, way)
+    assert client.stacks[0] == ["plan"]
+    assert client.stacks[-1] == ["solve", "call_within_budget"]
+
+
+def test_what_would_wait_in_a_blocking_run_says_so() -> None:
+    async def waits() -> None:
+        await asyncio.sleep(0)
+
+    with pytest.raises(RuntimeError, match="in a blocking run"):
+        finished(waits())

@@ -1,0 +1,245 @@
+"""Whose models answer: the graph's, or the run's own, whatever the host's context is."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+from langchain_core.runnables import RunnableLambda
+
+from pb_graph import (
+    Context,
+    InputError,
+    ModelSetupError,
+    NoAnswerError,
+    PlannerProgramError,
+    Settings,
+    build_graph,
+    plan_and_budget_tool,
+)
+from pb_graph.budget import PerLevel
+from pb_graph.planner.planner import Planner
+from pb_graph.runtime import registry
+from tests.support.chat_model import HTTPError, ScriptedChat, with_schema
+from tests.support.graphs import QUESTION, graph_of, run
+
+BASE: dict[str, Any] = {"method": "global_budget", "budget": 111, "enforcement": "cap"}
+OWN = Settings(budget=222)
+
+
+@dataclass
+class Host:
+    """A host's own context."""
+
+    user: str = "someone"
+    plan_and_budget: Any = None
+
+
+@pytest.mark.parametrize(
+    ("context", "budget"),
+    [
+        (None, 111),
+        ({}, 111),
+        (Context(), 111),
+        (Context(settings=OWN), 222),
+        ({"settings": OWN}, 222),
+        ({"settings": {"budget": 222}}, 222),
+        (Context(settings=Settings(budget=PerLevel(initial=200, per_level=5))), 215),
+    ],
+)
+def test_a_run_may_change_settings(context: object, budget: int) -> None:
+    graph = graph_of(ScriptedChat(), **BASE)
+    report = run(graph, QUESTION | {"level": 3}, context=context)["report"]
+    assert report["budget"] == budget
+    assert report["method"] == "global_budget"
+
+
+@pytest.mark.parametrize(
+    ("found", "budget"),
+    [
+        (Host(), 111),
+        (Host(plan_and_budget=Context(settings=OWN)), 222),
+        (Host(plan_and_budget={"settings": {"budget": 222}}), 222),
+        ({"user": "someone"}, 111),
+        ({"settings": "the host's own"}, 111),
+        ({"plan_and_budget": {"settings": {"budget": 222}, "unknown": 1}}, 222),
+    ],
+)
+def test_our_part_is_found_in_a_hosts_context(found: object, budget: int) -> None:
+    settings = Context.resolve(found).settings_over(Settings(**BASE))
+    assert settings.budget == budget
+
+
+def test_inside_a_host_graph_its_context_reaches_us() -> None:
+    from langgraph.graph import START, MessagesState, StateGraph  # noqa: PLC0415
+
+    model = ScriptedChat()
+    builder = StateGraph(MessagesState, context_schema=Host)
+    builder.add_node("solver", graph_of(model, **BASE))
+    builder.add_edge(START, "solver")
+    host: Any = builder.compile()
+    asked = {"messages": [("human", "How many?")]}
+    host.invoke(asked, context=Host(plan_and_budget=Context(settings=OWN)))
+    host.invoke(asked, context=Host())
+    assert [call.cap for call in model.solving()] == [222, 111]
+
+
+def test_settings_that_do_not_exist_are_refused() -> None:
+    with pytest.raises(InputError, match="unknown setting budgt; there are: method"):
+        run(graph_of(ScriptedChat(), **BASE), context={"settings": {"budgt": 1}})
+
+
+def test_one_model_may_plan_and_another_solve() -> None:
+    solver, planner = ScriptedChat(), ScriptedChat()
+    graph = build_graph(
+        solver,
+        planner=planner,
+        settings=Settings(planning="two_call", schedule="weighted"),
+        cap_policy=with_schema,
+    )
+    run(graph)
+    assert {call.role for call in planner.calls} == {"decompose", "estimate"}
+    assert {call.role for call in solver.calls} == {"solve"}
+
+
+def test_a_run_may_name_its_own_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = {"fake:solver": ScriptedChat(), "fake:planner": ScriptedChat()}
+    monkeypatch.setattr(registry, "resolve", lambda name, _: made[name])
+    given = ScriptedChat()
+    run(graph_of(given), context=Context(model="fake:solver", planner="fake:planner"))
+    assert given.calls == []
+    assert {call.role for call in made["fake:solver"].calls} == {"solve"}
+    assert "solve" not in {call.role for call in made["fake:planner"].calls}
+
+
+def test_a_tuned_planner_is_used_and_may_be_loaded_from_a_file(tmp_path: Path) -> None:
+    tuned = Planner()
+    signature = tuned.decompose.signature.with_instructions("Think of whales.")
+    tuned.decompose.signature = signature
+    tuned.save(tmp_path / "planner.json")
+    for program in (tuned, tmp_path / "planner.json", str(tmp_path / "planner.json")):
+        model = ScriptedChat()
+        settings = Settings(method="planned_vanilla", planning="two_call")
+        run(build_graph(model, settings=settings, planner_program=program))
+        assert "Think of whales." in str(model.calls[0].messages)
+
+
+def test_a_missing_planner_program_shows_when_the_graph_is_built(tmp_path: Path) -> None:
+    with pytest.raises(PlannerProgramError, match="Cannot read"):
+        build_graph(ScriptedChat(), planner_program=tmp_path / "none.json")
+
+
+@pytest.mark.parametrize(
+    ("model", "complaint"),
+    [
+        (RunnableLambda(len), "RunnableLambda is no chat model"),
+        (ScriptedChat().bind(stop=["."]), "is no chat model.*instead of one wrapped by"),
+        (42, "int is no chat model"),
+        ("gpt-5", "'gpt-5' names no model"),
+        ("nobody:knows", "Cannot set up 'nobody:knows'"),
+        ("openai:gpt-5-mini", "OPENAI_API_KEY"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_a_model_that_cannot_be_used_shows_when_the_graph_is_built(
+    model: Any,  # noqa: ANN401
+    complaint: str,
+) -> None:
+    with pytest.raises(ModelSetupError, match=complaint):
+        build_graph(model)
+
+
+def test_the_callers_model_is_left_as_it_is() -> None:
+    model = ScriptedChat()
+    before = model.model_dump(exclude={"record"})
+    run(graph_of(model))
+    assert model.model_dump(exclude={"record"}) == before
+
+
+def test_each_model_object_that_a_run_brings_answers_itself() -> None:
+    graph = build_graph(ScriptedChat(), settings=Settings(method="vanilla"))
+    for number in range(100):  # more than are kept
+        own = ScriptedChat(solve=f"Final answer: {number}")
+        assert run(graph, context=Context(model=own))["answer"] == f"Final answer: {number}"
+
+
+def test_what_is_no_model_is_refused_in_a_run_too() -> None:
+    with pytest.raises(ModelSetupError, match="int is no chat model"):
+        run(build_graph(ScriptedChat()), context=Context(model=123))
+
+
+def test_a_run_has_its_own_retries() -> None:
+    model = ScriptedChat(max_retries=0, solve=HTTPError(503))
+    graph = build_graph(model, settings=Settings(method="vanilla"))
+    with pytest.raises(NoAnswerError):
+        run(graph, context=Context(settings=Settings(max_retries=0)))
+    assert len(model.calls) == 1
+
+
+def test_a_run_has_its_own_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float] = []
+
+    def resolved(_: str, settings: Settings) -> ScriptedChat:
+        limits.append(settings.timeout)
+        return ScriptedChat()
+
+    monkeypatch.setattr(registry, "resolve", resolved)
+    graph = build_graph("fake:solver", settings=Settings(method="vanilla", timeout=60))
+    for timeout in (60, 2, 2):
+        run(graph, context=Context(settings=Settings(timeout=timeout)))
+    assert limits == [60, 2]
+
+
+async def test_a_model_that_is_ready_answers_while_another_is_being_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slow(_: str, __: Settings) -> ScriptedChat:
+        begun.set()
+        assert may_end.wait(20), "the event loop stood still"
+        return ScriptedChat(solve="Final answer: late")
+
+    monkeypatch.setattr(registry, "resolve", slow)
+    graph = build_graph(ScriptedChat(), settings=Settings(method="vanilla"))
+    await graph.ainvoke(QUESTION)
+    late = asyncio.create_task(graph.ainvoke(QUESTION, context=Context(model="fake:slow")))
+    await asyncio.to_thread(begun.wait, 20)
+    assert (await graph.ainvoke(QUESTION))["answer"] == "Final answer: 42"
+    may_end.set()
+    assert (await late)["answer"] == "Final answer: late"
+
+
+def test_a_file_that_was_tuned_again_is_read_again(tmp_path: Path) -> None:
+    path, model = tmp_path / "planner.json", ScriptedChat()
+    graph = build_graph(model, settings=Settings(method="planned_vanilla"))
+    for words in ("Think of whales.", "Think of snails and of their houses."):
+        tuned = Planner()
+        tuned.decompose.signature = tuned.decompose.signature.with_instructions(words)
+        tuned.save(path)
+        run(graph, context=Context(planner_program=path))
+        assert words in str([call.messages for call in model.calls][-2])
+
+
+def test_a_saved_program_is_made_a_planner_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+    adopt = Planner.adopt
+
+    def counted(self: Planner, *given: Any) -> Planner:  # noqa: ANN401
+        made.append(self)
+        return adopt(self, *given)
+
+    monkeypatch.setattr(Planner, "adopt", counted)
+    graph, program = build_graph(ScriptedChat()), Planner().program()
+    for _ in range(3):
+        run(graph, context=Context(planner_program=program))
+    assert len(made) == 1
+
+
+@pytest.mark.parametrize("function", [build_graph, plan_and_budget_tool])
+def test_annotations_can_be_read_at_run_time(function: Any) -> None:  # noqa: ANN401
+    assert "return" in get_type_hints(function)
