@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperOption
 
 from pb_graph.assignments import assignments, value_of
 from pb_graph.errors import InputError, NoAnswerError, PlanAndBudgetError
@@ -33,21 +34,35 @@ app = typer.Typer(
 )
 
 
-@app.command()
+class _Solve(TyperCommand):
+    """Its help lists the names that settings take; loading them takes a moment."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 -- Typer's own Click
+        from pb_graph.settings import Settings, choices  # noqa: PLC0415
+
+        names = {name: choices(name) for name in Settings.model_fields}
+        names["set_"] = tuple(names)
+        for option in self.params:
+            if isinstance(option, TyperOption) and (listed := names.get(option.name or "")):
+                option.help = f"{option.help} {', '.join(listed)}."
+        super().format_help(ctx, formatter)
+
+
+@app.command(cls=_Solve)
 def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     question: Annotated[str, typer.Argument(help="The question; '-' reads it from stdin.")],
     model: Annotated[
         str | None, typer.Option(help="'provider:model' or 'local:NAME' that solves.")
     ] = None,
     planner: Annotated[str | None, typer.Option(help="The same for planning.")] = None,
-    method: Annotated[str | None, typer.Option(help="vanilla … plan_and_budget.")] = None,
-    execution: Annotated[str | None, typer.Option(help="stepwise or single_pass.")] = None,
-    schedule: Annotated[str | None, typer.Option(help="uniform … cosine, or bam.")] = None,
+    method: Annotated[str | None, typer.Option(help="How to answer:")] = None,
+    execution: Annotated[str | None, typer.Option(help="Calls of plan_and_budget:")] = None,
+    schedule: Annotated[str | None, typer.Option(help="Split of the budget:")] = None,
     budget: Annotated[int | None, typer.Option(help="Solving tokens for the question.")] = None,
     level: Annotated[int | None, typer.Option(help="Difficulty 1 to 5, if known.")] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Any other setting; repeatable."),
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting; repeatable:"),
     ] = None,
     program: Annotated[
         str | None, typer.Option(help="What `pb-optim tune` wrote: tuned prompts and settings.")

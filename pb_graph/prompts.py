@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 from pb_graph.state import Query, StepResult, SubQuestion
+
+if TYPE_CHECKING:
+    from pb_graph.settings import Settings
 
 WORDS_PER_TOKEN = 0.75
 """English text runs at about four tokens for three words."""
@@ -22,56 +25,55 @@ WITH_WORKING = f"Write the working, then end with {_LAST_LINE}"
 FORCE_STEP = "Stop here. State the result of this sub-question in one short line."
 FORCE_FINAL = "Stop here. From what has been found so far, write only the final answer."
 
-Unit = Literal["tokens", "words", "words_as_tokens"]
-
 _OUR_TAGS = re.compile(r"<(?=\s*/?\s*(?:question|reference)\b)", re.IGNORECASE)
 
 
-def amount(tokens: int, unit: Unit) -> str:
+def amount(tokens: int, settings: Settings) -> str:
     """A budget as the solver is told it; the paper calls its token shares words."""
-    if unit == "tokens":
+    if settings.prompt_unit == "tokens":
         return f"{tokens} tokens"
-    words = tokens if unit == "words_as_tokens" else round(tokens * WORDS_PER_TOKEN)
+    as_they_are = settings.prompt_unit == "words_as_tokens"
+    words = tokens if as_they_are else round(tokens * WORDS_PER_TOKEN)
     return f"{max(1, words)} words"
 
 
 def whole_question(
     query: Query,
+    settings: Settings,
     plan: Sequence[SubQuestion] = (),
     *,
     budget: int | None = None,
     shares: Mapping[int, int] | None = None,
-    unit: Unit = "tokens",
 ) -> list[BaseMessage]:
     """Ask the whole question in one call: all single-call methods of the paper.
 
     Args:
         query: The question and what was given with it.
+        settings: Of the run.
         plan: Sub-questions to lead the way; none for the direct methods.
         budget: Total to stay below, for the global-budget methods.
         shares: Tokens of each sub-question by index, for plan-and-budget in a single pass.
-        unit: Unit in which budgets are said.
     """
     parts = [problem(query, show_level=bool(plan))]
     if plan:
         lead = "These sub-questions outline one way to solve it; take a better way if you see one:"
-        parts.append("\n".join([lead, *(_outline(step, shares, unit) for step in plan)]))
+        parts.append("\n".join([lead, *(_outline(step, shares, settings) for step in plan)]))
     parts.append("Reason step by step.")
     if budget is not None:
-        parts.append(f"Use less than {amount(budget, unit)} in all.")
+        parts.append(f"Use less than {amount(budget, settings)} in all.")
     parts.append(answer_format(query, WITH_WORKING))
     return [system(query), HumanMessage("\n\n".join(parts))]
 
 
 def one_step(  # noqa: PLR0913 -- one argument for each thing the prompt says
     query: Query,
+    settings: Settings,
     plan: Sequence[SubQuestion],
     index: int,
     earlier: Sequence[StepResult],
     *,
     budget: int,
     closing: bool,
-    unit: Unit = "tokens",
 ) -> list[BaseMessage]:
     """Ask one sub-question, after those it builds on and their answers.
 
@@ -80,18 +82,18 @@ def one_step(  # noqa: PLR0913 -- one argument for each thing the prompt says
 
     Args:
         query: The question and what was given with it.
+        settings: Of the run.
         plan: All sub-questions.
         index: The one to solve.
         earlier: Results of the sub-questions it builds on, in order of their index.
         budget: Its share, in tokens.
         closing: Whether it also has to give the final answer.
-        unit: Unit in which budgets are said.
     """
-    lines = [_outline(step, None, unit) for step in plan]
+    lines = [_outline(step, None, settings) for step in plan]
     opening = "\n".join([problem(query, show_level=True), "", "The plan:", *lines])
     asks = [
-        *(_ask(plan[done["index"]], amount(done["budget"], unit)) for done in earlier),
-        _ask(plan[index], amount(budget, unit)),
+        *(_ask(plan[done["index"]], amount(done["budget"], settings)) for done in earlier),
+        _ask(plan[index], amount(budget, settings)),
     ]
     asks[0] = f"{opening}\n\n{asks[0]}"
     if closing:
@@ -105,11 +107,11 @@ def one_step(  # noqa: PLR0913 -- one argument for each thing the prompt says
 
 def put_together(
     query: Query,
+    settings: Settings,
     plan: Sequence[SubQuestion],
     results: Sequence[StepResult],
     *,
     budget: int,
-    unit: Unit = "tokens",
 ) -> list[BaseMessage]:
     """Ask for the final answer, given what the steps found."""
     found = "\n".join(
@@ -120,7 +122,7 @@ def put_together(
         [
             problem(query, show_level=False),
             f"Its sub-questions have been worked on:\n{found}",
-            f"From these, answer the question in at most {amount(budget, unit)}.",
+            f"From these, answer the question in at most {amount(budget, settings)}.",
             answer_format(query),
         ]
     )
@@ -160,12 +162,13 @@ def answer_format(query: Query, default: str = DEFAULT_FORMAT) -> str:
     return query["answer_format"] or default
 
 
-def _outline(step: SubQuestion, shares: Mapping[int, int] | None, unit: Unit) -> str:
+def _outline(step: SubQuestion, shares: Mapping[int, int] | None, settings: Settings) -> str:
     hint = f" ({step['hint']})" if step["hint"] else ""
     line = f"{step['index'] + 1}. {step['question']}{hint}"
     if shares is None:
         return line
-    return f"{line} Think briefly and solve it in at most {amount(shares[step['index']], unit)}."
+    share = amount(shares[step["index"]], settings)
+    return f"{line} Think briefly and solve it in at most {share}."
 
 
 def _ask(step: SubQuestion, share: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -19,6 +19,7 @@ from pydantic import (
 
 from pb_graph.budget.rules import LEVELS, BudgetRule, Fixed, LevelTable
 from pb_graph.budget.schedules import Schedule as PositionalSchedule
+from pb_graph.budget.schedules import Shape
 from pb_graph.errors import InputError, did_you_mean
 
 Method = Literal[
@@ -26,7 +27,7 @@ Method = Literal[
 ]
 """Which of the paper's methods answers the question."""
 
-Schedule = PositionalSchedule | Literal["bam"]
+Schedule = Literal[PositionalSchedule, "bam"]
 """How a total is split over the sub-questions: by position, or by the Budget Allocation Model."""
 
 Level = Annotated[int, Field(ge=1, le=5)]
@@ -199,6 +200,11 @@ class Settings(BaseModel):
         return Fixed(tokens=self.budget) if isinstance(self.budget, int) else self.budget
 
     @property
+    def shape(self) -> Shape:
+        """The parameters of the schedules."""
+        return cast("Shape", {name: getattr(self, name) for name in Shape.__annotations__})
+
+    @property
     def plans(self) -> bool:
         """Whether the method decomposes the question."""
         return self.method not in ("vanilla", "global_budget")
@@ -212,6 +218,12 @@ class Settings(BaseModel):
     def stepwise(self) -> bool:
         """Whether each sub-question gets a call of its own."""
         return self.method == "plan_and_budget" and self.execution == "stepwise"
+
+
+def choices(name: str) -> tuple[str, ...]:
+    """The names that a setting takes, in order; none where it takes something else than names."""
+    kind = Settings.model_fields[name].annotation
+    return get_args(kind) if get_origin(kind) is Literal else ()
 
 
 def explained(error: ValidationError) -> str:

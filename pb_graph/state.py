@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import operator
-from typing import Annotated, Any, Literal, NotRequired
+from functools import cache
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NotRequired,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from langchain_core.messages import AnyMessage
 from langgraph.channels import EphemeralValue
 from langgraph.graph.message import add_messages
+from langgraph.types import Overwrite
 from typing_extensions import TypedDict  # pydantic cannot read typing's own before Python 3.12
 
 from pb_graph.budget.ledger import Charge, QueryUsage
@@ -119,6 +129,27 @@ class State(Input, total=False):
     answer_id: str | None
     """Id of the message that it was shown as while it was written, if it was."""
     report: Report
+
+
+@cache
+def emptied() -> dict[str, Any]:
+    """What a question finds in the state before anything was written: of every key, by its type.
+
+    A list that nodes add to is overwritten. What has no empty value (the input, the query and the
+    report) is left as it is.
+    """
+    empty: dict[str, Any] = {}
+    for name, kind in get_type_hints(State, include_extras=True).items():
+        if name in Input.__annotations__:
+            continue
+        added_to = get_origin(kind) is Annotated
+        plain = get_args(kind)[0] if added_to else kind
+        made = get_origin(plain) or plain
+        if type(None) in get_args(plain):
+            empty[name] = None
+        elif made in (list, dict, str):
+            empty[name] = Overwrite(made()) if added_to else made()
+    return empty
 
 
 class SolveTask(TypedDict):

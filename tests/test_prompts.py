@@ -10,12 +10,14 @@ from langchain_core.messages import BaseMessage
 
 from pb_graph import prompts
 from pb_graph.prompts import amount, forced, one_step, put_together, whole_question
+from pb_graph.settings import Settings
 from pb_graph.state import Query, StepResult, SubQuestion
 
 PLAN = [
     SubQuestion(index=i, question=q, hint=hint, depends_on=[], level=3, credit=50)
     for i, (q, hint) in enumerate([("FIRST?", "HINT"), ("SECOND?", ""), ("THIRD?", "")])
 ]
+SETTINGS, IN_WORDS = Settings(), Settings(prompt_unit="words")
 FORMAT = "ANSWER FORMAT"
 INSTRUCTION = "INSTRUCTION"
 
@@ -68,66 +70,71 @@ def test_data_can_neither_close_nor_open_our_tags(field: str, tag: str) -> None:
     ],
 )
 def test_an_amount_is_said_in_its_unit(tokens: int, unit: Any, expected: str) -> None:  # noqa: ANN401
-    assert amount(tokens, unit) == expected
+    assert amount(tokens, Settings(prompt_unit=unit)) == expected
 
 
 class TestWholeQuestion:
     def test_it_is_one_exchange(self) -> None:
-        assert kinds(whole_question(query())) == ["system", "human"]
+        assert kinds(whole_question(query(), SETTINGS)) == ["system", "human"]
 
     def test_the_question_is_set_apart_as_data(self) -> None:
-        text = said(whole_question(query(reference="REFERENCE")))
+        text = said(whole_question(query(reference="REFERENCE"), SETTINGS))
         assert "<question>\nQUESTION\n</question>" in text
         assert "<reference>\nREFERENCE\n</reference>" in text
-        assert "reference" not in said(whole_question(query()))
+        assert "reference" not in said(whole_question(query(), SETTINGS))
 
     def test_vanilla_knows_neither_plan_nor_budget_nor_level(self) -> None:
-        text = said(whole_question(query()))
+        text = said(whole_question(query(), SETTINGS))
         assert not any(word in text for word in ("FIRST?", "tokens", "level 4"))
 
     def test_a_plan_comes_with_its_hints_in_order_and_with_the_level(self) -> None:
-        text = said(whole_question(query(), PLAN))
+        text = said(whole_question(query(), SETTINGS, PLAN))
         positions = [text.index(part) for part in ("1. FIRST?", "HINT", "2. SECOND?", "3. THIRD?")]
         assert positions == sorted(positions)
         assert "level 4 of 5" in text
 
     def test_a_plan_takes_nothing_away_from_what_is_said_without_one(self) -> None:
-        plain = said(whole_question(query(level=None))).split("\n\n")
-        planned = said(whole_question(query(level=None), PLAN, budget=100)).split("\n\n")
+        plain = said(whole_question(query(level=None), SETTINGS)).split("\n\n")
+        planned = said(whole_question(query(level=None), SETTINGS, PLAN, budget=100)).split("\n\n")
         assert set(plain) < set(planned)  # else a small model takes a plan for leave to guess
 
     def test_an_unknown_level_is_not_mentioned(self) -> None:
-        assert "of 5" not in said(whole_question(query(level=None), PLAN))
+        assert "of 5" not in said(whole_question(query(level=None), SETTINGS, PLAN))
 
     def test_a_global_budget_is_said_once(self) -> None:
-        assert said(whole_question(query(), PLAN, budget=350)).count("350 tokens") == 1
+        assert said(whole_question(query(), SETTINGS, PLAN, budget=350)).count("350 tokens") == 1
 
     def test_shares_are_said_beside_their_sub_question(self) -> None:
-        text = said(whole_question(query(), PLAN, shares={0: 111, 1: 222, 2: 333}, unit="tokens"))
+        text = said(whole_question(query(), SETTINGS, PLAN, shares={0: 111, 1: 222, 2: 333}))
         lines = {line.split(". ")[0]: line for line in text.splitlines() if "?" in line}
         for number, share in (("1", 111), ("2", 222), ("3", 333)):
             assert f"{share} tokens" in lines[number]
 
     def test_shares_may_be_said_in_words(self) -> None:
-        text = said(whole_question(query(), PLAN, shares={0: 100, 1: 100, 2: 100}, unit="words"))
+        text = said(whole_question(query(), IN_WORDS, PLAN, shares={0: 100, 1: 100, 2: 100}))
         assert text.count("75 words") == 3
         assert "tokens" not in text
 
     @pytest.mark.parametrize("plan", [[], PLAN], ids=["direct", "planned"])
     def test_the_answer_format_is_the_last_word(self, plan: list[SubQuestion]) -> None:
-        asked = whole_question(query(answer_format=FORMAT), plan, budget=350)
+        asked = whole_question(query(answer_format=FORMAT), SETTINGS, plan, budget=350)
         assert str(asked[-1].text).endswith(FORMAT)
-        assert str(whole_question(query(), plan)[-1].text).endswith(prompts.WITH_WORKING)
+        assert str(whole_question(query(), SETTINGS, plan)[-1].text).endswith(prompts.WITH_WORKING)
 
     def test_the_callers_instruction_replaces_ours(self) -> None:
-        asked = whole_question(query(instruction=INSTRUCTION))
+        asked = whole_question(query(instruction=INSTRUCTION), SETTINGS)
         assert asked[0].text == INSTRUCTION
-        assert whole_question(query())[0].text == prompts.DEFAULT_INSTRUCTION
+        assert whole_question(query(), SETTINGS)[0].text == prompts.DEFAULT_INSTRUCTION
 
 
-def step(index: int, earlier: Sequence[StepResult] = (), **options: Any) -> list[BaseMessage]:  # noqa: ANN401
+def step(
+    index: int,
+    earlier: Sequence[StepResult] = (),
+    settings: Settings = SETTINGS,
+    **options: Any,  # noqa: ANN401
+) -> list[BaseMessage]:
     chosen: Any = {"budget": 70, "closing": False} | options
-    return one_step(query(answer_format=FORMAT), PLAN, index, earlier, **chosen)
+    return one_step(query(answer_format=FORMAT), settings, PLAN, index, earlier, **chosen)
 
 
 class TestOneStep:
@@ -166,13 +173,13 @@ class TestOneStep:
         assert str(step(2, [result(1, "TWO")], closing=True)[-1].text).endswith(FORMAT)
 
     def test_a_share_may_be_said_in_words(self) -> None:
-        text = said(step(0, unit="words", budget=200))
+        text = said(step(0, settings=IN_WORDS, budget=200))
         assert "150 words" in text
         assert "tokens" not in text
 
 
 class TestForced:
-    ASKED = whole_question(query(answer_format=FORMAT))
+    ASKED = whole_question(query(answer_format=FORMAT), SETTINGS)
 
     def test_it_goes_on_from_where_the_call_was_cut(self) -> None:
         asked = forced(self.ASKED, "PARTIAL", query(), final=False)
@@ -196,7 +203,7 @@ class TestForced:
 
 def test_putting_together_shows_question_findings_and_budget_and_ends_with_the_format() -> None:
     found = [result(0, "ONE"), result(2, "THREE")]
-    asked = put_together(query(answer_format=FORMAT), PLAN, found, budget=64)
+    asked = put_together(query(answer_format=FORMAT), SETTINGS, PLAN, found, budget=64)
     assert kinds(asked) == ["system", "human"]
     text = str(asked[-1].text)
     positions = [text.index(part) for part in ("QUESTION", "FIRST?", "ONE", "THIRD?", "THREE")]

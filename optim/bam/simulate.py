@@ -257,10 +257,7 @@ def _by_schedule(world: World, name: Schedule, level: NDArray[np.int64], total: 
         credited = credited * np.array(world.credits)[:, None]
     elif name != "uniform" and world.graded:
         credited = level
-    chosen = world.settings
-    rho = schedule_weights(
-        name, len(level), power=chosen.power, gamma=chosen.gamma, epsilon=chosen.epsilon
-    )
+    rho = schedule_weights(name, len(level), **world.settings.shape)
     share = credited * np.array(rho)[:, None]
     return np.asarray(share * (total / share.sum(axis=0)))
 

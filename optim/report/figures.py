@@ -170,7 +170,7 @@ def kind_of(record: Record) -> int:
     """Which of `KINDS` a method is, by what its graph did."""
     report = record.report
     if report["method"] == "plan_and_budget":
-        return 3 if report["execution"] == "stepwise" else 2
+        return 2 if report["execution"] == "single_pass" else 3
     return int(report["method"].startswith("planned"))
 
 

@@ -16,7 +16,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from optim.tune.evaluator import OutageError
 from optim.tune.optimizer import NOT_MEASURED, Round, optimizer
 from optim.tune.selection import Measurement
 from pb_graph.budget.rules import BudgetRule, Fixed, LevelTable, PerLevel
-from pb_graph.settings import Schedule, Settings
+from pb_graph.settings import Settings, choices
 
 if TYPE_CHECKING:
     from optim.datasets import Question
@@ -45,12 +45,12 @@ REFERENCES = ("vanilla", "global_budget")
 
 _STEPS = (-4, -3, -2, -1, 1, 2, 3, 4)  # half powers of two: a quarter to four times the budget
 DIMENSIONS: dict[str, tuple[Any, ...]] = {
-    "schedule": (*get_args(get_args(Schedule)[0]), "bam"),
+    "schedule": choices("schedule"),
     "shape": ("usual", "lower", "higher"),
     "budget": (0, *_STEPS),
-    "execution": ("stepwise", "single_pass"),
-    "planning": ("two_call", "fused"),
-    "enforcement": ("prompt", "cap", "force"),
+    "execution": choices("execution"),
+    "planning": choices("planning"),
+    "enforcement": choices("enforcement"),
     "prompt_unit": ("tokens", "words"),
 }
 """What is searched: values by dimension; the budget as k of a factor 2^(k/2) to all its levels,

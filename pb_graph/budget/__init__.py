@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pb_graph.budget.allocation import Remainder, allocate, split
 from pb_graph.budget.rules import LEVELS, BudgetRule, Fixed, LevelTable, PerLevel
-from pb_graph.budget.schedules import Schedule, schedule_weights
+from pb_graph.budget.schedules import Schedule, Shape, schedule_weights
 
 if TYPE_CHECKING:
     from pb_graph.budget import bam
@@ -22,6 +22,7 @@ __all__ = [
     "PerLevel",
     "Remainder",
     "Schedule",
+    "Shape",
     "allocate",
     "bam",
     "schedule_weights",

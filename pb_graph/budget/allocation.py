@@ -1,10 +1,10 @@
 """Allocation: from complexity weights and a schedule to whole tokens per sub-question."""
 
 from collections.abc import Iterable
-from typing import Literal, get_args
+from typing import Literal, Unpack, get_args
 
 from pb_graph.budget.checks import real_number, whole_number
-from pb_graph.budget.schedules import Schedule, schedule_weights
+from pb_graph.budget.schedules import Schedule, Shape, schedule_weights
 
 Remainder = Literal["largest", "floor"]
 """What becomes of the tokens that rounding down leaves: handed out, or left unspent."""
@@ -21,16 +21,14 @@ _GRAINS = 1 << 20
 _RESOLUTION = float(1 << 60)
 
 
-def allocate(  # noqa: PLR0913 - the schedule's three parameters belong to the contract
+def allocate(
     weights: Iterable[float],
     total: int,
     schedule: Schedule = "cosine",
     *,
     remainder: Remainder = "largest",
     minimum: int = 0,
-    power: float = 2.0,
-    gamma: float = 0.9,
-    epsilon: float = 0.1,
+    **shape: Unpack[Shape],
 ) -> list[int]:
     """Split `total` over the sub-questions by complexity and position (the paper's Eq. 7).
 
@@ -47,9 +45,7 @@ def allocate(  # noqa: PLR0913 - the schedule's three parameters belong to the c
         schedule: how position counts; see `schedule_weights`.
         remainder: "largest" hands out every token, "floor" is the paper's rule.
         minimum: tokens that no sub-question should get less than; see `split`.
-        power: see `schedule_weights`.
-        gamma: see `schedule_weights`.
-        epsilon: see `schedule_weights`.
+        shape: parameters of schedules, as keywords; see `Shape`.
 
     Returns:
         Tokens per sub-question, in order; they sum to `total`, under "floor" to as much as m - 1
@@ -59,7 +55,7 @@ def allocate(  # noqa: PLR0913 - the schedule's three parameters belong to the c
         ValueError: which argument is unusable, and why.
     """
     complexity = _checked("weights", weights)
-    prior = schedule_weights(schedule, len(complexity), power=power, gamma=gamma, epsilon=epsilon)
+    prior = schedule_weights(schedule, len(complexity), **shape)
     if schedule == "uniform":
         return _apportion(prior, total, remainder, minimum)
     if schedule == "weighted":

@@ -1,7 +1,7 @@
 """Schedules: how much a sub-question's position in the plan counts."""
 
 from math import cos, pi
-from typing import Literal, get_args
+from typing import Literal, TypedDict, Unpack, get_args
 
 from pb_graph.budget.checks import real_number, whole_number
 
@@ -14,9 +14,18 @@ MAX_POWER = 10.0
 """Steeper than this, the first sub-question of two gets 99.9 % of the budget."""
 
 
-def schedule_weights(
-    name: Schedule, m: int, *, power: float = 2.0, gamma: float = 0.9, epsilon: float = 0.1
-) -> list[float]:
+class Shape(TypedDict, total=False):
+    """Parameters of schedules; `Settings` has a field for each."""
+
+    power: float
+    """Exponent of `polynomial`, above 0 and at most 10; 2 when not given."""
+    gamma: float
+    """Ratio of one weight to the one before in `exponential`, above 0, at most 1; 0.9."""
+    epsilon: float
+    """Least weight in `cosine`, at least 0; 0.1."""
+
+
+def schedule_weights(name: Schedule, m: int, **shape: Unpack[Shape]) -> list[float]:
     """Return the positional weight rho_j of each of `m` sub-questions (the paper's decay table).
 
     With j counted from 0: `uniform` and `weighted` 1, `linear` m - j, `polynomial` (m - j)^power,
@@ -26,9 +35,7 @@ def schedule_weights(
     Args:
         name: which schedule.
         m: number of sub-questions, at least 1.
-        power: exponent of `polynomial`, above 0 and at most 10.
-        gamma: ratio of one weight to the one before in `exponential`, above 0 and at most 1.
-        epsilon: least weight in `cosine`, at least 0.
+        shape: parameters, as keywords; see `Shape`.
 
     Returns:
         `m` weights in the order of the plan, never negative and never increasing.
@@ -41,7 +48,7 @@ def schedule_weights(
         msg = f"schedule must be one of {', '.join(_NAMES)}, not {name!r}"
         raise ValueError(msg)
     m = whole_number("m", m, least=1)
-    power, gamma, epsilon = _in_range(power, gamma, epsilon)
+    power, gamma, epsilon = _in_range(**shape)
     match name:
         case "uniform" | "weighted":
             return [1.0] * m
@@ -57,7 +64,9 @@ def schedule_weights(
             )
 
 
-def _in_range(power: float, gamma: float, epsilon: float) -> tuple[float, float, float]:
+def _in_range(
+    power: float = 2.0, gamma: float = 0.9, epsilon: float = 0.1
+) -> tuple[float, float, float]:
     power = real_number("power", power)
     if not 0 < power <= MAX_POWER:
         msg = f"power must be above 0 and at most {MAX_POWER:g}, not {power}"

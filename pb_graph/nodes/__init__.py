@@ -1,4 +1,1 @@
-"""The graph's nodes, one file each; a question meets them in the order below.
-
-intake, plan, estimate, allocate, review, answer (or solve, then synthesize), finish.
-"""
+"""The graph's nodes, one file each; `pb_graph.graph` says in which order a question meets them."""

@@ -95,9 +95,7 @@ def _first_shares(
         settings.schedule,
         remainder=settings.remainder,
         minimum=_least(settings),
-        power=settings.power,
-        gamma=settings.gamma,
-        epsilon=settings.epsilon,
+        **settings.shape,
     )
 
 
@@ -134,13 +132,7 @@ def _positional_shares(
     if settings.schedule == "bam":
         return _bam_shares(rest, left, state["query"]["level"], settings)
     plan = state["plan"]
-    rho = schedule_weights(
-        settings.schedule,
-        len(plan),
-        power=settings.power,
-        gamma=settings.gamma,
-        epsilon=settings.epsilon,
-    )
+    rho = schedule_weights(settings.schedule, len(plan), **settings.shape)
     weights = [1.0] * len(plan) if settings.schedule == "uniform" else _weights(plan)
     shares = [weights[step["index"]] * rho[step["index"]] for step in rest]
     return shares if any(shares) else [1.0] * len(rest)

@@ -21,10 +21,10 @@ async def answer(state: State, run: NodeContext) -> State:
     shares = {int(index): share for index, share in state["shares"].items()}
     messages = whole_question(
         query,
+        settings,
         state["plan"],
         budget=None if shares else budget,
         shares=shares or None,
-        unit=settings.prompt_unit,
     )
     ceiling = state["ceiling"]
     if ceiling is None:

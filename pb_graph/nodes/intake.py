@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from langchain_core.messages import HumanMessage
 from langgraph.types import Overwrite
 
 from pb_graph.errors import InputError
-from pb_graph.state import Query
+from pb_graph.state import Query, emptied
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,21 +39,12 @@ def intake(state: State, run: NodeContext) -> State:
         level=_level(state.get("level")),
     )
     run.tell({"event": "intake", "method": run.settings.method})
-    empty: Any = Overwrite([])  # which a state's type does not know
-    warned: Any = Overwrite(_unused(state))
-    return {
+    update = emptied() | {
         "settings": run.settings.model_dump(mode="json"),
         "query": query,
-        "plan": [],
-        "budget": None,
-        "ceiling": None,
-        "shares": {},
-        "answer": "",
-        "answer_id": None,
-        "results": empty,
-        "charges": empty,
-        "warnings": warned,
+        "warnings": Overwrite(_unused(state)),
     }
+    return cast("State", update)
 
 
 def _question(state: State) -> str:

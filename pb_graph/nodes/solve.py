@@ -22,12 +22,12 @@ async def solve(task: SolveTask, run: NodeContext) -> State:
     run.tell({"event": "step_started", "index": index, "budget": budget})
     messages = one_step(
         task["query"],
+        settings,
         task["plan"],
         index,
         task["results"],
         budget=budget,
         closing=closing,
-        unit=settings.prompt_unit,
     )
     name = f"sub-question {index + 1}"
     warnings: list[str] = []

@@ -36,9 +36,7 @@ async def synthesize(state: State, run: NodeContext) -> State:
     )
     if budget < 1:
         return _fallback(found, ["synthesize: no budget left for a final call"])
-    messages = put_together(
-        state["query"], state["plan"], found, budget=budget, unit=run.settings.prompt_unit
-    )
+    messages = put_together(state["query"], run.settings, state["plan"], found, budget=budget)
     try:
         reply = await call_within_budget(
             run, messages, budget, state["query"], Purpose("synthesize"), closing=True, stream=True

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pb_graph.models.caps.effort import SOME, effort, known_levels
+from pb_graph.models.caps.limits import policy
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -34,6 +35,14 @@ _LEAST_OF = {
 }
 
 
+def _own_thinking_first(model: Any) -> dict[str, Any]:  # noqa: ANN401 -- ChatAnthropic
+    """The caller's thinking goes where a call's own has precedence."""
+    if model.thinking is None:
+        return {}
+    return {"thinking": None, "model_kwargs": model.model_kwargs | {"thinking": model.thinking}}
+
+
+@policy(cls="langchain_anthropic.ChatAnthropic", change=_own_thinking_first)
 def anthropic(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     """Claude: the cap, which includes thinking, and what its generation has to hold thinking back.
 

@@ -6,6 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from pb_graph.models.caps.limits import policy
+
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
@@ -14,6 +16,12 @@ if TYPE_CHECKING:
 _OPENAI_NAMES = re.compile(r"^(gpt-(?!oss)|o\d|chatgpt-)")
 
 
+def without_cap(model: BaseChatModel) -> dict[str, Any]:  # noqa: ARG001 -- as every change
+    """The caller's cap goes: LangChain would send it beside ours, under the new name."""
+    return {"max_tokens": None}
+
+
+@policy(change=without_cap)
 def openai_compatible(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     """A server that speaks OpenAI's protocol, and of which nothing else is known.
 

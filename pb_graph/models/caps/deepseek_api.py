@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from pb_graph.models.caps.compatible import capped_body
+from pb_graph.models.caps.compatible import capped_body, without_cap
 from pb_graph.models.caps.effort import SOME, effort
+from pb_graph.models.caps.limits import policy
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 _HYBRIDS = re.compile(r"^deepseek-(v[4-9]|flash|pro)")
 
 
+@policy(domains=("deepseek.com",), change=without_cap)
 def deepseek(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     """DeepSeek's models, which think unless told otherwise, with effort 'high'.
 

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from pb_graph.models.caps.effort import effort, known_levels
+from pb_graph.models.caps.limits import policy
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -18,6 +19,7 @@ _LEVELLED = re.compile(r"gemini-[3-9][\d.]*-(pro|flash|flash-lite)(-preview|-lat
 _RANGES = {"pro": (128, 32768), "flash": (0, 24576), "flash-lite": (512, 24576)}
 
 
+@policy(cls="langchain_google_genai.ChatGoogleGenerativeAI")
 def gemini(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     """Gemini: the cap, which includes thinking, and a thinking budget (2.5) or level (3 and later).
 

@@ -1,10 +1,10 @@
-"""What one call may use, and how much of that is for thinking."""
+"""What one call may use, how much of that is for thinking, and the policies that say so."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 
@@ -49,3 +49,32 @@ class Limits:
 
 CapPolicy = Callable[[BaseChatModel, Limits], dict[str, Any]]
 """Turns limits into the keyword arguments that one call of a model understands."""
+
+_Policy = TypeVar("_Policy", bound=CapPolicy)
+Change = Callable[[Any], dict[str, Any]]
+"""Fields to change in a copy of a model, so that its policy's arguments have the last word."""
+
+BY_CLASS: dict[str, CapPolicy] = {}
+BY_DOMAIN: dict[str, CapPolicy] = {}
+CHANGES: list[tuple[CapPolicy, Change]] = []
+
+
+def policy(
+    *, cls: str | None = None, domains: Sequence[str] = (), change: Change | None = None
+) -> Callable[[_Policy], _Policy]:
+    """Register a policy for the models that it fits.
+
+    Args:
+        cls: Their class and its package: ``langchain_ollama.ChatOllama``.
+        domains: Of servers that speak OpenAI's protocol: ``deepseek.com``.
+        change: What else has to change in such a model. LangChain sends some of what a constructor
+            was given beside, or instead of, what a call says.
+    """
+
+    def register(made: _Policy) -> _Policy:
+        BY_CLASS.update({cls: made} if cls else {})
+        BY_DOMAIN.update(dict.fromkeys(domains, made))
+        CHANGES.extend([(made, change)] if change else [])
+        return made
+
+    return register

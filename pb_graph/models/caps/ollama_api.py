@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pb_graph.models.caps.effort import SOME
+from pb_graph.models.caps.limits import policy
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -18,6 +19,7 @@ _OPTIONS = (
 )
 
 
+@policy(cls="langchain_ollama.ChatOllama")
 def ollama(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     """Ollama: ``num_predict``, which includes thinking, and thinking on or off.
 

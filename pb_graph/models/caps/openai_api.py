@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pb_graph.models.caps.compatible import patience, response_format, text_format, with_body
 from pb_graph.models.caps.effort import effort, known_levels
+from pb_graph.models.caps.limits import policy
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -23,6 +24,7 @@ _LEVELS = (
 _THINKS_LONG = re.compile(r"-pro(-\d|$)|deep-research")
 
 
+@policy(domains=("api.openai.com", "openai.azure.com"))
 def openai(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     """OpenAI's models, by chat completions or by the Responses API, also on Azure.
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pb_graph.errors import ModelSetupError
-from pb_graph.models.caps.compatible import capped_body, response_format
+from pb_graph.models.caps.compatible import capped_body, response_format, without_cap
+from pb_graph.models.caps.limits import policy
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pb_graph.models.caps.limits import Limits
 
 
+@policy(change=without_cap)
 def vllm(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     """VLLM, started with ``--reasoning-parser``: without it, it refuses a thinking budget.
 
@@ -29,6 +31,7 @@ def vllm(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     return _bounded(model, limits, {"thinking_token_budget": max(1, _at_most(own, limits.room))})
 
 
+@policy(change=without_cap)
 def sglang(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     """SGLang, started with ``--reasoning-parser`` and ``--enable-strict-thinking``.
 
@@ -40,6 +43,7 @@ def sglang(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     return _bounded(model, limits, {"custom_params": {**own, "thinking_budget": budget}})
 
 
+@policy(change=without_cap)
 def llama_cpp(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     """llama.cpp's server: ``reasoning_budget_tokens``, which models that do not think ignore.
 
