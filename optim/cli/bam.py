@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -13,9 +14,23 @@ from optim.bam.simulate import World
 from optim.cli.options import AsJson, Logs, with_options
 from optim.cli.terminal import echo, numbers, plain_errors, print_rows, write
 from optim.methods import method_from_file
+from optim.statistics.estimates import PERCENT
 
 if TYPE_CHECKING:
+    from optim.bam.calibrate import Calibration
+    from optim.bam.power_law import Estimate
+    from optim.bam.simulate import Outcome
     from optim.records import Record
+    from optim.summary import Cells
+
+_MEASURES: Final = {
+    "utility": "Utility of a query (Eq. 4)",
+    "accuracy": "Accuracy, %",
+    "e3": "E³, with every token of the budget spent",
+}
+"""What `_by_budget` shows, and what it means."""
+
+_DIGITS = {"utility": 4, "accuracy": 2, "e3": 3}
 
 
 @with_options(World)
@@ -37,7 +52,6 @@ def simulate(  # noqa: PLR0913 -- one parameter for each option
     """
     from rich.console import Console  # noqa: PLC0415
 
-    from optim.bam import tables  # noqa: PLC0415
     from optim.bam.simulate import simulate as played  # noqa: PLC0415
 
     file = settings or older_name
@@ -54,9 +68,9 @@ def simulate(  # noqa: PLR0913 -- one parameter for each option
         f"{queries:,} queries of {world.steps} steps, {order}; c and beta about those of "
         f"{file or 'the default settings, which are an assumption'}.\n± is one standard error."
     )
-    for measure, meaning in tables.MEASURES.items():
+    for measure, meaning in _MEASURES.items():
         typer.echo(f"\n{meaning}")
-        print_rows(tables.by_budget(outcomes, measure))
+        print_rows(_by_budget(outcomes, measure))
 
 
 @plain_errors("inspect_ai")
@@ -79,7 +93,6 @@ def calibrate(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     Such answers come from `pb-optim eval --methods global_budget --set enforcement=force
     --grid-initial 50,100,200,400 --grid-per-level 0`. Intervals are 95 %.
     """
-    from optim.bam import tables  # noqa: PLC0415
     from optim.bam.calibrate import calibrate as fitted  # noqa: PLC0415
     from optim.records import read_records  # noqa: PLC0415
 
@@ -89,9 +102,9 @@ def calibrate(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     if as_json:
         echo(calibration.to_dict())
         return
-    print_rows(tables.parameters(calibration))
+    print_rows(_parameters(calibration))
     typer.echo()
-    print_rows(tables.answers_and_fit(calibration))
+    print_rows(_answers_and_fit(calibration))
     for warning in calibration.warnings:
         typer.echo(f"Warning: {warning}")
     typer.echo(f"{output} is written. Measure it beside the default: {_next(records[0], output)}")
@@ -104,3 +117,57 @@ def _next(record: Record, file: str) -> str:
         words += ["--model", record.model]
         words += [] if record.planner == record.model else ["--planner", record.planner]
     return shlex.join([*words, "--methods", "default", "--settings", file])
+
+
+def _by_budget(outcomes: Sequence[Outcome], measure: str) -> list[Cells]:
+    """Give one measure of each rule, a column for each budget, with standard errors.
+
+    Args:
+        outcomes: What was simulated.
+        measure: ``utility``, ``accuracy`` or ``e3``.
+    """
+    digits = _DIGITS[measure]
+    rows: dict[str, dict[str, str | int | float | None]] = {}
+    for outcome in outcomes:
+        found = outcome.to_dict()
+        value, error = found[measure], found[f"{measure}_se"]
+        row = rows.setdefault(outcome.rule, {"rule": outcome.rule.replace("_", " ")})
+        row[f"B={outcome.budget}"] = f"{value:.{digits}f} ±{error:.{digits}f}"
+    return list(rows.values())
+
+
+def _parameters(found: Calibration) -> list[Cells]:
+    """Give c, beta and aleatoric uncertainty of each level, with intervals, and their source."""
+    return [
+        {
+            "level": fit.level,
+            "source": fit.source,
+            "questions": max((cell.questions for cell in fit.cells), default=0),
+            "budgets": len(fit.cells),
+            "c": _with_interval(fit.curve.c),
+            "beta": _with_interval(fit.curve.beta),
+            "aleatoric": _with_interval(fit.curve.aleatoric),
+        }
+        for fit in found.levels
+    ]
+
+
+def _answers_and_fit(found: Calibration) -> list[Cells]:
+    """Give the accuracy that was measured beside what the fit makes of it."""
+    return [
+        {
+            "level": fit.level,
+            "budget": cell.tokens,
+            "questions": cell.questions,
+            "accuracy": cell.accuracy,
+            "fitted": PERCENT * fit.curve.accuracy(cell.tokens),
+        }
+        for fit in found.levels
+        for cell in fit.cells
+    ]
+
+
+def _with_interval(found: Estimate) -> str:
+    if found.lower == found.upper:
+        return f"{found.value:.3g}"
+    return f"{found.value:.3g} ({found.lower:.3g} – {found.upper:.3g})"  # noqa: RUF001 -- a range

@@ -8,6 +8,7 @@ import typer
 
 from optim.cli.options import AsJson, with_options
 from optim.cli.terminal import echo, plain_errors, require
+from optim.tune.optimizer import REGISTERED
 from optim.tune.options import TuneOptions
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ def tune_program(
     undecided (not below there, so it is used), or the original is kept. The same command again
     goes on where it was; nothing is paid for twice.
     """
-    if options["optimizer"] == "miprov2":
-        require("optuna")
+    chosen = REGISTERED.get(options["optimizer"])
+    require(*(chosen.needs if chosen else ()))
     from optim.tune import Limits  # noqa: PLC0415 -- DSPy takes a second
     from optim.tune.command import run  # noqa: PLC0415
 

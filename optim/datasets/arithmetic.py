@@ -11,8 +11,7 @@ from dataclasses import asdict, replace
 from itertools import count as count_up
 from typing import TYPE_CHECKING
 
-from optim.datasets.dataset import LEVELS, Question, Row, dataset
-from optim.datasets.fields import answers, level, text
+from optim.datasets.dataset import LEVELS, Question, Row, answers, dataset, level, text
 from optim.datasets.word_problems import FAMILIES, DeterministicRandom
 from pb_graph.errors import InputError
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from optim.datasets.dataset import HubSource, Question, Row, dataset
-from optim.datasets.fields import content_id, level, text
+from optim.datasets.dataset import HubSource, Question, Row, content_id, dataset, level, text
 from pb_graph.errors import InputError
 
 _CALCULATOR = re.compile(r"<<[^<>]*>>")  # the annotations that GSM8K's authors trained with

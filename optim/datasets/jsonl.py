@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from optim.datasets.dataset import Question, Row, dataset
-from optim.datasets.fields import answers, content_id, level, optional_text, text
+from optim.datasets.dataset import (
+    Question,
+    Row,
+    answers,
+    content_id,
+    dataset,
+    level,
+    optional_text,
+    text,
+)
 
 
 @dataset(

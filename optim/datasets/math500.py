@@ -2,8 +2,16 @@ r"""MATH-500: competition mathematics with one final answer (HuggingFaceH4/MATH-
 
 from __future__ import annotations
 
-from optim.datasets.dataset import HubSource, Question, Row, dataset
-from optim.datasets.fields import content_id, level, optional_text, text
+from optim.datasets.dataset import (
+    HubSource,
+    Question,
+    Row,
+    content_id,
+    dataset,
+    level,
+    optional_text,
+    text,
+)
 
 
 @dataset(

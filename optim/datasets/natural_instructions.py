@@ -8,8 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from optim.datasets.dataset import LeftOutError, Question, Row, dataset
-from optim.datasets.fields import answers, content_id, level, optional_text, text
+from optim.datasets.dataset import (
+    LeftOutError,
+    Question,
+    Row,
+    answers,
+    content_id,
+    dataset,
+    level,
+    optional_text,
+    text,
+)
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:

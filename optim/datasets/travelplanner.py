@@ -10,8 +10,16 @@ import ast
 import json
 from typing import TYPE_CHECKING, Any
 
-from optim.datasets.dataset import HubSource, Question, Row, dataset
-from optim.datasets.fields import content_id, level, optional_text, text
+from optim.datasets.dataset import (
+    HubSource,
+    Question,
+    Row,
+    content_id,
+    dataset,
+    level,
+    optional_text,
+    text,
+)
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:

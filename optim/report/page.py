@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from optim.e3 import describe
 from optim.report import formatting
+from optim.report.columns import COLUMNS, RATE_COLUMNS
 from optim.report.figures import KINDS, breakable, kind_of, marker, points, scatter, svg, tag, ticks
 from optim.report.panels import RatioAxis, Series, budget_panel, level_panel, part_class, stacked
 from optim.report.published import PublishedRow, published_of
@@ -26,7 +27,7 @@ from optim.summary import FEW, PARTS, budget_use, by_position, mean_parts, summa
 if TYPE_CHECKING:
     from optim.records import Record
     from optim.report.groups import Study, Versus
-    from optim.summary import BudgetUse, Row
+    from optim.summary import BudgetUse
 
 __all__ = ["document", "page", "render"]
 
@@ -36,10 +37,6 @@ _MANY = 5  # names that a sentence can hold
 # Characters of answers in one page, and of one answer at most and at least: wrong ones, right ones.
 _ROOM = {False: (6_000_000, 6000, 400), True: (2_000_000, 2000, 200)}
 _STEPS_OF_RIGHT = 1000  # so many answers at most, and the steps of right ones are shown, too
-_BEST: dict[str, Callable[[list[float]], float]] = {
-    "accuracy": max, "tokens": min, "solving_tokens": min, "e3": max, "a_over_t": max,
-    "seconds": min,
-}  # fmt: skip
 
 
 def page(found: Sequence[Study], *, paper: bool = False, title: str | None = None) -> str:
@@ -133,7 +130,9 @@ def _view(study: Study, name: str, *, paper: bool) -> dict[str, Any]:
         },
         "findings": list(_findings(study)),
         "doubts": list(_doubts(study)),
-        "best": {} if study.incomplete() else _best(study.rows),
+        "columns": [column for column in COLUMNS if column.among(study.rows)],
+        "rates": RATE_COLUMNS,
+        "best": {c.field: c.top(study.rows) for c in COLUMNS if not study.incomplete()},
         "drawn": _drawn(study),
         "axis": RatioAxis([e for c in pairs for e in (c.ratio, c.lower, c.upper) if e is not None]),
         "constraints": {
@@ -240,11 +239,6 @@ def _doubts(study: Study) -> Iterator[str]:
 def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - _MANY} more" if len(names) > _MANY else ""
     return f"{', '.join(names[:_MANY])}{more}"
-
-
-def _best(rows: Sequence[Row]) -> dict[str, float]:
-    values = {f: [v for row in rows if (v := getattr(row, f)) is not None] for f in _BEST}
-    return {field: _BEST[field](found) for field, found in values.items() if len(found) > 1}
 
 
 def _drawn(study: Study) -> dict[str, Any] | None:

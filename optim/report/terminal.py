@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from optim.report.columns import COLUMNS, RATE_COLUMNS
 from optim.report.formatting import NOTHING
-from optim.summary import FEW, RATES, Cells, Row
+from optim.summary import FEW, Cells, Row
 
 if TYPE_CHECKING:
     from rich.console import ConsoleOptions, JustifyMethod, RenderResult
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Figures", "console", "grid_of", "table"]
 
+_COLUMNS = (*COLUMNS, *RATE_COLUMNS)
 _LABELS = ("dataset", "model", "planner")  # say nothing while there is only one
 _WIDE = 200  # columns of a file or a pipe, where a table is not to be cut
 _GAP = 2  # columns between two of a table
@@ -66,9 +68,9 @@ class Figures:
         """Make the table for the width that there is."""
         labels = [n for n in _LABELS if len({getattr(row, n) for row in self.rows}) > 1]
         columns = {
-            head: [cell(row) for row in self.rows]
-            for head, (_, cell) in _COLUMNS.items()
-            if head not in _WHEN or any(_WHEN[head](row) for row in self.rows)
+            column.short or column.head: [column.plain(row) for row in self.rows]
+            for column in _COLUMNS
+            if column.among(self.rows)
         }
         names = {n: [getattr(row, n) for row in self.rows] for n in [*labels, "method"]}
         left_out = _left_out(names, columns, options.max_width)
@@ -98,9 +100,10 @@ def _left_out(names: dict[str, list[str]], columns: dict[str, list[str]], width:
         for n, cells in names.items()
     )
     out: list[str] = []
-    for head in sorted(columns, key=lambda head: -_COLUMNS[head][0]):
+    ranks = {column.short or column.head: column.rank for column in _COLUMNS}
+    for head in sorted(columns, key=lambda head: -ranks[head]):
         fits = needed - _GAP + sum(sizes[h] for h in columns if h not in out) <= width
-        if fits or not _COLUMNS[head][0]:
+        if fits or not ranks[head]:
             break
         out.append(head)
     return out
@@ -122,48 +125,7 @@ def _notes(rows: Sequence[Row], left_out: Sequence[str]) -> list[tuple[str, str]
     return notes
 
 
-def _with_sd(value: float | None, sd: float | None, digits: int) -> str:
-    return _number(value, digits) + ("" if sd is None else f" ±{_number(sd, digits)}")
-
-
-def _rate(name: str) -> Callable[[Row], str]:
-    return lambda row: NOTHING if row.rates is None else f"{100 * row.rates[name]:.1f}"
-
-
-def _number(value: float | None, digits: int = 2) -> str:
-    return NOTHING if value is None else f"{value:.{digits}f}"
-
-
-def _span(lower: float | None, upper: float | None) -> str:
-    return NOTHING if lower is None else f"{lower:.2f} {NOTHING} {_number(upper)}"
-
-
 def _text(value: str | float | None) -> str:
-    if value is None or isinstance(value, float):
-        return _number(value)
-    return str(value)
-
-
-_RATES = {name.replace("_", "\n") + " %": name for name in RATES}  # heads of two lines
-# Heading: when to leave the column out where there is no room (0: never), and its cells.
-_COLUMNS: dict[str, tuple[int, Callable[[Row], str]]] = {
-    "n": (1, lambda row: str(row.n)),
-    "errors": (2, lambda row: str(row.errors)),
-    "accuracy %": (0, lambda row: _with_sd(row.accuracy, row.accuracy_sd, 1)),
-    "T": (0, lambda row: _with_sd(row.tokens, row.tokens_sd, 0)),
-    "T solving": (6, lambda row: _number(row.solving_tokens, 0)),
-    "E³": (0, lambda row: _with_sd(row.e3, row.e3_sd, 2)),
-    "95 % interval": (0, lambda row: _span(row.e3_lower, row.e3_upper)),
-    "E³, errors 0": (5, lambda row: _number(row.e3_with_errors)),
-    "level": (3, lambda row: row.level or NOTHING),
-    "unboxed %": (4, lambda row: _number(None if row.unboxed is None else 100 * row.unboxed, 0)),
-    **{head: (5, _rate(name)) for head, name in _RATES.items()},
-    "A/T": (8, lambda row: _number(row.a_over_t, 3)),
-    "seconds": (7, lambda row: _number(row.seconds, 1)),
-}  # fmt: skip
-# Columns that some row has to have something to say in.
-_WHEN: dict[str, Callable[[Row], object]] = {
-    "E³, errors 0": lambda row: row.errors,
-    "level": lambda row: row.level,
-    "unboxed %": lambda row: row.unboxed is not None,
-} | {head: lambda row: row.rates for head in _RATES}
+    if value is None:
+        return NOTHING
+    return f"{value:.2f}" if isinstance(value, float) else str(value)

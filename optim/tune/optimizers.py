@@ -18,7 +18,6 @@ import dspy
 from optim.e3 import e3
 from optim.tune.examples import examples
 from optim.tune.gepa import gepa
-from optim.tune.instructions import INSTRUCTIONS
 from optim.tune.objective import clipped
 from optim.tune.optimizer import REGISTERED, Optimizer, Round, optimizer
 from optim.tune.reflection import compiling
@@ -309,7 +308,10 @@ def _named(optimizer: str | Optimizer | None, tuned: str) -> Optimizer:
 
 
 def own_texts(predictor: str) -> list[str]:
-    """The package's list.
+    """The package's list: other styles of planning than its own prompt.
+
+    The form of the reply is not theirs: the adapter adds it. None of them may ask for a result, or
+    a planner would solve instead of planning.
 
     Raises:
         InputError: There is none for this predictor.
@@ -317,7 +319,7 @@ def own_texts(predictor: str) -> list[str]:
     if predictor != "decompose":
         msg = f"the package has no instructions for {predictor!r} to choose from: give --candidates"
         raise InputError(msg)
-    return list(INSTRUCTIONS.values())
+    return read_texts(Path(__file__).with_name("instructions.txt"))
 
 
 def read_texts(path: Path) -> list[str]:

@@ -141,9 +141,9 @@ def tune(  # noqa: PLR0913 -- all but three by name
         budget: How many answers the run folder may cost over all its starts, or `Limits` in
             answers, tokens and minutes.
         run_dir: A local folder for what has been paid for.
-        optimizer: ``gepa`` (when not given), ``copro``, ``miprov2``, ``simba``, ``random``,
-            ``candidates``, or an `optim.tune.optimizer.Optimizer`, such as a function decorated
-            with `optim.tune.optimizer.optimizer`.
+        optimizer: One of `optim.tune.optimizers.OPTIMIZERS` (``gepa`` when not given), or an
+            `optim.tune.optimizer.Optimizer`, such as a function decorated with
+            `optim.tune.optimizer.optimizer`.
         reflection_model: Writes instructions; None for the planner's model. One that is made from
             a name is asked at temperature 1, if it was at 0.
         tuned: ``decompose`` or ``estimate``, a prompt; or ``settings``, which are searched

@@ -19,8 +19,7 @@ from optim.datasets import (
     dataset,
     load,
 )
-from optim.datasets.dataset import _DATASETS, Row
-from optim.datasets.fields import text
+from optim.datasets.dataset import _DATASETS, Row, text
 from optim.scorers import NAMES
 from pb_graph.errors import InputError
 

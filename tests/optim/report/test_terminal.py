@@ -54,7 +54,7 @@ def test_the_level_and_the_unboxed_share_are_told_where_they_are_known() -> None
     assert "level" not in plain
     assert "unboxed" not in plain
     labelled = shown(records(["cosine"], level_source="label"), 200)
-    assert " label " in labelled
+    assert "label" in labelled.split()
     assert "--estimate-level" in labelled
     estimated = shown(records(["cosine"], level_source="estimated"), 200)
     assert "estimated" in estimated

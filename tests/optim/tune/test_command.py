@@ -11,8 +11,7 @@ from typer.testing import CliRunner, Result
 from optim import cli
 from optim.tune import Limits, Silence
 from optim.tune.command import Tuned, TuneOptions, run
-from optim.tune.instructions import INSTRUCTIONS
-from optim.tune.optimizers import OPTIMIZERS
+from optim.tune.optimizers import OPTIMIZERS, own_texts
 from pb_graph import InputError, Settings, build_graph
 from pb_graph.artefact import Artefact
 from pb_graph.planner.planner import load_planner
@@ -129,7 +128,7 @@ def test_every_instruction_is_left_for_random_search_to_choose_from(
 def test_without_a_file_the_packages_list_is_tried(tmp_path: Path) -> None:
     found = tuned(tmp_path, world(NOTHING_BETTER), limit=6)
     texts = {trial.candidate.text("decompose") for trial in found.result.search.trials[1:]}
-    assert texts == set(INSTRUCTIONS.values())
+    assert texts == set(own_texts("decompose"))
 
 
 def test_who_learns_from_examples_gets_a_quarter_to_learn_from(tmp_path: Path) -> None:
