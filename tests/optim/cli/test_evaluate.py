@@ -55,7 +55,7 @@ def test_eval_prints_the_table_and_a_sentence_for_each_comparison(
     done = evaluation()
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
-    assert lines[0].split()[:3] == ["method", "n", "errors"]
+    assert lines[0].split()[:3] == ["method", "accuracy", "%"]
     assert [line.split()[0] for line in lines[1:3]] == ["vanilla", "cosine"]
     assert lines[3] == "cosine against vanilla: E³ 1.20 times, 30 questions"
     assert lines[4] == "1234 completion tokens spent in logs; shared plans count once."
