@@ -183,7 +183,9 @@ def by_level(records: Sequence[Record]) -> list[Cells]:
             "T_solving": row.solving_tokens,
             "E³": row.e3,
         }
-        for (*_, level), row in sorted(found.items(), key=lambda pair: _last(pair[0]))
+        for (*_, level), row in sorted(  # those without a level come last
+            found.items(), key=lambda pair: (pair[0][-1] is None, pair[0][-1] or 0)
+        )
     ]
 
 
@@ -443,8 +445,3 @@ def _scored(records: Iterable[Record]) -> list[Record]:
 def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return fmean(known) if known else None
-
-
-def _last(key: tuple[Any, ...]) -> tuple[bool, int]:
-    """Sort by the level, the last of a key; questions without one come last."""
-    return key[-1] is None, key[-1] or 0

@@ -85,10 +85,11 @@ def parse(row: Row) -> Question:
     """
     query = text(row, "query")
     tables = _tables(_structure(row, "reference_information"))
+    named = str(row.get("level")).strip().lower()
     return Question(
         id=optional_text(row, "id") or content_id("travelplanner", query),
         question=query,
-        level=_level(row),
+        level=_LEVELS[named] if named in _LEVELS else level(row),
         reference="\n\n".join(map(_table_text, tables)),
         metadata={
             **{name: text(row, name) for name in ("org", "dest")},
@@ -97,11 +98,6 @@ def parse(row: Row) -> Question:
             "reference_information": tables,
         },
     )
-
-
-def _level(row: Row) -> int | None:
-    named = str(row.get("level")).strip().lower()
-    return _LEVELS[named] if named in _LEVELS else level(row)
 
 
 def _whole(row: Row, column: str) -> int:

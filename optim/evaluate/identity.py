@@ -42,7 +42,10 @@ def model_identity(
     chosen = "".join(f" {option}={value}" for option, value in sorted((sampling or {}).items()))
     if name is not None and name.startswith(_LOCAL):
         file = Path(name.removeprefix(_LOCAL)).expanduser()
-        return (f"{name} {_content(file)}" if file.is_file() else name) + chosen
+        if not file.is_file():
+            return name + chosen
+        with file.open("rb") as weights:
+            return f"{name} {hashlib.file_digest(weights, 'sha256').hexdigest()}{chosen}"
     parameters = _plain(model._identifying_params)  # noqa: SLF001 -- LangChain's word for it
     kind = f"{type(model).__module__}.{type(model).__qualname__}"
     endpoint = [str(getattr(model, field, None) or "") for field in _ENDPOINTS]
@@ -69,8 +72,3 @@ def _plain(value: object) -> object:
         return [_plain(part) for part in value]
     known = isinstance(value, str | int | float | bool | None)
     return value if known else type(value).__qualname__
-
-
-def _content(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -115,7 +115,9 @@ def _boxed(content: str) -> str:
     if _TEXT_COMMAND.fullmatch(content):
         words = without_text_commands(content)
         quantity = _QUANTITY.fullmatch(words)
-        content = quantity["number"] if quantity else words if _has_digit(words) else content
+        content = (
+            quantity["number"] if quantity else words if any(map(str.isdigit, words)) else content
+        )
     return rf"\boxed{{{content}}}"
 
 
@@ -138,10 +140,6 @@ def _formula(said: str) -> str:
         return f"${quantity['number']}$"
     is_prose = _WORD.search(_COMMAND.sub("", _TEXT_COMMAND.sub("", line)))
     return line if is_prose else f"${line}$"
-
-
-def _has_digit(text: str) -> bool:
-    return any(map(str.isdigit, text))
 
 
 _HUGE = 1e7  # digits; a tower of powers in a box would cost the whole time limit, twice

@@ -131,8 +131,9 @@ class Evaluator:
         self.concurrency, self.seed = concurrency, seed
         self.limits = limits or Limits()
         self.settings = settings or Settings()
-        self.scorer_name = scorer if isinstance(scorer, str) else _name_of(scorer)
         self._judge = make_scorer(scorer) if isinstance(scorer, str) else scorer
+        own = getattr(scorer, "name", type(scorer).__qualname__)
+        self.scorer_name = scorer if isinstance(scorer, str) else own
         self._estimate_level, self._retry_errors = estimate_level, retry_errors
         self._lock = held(self.run_dir).lock
         try:
@@ -396,7 +397,3 @@ class _Loop:
 
 async def _awaited(work: Coroutine[Any, Any, T]) -> T:
     return await work
-
-
-def _name_of(scorer: Scorer) -> str:
-    return getattr(scorer, "name", type(scorer).__qualname__)

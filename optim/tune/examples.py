@@ -6,7 +6,6 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import dspy
 
@@ -93,8 +92,9 @@ class _MetricScorer:
         Raises:
             ScorerError: The metric failed, or gave no number from 0 to 1.
         """
+        given = question.metadata.get(_EXAMPLE) or example(question)
         try:
-            value = float(self._metric(_example(question), dspy.Prediction(answer=output)))
+            value = float(self._metric(given, dspy.Prediction(answer=output)))
             return Score(value, None, f"by {self.name}")
         except Exception as error:
             msg = f"the metric {self.name} failed: {type(error).__name__}: {error}"
@@ -112,10 +112,6 @@ def _at(place: int, given: Question | dspy.Example) -> Question:
     except InputError as error:
         msg = f"example {place}: {error}"
         raise InputError(msg) from error
-
-
-def _example(question: Any) -> dspy.Example:  # noqa: ANN401 -- the scorers' protocol shows less
-    return question.metadata.get(_EXAMPLE) or example(question)
 
 
 def example(question: Question) -> dspy.Example:
@@ -153,7 +149,10 @@ class Split:
         sets = {"train": self.train, "dev": self.dev, "held_out": self.held_out}
         if self.spare:
             sets["spare"] = self.spare
-        return {name: _identity(questions) for name, questions in sets.items()}
+        return {
+            name: digest([[question_identity(q), list(q.targets)] for q in questions])
+            for name, questions in sets.items()
+        }
 
 
 def split_of(
@@ -231,11 +230,6 @@ def _check_apart(one: Sequence[Question], other: Sequence[Question], names: str)
 
 def _plain(question: Question) -> str:
     return " ".join(question.question.casefold().split())
-
-
-def _identity(questions: Sequence[Question]) -> str:
-    rows = [[question_identity(q), list(q.targets)] for q in questions]
-    return digest(rows)
 
 
 def _lot(seed: int, name: str) -> bytes:
