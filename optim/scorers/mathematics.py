@@ -115,9 +115,8 @@ def _boxed(content: str) -> str:
     if _TEXT_COMMAND.fullmatch(content):
         words = without_text_commands(content)
         quantity = _QUANTITY.fullmatch(words)
-        content = (
-            quantity["number"] if quantity else words if any(map(str.isdigit, words)) else content
-        )
+        if quantity or any(map(str.isdigit, words)):
+            content = quantity["number"] if quantity else words
     return rf"\boxed{{{content}}}"
 
 

@@ -398,15 +398,8 @@ def _record(  # noqa: PLR0913, PLR0917 -- one for each field
     base: Settings,
     fell: str | None,
 ) -> CandidateRecord:
-    figures = (
-        {}
-        if measurement is None
-        else {
-            "accuracy": measurement.accuracy,
-            "tokens": measurement.tokens,
-            "e3": measurement.e3,
-        }
-    )
+    names = ("accuracy", "tokens", "e3") if measurement else ()
+    figures = {name: getattr(measurement, name) for name in names}
     return CandidateRecord.model_validate(
         {
             "name": name,

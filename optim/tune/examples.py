@@ -92,8 +92,8 @@ class _MetricScorer:
         Raises:
             ScorerError: The metric failed, or gave no number from 0 to 1.
         """
-        given = question.metadata.get(_EXAMPLE) or example(question)
         try:
+            given = question.metadata.get(_EXAMPLE) or example(question)
             value = float(self._metric(given, dspy.Prediction(answer=output)))
             return Score(value, None, f"by {self.name}")
         except Exception as error:
