@@ -92,7 +92,7 @@ def test_a_repeated_planner_is_a_run_each(stub: Stub) -> None:
 def test_a_grid_of_budgets_shows_budgets_against_tokens(stub: Stub) -> None:
     grid = ("--methods", "global_budget", "--grid-initial", "10,20", "--grid-per-level", "5")
     expected = ["global_budget[10+5L]", "global_budget[20+5L]"]
-    stub.records = records(expected, errors=False)
+    stub.records = records(expected, errors=False, level_source="label")
     done = evaluation(*grid)
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
@@ -101,10 +101,12 @@ def test_a_grid_of_budgets_shows_budgets_against_tokens(stub: Stub) -> None:
     assert lines[5].split() == ["method", "B", "init", "5L"]
     e3s = [f"{row.e3:.2f}" for row in rows(stub.records)]
     assert [line.split()[1:] for line in lines[6:8]] == [["10", e3s[0]], ["20", e3s[1]]]
+    assert "level: label" in lines[8]
     names = [method.name for method in stub.asked[0].methods if isinstance(method, Method)]
     assert names == expected
     shown: Any = json.loads(evaluation(*grid, "--json").stdout)
     assert shown["sensitivity"][1]["budget"] > 0
+    assert shown["sensitivity"][1]["level"] == "label"
     assert [row["B_init"] for row in shown["budget_grid"]] == [10, 20]
 
 
