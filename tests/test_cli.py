@@ -19,6 +19,7 @@ from pb_graph.exits import FAILED, INTERRUPTED, USAGE
 from pb_graph.models import catalogue, local, weights
 from pb_graph.planner.planner import Planner
 from pb_graph.runtime import registry
+from pb_graph.settings import choices
 from tests.support.artefacts import artefact
 from tests.support.chat_model import HTTPError, ScriptedChat, says_nothing
 from tests.support.graphs import checked
@@ -352,3 +353,10 @@ class TestLocalModels:
         result = run("solve", "Why?", "--model", "local:qwen2.5-coder-0.5b")
         assert (result.exit_code, result.stdout) == (FAILED, "")
         assert "The disk is full." in result.stderr
+
+
+def test_the_help_lists_the_names_that_settings_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = CliRunner().invoke(app, ["solve", "--help"]).stdout
+    names = [*choices("method"), *choices("execution"), *choices("schedule"), "level_examples"]
+    assert {name for name in names if name not in shown} == set()

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from pb_graph.settings import Method, Schedule
+from pb_graph.settings import Method, choices
 from tests.support import worlds
 from tests.support.chat_model import (
     Call,
@@ -24,7 +24,7 @@ from tests.support.chat_model import (
 from tests.support.graphs import CHAIN, DIAMOND, Way, report_of
 from tests.support.worlds import followed
 
-SCHEDULES = [*get_args(get_args(Schedule)[0]), "bam"]
+SCHEDULES = choices("schedule")
 METHODS = [
     *({"method": method} for method in get_args(Method) if method != "plan_and_budget"),
     {"method": "plan_and_budget", "execution": "single_pass"},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import ConsoleOptions, JustifyMethod, RenderResult
 
 
-__all__ = ["Figures", "console", "grid_of", "table"]
+__all__ = ["Figures", "console", "grid_of", "notes", "table"]
 
 _COLUMNS = (*COLUMNS, *RATE_COLUMNS)
 _LABELS = ("dataset", "model", "planner")  # say nothing while there is only one
@@ -84,8 +84,7 @@ class Figures:
         for cells in zip(*names.values(), *shown, strict=True):
             grid.add_row(*map(Text, cells))
         yield grid
-        for words, style in _notes(self.rows, left_out):
-            yield Text(words, style=style)
+        yield from notes(self.rows, left_out)
 
 
 def _left_out(names: dict[str, list[str]], columns: dict[str, list[str]], width: int) -> list[str]:
@@ -109,20 +108,18 @@ def _left_out(names: dict[str, list[str]], columns: dict[str, list[str]], width:
     return out
 
 
-def _notes(rows: Sequence[Row], left_out: Sequence[str]) -> list[tuple[str, str]]:
-    """What has to be known to read the table, with a style each."""
-    notes = []
+def notes(rows: Sequence[Row], left_out: Sequence[str] = ()) -> Iterator[Text]:
+    """What has to be known to read the figures of these rows, and what had no room."""
     if any(row.e3 is not None and row.questions < FEW for row in rows):
-        notes.append((f"E³ of fewer than {FEW} questions is biased upwards.", "yellow"))
+        yield Text(f"E³ of fewer than {FEW} questions is biased upwards.", style="yellow")
     if any(row.level == "label" for row in rows):
         free = "level: label: told by the data set, free of charge; --estimate-level charges it."
-        notes.append((free, "dim"))
+        yield Text(free, style="dim")
     if any((row.runs or 0) > 1 for row in rows):
-        notes.append(("±: standard deviation over runs (epochs).", "dim"))
+        yield Text("±: standard deviation over runs (epochs).", style="dim")
     if left_out:
         names = ", ".join(left_out).replace("\n", " ")
-        notes.append((f"Too narrow for: {names}. All is in --json.", "dim"))
-    return notes
+        yield Text(f"Too narrow for: {names}. All is in --json.", style="dim")
 
 
 def _text(value: str | float | None) -> str:

@@ -10,7 +10,7 @@ from typing import Any, get_args
 from hypothesis import strategies as st
 
 from pb_graph import NoAnswerError
-from pb_graph.settings import Method, Schedule
+from pb_graph.settings import Method, choices
 from tests.support.chat_model import (
     Call,
     HTTPError,
@@ -82,7 +82,7 @@ def settings(**fixed: Any) -> st.SearchStrategy[dict[str, Any]]:  # noqa: ANN401
         "method": st.sampled_from(get_args(Method)),
         "execution": st.sampled_from(["single_pass", "stepwise"]),
         "planning": st.sampled_from(["two_call", "fused"]),
-        "schedule": st.sampled_from([*get_args(get_args(Schedule)[0]), "bam"]),
+        "schedule": st.sampled_from(choices("schedule")),
         "remainder": st.sampled_from(["largest", "floor"]),
         "budget": st.integers(1, 12) | st.integers(1, 2000),
         "min_step": st.sampled_from([0, 1, 24, 500]),

@@ -20,7 +20,7 @@ from langchain_openai.chat_models.base import BaseChatOpenAI
 from pydantic import SecretStr
 
 from pb_graph.models import caps, local
-from pb_graph.models.caps import CapPolicy, Limits, plain, pliant, policy_for
+from pb_graph.models.caps import CapPolicy, Limits, choice, limits, plain, pliant, policy_for
 from tests.support.chat_model import ScriptedChat
 from tests.support.payloads import ELSEWHERE
 
@@ -122,6 +122,20 @@ def test_any_model_gets_the_cap_under_the_field_it_declares(
 def test_a_foreign_policy_finds_the_model_as_the_caller_made_it() -> None:
     model = ChatOpenAI(model="m", api_key=KEY, base_url=ELSEWHERE, max_tokens=50)
     assert pliant(model, lambda _model, _limits: {}) == {}
+
+
+def test_a_policy_says_itself_whom_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CHANGES", list(limits.CHANGES))
+    monkeypatch.setattr(choice, "CHANGES", limits.CHANGES)
+    monkeypatch.setitem(limits.BY_CLASS, "langchain_other.ChatOther", plain)
+    kind = type("ChatOther", (ScriptedChat,), {"__module__": "langchain_other.chat"})
+
+    @limits.policy(cls="langchain_other.ChatOther", change=lambda _model: {"own": None})
+    def other(_model: BaseChatModel, given: Limits) -> dict[str, Any]:
+        return {"cap": given.cap}
+
+    assert policy_for(kind()) is other
+    assert pliant(kind(), other) == {"own": None}
 
 
 def test_no_provider_is_imported_to_choose() -> None:

@@ -6,9 +6,12 @@ import io
 from collections.abc import Sequence
 
 import pytest
+from markupsafe import escape
 from rich.console import Console
 
 from optim.records import Record
+from optim.report import page, studies
+from optim.report.columns import COLUMNS
 from optim.report.terminal import grid_of, table
 from optim.summary import rows
 from tests.optim.report.samples import record, records, travelled
@@ -79,3 +82,11 @@ def test_rows_of_plain_values_leave_out_what_is_the_same_everywhere() -> None:
     file = io.StringIO()
     Console(file=file, width=80).print(grid_of([{"dataset": "a", "n": 1, "E³": None}]))
     assert file.getvalue().split() == ["n", "E³", "1", "–"]  # noqa: RUF001
+
+
+def test_the_page_has_the_columns_of_the_terminal() -> None:
+    found = records(level_source="label", score_metadata={"boxed": True})
+    text, html = shown(found, 300), page(studies(found))
+    for column in COLUMNS:
+        assert (column.short or column.head) in text
+        assert f'<th scope="col">{escape(column.head)}</th>' in html
