@@ -167,6 +167,15 @@ def test_the_folder_of_another_run_is_refused(
         run(tmp_path, **other)
 
 
+@pytest.mark.parametrize(("before", "now"), [({}, {"metric": "e3"}), ({"metric": "e3"}, {})])
+def test_a_condition_that_only_one_side_has_is_another_run(
+    tmp_path: Path, before: dict[str, str], now: dict[str, str]
+) -> None:
+    claim(tmp_path, {"seed": 0, **before})
+    with pytest.raises(InputError, match="holds another run: its metric differ"):
+        claim(tmp_path, {"seed": 0, **now})
+
+
 def test_a_run_file_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("[]")
     with pytest.raises(InputError, match="no run's description"):

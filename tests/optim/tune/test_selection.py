@@ -78,6 +78,18 @@ class TestBetter:
         assert "no known improvement" in result.verdict.reason
 
 
+    def test_as_good_by_other_right_answers_is_undecided(self, tmp_path: Path) -> None:
+        """Equal by the figures, yet not the same: what dev preferred is not shown to be worse."""
+        right = {"minimal": HELD_OUT[:3], "usual": HELD_OUT[3:6]}
+        model = elsewhere(
+            lambda q, plan: "so " * 90 + (q.targets[0] if q in right[plan] else "wrong")
+        )
+        verdict = judged(tmp_path, model).verdict
+        assert verdict.comparison is not None
+        assert verdict.comparison.e3_a == verdict.comparison.e3_b > 0
+        assert verdict.verdict == "undecided"
+
+
 class TestKept:
     def test_nothing_right_on_either_side_is_no_success(self, tmp_path: Path) -> None:
         model = elsewhere(lambda _q, plan: "so " * (900 if plan == "minimal" else 90) + "wrong")
