@@ -57,19 +57,24 @@ def write(tuning: Tuning, folder: Path) -> tuple[Path, Path]:
         InputError: There is no candidate to show, or the folder cannot be written to.
     """
     page, picture = folder / PAGE, folder / PICTURE
+    drawn = png(tuning)
     try:
-        page.write_text(html(tuning), encoding="utf-8")
-        picture.write_bytes(png(tuning))
+        page.write_text(html(tuning, drawn), encoding="utf-8")
+        picture.write_bytes(drawn)
     except OSError as error:
         msg = f"cannot write to {folder}: {error.strerror}"
         raise InputError(msg) from error
     return page, picture
 
 
-def html(tuning: Tuning) -> str:
+def html(tuning: Tuning, picture: bytes | None = None) -> str:
     """A page that holds everything: the verdict, the picture, and every proposal.
 
     Text of models is escaped, and the page's policy forbids any script.
+
+    Args:
+        tuning: What to show.
+        picture: As `png` draws it, which takes longer than all the rest; None to draw it here.
 
     Raises:
         InputError: There is no candidate to show.
@@ -82,7 +87,7 @@ def html(tuning: Tuning) -> str:
     return environment.get_template("page.html.j2").render(
         tuning=tuning,
         verdict=verdict_words(tuning),
-        picture=base64.b64encode(png(tuning)).decode("ascii"),
+        picture=base64.b64encode(png(tuning) if picture is None else picture).decode("ascii"),
         splits=list(_splits(tuning)),
         candidates=by_rank(tuning.candidates),
     )

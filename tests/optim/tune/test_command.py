@@ -50,21 +50,24 @@ def tuned(folder: Path, model: ScriptedChat | None = None, **options: Any) -> Tu
     return run(tuning, Silence())
 
 
-@pytest.fixture
-def candidates(tmp_path: Path) -> Path:
-    path = tmp_path / "candidates.json"
+@pytest.fixture(scope="module")
+def candidates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("candidates") / "candidates.json"
     path.write_text(json.dumps([PLAIN, MINIMAL, THOROUGH]))
     return path
+
+
+@pytest.fixture(scope="module")
+def found(candidates: Path) -> Tuned:
+    """A tuning that finds something better."""
+    return tuned(candidates.parent / "run", candidates=candidates)
 
 
 # The outcome
 
 
-def test_the_program_that_is_written_is_what_a_graph_loads(
-    tmp_path: Path, candidates: Path
-) -> None:
-    found = tuned(tmp_path / "run", candidates=candidates)
-    assert found.path == tmp_path / "run" / "program.json"
+def test_the_program_that_is_written_is_what_a_graph_loads(found: Tuned, candidates: Path) -> None:
+    assert found.path == candidates.parent / "run" / "program.json"
     assert Artefact.load(found.path) == found.result.artefact
     assert load_planner(found.path).decompose.signature.instructions == MINIMAL
     model = world()
@@ -74,8 +77,7 @@ def test_the_program_that_is_written_is_what_a_graph_loads(
     assert report["steps"][0]["question"] == "What follows from a minimal plan?"
 
 
-def test_the_program_tells_how_it_was_come_by(tmp_path: Path, candidates: Path) -> None:
-    found = tuned(tmp_path / "run", candidates=candidates)
+def test_the_program_tells_how_it_was_come_by(found: Tuned) -> None:
     tuning = found.result.record
     assert (tuning.verdict, tuning.optimizer, tuning.seed) == ("better", "candidates", 0)
     assert (tuning.data.train, tuning.data.dev, tuning.data.held_out) == (0, 13, 9)
@@ -106,10 +108,10 @@ def test_the_program_tells_how_it_was_come_by(tmp_path: Path, candidates: Path) 
 def test_a_program_that_was_kept_is_the_packages_own_and_says_so(
     tmp_path: Path, candidates: Path
 ) -> None:
-    found = tuned(tmp_path / "run", world(NOTHING_BETTER), candidates=candidates)
-    assert found.result.record.verdict == "kept"
-    assert found.result.record.held_out is None
-    assert found.result.artefact.state == planner_state()
+    kept = tuned(tmp_path / "run", world(NOTHING_BETTER), candidates=candidates)
+    assert kept.result.record.verdict == "kept"
+    assert kept.result.record.held_out is None
+    assert kept.result.artefact.state == planner_state()
 
 
 def planner_state() -> dict[str, Any]:
@@ -117,36 +119,34 @@ def planner_state() -> dict[str, Any]:
 
 
 def test_every_instruction_is_left_for_random_search_to_choose_from(
-    tmp_path: Path, candidates: Path
+    tmp_path: Path, found: Tuned
 ) -> None:
-    first = tuned(tmp_path / "one", candidates=candidates)
-    again = tuned(tmp_path / "two", optimizer="random", candidates=first.instructions)
+    again = tuned(tmp_path, optimizer="random", candidates=found.instructions)
     assert json.loads(again.instructions.read_text()) != []
-    assert set(json.loads(first.instructions.read_text())) == {PLAIN, MINIMAL, THOROUGH}
-    assert again.result.artefact.state == first.result.artefact.state
+    assert set(json.loads(found.instructions.read_text())) == {PLAIN, MINIMAL, THOROUGH}
+    assert again.result.artefact.state == found.result.artefact.state
 
 
 def test_without_a_file_the_packages_list_is_tried(tmp_path: Path) -> None:
-    found = tuned(tmp_path, world(NOTHING_BETTER), limit=6)
-    texts = {trial.candidate.text("decompose") for trial in found.result.search.trials[1:]}
+    kept = tuned(tmp_path, world(NOTHING_BETTER), limit=6)
+    texts = {trial.candidate.text("decompose") for trial in kept.result.search.trials[1:]}
     assert texts == set(INSTRUCTIONS.values())
 
 
 def test_who_learns_from_examples_gets_a_quarter_to_learn_from(tmp_path: Path) -> None:
     model = says(MINIMAL)
-    found = tuned(
+    learnt = tuned(
         tmp_path, optimizer="gepa", limit=40, limits=Limits(calls=150), reflection_model=model
     )
-    split = found.result.search.split
+    split = learnt.result.search.split
     assert (len(split.train), len(split.dev), len(split.held_out)) == (10, 20, 10)
-    assert found.result.program.candidate.instructions == {"decompose": MINIMAL}
-    assert found.result.record.models.reflection == "ScriptedChat"
+    assert learnt.result.program.candidate.instructions == {"decompose": MINIMAL}
+    assert learnt.result.record.models.reflection == "ScriptedChat"
 
 
-def test_it_can_go_on_from_a_program(tmp_path: Path, candidates: Path) -> None:
-    first = tuned(tmp_path / "one", candidates=candidates)
-    second = tuned(tmp_path / "two", program=first.path, settings={}, optimizer="random")
-    assert second.result.search.original.candidate == first.result.search.candidate
+def test_it_can_go_on_from_a_program(tmp_path: Path, found: Tuned) -> None:
+    second = tuned(tmp_path, program=found.path, settings={}, optimizer="random")
+    assert second.result.search.original.candidate == found.result.search.candidate
 
 
 def test_a_program_with_examples_is_refused(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ class TestPage:
         unmeasured = CandidateRecord(
             name="c9", questions=0, instructions={"decompose": "Be odd."}, fell="not measured"
         )
-        page = html(tuning(left_out=3, candidates=(*CANDIDATES, unmeasured)))
+        page = html(tuning(left_out=3, candidates=(*CANDIDATES, unmeasured)), picture=_PNG)
         for one in (*CANDIDATES, unmeasured):
             assert f'<th scope="row">{one.name}' in page
         assert "Use two short sub-questions." in page
@@ -56,10 +56,10 @@ class TestPage:
         assert "3 more are left out." in page
 
     def test_the_verdict_and_the_figures_are_told(self) -> None:
-        page = html(tuning())
+        page = html(tuning(), picture=_PNG)
         assert "undecided whether it is better. It is not worse on the held-out" in page
         assert "1.60 (1.28" in page
-        kept = html(tuning(verdict="kept", reason="Nothing better.", held_out=None))
+        kept = html(tuning(verdict="kept", reason="Nothing better.", held_out=None), picture=_PNG)
         assert "The original is kept. Nothing better." in kept
 
     def test_text_of_a_model_is_escaped(self) -> None:
@@ -122,7 +122,7 @@ class TestFiles:
     def test_both_are_written(self, tmp_path: Path) -> None:
         page, picture = write(tuning(), tmp_path)
         assert page.read_text(encoding="utf-8") == html(tuning())
-        assert picture.read_bytes().startswith(_PNG)
+        assert picture.read_bytes() == png(tuning())
 
     def test_nothing_to_show_is_said(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match="no candidate to show"):

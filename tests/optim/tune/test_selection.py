@@ -77,7 +77,6 @@ class TestBetter:
         assert result.candidate.instructions == {"decompose": MINIMAL}
         assert "no known improvement" in result.verdict.reason
 
-
     def test_as_good_by_other_right_answers_is_undecided(self, tmp_path: Path) -> None:
         """Equal by the figures, yet not the same: what dev preferred is not shown to be worse."""
         right = {"minimal": HELD_OUT[:3], "usual": HELD_OUT[3:6]}
