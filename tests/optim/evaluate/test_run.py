@@ -493,19 +493,6 @@ def test_a_grid_of_budgets_gives_each_method_each_rule(tmp_path: Path) -> None:
     assert table["global_budget[10+5L]"]["T_solving"] == 3.0
 
 
-@pytest.mark.parametrize(
-    ("initial", "per_level"), [([], [1]), ([1, 1], [1]), ([-1], [1]), ([0, 1], [0])]
-)
-def test_a_grid_without_sense_is_refused(initial: list[int], per_level: list[int]) -> None:
-    with pytest.raises(InputError):
-        Grid(initial, per_level)
-
-
-def test_a_grid_needs_a_method_with_a_budget() -> None:
-    with pytest.raises(InputError, match="needs a method that has one"):
-        Grid([1], [1]).over(methods("vanilla"))
-
-
 def test_planners_are_compared_with_the_same_solver(tmp_path: Path) -> None:
     solver = Named(solve=solves, model_name="solver")
     planners = [
