@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optim.datasets import data_set, load
+from optim.evaluate.identity import made_by, scorer_name
 from optim.evaluate.limits import Limits
 from optim.tune.examples import part
 from optim.tune.optimizers import check
@@ -90,7 +91,22 @@ def run(options: TuneOptions, callback: Callback | None = None) -> Tuned:
         dataset=options.dataset,
         callback=callback,
     )
-    return _saved(result, Path(options.run_dir))
+    return _saved(_with_origin(result, options), Path(options.run_dir))
+
+
+def _with_origin(result: TuneResult, options: TuneOptions) -> TuneResult:
+    """The same with how the command brought it about; date, seed and versions it says already."""
+    about = made_by(
+        options.dataset,
+        data=options.data,
+        split=options.split,
+        seed=options.seed,
+        scorer=scorer_name(options.scorer or data_set(options.dataset).scorer),
+    )
+    kept = {name: about[name] for name in ("command", "data", "split", "scorer")}
+    told = {name: value for name, value in kept.items() if value is not None}
+    tuning = dict(result.artefact.tuning or {}) | {"made_by": told}
+    return replace(result, artefact=result.artefact.model_copy(update={"tuning": tuning}))
 
 
 def _questions(
