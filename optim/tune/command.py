@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from optim.datasets import data_set, load
 from optim.evaluate.identity import made_by, scorer_name
 from optim.evaluate.limits import Limits
+from optim.extras import require
 from optim.tune.examples import part
 from optim.tune.optimizers import check
 from optim.tune.options import TuneOptions
 from optim.tune.page import NEEDS, write
 from optim.tune.program import GraphProgram
-from optim.tune.tuning import require, tune
+from optim.tune.tuning import tune
 
 if TYPE_CHECKING:
     from optim.datasets import Question
@@ -56,13 +57,15 @@ def run(options: TuneOptions, callback: Callback | None = None) -> Tuned:
         callback: As for `tune`.
 
     Raises:
+        MissingPackageError: One that is needed is not installed.
         InputError: As `optim.datasets.load` and `tune`.
         PlannerProgramError: The program to begin from does not fit.
         PlanAndBudgetError: A model cannot be set up or reached, or the reflection model is silent.
     """
-    require(NEEDS, "the picture of the candidates")
+    require(*NEEDS)
     named = options.reflection_model is not None
     chosen = check(options.optimizer, options.tuned, options.candidates, reflection=named)
+    require(*chosen.needs)
     program = GraphProgram(
         options.model,
         planner=options.planner,
