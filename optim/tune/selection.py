@@ -263,15 +263,15 @@ def _reason(
         n = comparison.questions
         return f"It gives the same results as the original on all {n} held-out questions."
     ending = {
-        "better": f"higher with a one-sided confidence of {_sure(comparison)}",
-        "undecided": f"not proven to be higher (one-sided confidence {_sure(comparison)}, where "
+        "better": f"Higher with a one-sided confidence of {_sure(comparison)}",
+        "undecided": f"Not proven to be higher (one-sided confidence {_sure(comparison)}, where "
         f"{_PERCENT * SURE:g} % would do): usable, but no known improvement",
-        "kept": "so the original is kept",
+        "kept": "So the original is kept",
     }[verdict]
     if not any(after.scores):
-        right = "neither answers any" if not any(before.scores) else "the candidate answers none"
+        right = "Neither answers any" if not any(before.scores) else "The candidate answers none"
         ending = f"{right} right, which is no success"
-    return f"On the held-out questions, against the original: {describe(comparison)}: {ending}."
+    return f"On the held-out questions, against the original: {describe(comparison)}. {ending}."
 
 
 def _sure(comparison: Comparison) -> str:

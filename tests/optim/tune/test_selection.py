@@ -68,8 +68,8 @@ class TestBetter:
         assert verdict.verdict == "better"
         assert verdict.comparison is not None
         assert verdict.reason == (
-            f"On the held-out questions, against the original: {describe(verdict.comparison)}: "
-            "higher with a one-sided confidence of > 99 %."
+            f"On the held-out questions, against the original: {describe(verdict.comparison)}. "
+            "Higher with a one-sided confidence of > 99 %."
         )
         assert "accuracy undecided: no question differs; tokens 0.27 times (" in verdict.reason
 
@@ -95,7 +95,7 @@ class TestKept:
         model = elsewhere(lambda _q, plan: "so " * (900 if plan == "minimal" else 90) + "wrong")
         result = judged(tmp_path, model)
         assert (result.verdict.verdict, result.adopted) == ("kept", False)
-        assert "neither answers any right, which is no success" in result.verdict.reason
+        assert "Neither answers any right, which is no success" in result.verdict.reason
         assert result.candidate == original()
 
     def test_the_same_results_are_no_success(self, tmp_path: Path) -> None:
