@@ -44,7 +44,8 @@ def grid_of(rows: Sequence[Cells]) -> Table:
         grid.add_column(name.replace("_", " "), justify=side, no_wrap=True)
     for row in rows:
         grid.add_row(*(Text(_text(row[name])) for name in shown))
-    if any(row.get("E³") is not None and row["n"] < FEW for row in rows):
+    counts = [row["n"] for row in rows if row.get("E³") is not None]
+    if any(isinstance(n, int) and n < FEW for n in counts):
         grid.caption, grid.caption_style, grid.caption_justify = BIASED, "yellow", "left"
     return grid
 
