@@ -24,7 +24,7 @@ from optim.tune.optimizer import REGISTERED, Optimizer, Round, optimizer
 from optim.tune.options import OPTIMIZERS, TUNED
 from optim.tune.reflection import compiling
 from optim.tune.settings_search import settings_search
-from pb_graph.errors import InputError
+from pb_graph.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from optim.tune.candidate import Candidate
@@ -280,7 +280,9 @@ def check(
         msg = f"what is tuned is one of {', '.join(TUNED)}, not {tuned!r}"
         raise InputError(msg)
     if isinstance(optimizer, str) and optimizer not in OPTIMIZERS:
-        msg = f"no optimizer named {optimizer!r}; there are: {', '.join(OPTIMIZERS)}"
+        known = ", ".join(OPTIMIZERS)
+        meant = did_you_mean(optimizer, OPTIMIZERS)
+        msg = f"no optimizer named {optimizer!r}; there are: {known}{meant}"
         raise InputError(msg)
     chosen = _named(optimizer, tuned)
     if tuned == "settings":

@@ -217,6 +217,7 @@ def test_json_is_all_that_standard_output_holds(tmp_path: Path, candidates: Path
         (("--budget-calls", 10), "10 answers are too few"),
         (("--budget-tokens", 0), "must be above 0"),
         (("--optimizer", "adam"), "no optimizer named"),
+        (("--optimizer", "geppa"), "did you mean 'gepa'?"),
         (("--levels", "x"), "--levels wants whole numbers"),
         (("--set", "method=vanilla"), "no 'decompose' prompt to tune"),
         (("--candidates", "/nowhere"), "cannot read the candidates"),
