@@ -246,6 +246,7 @@ def sensitivity(records: Sequence[Record]) -> list[Cells]:
             "method": row.method,
             "n": row.n,
             "errors": row.errors,
+            "level": row.level,
             "budget": _mean(r.report["budget"] for r in _scored(group)),
             "T_solving": row.solving_tokens,
             "T": row.tokens,

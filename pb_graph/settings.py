@@ -162,11 +162,10 @@ class Settings(BaseModel):
     )
     level_examples: str | None = Field(
         default=None,
-        min_length=1,
         max_length=8000,
         description="Problems of known level that the planner compares a question with when it "
-        "estimates levels, such as 'Level 1: …' to 'Level 5: …', a line each; None for the "
-        "package's own, which are mathematics.",
+        "estimates levels, such as 'Level 1: …' to 'Level 5: …', a line each; '' for none, None "
+        "for the package's own, which are mathematics.",
     )
 
     @field_validator("budget", mode="before")

@@ -100,6 +100,10 @@ def calibrate(  # noqa: PLR0913, PLR0917 -- one parameter for each option
 def _next(record: Record, file: str) -> str:
     """The command that measures the default and what was written, and nothing else."""
     words = ["pb-optim", "eval", "--dataset", record.dataset]
+    for option in ("data", "split"):
+        told = record.made_by.get(option)
+        # A log without its command is an older one, whose word for the data is no file.
+        words += [f"--{option}", told] if told and "command" in record.made_by else []
     if ":" in record.model:  # else it is the name of an object, which no command can make
         words += ["--model", record.model]
         words += [] if record.planner == record.model else ["--planner", record.planner]

@@ -95,22 +95,29 @@ def evaluate_planners(
 
 
 def _show(evaluation: Evaluation, *, as_json: bool, by_budget: bool) -> None:
-    from optim.report.terminal import console, grid_of, table  # noqa: PLC0415
-    from optim.summary import sensitivity  # noqa: PLC0415
+    from optim.report.terminal import console, grid_of, notes, table  # noqa: PLC0415
+    from optim.summary import budget_grid, sensitivity  # noqa: PLC0415
 
+    records, summary = evaluation.records, evaluation.rows
+    tables = {"sensitivity": sensitivity, "budget_grid": budget_grid} if by_budget else {}
+    figures = {name: made(records) for name, made in tables.items()}
     if as_json:
         echo(
             {
-                "rows": [row.to_dict() for row in evaluation.rows],
+                "rows": [row.to_dict() for row in summary],
                 "spent": evaluation.spent,
                 "not_started": evaluation.not_started,
                 "log_dir": str(evaluation.log_dir),
             }
-            | ({"sensitivity": sensitivity(evaluation.records)} if by_budget else {})
+            | figures
         )
         return
-    records, summary = evaluation.records, evaluation.rows
-    console().print(grid_of(sensitivity(records)) if by_budget else table(summary))
+    if figures:
+        console().print(grid_of(figures["sensitivity"]))
+        typer.echo("\nE³ by B_init (down) and B_per_level (across)")
+        console().print(grid_of(figures["budget_grid"]), *notes(summary), sep="\n")
+    else:
+        console().print(table(summary))
     for note in [*_errors(evaluation), *_comparisons(records), *_notes(evaluation)]:
         typer.echo(note)
 

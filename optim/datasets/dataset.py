@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from pb_graph.errors import InputError
+from pb_graph.errors import InputError, did_you_mean
 
 __all__ = [
     "DATASETS",
@@ -175,6 +175,7 @@ def data_set(name: str) -> DataSet:
         InputError: There is none; the error names those there are.
     """
     if name not in DATASETS:
-        msg = f"no data set named {name!r}; there are: {', '.join(DATASETS)}"
+        known = ", ".join(DATASETS)
+        msg = f"no data set named {name!r}; there are: {known}{did_you_mean(name, DATASETS)}"
         raise InputError(msg)
     return DATASETS[name]

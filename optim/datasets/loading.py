@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,12 @@ __all__ = ["BadRow", "BadRowsError", "load"]
 _SHOWN = 10  # bad rows that a message spells out; the attribute has all
 _GENERATED = 50  # questions made when no limit says how many
 _log = logging.getLogger(__name__)
+
+
+@cache
+def _warn(note: str) -> None:
+    """Say it once: a run reads its file several times."""
+    _log.warning(note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +67,7 @@ def load(  # noqa: PLR0913 - each says another thing about which questions, all 
     levels: Collection[int] | None = None,
     skip_bad_rows: bool = False,
     fields: Mapping[str, str] | None = None,
-    on_note: Callable[[str], None] = _log.warning,
+    on_note: Callable[[str], None] = _warn,
 ) -> list[Question]:
     """Load the questions of a data set.
 
@@ -76,8 +83,8 @@ def load(  # noqa: PLR0913 - each says another thing about which questions, all 
         skip_bad_rows: Leave rows out that are no questions instead of refusing the file.
         fields: The file's name for a column of the data set: ``{"question": "prompt"}`` reads
             questions from the column ``prompt``.
-        on_note: Is told of rows that were left out, with their number and lines; a warning in the
-            log (so on standard error) by default.
+        on_note: Is told of rows that were left out, with their number and lines; by default a
+            warning in the log (so on standard error), once however often the file is read.
 
     Raises:
         BadRowsError: Rows with invalid JSON, missing or empty fields, a level outside 1 to 5, or

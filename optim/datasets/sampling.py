@@ -55,7 +55,8 @@ def exemplars(
         per_level: How many of each level; a level with fewer left gives what it has.
 
     Returns:
-        The examples, easiest level first; none when the pool has nothing else.
+        The examples, easiest level first; none when the pool has nothing else. They are the last
+        that `sample` would draw, so they stay the same when more questions are evaluated.
     """
     held_out = list(evaluated)
     ids = {question.id for question in held_out}
@@ -68,7 +69,7 @@ def exemplars(
         and _plain(question.question) not in texts
     ]
     drawn = _drawn(left, seed)
-    return [item for level in sorted(drawn, key=str) for item in drawn[level][:per_level]]
+    return [item for level in sorted(drawn, key=str) for item in drawn[level][-per_level:]]
 
 
 def level_examples(pool: Iterable[Question], evaluated: Iterable[Question], seed: int) -> str:

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optim.datasets import data_set, level_examples, load
+from optim.evaluate.identity import scorer_name
 from optim.methods import ALL, Method, check_distinct, methods
 from optim.scorers import as_scorer
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from optim.datasets import Question
     from optim.evaluate.models import ModelSpec
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Experiment"]
 
-_MATHEMATICS = "mathematics"
+_SERVED = {"mathematics", "arithmetic", "general"}  # by the package's own problems of known level
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,21 +145,25 @@ class Experiment:
         if not chosen:
             msg = "no method to evaluate"
             raise InputError(msg)
-        return tuple(self._with_examples(method, questions) for method in chosen)
+        if all(question.domain in _SERVED for question in questions):
+            return tuple(chosen)
+        return tuple(self._with_examples(chosen, questions))
 
-    def _with_examples(self, method: Method, questions: Sequence[Question]) -> Method:
-        """Let levels be estimated by examples of the data set's own field, if it has another."""
-        estimates = self.estimate_level or method.estimate_level
-        if not estimates or method.settings.level_examples is not None:
-            return method
-        if all(question.domain == _MATHEMATICS for question in questions):
-            return method
+    def _with_examples(
+        self, chosen: Sequence[Method], questions: Sequence[Question]
+    ) -> Iterator[Method]:
+        """Have levels, those of sub-questions too, judged by examples of the questions' own field.
+
+        Where the data set has none left, there are none: never ours, which are mathematics.
+        """
         pool = load(
             self.dataset, path=self.data, split=self.split, skip_bad_rows=True, fields=self.fields
         )
-        examples = level_examples(pool, questions, self.seed)
-        settings = method.settings.model_copy(update={"level_examples": examples or None})
-        return replace(method, settings=settings)
+        examples = {"level_examples": level_examples(pool, questions, self.seed)}
+        for method in chosen:
+            own = not method.settings.budgets or method.settings.level_examples is not None
+            settings = method.settings if own else method.settings.model_copy(update=examples)
+            yield replace(method, settings=settings)
 
     def questions(self) -> list[Question]:
         """The questions that are asked.
@@ -181,6 +186,7 @@ class Experiment:
         """Make the scorer.
 
         Raises:
+            InputError: There is no scorer of that name.
             ScorerError: It cannot be set up.
         """
         return as_scorer(self.scorer or data_set(self.dataset).scorer)
@@ -188,11 +194,7 @@ class Experiment:
     @property
     def scorer_name(self) -> str:
         """Who scores."""
-        chosen = self.scorer or data_set(self.dataset).scorer
-        if isinstance(chosen, str):
-            return chosen
-        name = getattr(chosen, "name", None) or getattr(chosen, "__name__", None)
-        return str(name or type(chosen).__qualname__)
+        return scorer_name(self.scorer or data_set(self.dataset).scorer)
 
     @property
     def source(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from rich.console import ConsoleOptions, JustifyMethod, RenderResult
 
 
-__all__ = ["Figures", "console", "grid_of", "table"]
+__all__ = ["Figures", "console", "grid_of", "notes", "table"]
+
+BIASED = f"E³ of fewer than {FEW} questions is biased upwards."
 
 _LABELS = ("dataset", "model", "planner")  # say nothing while there is only one
 _WIDE = 200  # columns of a file or a pipe, where a table is not to be cut
@@ -33,7 +35,7 @@ def console() -> Console:
 
 
 def grid_of(rows: Sequence[Cells]) -> Table:
-    """Lay out rows that have the same columns."""
+    """Lay out rows that have the same columns; below, what their E³ lacks, if they have any."""
     grid = Table(box=None, header_style="bold", pad_edge=False)
     names = rows[0] if rows else {}
     shown = [n for n in names if n not in _LABELS or len({row[n] for row in rows}) > 1]
@@ -42,6 +44,9 @@ def grid_of(rows: Sequence[Cells]) -> Table:
         grid.add_column(name.replace("_", " "), justify=side, no_wrap=True)
     for row in rows:
         grid.add_row(*(Text(_text(row[name])) for name in shown))
+    counts = [row["n"] for row in rows if row.get("E³") is not None]
+    if any(isinstance(n, int) and n < FEW for n in counts):
+        grid.caption, grid.caption_style, grid.caption_justify = BIASED, "yellow", "left"
     return grid
 
 
@@ -82,8 +87,7 @@ class Figures:
         for cells in zip(*names.values(), *shown, strict=True):
             grid.add_row(*map(Text, cells))
         yield grid
-        for words, style in _notes(self.rows, left_out):
-            yield Text(words, style=style)
+        yield from notes(self.rows, left_out)
 
 
 def _left_out(names: dict[str, list[str]], columns: dict[str, list[str]], width: int) -> list[str]:
@@ -106,20 +110,18 @@ def _left_out(names: dict[str, list[str]], columns: dict[str, list[str]], width:
     return out
 
 
-def _notes(rows: Sequence[Row], left_out: Sequence[str]) -> list[tuple[str, str]]:
-    """What has to be known to read the table, with a style each."""
-    notes = []
+def notes(rows: Sequence[Row], left_out: Sequence[str] = ()) -> Iterator[Text]:
+    """What has to be known to read the figures of these rows, and what had no room."""
     if any(row.e3 is not None and row.questions < FEW for row in rows):
-        notes.append((f"E³ of fewer than {FEW} questions is biased upwards.", "yellow"))
+        yield Text(BIASED, style="yellow")
     if any(row.level == "label" for row in rows):
         free = "level: label: told by the data set, free of charge; --estimate-level charges it."
-        notes.append((free, "dim"))
+        yield Text(free, style="dim")
     if any((row.runs or 0) > 1 for row in rows):
-        notes.append(("±: standard deviation over runs (epochs).", "dim"))
+        yield Text("±: standard deviation over runs (epochs).", style="dim")
     if left_out:
         names = ", ".join(left_out).replace("\n", " ")
-        notes.append((f"Too narrow for: {names}. All is in --json.", "dim"))
-    return notes
+        yield Text(f"Too narrow for: {names}. All is in --json.", style="dim")
 
 
 def _with_sd(value: float | None, sd: float | None, digits: int) -> str:

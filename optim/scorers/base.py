@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
-from pb_graph.errors import PlanAndBudgetError
+from pb_graph.errors import InputError, PlanAndBudgetError, did_you_mean
 
 if TYPE_CHECKING:
     from optim.datasets import Question
@@ -92,11 +92,13 @@ def scorer(name: str) -> Scorer:
     """Make the scorer of that name, with its defaults.
 
     Raises:
-        ScorerError: No such scorer, or its libraries are not installed.
+        InputError: No such scorer.
+        ScorerError: Its libraries are not installed.
     """
     if name not in _SCORERS:
-        msg = f"no scorer named {name!r}; there are: {', '.join(NAMES)}"
-        raise ScorerError(msg)
+        known = ", ".join(NAMES)
+        msg = f"no scorer named {name!r}; there are: {known}{did_you_mean(name, NAMES)}"
+        raise InputError(msg)
     try:
         return as_scorer(_SCORERS[name])
     except ImportError as error:
@@ -108,6 +110,7 @@ def as_scorer(value: str | Scorer | type[Scorer] | Judgement) -> Scorer:
     """Give a scorer for a name, a scorer, a scorer's class, or a function of output and question.
 
     Raises:
+        InputError: There is no scorer of that name.
         ScorerError: It is none of these, or the scorer of that name cannot be made.
     """
     if isinstance(value, str):

@@ -26,7 +26,8 @@ async def estimate(state: State, run: NodeContext) -> State:
     graded = steps if _grades_matter(steps, run.settings) else []
     if not graded and (query["level"] is not None or not run.settings.budget_rule.needs_level):
         return {}
-    examples = run.settings.level_examples or EXAMPLES
+    own = run.settings.level_examples
+    examples = EXAMPLES if own is None else own
     found, warnings = await run.calls.planner_with_repair(estimation(query, graded, examples))
     level, settled, notes = normalize_difficulty(found or Difficulty(), graded, query["level"])
     run.tell({"event": "estimate", "level": level, "steps": settled})

@@ -20,7 +20,8 @@ async def plan(state: State, run: NodeContext) -> State:
     update: State = {}
     steps, notes = [whole_question()], ["plan: the question is solved as one step"]
     if settings.planning == "fused" and settings.method == "plan_and_budget":
-        examples = settings.level_examples or EXAMPLES
+        own = settings.level_examples
+        examples = EXAMPLES if own is None else own
         request = graded_decomposition(query, settings, examples)
         graded, warnings = await run.calls.planner_with_repair(request)
         if graded:

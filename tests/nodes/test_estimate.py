@@ -26,6 +26,10 @@ def test_examples_of_known_level_can_be_of_the_questions_own_domain(planning: st
     judged = "\n".join(call.ask for call in model.calls if call.role in ("estimate", "fused"))
     assert "Level 1: Plan a day trip." in judged
     assert "What is 15 % of 60?" not in judged  # ours are mathematics
+    report_of(model, QUESTION, level_examples="", **settings)
+    assert "15 %" not in "\n".join(call.ask for call in model.calls)
+    report_of(model, QUESTION, **settings)
+    assert "15 %" in "\n".join(call.ask for call in model.calls)
 
 
 def planner_roles(given: dict[str, Any], **settings: Any) -> list[Role]:  # noqa: ANN401

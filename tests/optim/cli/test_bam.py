@@ -13,11 +13,13 @@ from typer.testing import CliRunner, Result
 
 from optim import cli
 from optim.bam.simulate import RULES
+from optim.cli.bam import _next
 from optim.evaluate import Experiment
 from optim.methods import Method, method_from_file
 from pb_graph import Settings
 from pb_graph.assignments import value_of
 from pb_graph.errors import InputError
+from tests.optim.report.samples import record
 from tests.support import golden
 
 LOGS = golden.BUDGET_LOGS
@@ -99,6 +101,14 @@ def test_the_next_command_measures_the_default_and_the_fit(
     assert isinstance(mine, Method)
     assert (mine.name, mine.settings) == ("my bam", method_from_file(file).settings)
     assert (experiment.dataset, experiment.model) == ("arithmetic", golden.MODEL)
+
+
+def test_the_next_command_names_the_file_and_the_split_of_the_questions() -> None:
+    made = {"command": "pb-optim eval", "data": "mine.jsonl", "split": "train"}
+    told = shlex.split(_next(record("cosine", 0, made_by=made), "bam.json"))
+    assert told[2:8] == ["--dataset", "math500", "--data", "mine.jsonl", "--split", "train"]
+    older = _next(record("cosine", 0, made_by={"data": "split as usual"}), "bam.json")
+    assert "--data" not in shlex.split(older)
 
 
 def test_the_file_serves_eval_solve_and_simulate(tmp_path: Path) -> None:

@@ -91,13 +91,23 @@ def test_a_repeated_planner_is_a_run_each(stub: Stub) -> None:
 
 def test_a_grid_of_budgets_shows_budgets_against_tokens(stub: Stub) -> None:
     grid = ("--methods", "global_budget", "--grid-initial", "10,20", "--grid-per-level", "5")
+    expected = ["global_budget[10+5L]", "global_budget[20+5L]"]
+    stub.records = records(expected, errors=False, level_source="label")
     done = evaluation(*grid)
     assert done.exit_code == 0, done.output
-    assert "budget" in done.stdout.splitlines()[0]
+    lines = done.stdout.splitlines()
+    assert "budget" in lines[0]
+    assert lines[3:6] == ["", "E³ by B_init (down) and B_per_level (across)", lines[5]]
+    assert lines[5].split() == ["method", "B", "init", "5L"]
+    e3s = [f"{row.e3:.2f}" for row in rows(stub.records)]
+    assert [line.split()[1:] for line in lines[6:8]] == [["10", e3s[0]], ["20", e3s[1]]]
+    assert "level: label" in lines[8]
     names = [method.name for method in stub.asked[0].methods if isinstance(method, Method)]
-    assert names == ["global_budget[10+5L]", "global_budget[20+5L]"]
+    assert names == expected
     shown: Any = json.loads(evaluation(*grid, "--json").stdout)
     assert shown["sensitivity"][1]["budget"] > 0
+    assert shown["sensitivity"][1]["level"] == "label"
+    assert [row["B_init"] for row in shown["budget_grid"]] == [10, 20]
 
 
 def test_errors_are_loud(stub: Stub) -> None:
@@ -135,7 +145,9 @@ def test_a_limit_says_what_was_left_out(stub: Stub) -> None:
         (["--levels", "7"], "levels lie between 1 and 5"),
         (["--data", "x.jsonl"], "makes its questions and reads no file"),
         (["--epochs", "0"], "epochs must be at least 1"),
-        (["--dataset", "no_such"], "no data set named 'no_such'"),
+        (["--dataset", "maths500"], "no data set named 'maths500'"),
+        (["--dataset", "maths500"], "; did you mean 'math500'?"),
+        (["--methods", "vanilla", "--scorer", "maths"], "; did you mean 'math'?"),
         (["--field", "x"], "--field wants NAME=VALUE"),
     ],
 )

@@ -72,6 +72,13 @@ def test_exemplars_are_never_evaluated(
     assert [q.level for q in found] == sorted(q.level or 0 for q in found)
 
 
+@given(st.integers(1, 15), st.integers(1, 15), SEED)
+def test_exemplars_stay_when_more_is_evaluated(n: int, more: int, seed: int) -> None:
+    everything = pool([1, 2, 3, 4, 5] * 8)
+    few, many = sample(everything, n, seed), sample(everything, n + more, seed)
+    assert exemplars(everything, few, seed) == exemplars(everything, many, seed)
+
+
 def test_the_same_text_under_another_id_is_no_exemplar() -> None:
     evaluated = [question("a", 1, "What is  2 + 2?")]
     copies = [question("b", 1, "what is 2 + 2? \n"), question("c", 2)]

@@ -16,6 +16,7 @@ from langchain_core.messages import SystemMessage
 from rich.console import Console
 
 from optim.cli.evaluate import evaluate_planners
+from optim.datasets import Question
 from optim.evaluate import Evaluation, Experiment, evaluate
 from optim.evaluate.cache import Journal, StorageError, storage_error
 from optim.evaluate.resume import LOCK, _changes
@@ -546,6 +547,31 @@ def test_default_is_one_row_where_there_is_no_label_or_it_is_not_taken() -> None
     assert len(estimating.chosen_methods(QUESTIONS)) == 1
 
 
+@pytest.mark.parametrize("estimates", [False, True])
+@pytest.mark.parametrize(("limit", "levels"), [(2, ["Level 1", "Level 2"]), (5, [])])
+def test_levels_are_judged_by_examples_of_the_questions_own_field(
+    tmp_path: Path, limit: int, levels: list[str], estimates: bool
+) -> None:
+    file = tmp_path / "tasks.jsonl"
+    tasks = ({"query": f"Say {i}.", "answer": "x", "level": 1 + i % 2} for i in range(5))
+    file.write_text("\n".join(map(json.dumps, tasks)))
+    experiment = Experiment(
+        dataset="natural_instructions", data=file, limit=limit, methods="vanilla,cosine",
+        estimate_level=estimates,
+    )  # fmt: skip
+    vanilla, cosine = (method.settings.level_examples for method in experiment.chosen_methods())
+    assert vanilla is None  # it judges none
+    assert cosine is not None  # else ours are taken, which are mathematics
+    assert [line.partition(":")[0] for line in cosine.splitlines()] == levels
+    assert not any(question.question in cosine for question in experiment.questions())
+
+
+def test_mathematics_is_judged_by_our_own_examples() -> None:
+    experiment = Experiment(dataset="arithmetic", methods="default", limit=5)
+    examples = {method.settings.level_examples for method in experiment.chosen_methods()}
+    assert examples == {None}
+
+
 def test_the_log_says_how_it_was_made_without_folders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -563,8 +589,15 @@ def test_the_log_says_how_it_was_made_without_folders(
 
 
 def test_a_scorer_of_ones_own(tmp_path: Path) -> None:
-    found = evaluated(ScriptedChat(solve=solves), tmp_path, scorer=Generous())
+    found = evaluated(ScriptedChat(solve=solves), tmp_path / "object", scorer=Generous())
     assert found.rows[0].accuracy == 50.0
+
+    def in_a_box(output: str, _: Question) -> bool:
+        return "boxed" in output
+
+    found = evaluated(ScriptedChat(solve=solves), tmp_path / "function", scorer=in_a_box)
+    assert found.rows[0].accuracy == 100.0
+    assert found.records[0].made_by["scorer"] == "in_a_box"
 
 
 # A disk that is full

@@ -8,6 +8,7 @@ from optim.datasets import Question
 from optim.scorers import NAMES, Score, ScorerError, as_scorer, register, scorer
 from optim.scorers.base import _SCORERS
 from optim.scorers.rouge import RougeScorer
+from pb_graph.errors import InputError
 
 QUESTION = Question("q", "Where?", targets=("Paris", "Lyon"))
 
@@ -18,8 +19,9 @@ def test_every_name_makes_a_scorer(name: str) -> None:
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(ScorerError, match="math, rouge, rouge_compatible, travelplanner"):
-        scorer("bleu")
+    known = "math, rouge, rouge_compatible, travelplanner; did you mean 'rouge'"
+    with pytest.raises(InputError, match=known):
+        scorer("rogue")
 
 
 def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +45,7 @@ def test_a_scorer_is_one_function_under_the_decorator(monkeypatch: pytest.Monkey
 
     assert "exact" in NAMES
     assert [scorer("exact").score(text, QUESTION).value for text in ("Paris ", "Rome")] == [1, 0]
-    with pytest.raises(ScorerError, match="exact"):
+    with pytest.raises(InputError, match="exact"):
         scorer("bleu")
     with pytest.raises(ValueError, match="'exact' already"):
         register("exact")(exact)

@@ -9,10 +9,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from optim import cli
+from optim.extras import MissingPackageError
 from optim.tune import Limits, Silence
 from optim.tune.command import Tuned, TuneOptions, run
 from optim.tune.instructions import INSTRUCTIONS
-from optim.tune.optimizers import OPTIMIZERS
+from optim.tune.optimizer import REGISTERED
+from optim.tune.options import OPTIMIZERS
 from pb_graph import InputError, Settings, build_graph
 from pb_graph.artefact import Artefact
 from pb_graph.planner.planner import load_planner
@@ -192,6 +194,7 @@ def test_the_command_shows_the_way_and_the_outcome(tmp_path: Path, candidates: P
     heard = " ".join(done.stderr.split())
     assert "10 dev and 5 held-out questions." in heard
     assert "10 are kept back for the comparison at the end. Budget: 200 answers." in heard
+    assert "3 of 3 instructions on 10 questions each." in heard
     assert "At this rate 200 answers take about" in heard
     assert "the best so far" in heard
     assert "program.json is written: pb-graph solve --program" in heard
@@ -202,7 +205,10 @@ def test_the_command_shows_the_way_and_the_outcome(tmp_path: Path, candidates: P
 def test_json_is_all_that_standard_output_holds(tmp_path: Path, candidates: Path) -> None:
     done = tuning(tmp_path / "run", "--candidates", candidates, "--json", "--budget-calls", 60)
     assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["tuning"]["optimizer"] == "candidates"
+    tuned = json.loads(done.stdout)["tuning"]
+    assert tuned["optimizer"] == "candidates"
+    assert tuned["made_by"].keys() == {"command", "split", "scorer"}
+    assert (tuned["made_by"]["split"], tuned["made_by"]["scorer"]) == ("dev", "math")
 
 
 @pytest.mark.parametrize(
@@ -211,6 +217,7 @@ def test_json_is_all_that_standard_output_holds(tmp_path: Path, candidates: Path
         (("--budget-calls", 10), "10 answers are too few"),
         (("--budget-tokens", 0), "must be above 0"),
         (("--optimizer", "adam"), "no optimizer named"),
+        (("--optimizer", "geppa"), "did you mean 'gepa'?"),
         (("--levels", "x"), "--levels wants whole numbers"),
         (("--set", "method=vanilla"), "no 'decompose' prompt to tune"),
         (("--candidates", "/nowhere"), "cannot read the candidates"),
@@ -249,7 +256,9 @@ def test_a_missing_package_is_named_before_anything_is_paid(
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == "matplotlib" else usual(name)
     )
-    with pytest.raises(InputError, match="needs matplotlib, which the extra 'tune' brings"):
+    with pytest.raises(
+        MissingPackageError, match=r"this needs matplotlib: .*'plan-and-budget\[tune\]'"
+    ):
         tuned(tmp_path / "run", model)
     assert not model.calls
 
@@ -257,3 +266,8 @@ def test_a_missing_package_is_named_before_anything_is_paid(
 def test_the_help_names_every_optimizer() -> None:
     shown = pb_optim("tune", "--help").stdout
     assert all(name in shown for name in OPTIMIZERS)
+
+
+def test_the_names_in_the_help_are_those_of_the_registry() -> None:
+    package = [one for one in REGISTERED.values() if one.propose.__module__.startswith("optim.")]
+    assert {one.name for one in package if one.tunes == "prompt"} == set(OPTIMIZERS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from matplotlib.axes import Axes
 from optim.tune.artefact import CandidateRecord
 from optim.tune.page import KINDS, html, png, write
 from pb_graph.errors import InputError
+from pb_graph.settings import Settings
 from tests.optim.report.test_browser import CHROMIUM, asked_for, browse
 from tests.support.artefacts import CANDIDATES, candidate, measured, tuning
 
@@ -59,8 +61,27 @@ class TestPage:
         page = html(tuning(), picture=_PNG)
         assert "undecided whether it is better. It is not worse on the held-out" in page
         assert "1.60 (1.28" in page
+<<<<<<< HEAD
         kept = html(tuning(verdict="kept", reason="Nothing better.", held_out=None), picture=_PNG)
+=======
+        assert "0 of 40: accuracy undecided" in page
+        assert "0.50 (0.40" in page
+        kept = html(tuning(verdict="kept", reason="Nothing better.", held_out=None))
+>>>>>>> main
         assert "The original is kept. Nothing better." in kept
+
+    def test_it_says_how_it_was_made_with_every_setting(self) -> None:
+        about = {"command": "pb-optim tune --data mine.jsonl", "split": "dev", "scorer": "math"}
+        page = html(tuning(made_by=about))
+        for words in (*about.values(), "2026-11-21 12:00 UTC", "dspy 3.4.1", "000000000000"):
+            assert words in page
+        for name in Settings.model_fields:
+            assert f"{name} = " in page
+
+    def test_few_questions_are_said_below_the_figures(self) -> None:
+        assert "biased upwards" not in html(tuning())
+        few = tuning().dev.model_copy(update={"before": measured(50, 800, questions=29)})
+        assert "fewer than 30 questions is biased upwards" in html(tuning(dev=few))
 
     def test_text_of_a_model_is_escaped(self) -> None:
         hostile = candidate(
@@ -78,7 +99,8 @@ class TestPage:
         Reader().feed(page)
         assert "script" not in found
         assert found.count("img") == 1
-        assert "default-src 'none'" in page
+        assert "default-src 'none'" in unescape(page)
+        assert '; img-src data:"' in unescape(page)
 
     def test_ends_that_do_not_exist_are_left_out(self) -> None:
         bare = measured(50, 800)
