@@ -61,27 +61,23 @@ class TestPage:
         page = html(tuning(), picture=_PNG)
         assert "undecided whether it is better. It is not worse on the held-out" in page
         assert "1.60 (1.28" in page
-<<<<<<< HEAD
-        kept = html(tuning(verdict="kept", reason="Nothing better.", held_out=None), picture=_PNG)
-=======
         assert "0 of 40: accuracy undecided" in page
         assert "0.50 (0.40" in page
-        kept = html(tuning(verdict="kept", reason="Nothing better.", held_out=None))
->>>>>>> main
+        kept = html(tuning(verdict="kept", reason="Nothing better.", held_out=None), picture=_PNG)
         assert "The original is kept. Nothing better." in kept
 
     def test_it_says_how_it_was_made_with_every_setting(self) -> None:
         about = {"command": "pb-optim tune --data mine.jsonl", "split": "dev", "scorer": "math"}
-        page = html(tuning(made_by=about))
+        page = html(tuning(made_by=about), picture=_PNG)
         for words in (*about.values(), "2026-11-21 12:00 UTC", "dspy 3.4.1", "000000000000"):
             assert words in page
         for name in Settings.model_fields:
             assert f"{name} = " in page
 
     def test_few_questions_are_said_below_the_figures(self) -> None:
-        assert "biased upwards" not in html(tuning())
+        assert "biased upwards" not in html(tuning(), picture=_PNG)
         few = tuning().dev.model_copy(update={"before": measured(50, 800, questions=29)})
-        assert "fewer than 30 questions is biased upwards" in html(tuning(dev=few))
+        assert "fewer than 30 questions is biased upwards" in html(tuning(dev=few), picture=_PNG)
 
     def test_text_of_a_model_is_escaped(self) -> None:
         hostile = candidate(
