@@ -18,7 +18,7 @@ from optim.cli.terminal import numbers, plain_errors
 from optim.datasets import DATASETS
 from optim.methods import ALL, NAMES
 from optim.scorers import NAMES as SCORERS
-from optim.tune.optimizers import OPTIMIZERS, TUNED
+from optim.tune.options import OPTIMIZERS, TUNED
 from pb_graph.assignments import assignments, value_of
 from pb_graph.settings import Settings
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import importlib.util
 import json
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,18 +10,16 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from optim.extras import extra_of, require
 from pb_graph.errors import InputError, PlanAndBudgetError
 from pb_graph.exits import Exits
 
 if TYPE_CHECKING:
     from optim.summary import Cells
 
-__all__ = ["echo", "exits", "numbers", "plain_errors", "print_rows", "require", "write"]
+__all__ = ["echo", "exits", "numbers", "plain_errors", "print_rows", "write"]
 
 exits = Exits("pb-optim")
-
-_EXTRAS = ("eval", "tune", "local")  # not dev, which has all of them
-_REQUIREMENT = re.compile(r"([\w.-]+).*\bextra\s*==\s*['\"](\w+)['\"]")
 
 
 @contextmanager
@@ -45,29 +40,10 @@ def plain_errors(*modules: str) -> Iterator[None]:
         exits.failed(str(error))
     except ModuleNotFoundError as error:
         name = (error.name or "").partition(".")[0]
-        extra = _extra_of(name)
+        extra = extra_of(name)
         if extra is None:
             raise
         exits.failed(f"this needs {name}: pip install 'plan-and-budget[{extra}]'")
-
-
-def require(*modules: str) -> None:
-    """Make sure that modules of an extra are there, without loading them.
-
-    Raises:
-        ModuleNotFoundError: One is not.
-    """
-    for name in modules:
-        if importlib.util.find_spec(name) is None:
-            msg = f"No module named {name!r}"
-            raise ModuleNotFoundError(msg, name=name)
-
-
-def _extra_of(module: str) -> str | None:
-    """The extra of this package that brings a module; the two are called alike but for dashes."""
-    found = map(_REQUIREMENT.match, importlib.metadata.requires("plan-and-budget") or ())
-    brought = {(m[1].replace("-", "_"), m[2]) for m in found if m}
-    return next((extra for extra in _EXTRAS if (module, extra) in brought), None)
 
 
 def echo(value: object) -> None:

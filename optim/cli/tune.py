@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from optim.cli.options import AsJson, with_options
-from optim.cli.terminal import echo, plain_errors, require
-from optim.tune.optimizer import REGISTERED
+from optim.cli.terminal import echo, plain_errors
 from optim.tune.options import TuneOptions
 
 if TYPE_CHECKING:
     from pb_graph.artefact import Artefact
 
 
-@with_options(TuneOptions, "filelock", "matplotlib")
+@with_options(TuneOptions, "filelock", "jinja2", "matplotlib")
 def tune_program(
     options: dict[str, Any],
     *,
@@ -32,8 +31,6 @@ def tune_program(
     undecided (not below there, so it is used), or the original is kept. The same command again
     goes on where it was; nothing is paid for twice.
     """
-    chosen = REGISTERED.get(options["optimizer"])
-    require(*(chosen.needs if chosen else ()))
     from optim.tune import Limits  # noqa: PLC0415 -- DSPy takes a second
     from optim.tune.command import run  # noqa: PLC0415
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optim.datasets import data_set, level_examples, load
+from optim.evaluate.identity import scorer_name
 from optim.methods import ALL, Method, check_distinct, methods
 from optim.scorers import as_scorer
 from pb_graph.errors import InputError
@@ -193,11 +194,7 @@ class Experiment:
     @property
     def scorer_name(self) -> str:
         """Who scores."""
-        chosen = self.scorer or data_set(self.dataset).scorer
-        if isinstance(chosen, str):
-            return chosen
-        name = getattr(chosen, "name", None) or getattr(chosen, "__name__", None)
-        return str(name or type(chosen).__qualname__)
+        return scorer_name(self.scorer or data_set(self.dataset).scorer)
 
     @property
     def source(self) -> str:

@@ -1,13 +1,19 @@
-"""What identifies models, planners and questions, in digests."""
+"""What identifies models, planners and questions, in digests; and how a run came about."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import shlex
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from optim.datasets import data_set
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -15,7 +21,14 @@ if TYPE_CHECKING:
     from optim.datasets import Question
     from pb_graph.planner.planner import Planner
 
-__all__ = ["digest", "model_identity", "planner_identity", "question_identity"]
+__all__ = [
+    "digest",
+    "made_by",
+    "model_identity",
+    "planner_identity",
+    "question_identity",
+    "scorer_name",
+]
 
 _LOCAL = "local:"
 _ENDPOINTS = ("openai_api_base", "base_url", "azure_endpoint", "endpoint")
@@ -62,6 +75,52 @@ def question_identity(question: Question) -> str:
     fields: dict[str, Any] = asdict(question)
     del fields["metadata"], fields["targets"]
     return digest(fields)
+
+
+def scorer_name(scorer: object) -> str:
+    """What a scorer is called: its name, else that of its function or class."""
+    if isinstance(scorer, str):
+        return scorer
+    name = getattr(scorer, "name", None) or getattr(scorer, "__name__", None)
+    return str(name or type(scorer).__qualname__)
+
+
+def made_by(
+    dataset: str, *, data: str | Path | None, split: str | None, seed: int, scorer: str
+) -> dict[str, Any]:
+    """Say how a run came about, for those who read it. Of paths only the names are told.
+
+    Args:
+        dataset: A name of `optim.datasets.DATASETS`.
+        data: The local file, if it was one; else the hub's repository is named.
+        split: As the user chose; None names the one that is usual on the hub.
+        seed: Of everything drawn by chance.
+        scorer: Its name.
+    """
+    try:
+        ours = version("plan-and-budget")
+    except PackageNotFoundError:  # run from its sources
+        ours = None
+    hub = None if data else data_set(dataset).hub
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "version": ours,
+        "command": shlex.join(_shown(argument) for argument in sys.argv),
+        "data": Path(data).name if data else hub.path if hub else None,
+        "split": split or (hub.split if hub else None),
+        "seed": seed,
+        "scorer": scorer,
+    }
+
+
+def _shown(argument: str) -> str:
+    """An argument of the command, without the folders of a path outside the working folder."""
+    option, equals, value = argument.rpartition("=")
+    outside = value.startswith(("/", "~", "..", "local:/", "local:~"))
+    if not outside and not Path(value).is_absolute():
+        return argument
+    local = "local:" if value.startswith("local:") else ""
+    return f"{option}{equals}{local}{Path(value).name}"
 
 
 def _plain(value: object) -> object:

@@ -8,12 +8,9 @@ Inspect's own recovery of finished samples would lose the steps of unfinished on
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +19,7 @@ from inspect_ai.model import get_model
 from rich.console import Console
 
 from optim.evaluate.cache import REPLIES, ReplyCache, StorageError, storage_error
+from optim.evaluate.identity import made_by
 from optim.evaluate.limits import ConcurrencyLimit, TokenLimit
 from optim.evaluate.models import build_models
 from optim.evaluate.progress import EvaluationProgress
@@ -137,34 +135,20 @@ def _job(
 
 
 def _made_by(experiment: Experiment, method: Method, models: Models) -> dict[str, Any]:
-    """How a log came about, for those who read it. Of paths only the names are told."""
-    try:
-        ours = version("plan-and-budget")
-    except PackageNotFoundError:  # run from its sources
-        ours = None
-    return {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "version": ours,
-        "command": " ".join(_named(argument) for argument in sys.argv),
-        "data": Path(experiment.data).name if experiment.data else None,
-        "split": experiment.split,
-        "seed": experiment.seed,
-        "scorer": experiment.scorer_name,
+    """How a log came about, for those who read it."""
+    about = made_by(
+        experiment.dataset,
+        data=experiment.data,
+        split=experiment.split,
+        seed=experiment.seed,
+        scorer=experiment.scorer_name,
+    )
+    return about | {
         "epochs": experiment.epochs,
         "temperature": models.temperature,
         "top_p": experiment.top_p,
         "settings": method.settings.model_dump(mode="json"),
     }
-
-
-def _named(argument: str) -> str:
-    """An argument of the command, without the folders of a path outside the working folder."""
-    option, equals, value = argument.rpartition("=")
-    outside = value.startswith(("/", "~", "..", "local:/", "local:~"))
-    if not outside and not Path(value).is_absolute():
-        return argument
-    local = "local:" if value.startswith("local:") else ""
-    return f"{option}{equals}{local}{Path(value).name}"
 
 
 def _run(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, TypeAlias
@@ -200,15 +200,7 @@ def front(found: Sequence[Point]) -> list[Point]:
     return kept
 
 
-def scatter(  # noqa: PLR0913 -- all but four by name
-    found: Sequence[Point],
-    width: int,
-    height: int,
-    class_: str = "",
-    *,
-    named: Collection[str] | None = None,
-    aside: Sequence[Point] = (),
-) -> Markup:
+def scatter(found: Sequence[Point], width: int, height: int, class_: str = "") -> Markup:
     """Draw the points; an interval that goes on beyond the frame ends in an arrow.
 
     Args:
@@ -216,27 +208,23 @@ def scatter(  # noqa: PLR0913 -- all but four by name
         width: Of the drawing.
         height: Of the drawing.
         class_: Of the drawing.
-        named: Points with a name and intervals, of many; None for all.
-        aside: Points that have no part in the front, and no name.
     """
-    every = [*aside, *found]
-    chosen = [point for point in found if named is None or point.name in named]
-    frame = _frame(every, width, height)
+    frame = _frame(found, width, height)
     steps: list[tuple[float, float]] = []
     for point in front(found):
         x, y = frame.x(point.tokens), frame.y(point.score)
         steps += [(x, steps[-1][1]), (x, y)] if steps else [(x, y)]
-    label = "Score in percent against completion tokens per query. " + "; ".join(map(str, chosen))
+    label = "Score in percent against completion tokens per query. " + "; ".join(map(str, found))
     return svg(
         width,
         height,
         label,
         frame.axes("T: completion tokens per query, planning included", "score, %"),
-        _contours(every, frame),
+        _contours(found, frame),
         polyline(steps, "front") if len(steps) > 1 else None,
-        [_whiskers(point, frame) for point in chosen],
-        [marker(p.kind, frame.x(p.tokens), frame.y(p.score), str(p)) for p in every],
-        _labels(chosen, every, frame),
+        [_whiskers(point, frame) for point in found],
+        [marker(p.kind, frame.x(p.tokens), frame.y(p.score), str(p)) for p in found],
+        _labels(found, frame),
         class_=class_,
     )
 
@@ -373,9 +361,9 @@ def _whiskers(point: Point, frame: Frame) -> Markup:
     )
 
 
-def _labels(found: Sequence[Point], every: Sequence[Point], frame: Frame) -> Iterator[Markup]:
+def _labels(found: Sequence[Point], frame: Frame) -> Iterator[Markup]:
     """Write the names where they cover neither each other nor a point; with a line if far away."""
-    spots = [(frame.x(point.tokens), frame.y(point.score)) for point in every]
+    spots = [(frame.x(point.tokens), frame.y(point.score)) for point in found]
     taken: list[Box] = [(x - 7, y - 7, x + 7, y + 7) for x, y in spots]
     for point in sorted(found, key=lambda p: -p.score):
         x, y = frame.x(point.tokens), frame.y(point.score)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping
 
 __all__ = [
     "NOTHING",
+    "certainty",
     "count",
     "factor",
+    "lines_of",
     "number",
     "p_value",
     "percent",
@@ -20,6 +24,7 @@ __all__ = [
 NOTHING = "\N{EN DASH}"
 _SMALLEST_P = 0.001
 _HUGE = 10_000.0
+_SUREST = 0.99
 
 
 def number(value: float | None, digits: int = 0) -> str:
@@ -53,6 +58,11 @@ def percent(value: float | None, digits: int = 0) -> str:
     return NOTHING if value is None else f"{number(value, digits)}\N{NARROW NO-BREAK SPACE}%"
 
 
+def certainty(share: float) -> str:
+    """A confidence from 0 to 1 in whole percent, rounded down; nothing is ever 100 % sure."""
+    return "> 99 %" if share > _SUREST else f"{math.floor(100 * share)} %"
+
+
 def p_value(value: float | None) -> str:
     """A p-value to three decimals, and no smaller than that."""
     if value is None:
@@ -81,6 +91,11 @@ def setting(value: object) -> str:
 def settings(changes: Mapping[str, object]) -> str:
     """Several settings in a line."""
     return ", ".join(f"{name}={setting(value)}" for name, value in changes.items())
+
+
+def lines_of(settings: Mapping[str, object]) -> str:
+    """Settings in full, a line each."""
+    return "\n".join(f"{k} = {json.dumps(v, ensure_ascii=False)}" for k, v in settings.items())
 
 
 def shortened(text: str, limit: int) -> tuple[str, int]:

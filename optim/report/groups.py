@@ -45,11 +45,16 @@ class Versus:
 
     @property
     def share_of_resamples(self) -> float | None:
-        """Percent of resampled question sets with a higher E³; None below `FEW` questions."""
+        """Percent of resampled question sets with a higher E³; None where it promises too much.
+
+        That is below `FEW` questions, where accuracy is undecided (what differs on no question
+        differs on no resampled one), and beside a p-value that is 1 after its correction.
+        """
         found = self.comparison
-        if found is None or found.probability_better is None or found.questions < FEW:
+        if found is None or found.probability_better is None or self.adjusted_p == 1.0:
             return None
-        return 100 * found.probability_better
+        blank = found.questions < FEW or found.accuracy_undecided
+        return None if blank else 100 * found.probability_better
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""

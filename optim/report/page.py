@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -69,8 +68,10 @@ def document(title: str, content: Markup) -> str:
     return render("report/base.html.j2", title=title, content=content)
 
 
-def render(template: str, **context: object) -> str:
+def render(template: str, *, pictures: bool = False, **context: object) -> str:
     """Fill a template of this package, such as ``report/page.html.j2``, that extends the base.
+
+    With ``pictures`` the page may show those that it holds itself, as ``data:``.
 
     Everything is escaped unless it is markup. Control characters are replaced, and so are lone
     surrogates, which a log's JSON may hold and a file may not.
@@ -78,6 +79,7 @@ def render(template: str, **context: object) -> str:
     style = Markup(_style())  # noqa: S704 -- our own
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    policy += "; img-src data:" if pictures else ""
     html = _environment().get_template(template).render(style=style, policy=policy, **context)
     return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", html).encode("utf-8", "replace").decode()
 
@@ -126,7 +128,9 @@ def _view(study: Study, name: str, *, paper: bool) -> dict[str, Any]:
         "study": study,
         "facts": _facts(study),
         "settings": {
-            m: _lines(a["settings"]) for m, a in study.made_by().items() if "settings" in a
+            m: formatting.lines_of(a["settings"])
+            for m, a in study.made_by().items()
+            if "settings" in a
         },
         "findings": list(_findings(study)),
         "doubts": list(_doubts(study)),
@@ -167,10 +171,6 @@ def _facts(study: Study) -> dict[str, str]:
         "answers to each": formatting.number(max(record.epoch for record in study.records)),
         "date": f" {formatting.NOTHING} ".join(dict.fromkeys(dates[:1] + dates[-1:])),
     } | {name.replace("_", " "): "; ".join(values) for name, values in told.items()}
-
-
-def _lines(settings: Mapping[str, Any]) -> str:
-    return "\n".join(f"{k} = {json.dumps(v, ensure_ascii=False)}" for k, v in settings.items())
 
 
 def _findings(study: Study) -> Iterator[str]:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["Figures", "console", "grid_of", "notes", "table"]
 
 _COLUMNS = (*COLUMNS, *RATE_COLUMNS)
+BIASED = f"E³ of fewer than {FEW} questions is biased upwards."
+
 _LABELS = ("dataset", "model", "planner")  # say nothing while there is only one
 _WIDE = 200  # columns of a file or a pipe, where a table is not to be cut
 _GAP = 2  # columns between two of a table
@@ -35,7 +37,7 @@ def console() -> Console:
 
 
 def grid_of(rows: Sequence[Cells]) -> Table:
-    """Lay out rows that have the same columns."""
+    """Lay out rows that have the same columns; below, what their E³ lacks, if they have any."""
     grid = Table(box=None, header_style="bold", pad_edge=False)
     names = rows[0] if rows else {}
     shown = [n for n in names if n not in _LABELS or len({row[n] for row in rows}) > 1]
@@ -44,6 +46,9 @@ def grid_of(rows: Sequence[Cells]) -> Table:
         grid.add_column(name.replace("_", " "), justify=side, no_wrap=True)
     for row in rows:
         grid.add_row(*(Text(_text(row[name])) for name in shown))
+    counts = [row["n"] for row in rows if row.get("E³") is not None]
+    if any(isinstance(n, int) and n < FEW for n in counts):
+        grid.caption, grid.caption_style, grid.caption_justify = BIASED, "yellow", "left"
     return grid
 
 
@@ -111,7 +116,7 @@ def _left_out(names: dict[str, list[str]], columns: dict[str, list[str]], width:
 def notes(rows: Sequence[Row], left_out: Sequence[str] = ()) -> Iterator[Text]:
     """What has to be known to read the figures of these rows, and what had no room."""
     if any(row.e3 is not None and row.questions < FEW for row in rows):
-        yield Text(f"E³ of fewer than {FEW} questions is biased upwards.", style="yellow")
+        yield Text(BIASED, style="yellow")
     if any(row.level == "label" for row in rows):
         free = "level: label: told by the data set, free of charge; --estimate-level charges it."
         yield Text(free, style="dim")

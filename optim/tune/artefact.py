@@ -15,6 +15,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from optim.e3 import accuracy_interval, token_interval
 from optim.evaluate.identity import digest
+from optim.statistics.comparison import FEW
 from pb_graph.artefact import Artefact, Text, damaged
 from pb_graph.errors import PlannerProgramError
 from pb_graph.planner.planner import Planner
@@ -44,9 +45,8 @@ __all__ = [
     "tuning_of",
 ]
 
-MAX_CANDIDATES = 200
-MIN_RESAMPLED = 30
-"""Questions below which the share of resamples is left out."""
+MAX_CANDIDATES = 500
+"""More than the widest search of settings proposes."""
 
 _PACKAGES = ("plan-and-budget", "dspy", "gepa", "langgraph", "langchain-core")
 
@@ -93,7 +93,7 @@ class Paired(_Part):
         upper: Upper end, likewise.
         p_value: Two-sided, for equal E³.
         probability_better: Share of resampled question sets on which the tuned one is better;
-            None below 30 questions, where it promises too much.
+            None below 30 questions or where no score differs, as it promises too much there.
         probability_higher: One-sided confidence that the tuned one's E³ is higher.
         accuracy_difference: In percentage points.
         tokens_ratio: Mean tokens of the tuned over those of the original.
@@ -217,6 +217,9 @@ class Tuning(_Part):
         cost: What it took.
         candidates: What was proposed, `MAX_CANDIDATES` at most.
         left_out: How many more there were.
+        made_by: How it came about, as far as the command knows: the command itself, data file or
+            repository, split, and scorer. Empty where a notebook called `tune`, and in earlier
+            files.
     """
 
     date: AwareDatetime
@@ -233,6 +236,7 @@ class Tuning(_Part):
     cost: Cost
     candidates: tuple[CandidateRecord, ...] = Field(default=(), max_length=MAX_CANDIDATES)
     left_out: _Count = 0
+    made_by: dict[str, Any] = Field(default_factory=dict)
 
     @property
     def adopted(self) -> bool:
@@ -311,7 +315,7 @@ def _measured(measurement: Measurement) -> Measured:
 def _paired(comparison: Comparison) -> Paired:
     """A comparison, as far as it is kept."""
     kept = {name: getattr(comparison, name) for name in Paired.model_fields}
-    if comparison.questions < MIN_RESAMPLED:
+    if comparison.questions < FEW or comparison.accuracy_undecided:
         kept["probability_better"] = None
     return Paired(**kept)
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optim.datasets import data_set, load
+from optim.evaluate.identity import made_by, scorer_name
 from optim.evaluate.limits import Limits
+from optim.extras import require
 from optim.tune.examples import part
 from optim.tune.optimizers import check
 from optim.tune.options import TuneOptions
 from optim.tune.page import NEEDS, write
 from optim.tune.program import GraphProgram
-from optim.tune.tuning import require, tune
+from optim.tune.tuning import tune
 
 if TYPE_CHECKING:
     from optim.datasets import Question
@@ -55,13 +57,15 @@ def run(options: TuneOptions, callback: Callback | None = None) -> Tuned:
         callback: As for `tune`.
 
     Raises:
+        MissingPackageError: One that is needed is not installed.
         InputError: As `optim.datasets.load` and `tune`.
         PlannerProgramError: The program to begin from does not fit.
         PlanAndBudgetError: A model cannot be set up or reached, or the reflection model is silent.
     """
-    require(NEEDS, "the picture of the candidates")
+    require(*NEEDS)
     named = options.reflection_model is not None
     chosen = check(options.optimizer, options.tuned, options.candidates, reflection=named)
+    require(*chosen.needs)
     program = GraphProgram(
         options.model,
         planner=options.planner,
@@ -90,7 +94,22 @@ def run(options: TuneOptions, callback: Callback | None = None) -> Tuned:
         dataset=options.dataset,
         callback=callback,
     )
-    return _saved(result, Path(options.run_dir))
+    return _saved(_with_origin(result, options), Path(options.run_dir))
+
+
+def _with_origin(result: TuneResult, options: TuneOptions) -> TuneResult:
+    """The same with how the command brought it about; date, seed and versions it says already."""
+    about = made_by(
+        options.dataset,
+        data=options.data,
+        split=options.split,
+        seed=options.seed,
+        scorer=scorer_name(options.scorer or data_set(options.dataset).scorer),
+    )
+    kept = {name: about[name] for name in ("command", "data", "split", "scorer")}
+    told = {name: value for name, value in kept.items() if value is not None}
+    tuning = dict(result.artefact.tuning or {}) | {"made_by": told}
+    return replace(result, artefact=result.artefact.model_copy(update={"tuning": tuning}))
 
 
 def _questions(

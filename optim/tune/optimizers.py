@@ -20,6 +20,7 @@ from optim.tune.examples import examples
 from optim.tune.gepa import gepa
 from optim.tune.objective import clipped
 from optim.tune.optimizer import REGISTERED, Optimizer, Round, optimizer
+from optim.tune.options import OPTIMIZERS, TUNED
 from optim.tune.reflection import compiling
 from optim.tune.settings_search import settings_search
 from pb_graph.errors import InputError, did_you_mean
@@ -48,7 +49,6 @@ __all__ = [
 Texts = Sequence[str] | str | Path
 """Instructions, or the path of a file of them."""
 
-TUNED = ("decompose", "estimate", "settings")
 MAX_BYTES = 1_000_000
 _DEFAULT = "gepa"
 _BETWEEN = re.compile(r"^---+[ \t]*$", re.MULTILINE)
@@ -210,21 +210,32 @@ def _candidate_of(row: dict[str, Any]) -> Candidate | None:
         return None
 
 
-@optimizer("random", "draws from a list of instructions", chooses=True, once=True)
+def _forecast(
+    questions: int, calls: int, _original: Candidate, _seed: int, texts: Sequence[str]
+) -> str:
+    """How many of a list the answers reach, each on all of dev, after the original."""
+    reached = min(len(texts), max(0, calls // questions - 1))
+    text = f"{reached} of {len(texts)} instructions on {questions} questions each."
+    if reached < len(texts):
+        text += f" This budget does not reach the other {len(texts) - reached}. A higher one would."
+    return text
+
+
+@optimizer(
+    "random", "draws from a list of instructions", chooses=True, once=True, forecast=_forecast
+)
 def random_search(task: Round, *, texts: Sequence[str]) -> Sequence[Candidate]:
     """Give them in drawn order: the baseline that an optimizer has to beat."""
     order = random.Random(task.seed)  # noqa: S311 -- a draw, not a secret
     return task.candidates(order.sample(list(texts), len(texts)))
 
 
-@optimizer("candidates", "measures a list of instructions", chooses=True, once=True)
+@optimizer(
+    "candidates", "measures a list of instructions", chooses=True, once=True, forecast=_forecast
+)
 def candidates(task: Round, *, texts: Sequence[str]) -> Sequence[Candidate]:
     """Give all of them, in their order."""
     return task.candidates(texts)
-
-
-OPTIMIZERS = tuple(one.name for one in REGISTERED.values() if one.tunes == "prompt")
-"""Names of those that tune a prompt."""
 
 
 def choose(

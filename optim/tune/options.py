@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     from optim.scorers import Scorer
     from pb_graph.models.caps import CapPolicy
 
-__all__ = ["TuneOptions"]
+__all__ = ["OPTIMIZERS", "TUNED", "TuneOptions"]
+
+OPTIMIZERS = ("gepa", "copro", "miprov2", "simba", "random", "candidates")
+"""Names of those that tune a prompt, for help texts: the registry itself would load DSPy."""
+
+TUNED = ("decompose", "estimate", "settings")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +38,8 @@ class TuneOptions:
         model: Solves.
         planner: Plans; None for the same.
         reflection_model: Writes instructions; None for the planner.
-        optimizer: One of `optim.tune.optimizers.OPTIMIZERS`; None as for `tune`.
-        tuned: One of `optim.tune.optimizers.TUNED`.
+        optimizer: One of `OPTIMIZERS`; None as for `tune`.
+        tuned: One of `TUNED`.
         candidates: File of instructions, used as by `tune`.
         program: A saved program to begin from; its settings count unless others are given.
         settings: Overrides, such as ``{"execution": "single_pass"}``.

@@ -5,18 +5,19 @@ from __future__ import annotations
 import base64
 import io
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optim.report.figures import contour_values
-from optim.report.formatting import NOTHING, factor, number, settings, span
+from optim.report.formatting import NOTHING, certainty, factor, lines_of, number
+from optim.statistics.comparison import FEW
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from optim.tune.artefact import CandidateRecord, Figure, Measured, Tuning
+    from optim.tune.artefact import CandidateRecord, Figure, Measured, Paired, Tuning
 
 __all__ = ["KINDS", "NEEDS", "by_rank", "html", "png", "verdict_words", "write"]
 
@@ -57,35 +58,62 @@ def write(tuning: Tuning, folder: Path) -> tuple[Path, Path]:
         InputError: There is no candidate to show, or the folder cannot be written to.
     """
     page, picture = folder / PAGE, folder / PICTURE
+    drawn = png(tuning)
     try:
-        page.write_text(html(tuning), encoding="utf-8")
-        picture.write_bytes(png(tuning))
+        page.write_text(html(tuning, drawn), encoding="utf-8")
+        picture.write_bytes(drawn)
     except OSError as error:
         msg = f"cannot write to {folder}: {error.strerror}"
         raise InputError(msg) from error
     return page, picture
 
 
-def html(tuning: Tuning) -> str:
+def html(tuning: Tuning, picture: bytes | None = None) -> str:
     """A page that holds everything: the verdict, the picture, and every proposal.
 
     Text of models is escaped, and the page's policy forbids any script.
 
+    Args:
+        tuning: What to show.
+        picture: As `png` draws it, which takes longer than all the rest; None to draw it here.
+
     Raises:
         InputError: There is no candidate to show.
     """
-    from jinja2 import Environment, PackageLoader  # noqa: PLC0415 -- only where a page is written
+    from optim.report.page import render  # noqa: PLC0415 -- brings jinja2
 
-    environment = Environment(loader=PackageLoader("optim.tune", "."), autoescape=True)
-    environment.filters |= {"number": number, "factor": factor, "settings": settings}
-    environment.globals |= {"span": span, "nothing": NOTHING}
-    return environment.get_template("page.html.j2").render(
+    return render(
+        "tune/page.html.j2",
+        pictures=True,
+        title=f"Tuning on {tuning.data.name}",
         tuning=tuning,
+        facts=_facts(tuning),
+        before=lines_of(tuning.settings_before.model_dump(mode="json")),
         verdict=verdict_words(tuning),
-        picture=base64.b64encode(png(tuning)).decode("ascii"),
+        picture=base64.b64encode(png(tuning) if picture is None else picture).decode("ascii"),
         splits=list(_splits(tuning)),
+        notes=list(notes_on(tuning)),
         candidates=by_rank(tuning.candidates),
     )
+
+
+def _facts(tuning: Tuning) -> dict[str, str]:
+    """Who took part, how it came about, and what it cost."""
+    models, data, cost = tuning.models, tuning.data, tuning.cost
+    return {
+        "optimizer": tuning.optimizer,
+        "seed": str(tuning.seed),
+        "solver": models.solver,
+        "planner": models.planner,
+        "reflection": models.reflection or NOTHING,
+        "questions": f"{data.train} to train on, {data.dev} dev, {data.held_out} held out",
+        "fingerprint of the questions": data.fingerprint[:12],
+        "answers": number(cost.metric_calls),
+        "completion tokens": number(cost.tokens),
+        "minutes": number(cost.seconds / 60, 1),
+        "date": f"{tuning.date:%Y-%m-%d %H:%M %Z}",
+        "versions": ", ".join(f"{name} {version}" for name, version in tuning.versions.items()),
+    } | {name: str(value) for name, value in tuning.made_by.items()}
 
 
 def verdict_words(tuning: Tuning) -> str:
@@ -136,15 +164,47 @@ def kind_of(candidate: CandidateRecord, whole: int) -> str:
     return "given up early" if early else _OF_ROLE[candidate.role]
 
 
-def _splits(tuning: Tuning) -> Iterable[tuple[str, str, Measured, str]]:
-    """Split, program, its figures, and the ratio in words."""
+def compared(paired: Paired, *, on_dev: bool) -> tuple[str, str, str, str]:
+    """Ratio of E³, ratio of tokens, how many scores differ, and how sure the first is.
+
+    Of dev there is no confidence: the winner was chosen by these questions.
+    """
+    differ = NOTHING
+    if paired.discordant is not None:
+        undecided = "" if paired.discordant else ": accuracy undecided"
+        differ = f"{paired.discordant} of {paired.questions}{undecided}"
+    sure = None if on_dev else paired.probability_higher
+    return (
+        _with_ends(paired.ratio, paired.lower, paired.upper),
+        _with_ends(paired.tokens_ratio, paired.tokens_lower, paired.tokens_upper),
+        differ,
+        NOTHING if sure is None else certainty(sure),
+    )
+
+
+def notes_on(tuning: Tuning) -> Iterator[str]:
+    """What has to be known to read the figures before and after."""
+    if tuning.dev.paired is not None:
+        yield "The winner was chosen by its dev questions, which flatter it."
+    splits = [split for split in (tuning.dev, tuning.held_out) if split is not None]
+    if any(split.before.questions < FEW for split in splits):
+        yield f"E³ of fewer than {FEW} questions is biased upwards, and so are ratios of it."
+
+
+def _with_ends(value: float | None, lower: float | None, upper: float | None) -> str:
+    if value is None or lower is None:
+        return factor(value)
+    return f"{factor(value)} ({factor(lower)}{NOTHING}{'∞' if upper is None else factor(upper)})"
+
+
+def _splits(tuning: Tuning) -> Iterator[tuple[str, str, Measured, Sequence[str]]]:
+    """Split, program, its figures, and how it compares in words."""
     for name, split in (("dev", tuning.dev), ("held out", tuning.held_out)):
         if split is None:
             continue
-        yield name, "original", split.before, NOTHING
+        yield name, "original", split.before, [NOTHING] * 4
         if split.paired is not None:
-            ends = span(split.paired.lower, split.paired.upper)
-            yield name, "best on dev", split.after, f"{factor(split.paired.ratio)} ({ends})"
+            yield name, "best on dev", split.after, compared(split.paired, on_dev=name == "dev")
 
 
 def _xy(one: CandidateRecord) -> tuple[float, float]:

@@ -6,8 +6,9 @@ import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from optim.e3 import Incumbent, Interval, Sample, compare, e3, interval, smoothed_e3
+from optim.e3 import Incumbent, Interval, Sample, compare, describe, e3, interval, smoothed_e3
 from optim.evaluate.limits import BudgetSpentError
+from optim.report.formatting import certainty
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -257,40 +258,26 @@ def _reason(
     verdict: VerdictName, comparison: Comparison, before: Measurement, after: Measurement
 ) -> str:
     """The figures in words: the ratio whatever it is, and how far the questions decide it."""
-    n = comparison.questions
-    if not any(after.scores):
-        right = "neither answers any" if not any(before.scores) else "the candidate answers none"
-        return f"Of {n} held-out questions {right} right, which is no success."
-    if before.scores == after.scores and before.costs == after.costs:
+    same = before.scores == after.scores and before.costs == after.costs
+    if same and any(after.scores):
+        n = comparison.questions
         return f"It gives the same results as the original on all {n} held-out questions."
-    if comparison.ratio is None:
-        figures = f"The original answers none of {n} held-out questions right, the candidate some"
-    else:
-        figures = f"Its E³ is {comparison.ratio:.2f} times the original's on {n} held-out questions"
-    if comparison.lower is not None:
-        upper = "∞" if comparison.upper is None else f"{comparison.upper:.2f}"
-        figures += f" (95 % interval {comparison.lower:.2f} to {upper})"
-    if comparison.accuracy_undecided:
-        figures += ", which differ on no question: accuracy undecided, " + _tokens(comparison)
     ending = {
-        "better": f"higher with a one-sided confidence of {_sure(comparison)}",
-        "undecided": f"not proven to be higher (one-sided confidence {_sure(comparison)}, where "
-        f"{SURE:.0%} would do): usable, but no known improvement",
-        "kept": "so the original is kept",
-    }
-    return f"{figures}; {ending[verdict]}."
-
-
-def _tokens(comparison: Comparison) -> str:
-    ends = ""
-    if comparison.tokens_lower is not None and comparison.tokens_upper is not None:
-        ends = f" ({comparison.tokens_lower:.2f} to {comparison.tokens_upper:.2f})"
-    return f"tokens {comparison.tokens_ratio:.2f} times{ends}"
+        "better": f"Higher with a one-sided confidence of {_sure(comparison)}",
+        "undecided": f"Not proven to be higher (one-sided confidence {_sure(comparison)}, where "
+        f"{_PERCENT * SURE:g} % would do): usable, but no known improvement",
+        "kept": "So the original is kept",
+    }[verdict]
+    if not any(after.scores):
+        right = "Neither answers any" if not any(before.scores) else "The candidate answers none"
+        ending = f"{right} right, which is no success"
+    return f"On the held-out questions, against the original: {describe(comparison)}. {ending}."
 
 
 def _sure(comparison: Comparison) -> str:
+    """Rounded down, so that what is not enough never looks as if it were."""
     sure = comparison.probability_higher
-    return "unknown" if sure is None else f"{sure:.0%}"
+    return "unknown" if sure is None else certainty(sure)
 
 
 def _more(evaluator: Evaluator, asked: int, there_are: int) -> str:

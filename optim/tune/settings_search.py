@@ -124,7 +124,7 @@ def _forecast(questions: int, calls: int, original: Candidate, seed: int, most: 
         f"to {plan.rungs[-1]}."
     )
     lacking = [
-        f"{name} {', '.join(map(str, left))}"
+        f"{name} {', '.join(_said(name, value) for value in left)}"
         for name, values in DIMENSIONS.items()
         if (left := [one for one in values if all(p is None or p[name] != one for _, p in entered)])
     ]
@@ -133,6 +133,15 @@ def _forecast(questions: int, calls: int, original: Candidate, seed: int, most: 
     if lacking:
         text += f" This budget does not reach: {'; '.join(lacking)}. A higher one would."
     return text
+
+
+def _said(name: str, value: object) -> str:
+    """A value for a reader: of the budget how many times the original's it is."""
+    return (
+        f"{2.0 ** (value / 2):.2g} times"
+        if name == "budget" and isinstance(value, int)
+        else str(value)
+    )
 
 
 @optimizer(

@@ -13,14 +13,14 @@ from rich.text import Text
 
 from optim.report.formatting import setting, settings
 from optim.tune.artefact import tuning_of
-from optim.tune.page import by_rank, verdict_words
+from optim.tune.page import by_rank, compared, notes_on, verdict_words
 from pb_graph.display import safe
 from pb_graph.planner.planner import Planner
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from optim.tune.artefact import CandidateRecord, Figure, SplitRecord, Tuning
+    from optim.tune.artefact import CandidateRecord, Figure, Tuning
     from pb_graph.artefact import Artefact
 
 __all__ = ["document", "prompt_diff", "shown"]
@@ -52,6 +52,8 @@ def shown(program: Artefact) -> Iterator[RenderableType]:
     if tuning is not None:
         yield from _about(tuning)
         yield _figures(tuning)
+        if notes := list(notes_on(tuning)):
+            yield Text(" ".join(notes), "dim")
         yield _cost(tuning)
     changes = settings_changes(program, tuning)
     if changes:
@@ -160,11 +162,15 @@ def _about(tuning: Tuning) -> Iterator[RenderableType]:
         f"{data.name}: {data.train} questions to train on, {data.dev} to choose by, "
         f"{data.held_out} held out (data {data.fingerprint[:12]}).\n"
         + ", ".join(f"{name} {version}" for name, version in tuning.versions.items())
+        + "".join(f"\n{name}: {value}" for name, value in tuning.made_by.items())
     )
 
 
 def _figures(tuning: Tuning) -> Table:
-    grid = _grid("split", "program", "n", "accuracy, %", "T", "E³", "ratio of E³", "confidence")
+    grid = _grid(
+        "split", "program", "n", "accuracy, %", "T", "E³", "ratio of E³", "ratio of T",
+        "scores that differ", "confidence",
+    )  # fmt: skip
     chosen = "tuned" if tuning.adopted else "best on dev"
     splits = {"dev": tuning.dev, "held out": tuning.held_out}
     for name, split in splits.items():
@@ -173,6 +179,9 @@ def _figures(tuning: Tuning) -> Table:
         for program, part in (("original", split.before), (chosen, split.after)):
             if program != "original" and split.paired is None:
                 continue
+            words = [""] * 4
+            if program != "original" and split.paired is not None:
+                words = [*compared(split.paired, on_dev=name == "dev")]
             grid.add_row(
                 name,
                 program,
@@ -180,29 +189,17 @@ def _figures(tuning: Tuning) -> Table:
                 _span(part.accuracy, 1),
                 _span(part.tokens, 0),
                 _span(part.e3, 2),
-                *(_ratio(split) if program != "original" else ("", "")),
+                *words,
             )
     return grid
-
-
-def _ratio(split: SplitRecord) -> tuple[str, str]:
-    paired = split.paired
-    if paired is None or paired.ratio is None:
-        return _NOTHING, _NOTHING
-    ends = "" if paired.lower is None else f" ({paired.lower:.2f}{_NOTHING}{_end(paired.upper, 2)})"
-    sure = paired.probability_higher
-    return f"{paired.ratio:.2f}{ends}", _NOTHING if sure is None else f"{100 * sure:.0f} %"
 
 
 def _span(figure: Figure, digits: int) -> str:
     if figure.lower is None:
         return f"{figure.value:.{digits}f}"
     low = f"{figure.lower:.{digits}f}"
-    return f"{figure.value:.{digits}f} ({low}{_NOTHING}{_end(figure.upper, digits)})"
-
-
-def _end(value: float | None, digits: int) -> str:
-    return "∞" if value is None else f"{value:.{digits}f}"
+    high = "∞" if figure.upper is None else f"{figure.upper:.{digits}f}"
+    return f"{figure.value:.{digits}f} ({low}{_NOTHING}{high})"
 
 
 def _cost(tuning: Tuning) -> Text:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from optim.evaluate.limits import Limits
+from optim.extras import require
 from optim.tune.artefact import artefact_of, tuning_of
 from optim.tune.candidate import predictor_of
 from optim.tune.evaluator import Evaluator
@@ -21,7 +21,7 @@ from pb_graph.errors import InputError
 from pb_graph.models.resolve import model_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     import dspy
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from optim.tune.selection import Verdict
     from pb_graph.artefact import Artefact
 
-__all__ = ["TuneResult", "require", "tune"]
+__all__ = ["TuneResult", "tune"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -163,7 +163,8 @@ def tune(  # noqa: PLR0913 -- all but three by name
         callback: Is told how far it is; None for a `TuneProgress` on standard error.
 
     Raises:
-        InputError: A package is missing; no usable questions, or one in two sets; choices that
+        MissingPackageError: The optimizer needs a package that is not installed.
+        InputError: No usable questions, or one in two sets; choices that
             do not go together; nothing of the method to tune; every answer wrong; a budget below
             one round's; or a folder that is in use or belongs to another run.
         ModelSetupError: A model cannot be set up.
@@ -173,7 +174,7 @@ def tune(  # noqa: PLR0913 -- all but three by name
     """
     _check(program, rounds)
     named = check(optimizer, tuned, candidates, reflection=reflection_model is not None)
-    require(named.needs, f"the optimizer {named.name}")
+    require(*named.needs)
     start = program.candidate
     chosen, pool = choose(optimizer, tuned, predictor_of(start.settings, tuned), candidates)
     others = None if held_out is None else questions_of(held_out)
@@ -215,21 +216,6 @@ def tune(  # noqa: PLR0913 -- all but three by name
         }
     artefact = artefact_of(result, dataset=dataset, models=models)
     return TuneResult(program.with_candidate(result.candidate), artefact, result)
-
-
-def require(modules: Iterable[str], what: str) -> None:
-    """Refuse to begin what would fail for want of a package, before anything is paid for.
-
-    Raises:
-        InputError: One is missing; names the extra that brings it.
-    """
-    missing = [name for name in modules if importlib.util.find_spec(name) is None]
-    if missing:
-        msg = (
-            f"{what} needs {' and '.join(missing)}, which the extra 'tune' brings: "
-            "pip install 'plan-and-budget[tune]'"
-        )
-        raise InputError(msg)
 
 
 def _check(program: object, rounds: int) -> None:

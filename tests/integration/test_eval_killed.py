@@ -51,11 +51,16 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, int
     return folder, VICTIM.completed(folder)
 
 
-def test_killed_twice_it_ends_like_a_run_that_nobody_killed(
+def test_interrupted_and_killed_it_ends_like_a_run_that_nobody_stopped(
     tmp_path: Path, whole: tuple[Path, dict[str, int]]
 ) -> None:
-    assert VICTIM.struck(tmp_path, 9, signal.SIGKILL) == -signal.SIGKILL
-    assert VICTIM.struck(tmp_path, 26, signal.SIGKILL) == -signal.SIGKILL
+    blow = VICTIM.struck(tmp_path, 14, signal.SIGINT)
+    assert blow in {-signal.SIGINT, 128 + signal.SIGINT}
+    assert len(list(tmp_path.glob("*.eval"))) == 3
+    assert VICTIM.struck(tmp_path, 32, signal.SIGKILL) == -signal.SIGKILL
+    records = read_records(tmp_path)  # a killed run's logs
+    assert records
+    assert {record.method for record in records} <= {"vanilla", "cosine", "stepwise"}
     before = replies(tmp_path)
     last = VICTIM.completed(tmp_path)
     after = replies(tmp_path)
@@ -64,29 +69,10 @@ def test_killed_twice_it_ends_like_a_run_that_nobody_killed(
     keys = [line["key"] for line in after]
     assert len(keys) == len(set(keys)) == len(replies(whole[0]))  # none was paid for twice
     assert last["n"] == ANSWERS
+    assert len(list(tmp_path.glob("*.eval"))) == 3  # unfinished ones are replaced
     assert figures(read_records(tmp_path)) == figures(read_records(whole[0]))
     assert last["spent"] == whole[1]["spent"] == whole[1]["paid"]
     assert last["paid"] < whole[1]["paid"]
-
-
-def test_unfinished_logs_are_replaced_and_not_left_beside(tmp_path: Path) -> None:
-    VICTIM.struck(tmp_path, 14, signal.SIGKILL)
-    assert len(list(tmp_path.glob("*.eval"))) == 3
-    VICTIM.completed(tmp_path)
-    assert len(list(tmp_path.glob("*.eval"))) == 3
-
-
-def test_the_logs_of_a_killed_run_can_be_read(tmp_path: Path) -> None:
-    VICTIM.struck(tmp_path, 32, signal.SIGKILL)
-    records = read_records(tmp_path)
-    assert {record.method for record in records} <= {"vanilla", "cosine", "stepwise"}
-    assert records
-
-
-def test_ctrl_c_keeps_what_is_finished(tmp_path: Path, whole: tuple[Path, dict[str, int]]) -> None:
-    assert VICTIM.struck(tmp_path, 14, signal.SIGINT) in {-signal.SIGINT, 128 + signal.SIGINT}
-    VICTIM.completed(tmp_path)
-    assert figures(read_records(tmp_path)) == figures(read_records(whole[0]))
 
 
 def test_two_at_once_in_one_folder_are_refused(tmp_path: Path) -> None:

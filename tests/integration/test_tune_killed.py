@@ -56,11 +56,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return VICTIM.completed(tmp_path_factory.mktemp("whole"))
 
 
-def test_killed_twice_it_takes_the_same_way_and_pays_for_nothing_twice(
+def test_killed_and_interrupted_it_takes_the_same_way_and_pays_for_nothing_twice(
     tmp_path: Path, whole: dict[str, Any]
 ) -> None:
     assert VICTIM.struck(tmp_path, 18, signal.SIGKILL) == -signal.SIGKILL  # measuring the original
-    assert VICTIM.struck(tmp_path, 60, signal.SIGKILL) == -signal.SIGKILL  # within GEPA
+    blow = VICTIM.struck(tmp_path, 60, signal.SIGINT)  # within GEPA
+    assert blow in {-signal.SIGINT, 128 + signal.SIGINT, 1}
     before = lines(tmp_path)
     last = VICTIM.completed(tmp_path)
     after = lines(tmp_path)
@@ -73,17 +74,6 @@ def test_killed_twice_it_takes_the_same_way_and_pays_for_nothing_twice(
     assert last["paid"] < whole["paid"] == whole["tokens"]
     for part in ("told", "path", "e3", "verdict", "tokens"):
         assert last[part] == whole[part]
-
-
-def test_ctrl_c_keeps_what_is_finished(tmp_path: Path, whole: dict[str, Any]) -> None:
-    assert VICTIM.struck(tmp_path, 48, signal.SIGINT) in {-signal.SIGINT, 128 + signal.SIGINT, 1}
-    last = VICTIM.completed(tmp_path)
-    assert last["path"] == whole["path"]
-    assert last["paid"] < whole["paid"]
-
-
-def test_a_finished_run_is_repeated_for_nothing(tmp_path: Path, whole: dict[str, Any]) -> None:
-    VICTIM.completed(tmp_path)
-    again = VICTIM.completed(tmp_path)
+    again = VICTIM.completed(tmp_path)  # a finished run is repeated for nothing
     assert again["paid"] == 0
     assert again["path"] == whole["path"]

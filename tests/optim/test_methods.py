@@ -122,3 +122,24 @@ def test_a_bad_settings_file_says_why(tmp_path: Path, content: str | None, compl
         file.write_text(content)
     with pytest.raises(InputError, match=complaint):
         method_from_file(file)
+
+
+@pytest.mark.parametrize(
+    ("initial", "per_level"), [([], [1]), ([1, 1], [1]), ([-1], [1]), ([0, 1], [0])]
+)
+def test_a_grid_without_sense_is_refused(initial: list[int], per_level: list[int]) -> None:
+    with pytest.raises(InputError):
+        Grid(initial, per_level)
+
+
+def test_a_grid_needs_a_method_with_a_budget() -> None:
+    with pytest.raises(InputError, match="needs a method that has one"):
+        Grid([1], [1]).over(methods("vanilla"))
+
+
+@pytest.mark.parametrize(("initial", "per_level"), [([0, 10], [5]), ([10], [0, 5])])
+def test_nothing_on_one_side_alone_still_gives_tokens(
+    initial: list[int], per_level: list[int]
+) -> None:
+    grid = Grid(initial, per_level).over(methods("vanilla,global_budget"))
+    assert [method.settings.budget_rule.total(1) > 0 for method in grid[1:]] == [True] * 2

@@ -54,6 +54,10 @@ def split(ratio: float = 1.6) -> SplitRecord:
         probability_better=0.98,
         probability_higher=0.71,
         accuracy_difference=0.0,
+        tokens_ratio=0.5,
+        tokens_lower=0.4,
+        tokens_upper=0.62,
+        discordant=0,
         questions=40,
         confidence=0.95,
     )

@@ -27,9 +27,13 @@ _ASKED = re.compile(r"<question>\n(.*?)\n</question>", re.DOTALL)
 _BY_TEXT = {question.question: question for question in [*QUESTIONS, *generate(30, seed=1)]}
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def leaks_collected() -> Iterator[None]:
-    """Collect what Inspect leaves before a test that does not ignore its warnings would."""
+    """Collect what Inspect leaves before a test that does not ignore its warnings would.
+
+    Once a file: a collection goes through all that has been imported, which takes a third of a
+    second.
+    """
     yield
     gc.collect()
 

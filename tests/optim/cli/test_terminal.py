@@ -36,12 +36,14 @@ def test_a_missing_extra_is_said_first(
     assert (done.stdout, done.stderr) == ("", told)
 
 
-def test_help_needs_no_extra() -> None:
+@pytest.mark.parametrize("command", ["eval", "tune"])
+def test_help_needs_no_extra_and_no_dspy(command: str) -> None:
     blocked = ("inspect_ai", "math_verify", "rouge_score", "datasets", "optuna", "matplotlib")
+    blocked += ("dspy",)  # takes seconds
     lines = (
         f"import sys; sys.modules.update(dict.fromkeys({blocked}))",
         "from optim.cli import app",
-        "app(['eval', '--help'])",
+        f"app([{command!r}, '--help'])",
     )
     done = subprocess.run(  # noqa: S603 -- our own code
         [sys.executable, "-c", "\n".join(lines)], cwd=ROOT, capture_output=True, text=True,

@@ -78,6 +78,13 @@ def test_travelplanners_rates_have_columns() -> None:
     assert "delivery" not in shown(records(["vanilla"]), 200)
 
 
+@pytest.mark.parametrize(("n", "told"), [(29, True), (30, False)])
+def test_plain_rows_say_that_the_e3_of_few_questions_is_biased(n: int, *, told: bool) -> None:
+    file = io.StringIO()
+    Console(file=file, width=30).print(grid_of([{"level": 1, "n": n, "E³": 2.0}]))
+    assert ("biased upwards" in " ".join(file.getvalue().split())) is told
+
+
 def test_rows_of_plain_values_leave_out_what_is_the_same_everywhere() -> None:
     file = io.StringIO()
     Console(file=file, width=80).print(grid_of([{"dataset": "a", "n": 1, "E³": None}]))

@@ -74,7 +74,7 @@ class TestRecord:
             (("tuning", "dev", "before", "accuracy", "value"), -1, r"greater than or equal to 0"),
             (("tuning", "cost", "seconds"), float("inf"), "finite number"),
             (("tuning", "reason"), "x" * 30_000, r"tuning\.reason: .*at most 20000"),
-            (("tuning", "candidates"), TOO_MANY, "at most 200 items"),
+            (("tuning", "candidates"), TOO_MANY, f"at most {MAX_CANDIDATES} items"),
         ],
     )
     def test_a_damaged_part_is_named(

@@ -9,9 +9,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from optim import cli
+from optim.extras import MissingPackageError
 from optim.tune import Limits, Silence
 from optim.tune.command import Tuned, TuneOptions, run
-from optim.tune.optimizers import OPTIMIZERS, own_texts
+from optim.tune.optimizer import REGISTERED
+from optim.tune.optimizers import own_texts
+from optim.tune.options import OPTIMIZERS
 from pb_graph import InputError, Settings, build_graph
 from pb_graph.artefact import Artefact
 from pb_graph.planner.planner import load_planner
@@ -49,21 +52,24 @@ def tuned(folder: Path, model: ScriptedChat | None = None, **options: Any) -> Tu
     return run(tuning, Silence())
 
 
-@pytest.fixture
-def candidates(tmp_path: Path) -> Path:
-    path = tmp_path / "candidates.json"
+@pytest.fixture(scope="module")
+def candidates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("candidates") / "candidates.json"
     path.write_text(json.dumps([PLAIN, MINIMAL, THOROUGH]))
     return path
+
+
+@pytest.fixture(scope="module")
+def found(candidates: Path) -> Tuned:
+    """A tuning that finds something better."""
+    return tuned(candidates.parent / "run", candidates=candidates)
 
 
 # The outcome
 
 
-def test_the_program_that_is_written_is_what_a_graph_loads(
-    tmp_path: Path, candidates: Path
-) -> None:
-    found = tuned(tmp_path / "run", candidates=candidates)
-    assert found.path == tmp_path / "run" / "program.json"
+def test_the_program_that_is_written_is_what_a_graph_loads(found: Tuned, candidates: Path) -> None:
+    assert found.path == candidates.parent / "run" / "program.json"
     assert Artefact.load(found.path) == found.result.artefact
     assert load_planner(found.path).decompose.signature.instructions == MINIMAL
     model = world()
@@ -73,8 +79,7 @@ def test_the_program_that_is_written_is_what_a_graph_loads(
     assert report["steps"][0]["question"] == "What follows from a minimal plan?"
 
 
-def test_the_program_tells_how_it_was_come_by(tmp_path: Path, candidates: Path) -> None:
-    found = tuned(tmp_path / "run", candidates=candidates)
+def test_the_program_tells_how_it_was_come_by(found: Tuned) -> None:
     tuning = found.result.record
     assert (tuning.verdict, tuning.optimizer, tuning.seed) == ("better", "candidates", 0)
     assert (tuning.data.train, tuning.data.dev, tuning.data.held_out) == (0, 13, 9)
@@ -105,10 +110,10 @@ def test_the_program_tells_how_it_was_come_by(tmp_path: Path, candidates: Path) 
 def test_a_program_that_was_kept_is_the_packages_own_and_says_so(
     tmp_path: Path, candidates: Path
 ) -> None:
-    found = tuned(tmp_path / "run", world(NOTHING_BETTER), candidates=candidates)
-    assert found.result.record.verdict == "kept"
-    assert found.result.record.held_out is None
-    assert found.result.artefact.state == planner_state()
+    kept = tuned(tmp_path / "run", world(NOTHING_BETTER), candidates=candidates)
+    assert kept.result.record.verdict == "kept"
+    assert kept.result.record.held_out is None
+    assert kept.result.artefact.state == planner_state()
 
 
 def planner_state() -> dict[str, Any]:
@@ -116,36 +121,34 @@ def planner_state() -> dict[str, Any]:
 
 
 def test_every_instruction_is_left_for_random_search_to_choose_from(
-    tmp_path: Path, candidates: Path
+    tmp_path: Path, found: Tuned
 ) -> None:
-    first = tuned(tmp_path / "one", candidates=candidates)
-    again = tuned(tmp_path / "two", optimizer="random", candidates=first.instructions)
+    again = tuned(tmp_path, optimizer="random", candidates=found.instructions)
     assert json.loads(again.instructions.read_text()) != []
-    assert set(json.loads(first.instructions.read_text())) == {PLAIN, MINIMAL, THOROUGH}
-    assert again.result.artefact.state == first.result.artefact.state
+    assert set(json.loads(found.instructions.read_text())) == {PLAIN, MINIMAL, THOROUGH}
+    assert again.result.artefact.state == found.result.artefact.state
 
 
 def test_without_a_file_the_packages_list_is_tried(tmp_path: Path) -> None:
-    found = tuned(tmp_path, world(NOTHING_BETTER), limit=6)
-    texts = {trial.candidate.text("decompose") for trial in found.result.search.trials[1:]}
+    kept = tuned(tmp_path, world(NOTHING_BETTER), limit=6)
+    texts = {trial.candidate.text("decompose") for trial in kept.result.search.trials[1:]}
     assert texts == set(own_texts("decompose"))
 
 
 def test_who_learns_from_examples_gets_a_quarter_to_learn_from(tmp_path: Path) -> None:
     model = says(MINIMAL)
-    found = tuned(
+    learnt = tuned(
         tmp_path, optimizer="gepa", limit=40, limits=Limits(calls=150), reflection_model=model
     )
-    split = found.result.search.split
+    split = learnt.result.search.split
     assert (len(split.train), len(split.dev), len(split.held_out)) == (10, 20, 10)
-    assert found.result.program.candidate.instructions == {"decompose": MINIMAL}
-    assert found.result.record.models.reflection == "ScriptedChat"
+    assert learnt.result.program.candidate.instructions == {"decompose": MINIMAL}
+    assert learnt.result.record.models.reflection == "ScriptedChat"
 
 
-def test_it_can_go_on_from_a_program(tmp_path: Path, candidates: Path) -> None:
-    first = tuned(tmp_path / "one", candidates=candidates)
-    second = tuned(tmp_path / "two", program=first.path, settings={}, optimizer="random")
-    assert second.result.search.original.candidate == first.result.search.candidate
+def test_it_can_go_on_from_a_program(tmp_path: Path, found: Tuned) -> None:
+    second = tuned(tmp_path, program=found.path, settings={}, optimizer="random")
+    assert second.result.search.original.candidate == found.result.search.candidate
 
 
 def test_a_program_with_examples_is_refused(tmp_path: Path) -> None:
@@ -191,6 +194,7 @@ def test_the_command_shows_the_way_and_the_outcome(tmp_path: Path, candidates: P
     heard = " ".join(done.stderr.split())
     assert "10 dev and 5 held-out questions." in heard
     assert "10 are kept back for the comparison at the end. Budget: 200 answers." in heard
+    assert "3 of 3 instructions on 10 questions each." in heard
     assert "At this rate 200 answers take about" in heard
     assert "the best so far" in heard
     assert "program.json is written: pb-graph solve --program" in heard
@@ -201,7 +205,10 @@ def test_the_command_shows_the_way_and_the_outcome(tmp_path: Path, candidates: P
 def test_json_is_all_that_standard_output_holds(tmp_path: Path, candidates: Path) -> None:
     done = tuning(tmp_path / "run", "--candidates", candidates, "--json", "--budget-calls", 60)
     assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["tuning"]["optimizer"] == "candidates"
+    tuned = json.loads(done.stdout)["tuning"]
+    assert tuned["optimizer"] == "candidates"
+    assert tuned["made_by"].keys() == {"command", "split", "scorer"}
+    assert (tuned["made_by"]["split"], tuned["made_by"]["scorer"]) == ("dev", "math")
 
 
 @pytest.mark.parametrize(
@@ -249,7 +256,9 @@ def test_a_missing_package_is_named_before_anything_is_paid(
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == "matplotlib" else usual(name)
     )
-    with pytest.raises(InputError, match="needs matplotlib, which the extra 'tune' brings"):
+    with pytest.raises(
+        MissingPackageError, match=r"this needs matplotlib: .*'plan-and-budget\[tune\]'"
+    ):
         tuned(tmp_path / "run", model)
     assert not model.calls
 
@@ -257,3 +266,8 @@ def test_a_missing_package_is_named_before_anything_is_paid(
 def test_the_help_names_every_optimizer() -> None:
     shown = pb_optim("tune", "--help").stdout
     assert all(name in shown for name in OPTIMIZERS)
+
+
+def test_the_names_in_the_help_are_those_of_the_registry() -> None:
+    package = [one for one in REGISTERED.values() if one.propose.__module__.startswith("optim.")]
+    assert {one.name for one in package if one.tunes == "prompt"} == set(OPTIMIZERS)

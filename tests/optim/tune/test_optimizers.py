@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import dspy
 import pytest
 
-from optim.tune.examples import examples
+from optim.tune.evaluator import Evaluator
+from optim.tune.examples import examples, split_of
 from optim.tune.gepa import gepa
 from optim.tune.optimizer import Optimizer
 from optim.tune.optimizers import candidates, copro, miprov2, random_search, simba
 from optim.tune.program import TrialProgram
 from optim.tune.reflection import ReflectionAdapter, quiet
-from optim.tune.search import SearchResult
+from optim.tune.search import SearchResult, search
 from optim.tune.selection import Measurement
+from tests.support.chat_model import ScriptedChat
 from tests.support.tuning_world import (
     DEV,
     HELD_OUT,
@@ -54,13 +56,29 @@ def result(
         return searched(bench, OPTIMIZERS[request.param](), reflector=reflector)
 
 
-def test_the_world_has_the_trade_off_that_it_is_made_for(tmp_path: Path) -> None:
-    with bench_in(tmp_path) as bench:
-        base = original()
-        found = {
-            text: Measurement(bench.measure(base.with_instruction("decompose", text), HELD_OUT))
-            for text in (PLAIN, MINIMAL, THOROUGH)
-        }
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evaluator]:
+    """Without limits, for tests that do not count: what one has measured the next recalls."""
+    with bench_in(tmp_path_factory.mktemp("shared")) as shared:
+        yield shared
+
+
+def few(
+    optimizer: Optimizer, folder: Path, model: ScriptedChat, reflection: ScriptedChat | None = None
+) -> SearchResult:
+    """Search on 30 dev questions, and compare on 20 others."""
+    with bench_in(folder, model, calls=1200) as bench:
+        reflector = reflector_of(bench, reflection) if reflection else None
+        split = split_of(TRAIN, DEV[:30], HELD_OUT[:20], 0)
+        return search(bench, split, optimizer, start=original(), reflector=reflector)
+
+
+def test_the_world_has_the_trade_off_that_it_is_made_for(bench: Evaluator) -> None:
+    base = original()
+    found = {
+        text: Measurement(bench.measure(base.with_instruction("decompose", text), HELD_OUT))
+        for text in (PLAIN, MINIMAL, THOROUGH)
+    }
     assert {text: round(one.e3, 1) for text, one in found.items()} == {
         PLAIN: 3.5,
         MINIMAL: 10.2,
@@ -146,20 +164,18 @@ def with_miprov2(program: TrialProgram, model: Any) -> Any:  # noqa: ANN401
 
 @pytest.mark.parametrize("compiled", [with_gepa, with_copro, with_miprov2])
 def test_a_metric_of_accuracy_alone_picks_the_verbose_one(
-    compiled: Callable[..., Any], tmp_path: Path
+    compiled: Callable[..., Any], bench: Evaluator
 ) -> None:
-    with bench_in(tmp_path) as bench:
-        model = reflector_of(bench, says(PLAIN, MINIMAL, THOROUGH)).language_model()
-        program = TrialProgram(bench, original(), questions=[*TRAIN, *DEV])
-        with quiet(), dspy.context(adapter=ReflectionAdapter(guarded=True), disable_history=True):
-            found = compiled(program, model).candidate
-        assert found.instructions == {"decompose": THOROUGH}
-        assert Measurement(bench.measure(found, HELD_OUT)).e3 == pytest.approx(2.71, abs=0.01)
+    model = reflector_of(bench, says(PLAIN, MINIMAL, THOROUGH)).language_model()
+    program = TrialProgram(bench, original(), questions=[*TRAIN, *DEV])
+    with quiet(), dspy.context(adapter=ReflectionAdapter(guarded=True), disable_history=True):
+        found = compiled(program, model).candidate
+    assert found.instructions == {"decompose": THOROUGH}
+    assert Measurement(bench.measure(found, HELD_OUT)).e3 == pytest.approx(2.71, abs=0.01)
 
 
 def test_simba_appends_the_rule_that_helps(tmp_path: Path) -> None:
-    with bench_in(tmp_path, calls=1200) as bench:
-        found = searched(bench, simba(steps=4), reflector=reflector_of(bench, says(RULE)))
+    found = few(simba(steps=4), tmp_path, world(), reflection=says(RULE))
     assert found.adopted
     assert found.candidate.instructions["decompose"].endswith("Be MINIMAL.")
 
@@ -190,8 +206,7 @@ def test_what_is_better_on_dev_by_luck_alone_is_not_adopted(tmp_path: Path) -> N
         return "so " * 929 + "wrong" if knows else usual(call)
 
     model.solve = solve
-    with bench_in(tmp_path, model, calls=1200) as bench:
-        found = searched(bench, candidates(texts=[MINIMAL, PLAIN]))
+    found = few(candidates(texts=[MINIMAL, PLAIN]), tmp_path, model)
     assert not found.adopted
     assert found.candidate == original()
     assert found.verdict.reason.endswith("the candidate answers none right, which is no success.")

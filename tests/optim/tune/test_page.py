@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from matplotlib.axes import Axes
 from optim.tune.artefact import CandidateRecord
 from optim.tune.page import KINDS, html, png, write
 from pb_graph.errors import InputError
+from pb_graph.settings import Settings
 from tests.optim.report.test_browser import CHROMIUM, asked_for, browse
 from tests.support.artefacts import CANDIDATES, candidate, measured, tuning
 
@@ -46,7 +48,7 @@ class TestPage:
         unmeasured = CandidateRecord(
             name="c9", questions=0, instructions={"decompose": "Be odd."}, fell="not measured"
         )
-        page = html(tuning(left_out=3, candidates=(*CANDIDATES, unmeasured)))
+        page = html(tuning(left_out=3, candidates=(*CANDIDATES, unmeasured)), picture=_PNG)
         for one in (*CANDIDATES, unmeasured):
             assert f'<th scope="row">{one.name}' in page
         assert "Use two short sub-questions." in page
@@ -56,11 +58,26 @@ class TestPage:
         assert "3 more are left out." in page
 
     def test_the_verdict_and_the_figures_are_told(self) -> None:
-        page = html(tuning())
+        page = html(tuning(), picture=_PNG)
         assert "undecided whether it is better. It is not worse on the held-out" in page
         assert "1.60 (1.28" in page
-        kept = html(tuning(verdict="kept", reason="Nothing better.", held_out=None))
+        assert "0 of 40: accuracy undecided" in page
+        assert "0.50 (0.40" in page
+        kept = html(tuning(verdict="kept", reason="Nothing better.", held_out=None), picture=_PNG)
         assert "The original is kept. Nothing better." in kept
+
+    def test_it_says_how_it_was_made_with_every_setting(self) -> None:
+        about = {"command": "pb-optim tune --data mine.jsonl", "split": "dev", "scorer": "math"}
+        page = html(tuning(made_by=about), picture=_PNG)
+        for words in (*about.values(), "2026-11-21 12:00 UTC", "dspy 3.4.1", "000000000000"):
+            assert words in page
+        for name in Settings.model_fields:
+            assert f"{name} = " in page
+
+    def test_few_questions_are_said_below_the_figures(self) -> None:
+        assert "biased upwards" not in html(tuning(), picture=_PNG)
+        few = tuning().dev.model_copy(update={"before": measured(50, 800, questions=29)})
+        assert "fewer than 30 questions is biased upwards" in html(tuning(dev=few), picture=_PNG)
 
     def test_text_of_a_model_is_escaped(self) -> None:
         hostile = candidate(
@@ -78,7 +95,8 @@ class TestPage:
         Reader().feed(page)
         assert "script" not in found
         assert found.count("img") == 1
-        assert "default-src 'none'" in page
+        assert "default-src 'none'" in unescape(page)
+        assert '; img-src data:"' in unescape(page)
 
     def test_ends_that_do_not_exist_are_left_out(self) -> None:
         bare = measured(50, 800)
@@ -122,7 +140,7 @@ class TestFiles:
     def test_both_are_written(self, tmp_path: Path) -> None:
         page, picture = write(tuning(), tmp_path)
         assert page.read_text(encoding="utf-8") == html(tuning())
-        assert picture.read_bytes().startswith(_PNG)
+        assert picture.read_bytes() == png(tuning())
 
     def test_nothing_to_show_is_said(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match="no candidate to show"):

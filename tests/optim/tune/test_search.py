@@ -146,25 +146,32 @@ def test_an_estimate_that_is_not_asked_for_cannot_be_tuned(settings: dict[str, A
         predictor_of(Settings(**settings), "estimate")
 
 
-@pytest.mark.parametrize(
-    ("other", "named"),
-    [
-        ({"dev": DEV[1:13], "train": FEW[:1]}, "dev, train"),
-        ({"start": original(domain="physics")}, "original"),
-        ({"optimizer": random_search(texts=[MINIMAL])}, "optimizer"),
-        ({"seed": 1}, "tuning_seed"),
-        ({"model": ScriptedChat(reports_usage=False)}, "planner, solver"),
-    ],
-)
 def test_the_folder_of_another_run_is_refused(
-    other: dict[str, Any], named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         ScriptedChat, "_identifying_params", property(lambda self: {"usage": self.reports_usage})
     )
     run(tmp_path)
-    with pytest.raises(InputError, match=f"holds another run: its {named} differ"):
-        run(tmp_path, **other)
+    others: list[tuple[dict[str, Any], str]] = [
+        ({"dev": DEV[1:13], "train": FEW[:1]}, "dev, train"),
+        ({"start": original(domain="physics")}, "original"),
+        ({"optimizer": random_search(texts=[MINIMAL])}, "optimizer"),
+        ({"seed": 1}, "tuning_seed"),
+        ({"model": ScriptedChat(reports_usage=False)}, "planner, solver"),
+    ]
+    for other, named in others:
+        with pytest.raises(InputError, match=f"holds another run: its {named} differ"):
+            run(tmp_path, **other)
+
+
+@pytest.mark.parametrize(("before", "now"), [({}, {"metric": "e3"}), ({"metric": "e3"}, {})])
+def test_a_condition_that_only_one_side_has_is_another_run(
+    tmp_path: Path, before: dict[str, str], now: dict[str, str]
+) -> None:
+    claim(tmp_path, {"seed": 0, **before})
+    with pytest.raises(InputError, match="holds another run: its metric differ"):
+        claim(tmp_path, {"seed": 0, **now})
 
 
 def test_a_run_file_that_is_none_is_refused(tmp_path: Path) -> None:
@@ -179,13 +186,12 @@ def test_a_run_file_that_is_none_is_refused(tmp_path: Path) -> None:
 # How it goes
 
 
-def test_a_third_of_dev_is_held_out_evenly_over_the_levels(tmp_path: Path) -> None:
-    found = run(tmp_path, dev=DEV[:30], held_out=None)
-    assert (len(found.split.dev), len(found.split.held_out)) == (20, 10)
-    assert sorted(q.level or 0 for q in found.split.held_out) == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
-    assert not {q.id for q in found.split.dev} & {q.id for q in found.split.held_out}
-    again = run(tmp_path / "again", dev=DEV[:30], held_out=None)
-    assert again.split == found.split
+def test_a_third_of_dev_is_held_out_evenly_over_the_levels() -> None:
+    split = split_of((), DEV[:30], None, seed=0)
+    assert (len(split.dev), len(split.held_out)) == (20, 10)
+    assert sorted(q.level or 0 for q in split.held_out) == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+    assert not {q.id for q in split.dev} & {q.id for q in split.held_out}
+    assert split_of((), DEV[:30], None, seed=0) == split
 
 
 def test_a_spent_budget_ends_the_search_and_leaves_enough_for_the_verdict(

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from optim.datasets import Question
+from optim.e3 import describe
+from optim.report.formatting import certainty
 from optim.tune.examples import split_of
 from optim.tune.optimizers import candidates
 from optim.tune.search import SearchResult, search
@@ -64,8 +66,18 @@ class TestBetter:
     def test_what_is_far_better_on_many_questions_is_called_better(self, tmp_path: Path) -> None:
         verdict = judged(tmp_path, world(ALWAYS_RIGHT), held_out=40).verdict
         assert verdict.verdict == "better"
-        assert "3.70 times" in verdict.reason
-        assert "differ on no question: accuracy undecided, tokens 0.2" in verdict.reason
+        assert verdict.comparison is not None
+        assert verdict.reason == (
+            f"On the held-out questions, against the original: {describe(verdict.comparison)}. "
+            "Higher with a one-sided confidence of > 99 %."
+        )
+        assert "accuracy undecided: no question differs; tokens 0.27 times (" in verdict.reason
+
+    def test_what_is_not_sure_enough_never_looks_as_if_it_were(self) -> None:
+        """Rounded up, it would be 90 % where 90 % would do, and 100 % of what nobody knows."""
+        assert [certainty(sure) for sure in (0.899, 0.9, 0.999, 1.0)] == [
+            "89 %", "90 %", "> 99 %", "> 99 %",
+        ]  # fmt: skip
 
     def test_a_few_questions_do_not_prove_it(self, tmp_path: Path) -> None:
         """Both always right on three questions: that accuracies are equal is not known."""
@@ -77,13 +89,24 @@ class TestBetter:
         assert result.candidate.instructions == {"decompose": MINIMAL}
         assert "no known improvement" in result.verdict.reason
 
+    def test_as_good_by_other_right_answers_is_undecided(self, tmp_path: Path) -> None:
+        """Equal by the figures, yet not the same: what dev preferred is not shown to be worse."""
+        right = {"minimal": HELD_OUT[:3], "usual": HELD_OUT[3:6]}
+        model = elsewhere(
+            lambda q, plan: "so " * 90 + (q.targets[0] if q in right[plan] else "wrong")
+        )
+        verdict = judged(tmp_path, model).verdict
+        assert verdict.comparison is not None
+        assert verdict.comparison.e3_a == verdict.comparison.e3_b > 0
+        assert verdict.verdict == "undecided"
+
 
 class TestKept:
     def test_nothing_right_on_either_side_is_no_success(self, tmp_path: Path) -> None:
         model = elsewhere(lambda _q, plan: "so " * (900 if plan == "minimal" else 90) + "wrong")
         result = judged(tmp_path, model)
         assert (result.verdict.verdict, result.adopted) == ("kept", False)
-        assert "neither answers any right, which is no success" in result.verdict.reason
+        assert "Neither answers any right, which is no success" in result.verdict.reason
         assert result.candidate == original()
 
     def test_the_same_results_are_no_success(self, tmp_path: Path) -> None:

@@ -203,6 +203,7 @@ class TestFirstRung:
         assert say is not None
         small = say(40, 150, Candidate(settings=START), 0)
         assert "This budget does not reach: schedule " in small
+        assert "budget 0.25 times" in say(40, 60, Candidate(settings=START), 0)
         assert "does not reach" not in say(40, 2000, Candidate(settings=START), 0)
         assert "method global_budget" in say(40, 60, Candidate(settings=START), 0)
 

@@ -14,7 +14,15 @@ from optim.tune.show import prompt_diff
 from pb_graph.artefact import MAX_FILE_BYTES
 from pb_graph.planner.planner import Planner
 from pb_graph.settings import Settings
-from tests.support.artefacts import CANDIDATES, FRUGAL, artefact, candidate, planner, tuning
+from tests.support.artefacts import (
+    CANDIDATES,
+    FRUGAL,
+    artefact,
+    candidate,
+    measured,
+    planner,
+    tuning,
+)
 
 HOSTILE = "[red]x[/red] \x1b[2J<script>alert(1)</script>"
 
@@ -50,8 +58,27 @@ def test_it_shows_before_and_after_with_intervals(path: Path) -> None:
     (after,) = lines_with(shown, "held out", "tuned")
     assert "500 (400–600)" in after  # noqa: RUF001
     assert "1.60 (1.28–1.92)" in after  # noqa: RUF001
+    assert "0.50 (0.40–0.62)" in after  # noqa: RUF001 -- of tokens
+    assert "0 of 40: accuracy undecided" in after
     assert "98 %" not in after  # the share of resamples
     assert "71 %" in after
+    (dev,) = lines_with(shown, "dev", "tuned")
+    assert "71 %" not in dev  # it was chosen by these questions
+    assert lines_with(shown, "The winner was chosen by its dev questions, which flatter it.")
+    assert not lines_with(shown, "biased upwards")
+
+
+def test_few_questions_are_said_below_the_figures(path: Path) -> None:
+    few = tuning().dev.model_copy(update={"before": measured(50, 800, questions=29)})
+    artefact(tuning=tuning(dev=few)).save(path)
+    assert lines_with(show(path), "E³ of fewer than 30 questions is biased upwards")
+
+
+def test_it_shows_how_it_came_about(path: Path) -> None:
+    about = {"command": "pb-optim tune --data mine.jsonl", "data": "mine.jsonl", "scorer": "math"}
+    artefact(tuning=tuning(made_by=about)).save(path)
+    for name, value in about.items():
+        assert lines_with(show(path), f"{name}: {value}")
 
 
 def test_a_kept_original_is_told_as_one(path: Path) -> None:

@@ -2,11 +2,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from optim.tune.candidate import OWN, Candidate
-from optim.tune.optimizers import MAX_BYTES, own_texts, read_texts
+from optim.tune.optimizer import Optimizer
+from optim.tune.optimizers import (
+    MAX_BYTES,
+    candidates,
+    own_texts,
+    random_search,
+    read_texts,
+)
 from pb_graph import InputError
 from pb_graph.planner.requests import PLAN_FORM
 
@@ -70,6 +78,17 @@ def test_none_of_them_speaks_of_the_replys_form(text: str) -> None:
     assert "steps" in PLAN_FORM
     assert not {"json", "list of", "number your", "format"} & set(text.lower().split())
     assert len(text.split()) < 100
+
+
+@pytest.mark.parametrize("chosen", [candidates, random_search])
+def test_what_of_a_list_the_budget_does_not_reach_is_said(chosen: Optimizer) -> None:
+    say = chosen(texts=list("abcde")).forecast
+    assert say is not None
+    assert say(10, 60, Mock(), 0) == "5 of 5 instructions on 10 questions each."
+    assert say(10, 49, Mock(), 0) == (
+        "3 of 5 instructions on 10 questions each. This budget does not reach the other 2. A "
+        "higher one would."
+    )
 
 
 def test_there_is_no_list_for_other_predictors() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import dspy
 import pytest
 
+from optim.extras import MissingPackageError
 from optim.scorers import ScorerError
 from optim.tune import GraphProgram, Limits, Silence, TuneResult, tune
 from optim.tune.candidate import OWN
@@ -374,6 +375,8 @@ def test_a_missing_package_is_named_before_anything_is_paid(
         importlib.util, "find_spec", lambda name: None if name == "optuna" else usual(name)
     )
     model = world()
-    with pytest.raises(InputError, match=r"miprov2 needs optuna, .*'plan-and-budget\[tune\]'"):
+    with pytest.raises(
+        MissingPackageError, match=r"this needs optuna: .*'plan-and-budget\[tune\]'"
+    ):
         run(tmp_path, model, optimizer="miprov2", reflection_model=says(PLAIN), candidates=None)
     assert not model.calls
