@@ -113,7 +113,9 @@ def _show(evaluation: Evaluation, *, as_json: bool, by_budget: bool) -> None:
         )
         return
     if figures:
-        console().print(grid_of(figures["sensitivity"]))
+        listed = grid_of(figures["sensitivity"])
+        listed.caption = None  # it is among the notes
+        console().print(listed)
         typer.echo("\nE³ by B_init (down) and B_per_level (across)")
         console().print(grid_of(figures["budget_grid"]), *notes(summary), sep="\n")
     else:

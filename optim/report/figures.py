@@ -349,7 +349,7 @@ def _contours(found: Sequence[Point], frame: Frame) -> Iterator[Markup]:
                 places.append((frame.x(tokens), frame.y(score)))
         if len(places) > 5:  # noqa: PLR2004 -- a stub of a line says nothing
             x, y = places[-1]
-            name = f"E³ = {number(value, 0 if value >= 1 else 1)}"
+            name = f"E³ = {value:g}"
             yield joined(polyline(places, "contour"), text(x - 3, y + 13, name, "fine", "end"))
 
 

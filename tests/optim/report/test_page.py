@@ -11,7 +11,17 @@ from markupsafe import Markup
 
 from optim.methods import NAMES
 from optim.report import page, studies
-from optim.report.figures import Scale, breakable, front, joined, points, tag, whisker
+from optim.report.figures import (
+    Point,
+    Scale,
+    breakable,
+    front,
+    joined,
+    points,
+    scatter,
+    tag,
+    whisker,
+)
 from tests.optim.report.samples import record, records, travelled
 
 HOSTILE = (
@@ -154,6 +164,16 @@ def test_many_wrong_answers_are_all_there_and_the_page_stays_small() -> None:
     assert html.count("<details>") - 1 == 3000
     assert "their steps are left out" in html
     assert len(html) < 16_000_000
+
+
+def test_a_line_of_equal_e3_is_labelled_with_its_own_value() -> None:
+    found = [
+        Point("a", 0, 500, 28, 1.5, (400, 600), (20, 36)),
+        Point("b", 2, 600, 42, 3, (500, 700), (30, 54)),
+    ]
+    labels = re.findall(r"E³ = ([\d.]+)", scatter(found, 600, 400))
+    assert "1.5" in labels
+    assert len(set(labels)) == len(labels)
 
 
 def test_the_best_figure_of_a_column_is_marked() -> None:
