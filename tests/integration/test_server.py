@@ -187,6 +187,6 @@ def test_many_runs_at_once_are_all_answered(server: Server) -> None:
 def test_nothing_blocked_the_servers_event_loop_and_no_key_was_logged(server: Server) -> None:
     server.client.runs.wait(None, GRAPH, input=QUESTION)
     log = server.log.read_text()
-    assert "locking" not in log
+    assert "locking call" not in log
     assert KEY not in log
     assert server.model.served

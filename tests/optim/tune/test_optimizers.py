@@ -107,7 +107,7 @@ def test_the_verdict_is_paired_and_has_an_interval(result: SearchResult) -> None
     assert comparison.questions == 100
     assert comparison.lower is not None
     assert comparison.lower > 1.0
-    assert "higher with a one-sided confidence of" in result.verdict.reason
+    assert "Higher with a one-sided confidence of" in result.verdict.reason
 
 
 def test_the_incumbents_exact_e3_never_falls(result: SearchResult) -> None:
@@ -209,6 +209,6 @@ def test_what_is_better_on_dev_by_luck_alone_is_not_adopted(tmp_path: Path) -> N
     found = few(candidates(texts=[MINIMAL, PLAIN]), tmp_path, model)
     assert not found.adopted
     assert found.candidate == original()
-    assert found.verdict.reason.endswith("the candidate answers none right, which is no success.")
+    assert found.verdict.reason.endswith("The candidate answers none right, which is no success.")
     assert found.verdict.winner is not None
     assert found.verdict.winner.candidate.text("decompose") == MINIMAL
