@@ -68,10 +68,8 @@ def document(title: str, content: Markup) -> str:
     return render("report/base.html.j2", title=title, content=content)
 
 
-def render(template: str, *, pictures: bool = False, **context: object) -> str:
+def render(template: str, **context: object) -> str:
     """Fill a template of this package, such as ``report/page.html.j2``, that extends the base.
-
-    With ``pictures`` the page may show those that it holds itself, as ``data:``.
 
     Everything is escaped unless it is markup. Control characters are replaced, and so are lone
     surrogates, which a log's JSON may hold and a file may not.
@@ -79,7 +77,6 @@ def render(template: str, *, pictures: bool = False, **context: object) -> str:
     style = Markup(_style())  # noqa: S704 -- our own
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    policy += "; img-src data:" if pictures else ""
     html = _environment().get_template(template).render(style=style, policy=policy, **context)
     return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", html).encode("utf-8", "replace").decode()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from optim.extras import require
 from optim.tune.examples import part
 from optim.tune.optimizers import check
 from optim.tune.options import TuneOptions
-from optim.tune.page import NEEDS, write
+from optim.tune.page import write
 from optim.tune.program import GraphProgram
 from optim.tune.tuning import tune
 
@@ -40,13 +39,13 @@ class Tuned:
         result: Of `tune`.
         path: Where its artefact is.
         instructions: File with every instruction that was measured, for ``--candidates``.
-        pictures: The candidates on the accuracy-token plane, as a page and as a PNG.
+        page: The candidates on the accuracy-token plane.
     """
 
     result: TuneResult
     path: Path
     instructions: Path
-    pictures: Sequence[Path]
+    page: Path
 
 
 def run(options: TuneOptions, callback: Callback | None = None) -> Tuned:
@@ -62,7 +61,7 @@ def run(options: TuneOptions, callback: Callback | None = None) -> Tuned:
         PlannerProgramError: The program to begin from does not fit.
         PlanAndBudgetError: A model cannot be set up or reached, or the reflection model is silent.
     """
-    require(*NEEDS)
+    require("jinja2")
     named = options.reflection_model is not None
     chosen = check(options.optimizer, options.tuned, options.candidates, reflection=named)
     require(*chosen.needs)
@@ -135,9 +134,9 @@ def _questions(
 def _saved(result: TuneResult, folder: Path) -> Tuned:
     path, instructions = folder / PROGRAM, folder / INSTRUCTIONS
     result.save(path)
-    pictures = write(result.record, folder)
+    page = write(result.record, folder)
     search = result.search
     texts = [trial.candidate.text(search.predictor) for trial in search.trials[1:]]
     content = json.dumps(list(dict.fromkeys(texts)), indent=2, ensure_ascii=False)
     instructions.write_text(content, encoding="utf-8", errors="replace")
-    return Tuned(result, path, instructions, pictures)
+    return Tuned(result, path, instructions, page)

@@ -254,10 +254,10 @@ def test_a_missing_package_is_named_before_anything_is_paid(
 ) -> None:
     usual = importlib.util.find_spec
     monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "matplotlib" else usual(name)
+        importlib.util, "find_spec", lambda name: None if name == "jinja2" else usual(name)
     )
     with pytest.raises(
-        MissingPackageError, match=r"this needs matplotlib: .*'plan-and-budget\[tune\]'"
+        MissingPackageError, match=r"this needs jinja2: .*'plan-and-budget\[eval\]'"
     ):
         tuned(tmp_path / "run", model)
     assert not model.calls
