@@ -11,24 +11,6 @@ from typing import Any, Protocol
 
 from pb_graph.errors import InputError, did_you_mean
 
-__all__ = [
-    "DATASETS",
-    "LEVELS",
-    "DataSet",
-    "Generator",
-    "HubSource",
-    "LeftOutError",
-    "Question",
-    "Row",
-    "answers",
-    "content_id",
-    "data_set",
-    "dataset",
-    "level",
-    "optional_text",
-    "text",
-]
-
 LEVELS = (1, 2, 3, 4, 5)
 Row = Mapping[str, Any]
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from optim.datasets.dataset import HubSource, Row
 
-__all__ = ["Entry", "hub_rows", "read_rows"]
-
 _BOM = b"\xef\xbb\xbf"
 _LONGEST_CELL = 16 * 2**20  # characters; TravelPlanner's reference exceeds csv's own limit
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from optim.datasets.dataset import Question
 
-__all__ = ["exemplars", "level_examples", "sample"]
-
 _LONGEST_EXAMPLE = 400  # characters; a planner compares kinds of problems, not their details
 
 

@@ -35,20 +35,6 @@ if TYPE_CHECKING:
     from pb_graph.models.caps import Limits
     from pb_graph.models.streaming import OnText
 
-__all__ = [
-    "REPLIES",
-    "CachedClient",
-    "Call",
-    "Journal",
-    "Message",
-    "Recording",
-    "ReplyCache",
-    "StorageError",
-    "UnknownReplyError",
-    "recording",
-    "storage_error",
-]
-
 REPLIES = "replies.jsonl"
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 

@@ -20,16 +20,6 @@ if TYPE_CHECKING:
 
     from optim.evaluate.cache import Journal, ReplyCache
 
-__all__ = [
-    "BudgetSpentError",
-    "ConcurrencyLimit",
-    "EarlyStopping",
-    "Limits",
-    "Meter",
-    "Spent",
-    "TokenLimit",
-]
-
 _SECONDS = 60.0
 
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pb_graph.planner.planner import Planner
     from pb_graph.settings import Settings
 
-__all__ = ["ModelSpec", "Models", "build_models", "temperature_of"]
-
 ModelSpec = BaseChatModel | str | None
 """A model as `build_graph` takes it."""
 

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from optim.scorers import Scorer
     from optim.summary import Row
 
-__all__ = ["Evaluation", "EvaluationError", "evaluate"]
-
 _FLUSHES = 50  # times that Inspect writes a log while it grows; each time it writes all of it
 _PROBE = 1 << 16  # bytes that a disk with room can take
 

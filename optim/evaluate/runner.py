@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     Graph = CompiledStateGraph[State, Context, Input, Output]
 
-__all__ = ["Outcome", "Runner", "judged"]
-
 # They decide whether a call succeeds, not what it says.
 _NO_MATTER = {"timeout", "max_retries"}
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from pb_graph.budget.ledger import Charge
     from pb_graph.state import Report, StepReport
 
-__all__ = ["PROVIDER", "show"]
-
 PROVIDER = "recorded"
 _NOTHING = "–"  # noqa: RUF001 -- an en dash stands for nothing
 

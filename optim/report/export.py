@@ -14,8 +14,6 @@ from optim.summary import RATES, budget_use, by_level, by_position, mean_parts
 if TYPE_CHECKING:
     from optim.report.groups import Study
 
-__all__ = ["as_csv", "as_json"]
-
 _PAIRED = (  # the columns that were there first, and in this order
     "ratio", "lower", "upper", "p_value", "p_value_method", "probability_better",
     "accuracy_difference", "accuracy_p_value", "accuracy_test", "questions",

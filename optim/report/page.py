@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from optim.report.groups import Study, Versus
     from optim.summary import BudgetUse
 
-__all__ = ["document", "page", "render"]
-
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _ALPHA = 0.05
 _MANY = 5  # names that a sentence can hold

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-__all__ = ["PublishedRow", "published_of", "published_rows"]
-
 _PAPERS_NAME = {
     "math500": "MATH-500",
     "natural_instructions": "NaturalInstructions",

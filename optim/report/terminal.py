@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from rich.console import ConsoleOptions, JustifyMethod, RenderResult
 
 
-__all__ = ["Figures", "console", "grid_of", "notes", "table"]
-
 _COLUMNS = (*COLUMNS, *RATE_COLUMNS)
 BIASED = f"E³ of fewer than {FEW} questions is biased upwards."
 

@@ -20,17 +20,6 @@ if TYPE_CHECKING:
 
     from pb_graph.planner.planner import Program
 
-__all__ = [
-    "OWN",
-    "TUNABLE",
-    "Candidate",
-    "candidate_of",
-    "decomposer",
-    "distinct",
-    "predictor_of",
-    "with_instructions",
-]
-
 MAX_CHARACTERS = 8000  # of one instruction; a model that rambles on is not taken at its word
 
 OWN: Mapping[str, str] = MappingProxyType(

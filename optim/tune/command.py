@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from optim.tune.search import Callback
     from optim.tune.tuning import TuneResult
 
-__all__ = ["TuneOptions", "Tuned", "run"]
-
 _TRAIN = (1, 4)  # a quarter of the questions
 _SPARE = 200  # questions beyond the limit that may be held out as well
 PROGRAM, INSTRUCTIONS = "program.json", "candidates.json"

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from pb_graph.models.caps import CapPolicy
     from pb_graph.state import Report
 
-__all__ = ["Evaluator", "OutageError", "Result"]
-
 RESULTS, CLOCK = "results.jsonl", "clock.jsonl"
 _TRIES = 3  # of an answer that does not come for a reason outside
 _IN_A_ROW = 12  # tries without a token, one after the other, that are taken for an outage

@@ -15,19 +15,6 @@ from optim.evaluate.identity import digest, question_identity
 from optim.scorers import Score, Scorer, ScorerError
 from pb_graph.errors import InputError
 
-__all__ = [
-    "Judge",
-    "Metric",
-    "Split",
-    "example",
-    "examples",
-    "part",
-    "question_of",
-    "questions_of",
-    "scorer_of",
-    "split_of",
-]
-
 Metric = Callable[..., float]
 """A metric as DSPy has them: ``metric(example, prediction, trace=None)``, from 0 to 1."""
 

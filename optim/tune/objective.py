@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from optim.e3 import Incumbent
     from pb_graph.state import Report, StepReport
 
-__all__ = ["FAR_BELOW", "clipped", "feedback", "with_feedback", "worth"]
-
 FAR_BELOW = -100.0
 """The score of what is no result: below any honest one that an optimizer can tell from others."""
 

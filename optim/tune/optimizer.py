@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from optim.tune.reflection import Reflector
     from optim.tune.selection import Measurement
 
-__all__ = ["NOT_MEASURED", "REGISTERED", "Optimizer", "Proposal", "Round", "optimizer"]
-
 NOT_MEASURED = "not measured: the budget was spent"
 
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from optim.scorers import Scorer
     from pb_graph.models.caps import CapPolicy
 
-__all__ = ["OPTIMIZERS", "TUNED", "TuneOptions"]
-
 OPTIMIZERS = ("gepa", "copro", "miprov2", "simba", "random", "candidates")
 """Names of those that tune a prompt, for help texts: the registry itself would load DSPy."""
 

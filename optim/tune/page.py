@@ -15,8 +15,6 @@ from pb_graph.errors import InputError
 if TYPE_CHECKING:
     from optim.tune.artefact import CandidateRecord, Measured, Paired, Tuning
 
-__all__ = ["by_rank", "html", "verdict_words", "write"]
-
 PAGE = "candidates.html"
 # Kinds in the order of drawing. The original comes last and is an open square that is larger than
 # the rest, so that it can be seen around a candidate that measured the same.

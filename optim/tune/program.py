@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     Graph = CompiledStateGraph[State, Context, Input, Output]
 
-__all__ = ["GUARD", "GraphProgram", "TrialProgram", "TunableProgram"]
-
 # MIPROv2 cuts off the first words of an instruction when a colon follows them ("Be brief: ask
 # only ..."). An invisible character in front keeps it from that; it never reaches a model.
 GUARD = "\u2060"

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from optim.tune.optimizer import Proposal
     from optim.tune.selection import Trial
 
-__all__ = ["TuneProgress"]
-
 _SHOWN = 70  # characters of an instruction
 _SECONDS = 60.0
 

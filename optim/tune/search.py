@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from optim.tune.examples import Split
     from optim.tune.reflection import Reflector
 
-__all__ = ["Callback", "NullCallback", "RoundRecord", "SearchResult", "search"]
-
 _ANSWERS_PER_QUESTION = 10  # of a round where no number of answers is set
 _LEAST_PASSES = 2  # over dev, in a round: else a candidate could not even be measured
 _COMPARED = 2  # on the held-out questions: the original and the winner of dev

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from optim.tune.evaluator import Evaluator, Result
     from optim.tune.examples import Split
 
-__all__ = ["SURE", "Measurement", "Trial", "Verdict", "VerdictName", "decide", "judge", "winner_of"]
-
 SURE = 0.9
 """One-sided confidence on the held-out questions from which the winner of dev is called better."""
 

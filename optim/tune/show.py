@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from optim.tune.artefact import CandidateRecord, Figure, Tuning
     from pb_graph.program import PlannerProgram
 
-__all__ = ["document", "prompt_diff", "shown"]
-
 _GONE, _NEW = "red", "green"
 _KIN = 0.5  # below this share of common words, two texts are shown one after the other
 _LONGEST = 4000  # words; comparing takes time that grows with their square

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from optim.tune.selection import Verdict
     from pb_graph.program import PlannerProgram
 
-__all__ = ["TuneResult", "tune"]
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TuneResult:
