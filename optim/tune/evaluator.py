@@ -176,9 +176,7 @@ class Evaluator:
             if self.reflections.failure is None:
                 self.meter.tick()
         finally:
-            close = getattr(self._judge, "close", None)
-            if close is not None:
-                close()
+            getattr(self._judge, "close", lambda: None)()
             self._lock.release()
 
     @property
