@@ -227,7 +227,15 @@ def scatter(found: Sequence[Point], width: int, height: int, class_: str = "") -
         frame.axes("T: completion tokens per query, planning included", "score, %"),
         _contours(found, frame),
         polyline(steps, "front") if len(steps) > 1 else None,
-        [_whiskers(point, frame) for point in found],
+        [
+            tag(
+                "g",
+                whisker(frame.x, frame.y(p.score), p.token_ends),
+                whisker(frame.y, frame.x(p.tokens), p.score_ends, upright=True),
+                class_=f"k{p.kind}",
+            )
+            for p in found
+        ],
         [marker(p.kind, frame.x(p.tokens), frame.y(p.score), str(p)) for p in found],
         _labels(found, frame),
         class_=class_,
@@ -358,14 +366,6 @@ def _contours(found: Sequence[Point], frame: Frame) -> Iterator[Markup]:
             x, y = places[-1]
             name = f"E³ = {value:g}"
             yield joined(polyline(places, "contour"), text(x - 3, y + 13, name, "fine", "end"))
-
-
-def _whiskers(point: Point, frame: Frame) -> Markup:
-    x, y = frame.x(point.tokens), frame.y(point.score)
-    wide = whisker(frame.x, y, point.token_ends)
-    return tag(
-        "g", wide, whisker(frame.y, x, point.score_ends, upright=True), class_=f"k{point.kind}"
-    )
 
 
 def _labels(found: Sequence[Point], frame: Frame) -> Iterator[Markup]:

@@ -354,17 +354,12 @@ def _bootstrap(a: _Arm, b: _Arm, resamples: int, seed: int) -> float:
     while left:
         draws = min(left, max(1, _DRAWS_AT_ONCE // count))
         times = random.multinomial(count, np.full(count, 1.0 / count), size=draws)
-        wins += _wins(times @ totals)
+        score_a, tokens_a, n_a, score_b, tokens_b, n_b = (times @ totals).T
+        # Cross-multiplied: a draw without tokens or without a right answer needs no division.
+        margin = (score_a / n_a) ** 2 * (tokens_b / n_b) - (score_b / n_b) ** 2 * (tokens_a / n_a)
+        wins += float((margin > 0.0).sum() + 0.5 * (margin == 0.0).sum())
         left -= draws
     return wins / resamples
-
-
-def _wins(sums: Floats) -> float:
-    """Count wins of a, ties half; columns as in `_Arm.totals`, a's then b's."""
-    score_a, tokens_a, n_a, score_b, tokens_b, n_b = sums.T
-    # Cross-multiplied, so that a draw without tokens or without a right answer needs no division.
-    margin = (score_a / n_a) ** 2 * (tokens_b / n_b) - (score_b / n_b) ** 2 * (tokens_a / n_a)
-    return float((margin > 0.0).sum() + 0.5 * (margin == 0.0).sum())
 
 
 def _times(ratio: float | None, lower: float | None, upper: float | None) -> str:

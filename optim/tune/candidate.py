@@ -76,13 +76,6 @@ class Candidate:
         """A planner with these instructions; None for the package's own."""
         return with_instructions(self.instructions) if self.instructions else None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON."""
-        return {
-            "instructions": dict(self.instructions),
-            "settings": self.settings.model_dump(mode="json"),
-        }
-
 
 def with_instructions(instructions: Mapping[str, str]) -> Planner:
     """A planner that is told this, and nothing else about it changed."""

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 _TRAIN = (1, 4)  # a quarter of the questions
 _SPARE = 200  # questions beyond the limit that may be held out as well
+_PASSED_ON = (
+    *("run_dir", "optimizer", "reflection_model", "tuned", "candidates", "rounds", "seed"),
+    *("estimate_level", "concurrency", "retry_errors", "dataset"),
+)
 PROGRAM, INSTRUCTIONS = "program.json", "candidates.json"
 
 
@@ -77,19 +81,9 @@ def run(options: TuneOptions, callback: Callback | None = None) -> Tuned:
         dev,
         scorer=options.scorer or data_set(options.dataset).scorer,
         budget=options.limits or Limits(),
-        run_dir=options.run_dir,
-        optimizer=options.optimizer,
-        reflection_model=options.reflection_model,
-        tuned=options.tuned,
-        candidates=options.candidates,
         spare=spare,
-        rounds=options.rounds,
-        seed=options.seed,
-        estimate_level=options.estimate_level,
-        concurrency=options.concurrency,
-        retry_errors=options.retry_errors,
-        dataset=options.dataset,
         callback=callback,
+        **{name: getattr(options, name) for name in _PASSED_ON},
     )
     return _saved(_with_origin(result, options), Path(options.run_dir))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,6 +9,7 @@ import dspy
 
 from optim.datasets import Question
 from optim.datasets.jsonl import parse
+from optim.datasets.sampling import drawn_by_level, folded
 from optim.evaluate.identity import digest, question_identity
 from optim.scorers import Score, Scorer, ScorerError
 from pb_graph.errors import InputError
@@ -179,8 +178,8 @@ def split_of(
         (dev, held_out, "held-out and dev"),
     ):
         _check_apart(one, other, names)
-    used = {_plain(question) for question in (*train, *dev, *held_out)}
-    left = [question for question in spare if _plain(question) not in used]
+    used = {folded(question.question) for question in (*train, *dev, *held_out)}
+    left = [question for question in spare if folded(question.question) not in used]
     return Split(train or dev, dev, held_out, left)
 
 
@@ -192,9 +191,7 @@ def part(
     What levels cannot give evenly is made up for over all of them, so the size is as near to
     ``len(questions) * parts / of`` as whole questions allow.
     """
-    levels: dict[int | None, list[Question]] = defaultdict(list)
-    for question in sorted(questions, key=lambda item: _lot(seed, item.id)):
-        levels[question.level].append(question)
+    levels = drawn_by_level(questions, seed)
     lined_up = [item for level in sorted(levels, key=str) for item in levels[level]]
     chosen = {item.id for place, item in enumerate(lined_up) if place % of < parts}
     return (
@@ -204,8 +201,8 @@ def part(
 
 
 def _check_apart(one: Sequence[Question], other: Sequence[Question], names: str) -> None:
-    texts = {_plain(question) for question in one}
-    both = [question.id for question in other if _plain(question) in texts]
+    texts = {folded(question.question) for question in one}
+    both = [question.id for question in other if folded(question.question) in texts]
     if both:
         msg = (
             f"{names} share {len(both)} questions ({', '.join(both[:_NAMED])}"
@@ -213,11 +210,3 @@ def _check_apart(one: Sequence[Question], other: Sequence[Question], names: str)
             "nothing. Leave them out of one."
         )
         raise InputError(msg)
-
-
-def _plain(question: Question) -> str:
-    return " ".join(question.question.casefold().split())
-
-
-def _lot(seed: int, name: str) -> bytes:
-    return hashlib.sha256(f"{seed}:{name}".encode()).digest()

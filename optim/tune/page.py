@@ -68,17 +68,17 @@ def html(tuning: Tuning) -> str:
         "tune/page.html.j2",
         title=f"Tuning on {tuning.data.name}",
         tuning=tuning,
-        facts=_facts(tuning),
+        facts=facts_of(tuning),
         before=lines_of(tuning.settings_before.model_dump(mode="json")),
         verdict=verdict_words(tuning),
         drawn=_drawn(tuning),
-        splits=list(_splits(tuning)),
+        splits=list(splits_of(tuning)),
         notes=list(notes_on(tuning)),
         candidates=by_rank(tuning.candidates),
     )
 
 
-def _facts(tuning: Tuning) -> dict[str, str]:
+def facts_of(tuning: Tuning) -> dict[str, str]:
     """Who took part, how it came about, and what it cost."""
     models, data, cost = tuning.models, tuning.data, tuning.cost
     return {
@@ -153,7 +153,7 @@ def _ends(figure: Figure) -> tuple[float | None, float | None]:
     return figure.lower, figure.upper
 
 
-def compared(paired: Paired, *, on_dev: bool) -> tuple[str, str, str, str]:
+def _compared(paired: Paired, *, on_dev: bool) -> tuple[str, str, str, str]:
     """Ratio of E³, ratio of tokens, how many scores differ, and how sure the first is.
 
     Of dev there is no confidence: the winner was chosen by these questions.
@@ -186,11 +186,12 @@ def _with_ends(value: float | None, lower: float | None, upper: float | None) ->
     return f"{factor(value)} ({factor(lower)}{NOTHING}{'∞' if upper is None else factor(upper)})"
 
 
-def _splits(tuning: Tuning) -> Iterator[tuple[str, str, Measured, Sequence[str]]]:
+def splits_of(tuning: Tuning) -> Iterator[tuple[str, str, Measured, Sequence[str]]]:
     """Split, program, its figures, and how it compares in words."""
     for name, split in (("dev", tuning.dev), ("held out", tuning.held_out)):
         if split is None:
             continue
         yield name, "original", split.before, [NOTHING] * 4
         if split.paired is not None:
-            yield name, "best on dev", split.after, compared(split.paired, on_dev=name == "dev")
+            program = "tuned" if tuning.adopted else "best on dev"
+            yield name, program, split.after, _compared(split.paired, on_dev=name == "dev")

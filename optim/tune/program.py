@@ -242,7 +242,9 @@ class TrialProgram(TunableProgram):
             shared.seen.setdefault(candidate.identity, candidate)
             result = shared.evaluator.one(candidate, asked, self._epoch)
         except Exception as error:  # noqa: BLE001 -- an optimizer would score it with a constant
-            return _refused(error)
+            return dspy.Prediction(
+                answer="", score=0.0, tokens=0, report=None, error=str(error), refused=True
+            )
         self._trace(asked, result)
         return dspy.Prediction(
             answer=result.report["answer"],
@@ -264,7 +266,8 @@ class TrialProgram(TunableProgram):
         trace = dspy.settings.trace
         if trace is not None:
             given = {"domain": question.domain, "problem": question.question}
-            said = dspy.Prediction(plan=_written(result.report))
+            plan = "\n".join(map(_line, result.report["steps"]))
+            said = dspy.Prediction(plan=plan or "(no plan)")
             trace.append((getattr(self, self.tuned), given, said))
 
 
@@ -280,19 +283,8 @@ class _Shared:
         return self
 
 
-def _written(report: Report) -> str:
-    """The plan in a report, a line for each step, with its grades where it has any."""
-    return "\n".join(map(_line, report["steps"])) or "(no plan)"
-
-
 def _line(step: StepReport) -> str:
     hint = f" | {step['hint']}" if step["hint"] else ""
     graded = step["level"] is not None and step["credit"] is not None
     grades = f" (level {step['level']}, {step['credit']:.0f} credits)" if graded else ""
     return f"{step['index'] + 1}. {step['question']}{hint}{grades}"
-
-
-def _refused(error: Exception) -> dspy.Prediction:
-    return dspy.Prediction(
-        answer="", score=0.0, tokens=0, report=None, error=str(error), refused=True
-    )

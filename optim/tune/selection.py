@@ -92,10 +92,6 @@ class Measurement:
             raise InputError(msg)
         return Incumbent.of(self.scores, self.costs)
 
-    def first(self, count: int) -> Measurement:
-        """The same on the first questions only."""
-        return Measurement(self.results[:count])
-
     def against(self, other: Measurement, seed: int = 0, resamples: int = 10_000) -> Comparison:
         """Compare with another on the same questions, paired."""
         return compare(self._samples(), other._samples(), seed=seed, resamples=resamples)

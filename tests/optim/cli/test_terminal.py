@@ -21,7 +21,7 @@ COMMANDS = [
     (["report", "logs"], "inspect_ai", "eval"),
     (["calibrate", "logs"], "inspect_ai", "eval"),
     ([*TUNE, "--optimizer", "miprov2"], "optuna", "tune"),
-    (TUNE, "jinja2", "eval"),
+    (TUNE, "filelock", "eval"),
 ]
 
 
