@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from optim.evaluate.identity import digest
+from optim.tune.optimizer import Uncopied
 from pb_graph.errors import InputError
 from pb_graph.planner.planner import Planner
 from pb_graph.program import PlannerProgram
@@ -32,7 +33,7 @@ TUNABLE = tuple(OWN)
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Candidate(Uncopied):
     """Instructions for the planner, under settings.
 
     Attributes:
@@ -54,9 +55,6 @@ class Candidate:
 
     def __hash__(self) -> int:
         return hash(self.identity)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Candidate:
-        return self  # it cannot change
 
     @cached_property
     def identity(self) -> str:

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from anyio.from_thread import start_blocking_portal
 
 from optim.evaluate.cache import REPLIES, Journal, ReplyCache
-from optim.evaluate.identity import digest, planner_identity, question_identity
+from optim.evaluate.identity import digest, planner_identity, question_identity, scorer_name
 from optim.evaluate.limits import BudgetSpentError, Limits, Meter
 from optim.evaluate.models import build_models
 from optim.evaluate.resume import held, refuse_former
 from optim.evaluate.runner import Runner, judged
 from optim.methods import Method
-from optim.scorers import ScorerError
-from optim.scorers import scorer as make_scorer
+from optim.scorers import ScorerError, as_scorer
+from optim.tune.optimizer import Uncopied
 from pb_graph.errors import InputError, PlanAndBudgetError
 from pb_graph.settings import Settings
 
@@ -71,7 +71,7 @@ class Result:
     error: str | None
 
 
-class Evaluator:
+class Evaluator(Uncopied):
     """Answers with any candidate; a context manager that holds the run folder.
 
     What is paid and comes to nothing is a wrong answer. An answer that does not come for a reason
@@ -123,9 +123,7 @@ class Evaluator:
         self.concurrency, self.seed = concurrency, seed
         self.limits = limits or Limits()
         self.settings = settings or Settings()
-        self._judge = make_scorer(scorer) if isinstance(scorer, str) else scorer
-        own = getattr(scorer, "name", type(scorer).__qualname__)
-        self.scorer_name = scorer if isinstance(scorer, str) else own
+        self._judge, self.scorer_name = as_scorer(scorer), scorer_name(scorer)
         self._estimate_level, self._retry_errors = estimate_level, retry_errors
         self._lock = held(self.run_dir).lock
         try:
@@ -159,9 +157,6 @@ class Evaluator:
 
     def __enter__(self) -> Self:
         return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self  # optimizers copy programs; there is one evaluator
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -11,7 +11,8 @@ from optim.datasets import Question
 from optim.datasets.jsonl import parse
 from optim.datasets.sampling import drawn_by_level, folded
 from optim.evaluate.identity import digest, question_identity
-from optim.scorers import Score, Scorer, ScorerError
+from optim.scorers import Scorer
+from optim.scorers.base import FunctionScorer
 from pb_graph.errors import InputError
 
 Metric = Callable[..., float]
@@ -55,36 +56,17 @@ def question_of(given: dspy.Example) -> Question:
 
 
 def scorer_of(given: Judge) -> str | Scorer:
-    """A scorer for the bench; a metric is wrapped."""
-    if isinstance(given, str) or hasattr(given, "score"):
+    """A scorer for the bench; a metric is wrapped, and sees the example that it knows."""
+    if isinstance(given, str | Scorer):
         return given
-    return _MetricScorer(given)
+    metric = given
 
+    def judge(output: str, question: Question) -> float:
+        known = question.metadata.get(_EXAMPLE) or example(question)
+        return float(metric(known, dspy.Prediction(answer=output)))
 
-class _MetricScorer:
-    """Judges with a metric, which sees the example that it knows.
-
-    Attributes:
-        name: The metric's, for the fingerprint of a run.
-    """
-
-    def __init__(self, metric: Metric) -> None:
-        self._metric = metric
-        self.name = getattr(metric, "__qualname__", type(metric).__qualname__)
-
-    def score(self, output: str, question: Question) -> Score:
-        """Score the output.
-
-        Raises:
-            ScorerError: The metric failed, or gave no number from 0 to 1.
-        """
-        try:
-            given = question.metadata.get(_EXAMPLE) or example(question)
-            value = float(self._metric(given, dspy.Prediction(answer=output)))
-            return Score(value, None, f"by {self.name}")
-        except Exception as error:
-            msg = f"the metric {self.name} failed: {type(error).__name__}: {error}"
-            raise ScorerError(msg) from error
+    judge.__qualname__ = getattr(metric, "__qualname__", type(metric).__qualname__)
+    return FunctionScorer(judge)
 
 
 def _at(place: int, given: Question | dspy.Example) -> Question:

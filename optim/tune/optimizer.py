@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from pb_graph.errors import InputError
 
@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from optim.tune.selection import Measurement
 
 NOT_MEASURED = "not measured: the budget was spent"
+
+
+class Uncopied:
+    """Is shared by the copies that optimizers make of a program."""
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +48,7 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class Round(Uncopied):
     """One round's work.
 
     Attributes:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import dspy
 
 from optim.tune.candidate import Candidate, candidate_of, decomposer, with_instructions
+from optim.tune.optimizer import Uncopied
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
 
@@ -141,7 +142,7 @@ class GraphProgram(TunableProgram):
             return _failed(error)
 
 
-class Graphs:
+class Graphs(Uncopied):
     """The graph for each candidate, with the models that all of them share.
 
     Args:
@@ -155,9 +156,6 @@ class Graphs:
         self.planner = planner
         self.cap_policy = cap_policy
         self._known: dict[str, Graph] = {}
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Graphs:
-        return self  # optimizers copy programs; models are not copied with them
 
     def of(self, candidate: Candidate) -> Graph:
         """Compile it, or give the one that was compiled before."""
@@ -271,16 +269,13 @@ class TrialProgram(TunableProgram):
             trace.append((getattr(self, self.tuned), given, said))
 
 
-class _Shared:
+class _Shared(Uncopied):
     """What the copies of a program have in common: optimizers copy a program for each trial."""
 
     def __init__(self, evaluator: Evaluator, questions: Iterable[Question]) -> None:
         self.evaluator = evaluator
         self.questions = {question.id: question for question in questions}
         self.seen: dict[str, Candidate] = {}
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Shared:
-        return self
 
 
 def _line(step: StepReport) -> str:
