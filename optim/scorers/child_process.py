@@ -192,5 +192,10 @@ _OUT_OF_TIME = -signal.SIGPROF if hasattr(signal, "SIGPROF") else None  # absent
 _PROCESSES: weakref.WeakSet[ChildProcess] = weakref.WeakSet()
 
 
+def _forget_all() -> None:
+    for process in list(_PROCESSES):
+        process.forget()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: [one.forget() for one in list(_PROCESSES)])
+    os.register_at_fork(after_in_child=_forget_all)

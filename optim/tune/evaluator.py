@@ -226,10 +226,11 @@ class Evaluator(Uncopied):
         """Run in the loop until it is done. An interrupt while waiting cancels the work."""
         waiting = self._portal.start_task_soon(work, *about)
         try:
-            return waiting.result()
+            result: T = waiting.result()
         except BaseException:
             waiting.cancel()
             raise
+        return result
 
     async def _is_known(self, candidate: Candidate, questions: Sequence[Question]) -> bool:
         for question in questions:
