@@ -95,7 +95,7 @@ def evaluate_planners(
 
 
 def _show(evaluation: Evaluation, *, as_json: bool, by_budget: bool) -> None:
-    from optim.report.terminal import console, grid_of, notes, table  # noqa: PLC0415
+    from optim.report.terminal import Figures, console, grid_of, notes  # noqa: PLC0415
     from optim.summary import budget_grid, sensitivity  # noqa: PLC0415
 
     records, summary = evaluation.records, evaluation.rows
@@ -119,7 +119,7 @@ def _show(evaluation: Evaluation, *, as_json: bool, by_budget: bool) -> None:
         typer.echo("\nE³ by B_init (down) and B_per_level (across)")
         console().print(grid_of(figures["budget_grid"]), *notes(summary), sep="\n")
     else:
-        console().print(table(summary))
+        console().print(Figures(summary))
     for note in [*_errors(evaluation), *_comparisons(records), *_notes(evaluation)]:
         typer.echo(note)
 

@@ -61,11 +61,6 @@ def page(found: Sequence[Study], *, paper: bool = False, title: str | None = Non
     )  # fmt: skip
 
 
-def document(title: str, content: Markup) -> str:
-    """Put content into a page of its own, with the style sheets and the policy."""
-    return render("report/base.html.j2", title=title, content=content)
-
-
 def render(template: str, **context: object) -> str:
     """Fill a template of this package, such as ``report/page.html.j2``, that extends the base.
 
