@@ -335,7 +335,7 @@ class CachedClient(ChatClient):
 
     def _key(self, messages: Sequence[BaseMessage], limits: Limits, record: Recording) -> str:
         sample = 1 if self._one_sample and not limits.sampled else record.sample
-        request = [limits.cap, limits.schema, limits.thinking, sample]
+        request: list[object] = [limits.cap, limits.schema, limits.thinking, sample]
         request += [how for how in ("sampled", "continues") if getattr(limits, how)]
         key = digest([self._identity, _plain(messages), *request])
         record.asked[key] += 1

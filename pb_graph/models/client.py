@@ -141,7 +141,7 @@ class ChatClient:
             return streamed.message()
 
         try:
-            bound = self._arguments(limits)
+            bound = self._arguments(messages, limits)
             return within_deadline(partial(attempt, bound), seconds + self._grace(bound))
         except Exception as error:  # noqa: BLE001 -- the attempts decide what it means
             if streamed:
@@ -153,7 +153,7 @@ class ChatClient:
     ) -> AIMessage | Exception:
         seconds = self._own_timeout or limits.timeout
         try:
-            bound = self._arguments(limits)
+            bound = self._arguments(messages, limits)
             async with asyncio.timeout(seconds + self._grace(bound)):
                 if on_text is None:
                     model = self._sampler if limits.sampled else self.model
@@ -165,8 +165,10 @@ class ChatClient:
         except Exception as error:  # noqa: BLE001 -- the attempts decide what it means
             return error
 
-    def _arguments(self, limits: Limits) -> dict[str, Any]:
+    def _arguments(self, messages: Sequence[BaseMessage], limits: Limits) -> dict[str, Any]:
         """What the policy says; and where samples are to differ, no temperature of 0."""
+        if limits.continues and messages[-1].type != "ai":  # the first piece, as any reply
+            limits = replace(limits, continues=False)
         bound = self._policy(self.model, limits)
         if not limits.sampled or getattr(self.model, "temperature", None) != 0:
             return bound

@@ -30,9 +30,8 @@ def vllm(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     """
     own = _body(model).get("thinking_token_budget")
     # Whether it takes a budget of 0 is not documented.
-    return _bounded(
-        model, limits, {"thinking_token_budget": max(1, _at_most(own, limits.thinking_room))}
-    )
+    budget = {"thinking_token_budget": max(1, _at_most(own, limits.thinking_room))}
+    return _bounded(model, limits, budget, continues=_GOES_ON | {"add_generation_prompt": False})
 
 
 @policy(change=without_cap, continues="adds")
