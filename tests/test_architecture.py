@@ -17,7 +17,7 @@ FRAMEWORKS = {"langgraph", "langchain", "langchain_core", "langchain_openai", "d
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "exits": set(),
-    "budget": set(),
+    "budget": {"errors"},
     "assignments": {"errors"},
     "settings": {"budget", "errors"},
     "artefact": {"errors", "settings"},
