@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Any
+from typing import Annotated, Any
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.pregel import Pregel
 
+from pydantic import Field
+
+from pb_graph.budget.shared import Budget, drawn_on, using, within_all
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
 from pb_graph.middleware import FINISH, TokenBudgetMiddleware
@@ -24,14 +27,23 @@ DESCRIPTION = (
 )
 
 
+MostTokens = Annotated[
+    int | None, Field(ge=1, description="Most tokens to spend; leave it out for a hard question.")
+]
+
+
 def plan_and_budget_tool(
     model_or_graph: Model | Pregel[Any, Any, Any, Any] = None,
     *,
+    budget: Budget | None = None,
     name: str = "plan_and_budget",
     description: str = DESCRIPTION,
     **options: Any,  # noqa: ANN401 -- those of build_graph
 ) -> BaseTool:
     """Make a tool of the graph; its artifact is the report.
+
+    Besides the question, an agent may give ``budget``: the most tokens that the call is worth to
+    it, planning included.
 
     The agent's callbacks and configuration reach the graph, and an interrupt within the graph
     pauses the agent. A question that cannot be answered is told to the agent as text, with the
@@ -42,6 +54,8 @@ def plan_and_budget_tool(
 
     Args:
         model_or_graph: A compiled graph, or what `build_graph` takes as a model.
+        budget: A `Budget` that every call draws on. Within an agent that has one, by its
+            `TokenBudgetMiddleware`, the agent's is found without being given.
         name: What the agent calls the tool.
         description: What the agent reads about it.
         **options: The other arguments of `build_graph`.
@@ -58,6 +72,8 @@ def plan_and_budget_tool(
     else:
         graph = build_graph(model_or_graph, **options)
 
+    shared = budget
+
     async def answered(out: Awaitable[dict[str, Any]]) -> tuple[str, Report | None]:
         try:
             done = await out
@@ -65,14 +81,20 @@ def plan_and_budget_tool(
             return str(error), getattr(error, "report", None)
         return done["answer"], done["report"]
 
-    def solve(question: str, config: RunnableConfig) -> tuple[str, Report | None]:
+    def solve(
+        question: str, config: RunnableConfig, budget: MostTokens = None
+    ) -> tuple[str, Report | None]:
         async def out() -> dict[str, Any]:
             return graph.invoke({"question": question}, config)
 
-        return finished(answered(out()))
+        with using(within_all(drawn_on(shared), budget)):
+            return finished(answered(out()))
 
-    async def asolve(question: str, config: RunnableConfig) -> tuple[str, Report | None]:
-        return await answered(graph.ainvoke({"question": question}, config))
+    async def asolve(
+        question: str, config: RunnableConfig, budget: MostTokens = None
+    ) -> tuple[str, Report | None]:
+        with using(within_all(drawn_on(shared), budget)):
+            return await answered(graph.ainvoke({"question": question}, config))
 
     return StructuredTool.from_function(
         solve,

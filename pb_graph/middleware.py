@@ -222,7 +222,7 @@ class _Turn:
         call = await self._reserved(at_least=kept)
         return await self._called(self._last(partial), call, thinking="off")
 
-    async def _reserved(self, *, keep: int = 0, at_least: int = 1) -> Call:
+    async def _reserved(self, *, keep: int = 0, at_least: int = 0) -> Call:
         most = self._budget.per_call
         if self._blocking:
             return self._account.reserve(most, keep=keep, at_least=at_least)

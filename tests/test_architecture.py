@@ -26,10 +26,20 @@ MAY_IMPORT: dict[str, set[str]] = {
     "prompts": {"state"},
     "models": {"budget", "errors"},
     "planner": {"artefact", "budget", "errors", "models", "state"},
-    "runtime": {"artefact", "errors", "models", "planner", "prompts", "settings", "state"},
+    "runtime": {
+        "artefact",
+        "budget",
+        "errors",
+        "models",
+        "planner",
+        "prompts",
+        "settings",
+        "state",
+    },
     "nodes": {"budget", "errors", "models", "planner", "prompts", "runtime", "settings", "state"},
-    "graph": {"artefact", "models", "nodes", "runtime", "settings", "state"},
-    "agents": {"errors", "graph", "models", "runtime", "state"},
+    "graph": {"artefact", "budget", "models", "nodes", "runtime", "settings", "state"},
+    "middleware": {"budget", "errors", "models", "runtime"},
+    "agents": {"budget", "errors", "graph", "middleware", "runtime", "state"},
 }
 FRAMEWORKS_OF: dict[str, set[str]] = {
     "errors": set(),

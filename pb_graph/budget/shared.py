@@ -91,7 +91,7 @@ class Budget:
         with _LOCK:
             return self._free()
 
-    def reserve(self, tokens: int | None = None, *, keep: int = 0, at_least: int = 1) -> Call:
+    def reserve(self, tokens: int | None = None, *, keep: int = 0, at_least: int = 0) -> Call:
         """Set tokens aside for a call that is about to be made.
 
         In a thread that runs an event loop it does not wait; use `areserve` there.
@@ -99,8 +99,8 @@ class Budget:
         Args:
             tokens: Most that the call may cost; None for all that is left.
             keep: Tokens to leave untouched.
-            at_least: Tokens that are worth waiting for, while other calls under way may give some
-                back.
+            at_least: Tokens that are worth waiting for, as long as other calls under way may give
+                some back. Whoever has one under way himself must not wait.
 
         Returns:
             The call, with at least one token and at most ``tokens``. Used as a context manager, it
@@ -114,7 +114,7 @@ class Budget:
         return taken
 
     async def areserve(
-        self, tokens: int | None = None, *, keep: int = 0, at_least: int = 1
+        self, tokens: int | None = None, *, keep: int = 0, at_least: int = 0
     ) -> Call:
         """`reserve` for an event loop, which goes on with other tasks meanwhile."""
         while isinstance(taken := self._take(tokens, keep, at_least, waits=True), Future):

@@ -13,6 +13,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 from pb_graph.models.attempts import Attempts, without_schema
 from pb_graph.models.caps import CapPolicy, Limits, pliant, policy_for
+from pb_graph.models.charging import Attempt
 from pb_graph.models.faults import secrets_of
 from pb_graph.models.retry import Patience, retries_itself, unretried
 from pb_graph.models.streaming import StreamedReply
@@ -91,9 +92,11 @@ class ChatClient:
         """
         attempts = self._attempts(messages, limits, purpose, hears)
         while True:
-            outcome = self._tried(messages, attempts.begun(), attempts.hears)
-            if isinstance(outcome, AIMessage):
-                return self._accepted(attempts, outcome)
+            with Attempt(attempts) as attempt:
+                outcome = self._tried(messages, attempt.reserved(), attempts.hears)
+                if isinstance(outcome, AIMessage):
+                    return attempt.settled(self._accepted(attempts, outcome))
+                attempt.failed(outcome)
             time.sleep(attempts.failed(outcome))
 
     async def acall(
@@ -106,9 +109,12 @@ class ChatClient:
         """`call` for an event loop."""
         attempts = self._attempts(messages, limits, purpose, hears)
         while True:
-            outcome = await self._atried(messages, attempts.begun(), attempts.hears)
-            if isinstance(outcome, AIMessage):
-                return self._accepted(attempts, outcome)
+            with Attempt(attempts) as attempt:
+                limits = await attempt.areserved()
+                outcome = await self._atried(messages, limits, attempts.hears)
+                if isinstance(outcome, AIMessage):
+                    return attempt.settled(self._accepted(attempts, outcome))
+                attempt.failed(outcome)
             await asyncio.sleep(attempts.failed(outcome))
 
     def _tried(

@@ -28,7 +28,9 @@ async def answer(state: State, run: NodeContext) -> State:
     )
     ceiling = state["ceiling"]
     if ceiling is None:
-        ceiling = spent(state["charges"]) + cap_of(budget, settings)
+        to_come = cap_of(budget, settings)
+        to_come = to_come if run.left is None else min(to_come, run.left)
+        ceiling = spent(state["charges"]) + to_come
     update: State = {"ceiling": ceiling, "answer": ""}
     try:
         reply = await call_within_budget(
