@@ -4,6 +4,7 @@ What is reserved is nobody else's, so that calls at the same time, in threads an
 spend more than the total together. An account may be drawn on through others: a *limit* draws on
 the accounts above it with each call; a *grant* is set aside at once, and what it leaves returns.
 """
+# ruff: noqa: SLF001 -- the accounts of a tree are one thing to the lock, and know each other
 
 from __future__ import annotations
 
@@ -140,7 +141,8 @@ class Budget:
         with _LOCK:
             total, lasting = max(0, min(tokens, self._free())), name is not None
             name = name or uuid4().hex
-            return self._grants.get(name) or self._new_grant(total, name, lasting=lasting)
+            found = self._grants.get(self._id_of(name))
+            return found or self._new_grant(total, name, lasting=lasting)
 
     def part(self, name: str, names: Sequence[str], *, keep: int) -> Budget:
         """The grant of one of several that share what is left, ``keep`` aside, in equal parts.
@@ -149,7 +151,7 @@ class Budget:
         `snapshot`: what it has spent is.
         """
         with _LOCK:
-            found = self._grants.get(name)
+            found = self._grants.get(self._id_of(name))
             if found is None:
                 to_come = len([other for other in {*names} - {name} if other not in self._parted])
                 self._parted.add(name)
@@ -253,11 +255,15 @@ class Budget:
 
     def _new_grant(self, total: int, name: str, *, lasting: bool) -> Budget:
         made = Budget.__new__(Budget)
-        made._open_account(total, f"{self.id}/{name}")
+        made._open_account(total, self._id_of(name))
         made._lasting, made._funder = lasting, self
-        self._grants[name] = made
-        self._version += 1
+        for account in self._lines():
+            account._grants[made.id] = made
+            account._version += 1
         return made
+
+    def _id_of(self, name: str) -> str:
+        return f"{self.id}/{name}"
 
     def _fold(self) -> None:
         """What is over need not be told apart any more."""
@@ -272,7 +278,8 @@ class Budget:
 
     def _drop(self) -> None:
         if self._funder and self._closed and not self._in_flight and not self._lasting:
-            self._funder._grants.pop(self.id.removeprefix(f"{self._funder.id}/"), None)
+            for account in self._funder._lines():
+                account._grants.pop(self.id, None)
 
     def _take(
         self, tokens: int | None, keep: int, at_least: int, *, waits: bool
@@ -296,7 +303,7 @@ class Budget:
         lasting = {
             grant.id.removeprefix(f"{self.id}/"): grant._plain()
             for grant in self._grants.values()
-            if grant._lasting
+            if grant._lasting and grant._funder is self
         }
         return {
             "id": self.id,
@@ -321,7 +328,8 @@ class Budget:
         for account in self._lines():
             _raise(account._unknown, snapshot["unknown"])
         for name, plain in snapshot["grants"].items():
-            grant = self._grants.get(name) or self._new_grant(plain["total"], name, lasting=True)
+            grant = self._grants.get(self._id_of(name))
+            grant = grant or self._new_grant(plain["total"], name, lasting=True)
             grant._closed = grant._closed or plain["closed"]
             grant._merge(plain)
         for account, plain in zip(self._above, snapshot["above"], strict=False):
