@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.pregel import Pregel
-
 from pydantic import Field
 
 from pb_graph.budget.shared import Budget, drawn_on, using, within_all

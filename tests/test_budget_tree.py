@@ -1,5 +1,5 @@
 """One budget over a tree of agents: deepagents, create_agent, a supervisor, and plain LangGraph."""
-# ruff: noqa: ANN401 -- graphs of other packages, whose types say little
+# ruff: noqa: ANN401, ASYNC110 -- graphs of other packages; a test that waits has no event to wait for
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ class TestDeepAgents:
     @pytest.mark.parametrize("same", [False, True], ids=["numbers", "one budget"])
     def test_parallel_delegations_neither_overspend_nor_crash(self, way: Way, same: bool) -> None:
         budget: Any = Budget(500) if same else 500
-        child = ScriptedChat(solve=lambda call: words(400))
+        child = ScriptedChat(solve=lambda _: words(400))
         top = ScriptedChat(
             solve=once(calls("task", 3, description="job", subagent_type="worker"), words(100))
         )
@@ -325,13 +325,13 @@ class TestGraph:
 
     def test_a_lost_attempt_keeps_its_cap(self) -> None:
         budget, lost = Budget(5000), [TimeoutError("late"), "42"]
-        model = ScriptedChat(solve=lambda call: lost.pop(0), max_retries=0)
+        model = ScriptedChat(solve=lambda _: lost.pop(0), max_retries=0)
         graph_of(model, shared_budget=budget, method="vanilla", cutoff=300).invoke(QUESTION)
         assert (budget.spent, budget.unknown) == (1, 300)
 
     def test_a_refused_reply_counts_what_it_reported(self) -> None:
         budget, said = Budget(5000), [CutOffError(7), "42"]
-        model = ScriptedChat(solve=lambda call: said.pop(0), max_retries=0)
+        model = ScriptedChat(solve=lambda _: said.pop(0), max_retries=0)
         graph_of(model, shared_budget=budget, method="vanilla", cutoff=300).invoke(QUESTION)
         assert (budget.spent, budget.unknown) == (8, 0)
 
@@ -373,7 +373,7 @@ class TestTool:
 
 
 def test_calls_are_told_when_their_part_is_nearly_used_up() -> None:
-    def solve(call: Call) -> Said:
+    def solve(_: Call) -> Said:
         return Reply(words(45), tool_calls=calls("again", 1).tool_calls)
 
     @tool

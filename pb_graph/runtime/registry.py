@@ -85,7 +85,7 @@ class ModelRegistry:
         PlannerProgramError: The saved planner does not fit.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 -- the parts of a graph
         self,
         model: Model,
         planner: Model,

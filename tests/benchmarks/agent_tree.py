@@ -22,13 +22,11 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-warnings.filterwarnings("ignore")
-
 from deepagents import create_deep_agent
 from langchain.agents import create_agent
 from langchain.agents.middleware import ModelRetryMiddleware
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
@@ -110,7 +108,12 @@ class Model(BaseChatModel):
         else:
             world = self.world
             tokens = await world.provider.written(kwargs["max_tokens"], world.chance, world.share)
-        rounds = sum(isinstance(m, AIMessage) and bool(m.tool_calls) for m in messages)
+        own = [call["name"] for call in self.asks]
+        rounds = sum(
+            bool(m.tool_calls) and m.tool_calls[0]["name"] in own
+            for m in messages
+            if isinstance(m, AIMessage)
+        )
         asked = self.asks if kwargs.get("tools") and not rounds else []
         if self.by_hand and rounds < len(self.asks):  # the supervisor hands over in turn
             asked = [self.asks[rounds]]
@@ -286,9 +289,10 @@ async def one(host: str, graph: Any, world: World, total: int, tally: Tally) -> 
 
 def main() -> int:
     """Run all hosts."""
+    warnings.filterwarnings("ignore")  # the supervisor package builds on what has moved
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--runs", type=int, default=1000)
-    options.add_argument("--budget", type=int, default=3000)
+    options.add_argument("--budget", type=int, default=4000)
     options.add_argument("--faults", type=float, default=0.1)
     options.add_argument("--seed", type=int, default=1)
     chosen = options.parse_args()

@@ -1,4 +1,4 @@
-"""One account for many callers: reserve before a call, settle after it, and never spend too much."""
+"""One account for many callers: reserve before a call, settle after it, never overspend."""
 # ruff: noqa: ANN401, ASYNC110 -- JSON; a test that waits for a waiter has no event to wait for
 
 from __future__ import annotations
