@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pb_graph.agents import TokenBudgetMiddleware, plan_and_budget_tool
-    from pb_graph.artefact import Artefact
     from pb_graph.budget.shared import Budget
     from pb_graph.errors import (
         BudgetUsedUpError,
@@ -24,11 +23,12 @@ if TYPE_CHECKING:
         WeightsError,
     )
     from pb_graph.graph import build_graph
+    from pb_graph.program import Artefact, PlannerProgram
     from pb_graph.settings import Context, Settings
     from pb_graph.state import Report
 
 _HOMES = {
-    "Artefact": "artefact",
+    "Artefact": "program",
     "Budget": "budget.shared",
     "BudgetUsedUpError": "errors",
     "Context": "settings",
@@ -37,6 +37,7 @@ _HOMES = {
     "ModelSetupError": "errors",
     "NoAnswerError": "errors",
     "PlanAndBudgetError": "errors",
+    "PlannerProgram": "program",
     "PlannerProgramError": "errors",
     "Report": "state",
     "Settings": "settings",
@@ -56,6 +57,7 @@ __all__ = [
     "ModelSetupError",
     "NoAnswerError",
     "PlanAndBudgetError",
+    "PlannerProgram",
     "PlannerProgramError",
     "Report",
     "Settings",

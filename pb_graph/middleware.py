@@ -19,7 +19,7 @@ from langgraph.types import Command, Overwrite
 
 from pb_graph.budget.shared import Budget, Call, drawn_on, newer, using, within_all
 from pb_graph.errors import BudgetUsedUpError
-from pb_graph.models.caps import Limits, Thinking, pliant, policy_for
+from pb_graph.models.caps import Limits, Thinking, constructor_overrides, policy_for
 from pb_graph.models.charging import settle_failed
 from pb_graph.models.usage import finish_of, tokens_of
 from pb_graph.runtime.node import finished
@@ -258,7 +258,7 @@ class _Turn:
 def _capped(request: ModelRequest[Any], cap: int, *, thinking: Thinking) -> ModelRequest[Any]:
     """The cap in the words of the request's own model."""
     policy = policy_for(request.model)
-    change = pliant(request.model, policy)
+    change = constructor_overrides(request.model, policy)
     if "extra_body" in request.model_settings:  # the policy puts ours beside the model's own
         change["extra_body"] = request.model_settings["extra_body"]
     model = request.model.model_copy(update=change)

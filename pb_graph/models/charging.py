@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from pb_graph.budget.shared import current
 from pb_graph.errors import BudgetUsedUpError
-from pb_graph.models.faults import may_be_paid
+from pb_graph.models.provider_errors import may_be_paid
 from pb_graph.models.usage import reported, tokens_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Attempt:
         Raises:
             BudgetUsedUpError: Nothing is left; with what the attempts before it cost.
         """
-        limits = self._attempts.begun()
+        limits = self._attempts.next_limits()
         if self._account is None:
             return limits
         try:
@@ -46,7 +46,7 @@ class Attempt:
 
     async def areserved(self) -> Limits:
         """`reserved` for an event loop."""
-        limits = self._attempts.begun()
+        limits = self._attempts.next_limits()
         if self._account is None:
             return limits
         try:
