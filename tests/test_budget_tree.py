@@ -125,7 +125,7 @@ class TestCreateAgent:
         model = ScriptedChat(
             solve=lambda _: Reply(words(50), tool_calls=calls("forge", 1).tool_calls)
         )
-        out = create_agent(model, [forge], middleware=[TokenBudgetMiddleware(300)]).invoke(ASK)
+        out = Tree._agent(model, 300, [forge]).invoke(ASK)
         assert out["tokens_spent"] == model.output_tokens <= 300
 
     def test_a_lost_call_keeps_its_cap_and_a_refused_one_gives_it_back(self) -> None:
@@ -271,7 +271,7 @@ class TestPlainLangGraph:
         def ours(_: Sums) -> Any:
             return {"got": [graph.invoke(QUESTION)["report"]["usage"]["output_tokens"]]}
 
-        builder = StateGraph(Sums)
+        builder: Any = StateGraph(Sums)
         builder.add_node("node", node)
         builder.add_node("ours", ours)
         builder.add_conditional_edges(

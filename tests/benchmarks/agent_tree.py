@@ -208,7 +208,7 @@ def in_supervisor(world: World, total: int) -> Any:
     ]
     handed = [asks(f"transfer_to_worker_{number}", 1)[0] for number in range(2)]
     boss = Model(world=world, asks=handed, by_hand=True)
-    return create_supervisor(workers, model=boss).compile()
+    return create_supervisor(workers, model=boss).compile()  # type: ignore[arg-type]
 
 
 class Sums(TypedDict):
@@ -227,7 +227,7 @@ def in_plain_langgraph(world: World, total: int) -> Any:
             return {"tokens": [0]}
 
     def level(name: str, node: Callable[..., Any], wide: int) -> Any:
-        builder = StateGraph(Sums)
+        builder: Any = StateGraph(Sums)
         builder.add_node("own", call)
         builder.add_node(name, node)
         builder.add_edge(START, "own")

@@ -363,13 +363,14 @@ class TestInterleavings:
     def test_whatever_the_order_nothing_is_over_and_nothing_is_lost(
         self, calls: list[tuple[int, int, int, str]], order: random.Random
     ) -> None:
-        budget, bill, open_calls = Budget(150), Bill(), []
+        budget, bill = Budget(150), Bill()
+        open_calls: list[tuple[shared.Call, int, str]] = []
         accounts, grants = tree(budget)
         for who, wanted, cost, end in calls:
             held = sum(call.tokens for call, *_ in open_calls)
             assert budget.spent + budget.unknown + held <= 150
             try:
-                open_calls.append((accounts[who]._take(wanted, 0, 1, waits=False), cost, end))
+                open_calls.append((accounts[who].reserve(wanted), cost, end))
             except BudgetUsedUpError:
                 if open_calls:
                     bill.add(*open_calls.pop(order.randrange(len(open_calls))))
