@@ -270,6 +270,7 @@ class CachedClient(ChatClient):
     ) -> None:
         super().__init__(client.model)
         self._client, self._cache = client, cache
+        self.continues = client.continues
         self._name, self._identity = name, identity
         self._one_sample, self._before = one_sample, before
 
@@ -309,8 +310,9 @@ class CachedClient(ChatClient):
         blocking: bool,
     ) -> Reply:
         record, asked = _recording.get() or Recording(), _plain(messages)
-        sample = 1 if self._one_sample else record.sample
-        request = [limits.cap, limits.schema, limits.thinking, sample]
+        sample = 1 if self._one_sample and not limits.sampled else record.sample
+        request: list[object] = [limits.cap, limits.schema, limits.thinking, sample]
+        request += [how for how in ("sampled", "continues") if getattr(limits, how)]
         key = digest([self._identity, asked, *request])
         record.asked[key] += 1
         key = f"{key}-{record.asked[key]}"
