@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from pb_graph.budget.rules import LevelTable, PerLevel
 from pb_graph.errors import InputError, did_you_mean
@@ -18,14 +18,17 @@ from pb_graph.settings import Settings
 
 __all__ = [
     "ALL",
+    "ENDING",
     "ESTIMATED",
     "NAMES",
     "PAPER_DEFAULTS",
     "Grid",
     "Method",
+    "Truncation",
     "check_distinct",
     "method_from_file",
     "methods",
+    "truncated",
 ]
 
 ALL = "all"
@@ -33,6 +36,9 @@ ALL = "all"
 
 ESTIMATED = "default_estimated"
 """``default`` where the planner estimates the level, and is paid for it."""
+
+ENDING = "ending"
+"""What the ledger calls the request for the result of an answer that was cut."""
 
 PAPER_DEFAULTS: Mapping[str, Any] = MappingProxyType(
     {
@@ -46,6 +52,45 @@ PAPER_DEFAULTS: Mapping[str, Any] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
+class Truncation:
+    """A budget at which a longer answer is cut, and its result asked for.
+
+    Attributes:
+        budget: Completion tokens of solving, those of the result included.
+        largest: The budget within which the answer was written; the same as ``budget`` for a run
+            of its own.
+        reserve: Tokens that are kept back for the result; of a small budget two thirds at most.
+        ending: How the result is asked for: the model goes on from its own words, where the server
+            lets it, or is told to stop in a further turn. None: the former for local models.
+    """
+
+    budget: int
+    largest: int
+    reserve: int = 32
+    ending: Literal["continuation", "turn"] | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 < self.budget <= self.largest:
+            msg = f"a budget lies between 2 and the largest, {self.largest}, not at {self.budget}"
+            raise InputError(msg)
+
+    @property
+    def held_back(self) -> int:
+        """Tokens for the result."""
+        return self.budget - self.room
+
+    @property
+    def room(self) -> int:
+        """Tokens for the answer before."""
+        return _room(self.budget, self.reserve)
+
+    @property
+    def asked(self) -> int:
+        """The cap at which the model is asked for the whole answer."""
+        return _room(self.largest, self.reserve)
+
+
+@dataclass(frozen=True, slots=True)
 class Method:
     """One way to answer.
 
@@ -54,11 +99,13 @@ class Method:
         settings: Of the graph.
         estimate_level: Whether the planner estimates a question's level, and is paid for it, also
             where the data set has a label.
+        truncation: A budget that a longer answer is cut at; None to answer as the settings say.
     """
 
     name: str
     settings: Settings
     estimate_level: bool = False
+    truncation: Truncation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +126,7 @@ class _Row:
 # The paper's prompt tells each sub-question its share of the tokens as so many words.
 _BY_STEP = {**PAPER_DEFAULTS, "prompt_unit": "words_as_tokens"}
 _SINGLE_PASS = {"method": "plan_and_budget", "execution": "single_pass"}
+_IN_ONE_CALL = {"vanilla", "global_budget", "planned_vanilla", "planned_global_budget"}
 _PAPER = {
     "vanilla": _Row({"method": "vanilla"}, PAPER_DEFAULTS),
     "global_budget": _Row({"method": "global_budget"}, PAPER_DEFAULTS),
@@ -154,6 +202,50 @@ def method_from_file(path: str | Path, overrides: Mapping[str, Any] | None = Non
     return Method(file.stem, _valid(fields | dict(overrides or {}), str(file)))
 
 
+def truncated(
+    method: Method,
+    budgets: Iterable[int],
+    *,
+    ending: Literal["continuation", "turn"] | None = None,
+    apart: bool = False,
+) -> tuple[Method, ...]:
+    """Give a method at smaller budgets, as ``curve_vanilla[100+0L]``, all cut from one answer.
+
+    Its own budget, if it has one, is still said to the model, but no longer enforced.
+
+    Args:
+        method: Answers in one call.
+        budgets: Completion tokens of solving, each once.
+        ending: As in `Truncation`.
+        apart: A run of its own for each budget, with a cap that is real, as
+            ``separate_vanilla[100+0L]``.
+
+    Raises:
+        InputError: A budget below 2, or a method that solves in several calls.
+    """
+    chosen = sorted(set(budgets))
+    if method.settings.method not in _IN_ONE_CALL and (
+        method.settings.execution != "single_pass"
+        or method.settings.method != _SINGLE_PASS["method"]
+    ):
+        msg = (
+            f"{method.name!r} solves in several calls, so there is no one answer to cut; take one "
+            f"of {', '.join(sorted(_IN_ONE_CALL))}, or a single-pass method"
+        )
+        raise InputError(msg)
+    kind = "separate" if apart else "curve"
+    settings = method.settings.model_copy(update={"enforcement": "prompt"})
+    return tuple(
+        replace(
+            method,
+            name=f"{kind}_{method.name}[{budget}+0L]",
+            settings=settings,
+            truncation=Truncation(budget, budget if apart else chosen[-1], ending=ending),
+        )
+        for budget in chosen
+    )
+
+
 def check_distinct(chosen: Iterable[Method]) -> None:
     """Refuse two methods of the same name, which would be one row."""
     seen: set[str] = set()
@@ -211,6 +303,11 @@ class Grid:
             for initial in self.initial
             for rule in (PerLevel(initial=initial, per_level=each) for each in self.per_level)
         ]
+
+
+def _room(budget: int, reserve: int) -> int:
+    """What is left of a budget for the answer itself, as ``enforcement="force"`` has it."""
+    return budget - min(reserve, budget * 2 // 3)
 
 
 def _method(name: str, overrides: Mapping[str, Any]) -> Method:
