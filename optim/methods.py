@@ -28,7 +28,6 @@ __all__ = [
     "check_distinct",
     "method_from_file",
     "methods",
-    "truncated",
 ]
 
 ALL = "all"
@@ -126,7 +125,6 @@ class _Row:
 # The paper's prompt tells each sub-question its share of the tokens as so many words.
 _BY_STEP = {**PAPER_DEFAULTS, "prompt_unit": "words_as_tokens"}
 _SINGLE_PASS = {"method": "plan_and_budget", "execution": "single_pass"}
-_IN_ONE_CALL = {"vanilla", "global_budget", "planned_vanilla", "planned_global_budget"}
 _PAPER = {
     "vanilla": _Row({"method": "vanilla"}, PAPER_DEFAULTS),
     "global_budget": _Row({"method": "global_budget"}, PAPER_DEFAULTS),
@@ -200,50 +198,6 @@ def method_from_file(path: str | Path, overrides: Mapping[str, Any] | None = Non
         msg = f"{file} is no settings file: it holds no JSON object"
         raise InputError(msg)
     return Method(file.stem, _valid(fields | dict(overrides or {}), str(file)))
-
-
-def truncated(
-    method: Method,
-    budgets: Iterable[int],
-    *,
-    ending: Literal["continuation", "turn"] | None = None,
-    apart: bool = False,
-) -> tuple[Method, ...]:
-    """Give a method at smaller budgets, as ``curve_vanilla[100+0L]``, all cut from one answer.
-
-    Its own budget, if it has one, is still said to the model, but no longer enforced.
-
-    Args:
-        method: Answers in one call.
-        budgets: Completion tokens of solving, each once.
-        ending: As in `Truncation`.
-        apart: A run of its own for each budget, with a cap that is real, as
-            ``separate_vanilla[100+0L]``.
-
-    Raises:
-        InputError: A budget below 2, or a method that solves in several calls.
-    """
-    chosen = sorted(set(budgets))
-    if method.settings.method not in _IN_ONE_CALL and (
-        method.settings.execution != "single_pass"
-        or method.settings.method != _SINGLE_PASS["method"]
-    ):
-        msg = (
-            f"{method.name!r} solves in several calls, so there is no one answer to cut; take one "
-            f"of {', '.join(sorted(_IN_ONE_CALL))}, or a single-pass method"
-        )
-        raise InputError(msg)
-    kind = "separate" if apart else "curve"
-    settings = method.settings.model_copy(update={"enforcement": "prompt"})
-    return tuple(
-        replace(
-            method,
-            name=f"{kind}_{method.name}[{budget}+0L]",
-            settings=settings,
-            truncation=Truncation(budget, budget if apart else chosen[-1], ending=ending),
-        )
-        for budget in chosen
-    )
 
 
 def check_distinct(chosen: Iterable[Method]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from optim.cli import bam, evaluate, logs, tune
+from optim.cli import bam, curve, evaluate, logs, tune
 from pb_graph.exits import FAILED, INTERRUPTED, USAGE
 
 __all__ = ["FAILED", "INTERRUPTED", "USAGE", "app", "main"]
@@ -16,6 +16,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("eval")(evaluate.evaluate_methods)
+app.command()(curve.curve)
 app.command()(logs.levels)
 app.command()(logs.latency)
 app.command()(logs.report)

@@ -120,11 +120,11 @@ def _show(evaluation: Evaluation, *, as_json: bool, by_budget: bool) -> None:
         console().print(grid_of(figures["budget_grid"]), *notes(summary), sep="\n")
     else:
         console().print(table(summary))
-    for note in [*_errors(evaluation), *_comparisons(records), *_notes(evaluation)]:
+    for note in [*errors_of(evaluation), *_comparisons(records), *notes_of(evaluation)]:
         typer.echo(note)
 
 
-def _errors(evaluation: Evaluation) -> Iterator[str]:
+def errors_of(evaluation: Evaluation) -> Iterator[str]:
     """How many answers have no score, and the commonest reasons."""
     reasons = Counter(str(r.error) for r in evaluation.records if r.score is None)
     if not reasons:
@@ -152,7 +152,7 @@ def _comparisons(records: Sequence[Record]) -> Iterator[str]:
             yield f"{versus.method} against {study.baseline}: {told}"
 
 
-def _notes(evaluation: Evaluation) -> Iterator[str]:
+def notes_of(evaluation: Evaluation) -> Iterator[str]:
     """What else a reader of the table has to know."""
     yield (
         f"{evaluation.spent} completion tokens spent in {evaluation.log_dir}; shared plans count "

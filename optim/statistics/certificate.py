@@ -1,13 +1,13 @@
-"""Proof that a cheaper row loses less accuracy than a bound: distribution-free, on paired questions.
+"""Proof that a cheaper row loses less accuracy than a bound, on paired questions.
 
 The loss of a row is the accuracy of the reference minus its own. **Right or wrong, one answer
 each:** it is at most the chance of a harmful flip (the reference is right and the row wrong), and
 flips are counted, so the exact binomial bound holds (Clopper & Pearson 1934), whatever the
-questions are, as long as they are drawn alike. Gains elsewhere are left out, which errs on the safe
-side. **Any other scores from 0 to 1, or several answers to a question:** the mean difference of each
-question lies in [-1, 1], and the bound is that of a bet against "the loss is m" (Waudby-Smith &
-Ramdas 2024, the hedged capital's upper half): whoever bets on what came before cannot expect to
-win, so a capital of 1/alpha refutes m (Ville). There gains count, too.
+questions are, as long as they are drawn alike. Gains elsewhere are left out, which errs on the
+safe side. **Any other scores from 0 to 1, or several answers to a question:** the mean difference
+of each question lies in [-1, 1], and the bound is that of a bet against "the loss is m" (Waudby-
+Smith & Ramdas 2024, the upper half of their hedged capital): whoever bets on what came before
+cannot expect to win, so a capital of 1/alpha refutes m (Ville). There gains count, too.
 
 **Several rows:** each is tested at the full level in an order that was fixed without a look at the
 answers of the test, and the first failure ends it (fixed-sequence testing), so the chance that any
@@ -26,7 +26,7 @@ import numpy as np
 from optim.statistics.estimates import Floats, check_confidence, checked_scores
 from pb_graph.errors import InputError
 
-__all__ = ["Trial", "front", "loss_bound", "flip_bound", "trial", "trials"]
+__all__ = ["Trial", "flip_bound", "front", "loss_bound", "trial", "trials"]
 
 _BISECTIONS = 60
 _STAKE = 0.75  # of the capital that a bet may lose at once
@@ -138,9 +138,7 @@ def trial(
     harmed = sum(value > 0 for value in losses)
     once = all(len(of[q]) == 1 for of in (reference, scores) for q in shared)
     exact = once and {*theirs, *ours} <= {0.0, 1.0}
-    bound = (
-        flip_bound(harmed, len(shared), confidence) if exact else loss_bound(losses, confidence)
-    )
+    bound = flip_bound(harmed, len(shared), confidence) if exact else loss_bound(losses, confidence)
     return Trial(
         row=row,
         questions=len(shared),

@@ -8,8 +8,8 @@ of them, for some k, since E³ grows with A and falls with T.
 
 What looks right may have been lucky, and the cheapest of many rows is the luckiest. So where every
 row has answered every question at least twice, the answers are halved: the choice is made on one
-half and paid on the other, and the other way round. With one answer each there is no such check: the
-oracle is then biased upwards, unless the answers are not sampled at all.
+half and paid on the other, and the other way round. With one answer each there is no such check:
+then the oracle is biased upwards, unless the answers are not sampled at all.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import NamedTuple, TypeAlias
 
-from optim.statistics.comparison import Comparison, Sample, compare
+from optim.statistics.comparison import Sample, compare
 from optim.statistics.estimates import PERCENT, e3
 from pb_graph.errors import InputError
 
-__all__ = ["Answer", "Answers", "Oracle", "Waste", "oracle", "reached", "waste"]
+__all__ = ["Answer", "Answers", "Oracle", "Share", "Waste", "oracle", "reached", "waste"]
 
 _MOSTLY = 0.5  # a row is right on a question if at least this share of its answers is
 
@@ -75,6 +75,17 @@ class Oracle:
         return e3([s.score for s in self.samples], [s.tokens for s in self.samples])
 
 
+class Share(NamedTuple):
+    """E³ of a row over that of the oracle, with its interval.
+
+    The ratio is None where nothing is right at all, an end where there is none.
+    """
+
+    ratio: float | None
+    lower: float | None
+    upper: float | None
+
+
 @dataclass(frozen=True, slots=True)
 class Waste:
     """Where a row's tokens went: mean completion tokens per query; the parts add up to T.
@@ -112,11 +123,10 @@ def oracle(rows: Answers) -> Oracle:
     return Oracle(samples, picks, split, len(questions))
 
 
-def reached(rows: Answers, row: str, best: Oracle, confidence: float = 0.95) -> Comparison:
-    """Compare a row with the oracle: its ``ratio`` is the share of the reachable E³.
+def reached(rows: Answers, row: str, best: Oracle, confidence: float = 0.95) -> Share:
+    """Give the share of the reachable E³ that a row gets, paired by question.
 
-    Paired by question, with its interval. The comparison knows nothing of how the oracle was
-    chosen, so the interval is about these rows' oracle on other questions of the kind.
+    How the oracle was chosen is taken as given, so the interval is about these questions' like.
 
     Raises:
         InputError: As `optim.e3.compare`.
@@ -128,7 +138,8 @@ def reached(rows: Answers, row: str, best: Oracle, confidence: float = 0.95) -> 
         if question in shared
         for answer in answers
     ]
-    return compare(ours, best.samples, confidence=confidence)
+    found = compare(ours, best.samples, confidence=confidence, resamples=1)
+    return Share(found.ratio, found.lower, found.upper)
 
 
 def waste(rows: Answers, row: str) -> Waste:
