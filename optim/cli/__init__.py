@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from optim.cli import bam, curve, evaluate, logs, tune
+from optim.cli import bam, certify, curve, evaluate, logs, tune
 from pb_graph.exits import FAILED, INTERRUPTED, USAGE
 
 __all__ = ["FAILED", "INTERRUPTED", "USAGE", "app", "main"]
@@ -20,6 +20,7 @@ app.command()(curve.curve)
 app.command()(logs.levels)
 app.command()(logs.latency)
 app.command()(logs.report)
+app.command()(certify.certify)
 app.command("tune")(tune.tune_program)
 app.command()(tune.show)
 app.command()(bam.simulate)
