@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from optim.cli.evaluate import errors_of, notes_of
+from optim.cli.evaluate import errors_of, fail_if_nothing, notes_of
 from optim.cli.options import AsJson, with_options
 from optim.cli.terminal import echo, numbers, print_rows, write
 from optim.evaluate import Experiment
@@ -46,7 +46,9 @@ def curve(  # noqa: PLR0913 -- one parameter for each option
     share: Annotated[
         float | None,
         typer.Option(
-            help="Totals by level that keep this percentage of the accuracy. Default: by E³."
+            min=1,
+            max=100,
+            help="Totals by level that keep this percentage of the accuracy. Default: by E³.",
         ),
     ] = None,
     output: Annotated[
@@ -66,6 +68,7 @@ def curve(  # noqa: PLR0913 -- one parameter for each option
     wanted = numbers("--budgets", budgets), numbers("--check", check) if check else ()
     chosen = curve_methods(method, *wanted, ending=ending)
     evaluation = evaluate(replace(experiment, methods=chosen))
+    fail_if_nothing(evaluation)
     found = curve_of(evaluation.records, method.name, None if share is None else share / _PERCENT)
     if output is not None:
         from optim.report.curve import curve_page  # noqa: PLC0415

@@ -54,6 +54,11 @@ def evaluate_methods(  # noqa: PLR0913 -- one parameter for each option
     experiment = _experiment(options, settings_file or (), (grid_initial, grid_per_level))
     evaluation = evaluate_planners(experiment, planner or [None])
     _show(evaluation, as_json=as_json, by_budget=grid_initial is not None)
+    fail_if_nothing(evaluation)
+
+
+def fail_if_nothing(evaluation: Evaluation) -> None:
+    """End the process where no answer has a score."""
     if not any(row.n for row in evaluation.rows):
         error = next((record.error for record in evaluation.records if record.error), None)
         exits.failed(f"nothing was answered: {error or 'the limit of tokens was reached before'}")

@@ -58,8 +58,8 @@ def curve_methods(
         ending: As in `Truncation`.
 
     Raises:
-        InputError: A budget below 2 or one to check that is not on the curve, or a method that
-            solves in several calls.
+        InputError: No budget, one below 2, one to check that is not on the curve, or a
+            method that solves in several calls.
     """
     settings = method.settings
     single = settings.method == "plan_and_budget" and settings.execution == "single_pass"
@@ -70,6 +70,9 @@ def curve_methods(
         )
         raise InputError(msg)
     curve, checks = sorted(set(budgets)), sorted(set(checked))
+    if not curve:
+        msg = "no budget to cut the answers at"
+        raise InputError(msg)
     if strange := [budget for budget in checks if budget not in curve]:
         msg = f"--check {strange[0]}: there is no such budget on the curve, only {curve}"
         raise InputError(msg)

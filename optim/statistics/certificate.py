@@ -104,7 +104,7 @@ def loss_bound(losses: Sequence[float], confidence: float) -> float:
     for _ in range(_BISECTIONS):
         middle = 0.5 * (low + high)
         low, high = (low, middle) if _refuted(values, bets, middle, level) else (middle, high)
-    return 2.0 * high - 1.0
+    return max(2.0 * high - 1.0, fmean(losses))  # by chance the bet was won before a late loss
 
 
 def trial(
