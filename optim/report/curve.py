@@ -17,7 +17,6 @@ from optim.report.figures import (
     marker,
     polyline,
     svg,
-    tag,
     text,
     ticks,
     whisker,
@@ -179,7 +178,7 @@ def _check_mark(check: Check, points: Sequence[Point], frame: Frame) -> Markup:
     found = _accuracy_of(check, points)
     words = f"{_KEYS[check.kind]}, {number(check.budget)}: {number(found, 1)} %"
     x, y = frame.x(math.log2(check.budget)), frame.y(found)
-    return tag("g", marker(_KINDS[check.kind], x, y, words))
+    return marker(_KINDS[check.kind], x, y, words, size=9)  # the curve's own mark stands in it
 
 
 def _accuracy_of(check: Check, points: Sequence[Point]) -> float:

@@ -114,7 +114,7 @@ def test_where_nothing_was_answered_there_is_no_curve(stub: Stub) -> None:
         (("--method", "stepwise"), "'stepwise' may solve in several calls"),
         (("--check", 70), "no such budget on the curve"),
         (("--budgets", "many"), "--budgets wants whole numbers"),
-        (("--share", 200), "200.0 is not in the range"),
+        (("--share", 200), "should be less than or equal to 100"),
     ],
 )
 def test_what_cannot_be_done_is_said_before_anything_is_paid(
