@@ -10,6 +10,7 @@ from typing import Final, Literal, NamedTuple
 from optim.methods import Method, Truncation
 from pb_graph.budget.rules import Fixed
 from pb_graph.errors import InputError
+from pb_graph.methods import METHODS
 
 __all__ = ["CURVE", "SEPARATE", "TOLD", "CurveName", "curve_methods", "curve_name"]
 
@@ -22,7 +23,6 @@ TOLD: Final = "told"
 
 _NAME = re.compile(rf"({CURVE}|{SEPARATE}|{TOLD})_(.+)\[(\d+)\+0L\]")
 _TOLD = {"vanilla": "global_budget", "planned_vanilla": "planned_global_budget"}
-_IN_ONE_CALL = {*_TOLD, *_TOLD.values()}
 
 
 class CurveName(NamedTuple):
@@ -62,11 +62,11 @@ def curve_methods(
             method that solves in several calls.
     """
     settings = method.settings
-    single = settings.method == "plan_and_budget" and settings.execution == "single_pass"
-    if settings.method not in _IN_ONE_CALL and not single:
+    registered = METHODS[settings.method]
+    if not registered.is_prompt or (registered.splits and settings.execution == "stepwise"):
         msg = (
-            f"{method.name!r} may solve in several calls, so there is no one answer to cut; take "
-            f"one of {', '.join(sorted(_IN_ONE_CALL))}, or a schedule in a single pass"
+            f"{method.name!r} solves in several calls, so there is no one answer to cut; take one "
+            "that asks once, such as vanilla, planned_vanilla, or a schedule in a single pass"
         )
         raise InputError(msg)
     curve, checks = sorted(set(budgets)), sorted(set(checked))
@@ -76,8 +76,7 @@ def curve_methods(
     if strange := [budget for budget in checks if budget not in curve]:
         msg = f"--check {strange[0]}: there is no such budget on the curve, only {curve}"
         raise InputError(msg)
-    said = method.settings.model_copy(update={"enforcement": "prompt"})
-    method = replace(method, settings=said)
+    method = replace(method, settings=settings.model_copy(update={"enforcement": "prompt"}))
     return (
         *(_row(method, CURVE, Truncation(b, curve[-1], ending=ending)) for b in curve),
         *(row for budget in checks for row in _checks(method, budget, ending)),

@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, convert_to_messages
 
 from optim.methods import ENDING
 from pb_graph.models.client import ChatClient
@@ -86,7 +86,7 @@ class TruncatingClient(ChatClient):
         return self._joined(kept, ending)
 
     def _whole(self, limits: Limits) -> Limits:
-        return replace(limits, cap=self._truncation.asked)
+        return replace(limits, cap=min(limits.cap, self._truncation.asked))
 
     def _kept(self, whole: Reply) -> Reply:
         """The answer up to the budget's reserve; itself where it ends before."""
@@ -109,7 +109,8 @@ class TruncatingClient(ChatClient):
         short = replace(limits, cap=self._truncation.held_back, thinking="off")
         if self._truncation.ending == "continuation":
             return [*messages, AIMessage(kept.text + self._opening)], short
-        return forced(messages, kept.text, _query(self._question), final=True), short
+        demand = forced((), kept.text, _query(self._question), final=True)
+        return [*messages, *convert_to_messages(demand)], short
 
     @property
     def _opening(self) -> str:

@@ -111,7 +111,7 @@ def test_where_nothing_was_answered_there_is_no_curve(stub: Stub) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--method", "stepwise"), "'stepwise' may solve in several calls"),
+        (("--method", "stepwise"), "'stepwise' solves in several calls"),
         (("--check", 70), "no such budget on the curve"),
         (("--budgets", "many"), "--budgets wants whole numbers"),
         (("--share", 200), "should be less than or equal to 100"),

@@ -191,7 +191,7 @@ def test_hidden_thinking_is_seen_where_the_server_does_not_tell() -> None:
 
 def test_a_method_that_asks_more_than_once_has_no_one_answer_to_cut() -> None:
     (stepwise,) = methods("stepwise")
-    with pytest.raises(InputError, match="'stepwise' may solve in several calls"):
+    with pytest.raises(InputError, match="'stepwise' solves in several calls"):
         curve_methods(stepwise, [100])
     (cosine,) = methods("cosine")
     rows = curve_methods(cosine, [100, 50], checked=[50])
