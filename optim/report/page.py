@@ -20,6 +20,7 @@ from optim.report.columns import COLUMNS, RATE_COLUMNS
 from optim.report.figures import KINDS, breakable, kind_of, marker, points, scatter, svg, tag, ticks
 from optim.report.panels import RatioAxis, Series, budget_panel, level_panel, part_class, stacked
 from optim.report.published import PublishedRow, published_of
+from optim.report.reachable import WASTE, reachable
 from optim.scorers.travelplanner import by_constraint
 from optim.summary import FEW, PARTS, budget_use, by_position, mean_parts, summarize
 
@@ -138,6 +139,8 @@ def _view(study: Study, name: str, *, paper: bool) -> dict[str, Any]:
         "by_level": _levels(study),
         "parts": _parts(study),
         "budgets": _budgets(study),
+        "reachable": reachable(study),
+        "waste": WASTE,
         "published": _published(study) if paper else None,
         "cells": cells,
         "first": {record.question: record for record in reversed(study.records)},

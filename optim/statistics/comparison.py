@@ -96,6 +96,9 @@ class Comparison:
         samples_b: Samples of b on them.
         dropped: Questions left out because only one method has them, in order.
         confidence: Nominal coverage of the intervals.
+        accuracy_lower: Lower end of the difference's interval, in percentage points; None with a
+            single question.
+        accuracy_upper: Upper end, likewise.
     """
 
     e3_a: float
@@ -120,6 +123,8 @@ class Comparison:
     samples_b: int
     dropped: tuple[str, ...]
     confidence: float
+    accuracy_lower: float | None = None
+    accuracy_upper: float | None = None
 
     @property
     def accuracy_undecided(self) -> bool:
@@ -174,6 +179,7 @@ def compare(  # noqa: PLR0913 - five independent choices of one analysis, all wi
     accuracy_p, accuracy_test = _accuracy_test(first, second)
     tokens_ratio, tokens_lower, tokens_upper = _token_ratio(first, second, confidence)
     found = _ratio(first, second, confidence)
+    accuracy_lower, accuracy_upper = _accuracy_ends(first, second, confidence)
     return Comparison(
         e3_a=first.e3,
         e3_b=second.e3,
@@ -197,6 +203,8 @@ def compare(  # noqa: PLR0913 - five independent choices of one analysis, all wi
         samples_b=len(second.scores),
         dropped=dropped,
         confidence=confidence,
+        accuracy_lower=accuracy_lower,
+        accuracy_upper=accuracy_upper,
     )
 
 
@@ -289,6 +297,19 @@ def _token_ratio(a: _Arm, b: _Arm, confidence: float) -> tuple[float, float | No
         return ratio, None, None
     error = standard_error(ours.relative() - theirs.relative())
     return ratio, *log_ends(math.log(ratio), t_quantile(confidence, degrees) * error)
+
+
+def _accuracy_ends(a: _Arm, b: _Arm, confidence: float) -> tuple[float | None, float | None]:
+    """The interval of the paired difference, with the same pseudo-questions (Agresti & Min)."""
+    degrees = int(a.groups.max())
+    if degrees == 0:
+        return None, None
+    ours, theirs = mean_of(a.scores, a.groups, _CELLS_A), mean_of(b.scores, b.groups, _CELLS_B)
+    error = standard_error(ours.influence - theirs.influence, _CELLS_A)
+    centre, reach = ours.value - theirs.value, t_quantile(confidence, degrees) * error
+    plain = a.score.value - b.score.value
+    low, high = min(plain, centre - reach), max(plain, centre + reach)
+    return PERCENT * max(-1.0, low), PERCENT * min(1.0, high)
 
 
 def _accuracy_test(a: _Arm, b: _Arm) -> tuple[float | None, Literal["mcnemar", "paired_t"] | None]:
