@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing, closing
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,6 @@ from pb_graph.models.attempts import Attempts, without_schema
 from pb_graph.models.caps import CapPolicy, Limits, pliant, policy_for
 from pb_graph.models.faults import secrets_of
 from pb_graph.models.retry import Patience, retries_itself, unretried
-from pb_graph.models.streaming import StreamedReply
 from pb_graph.models.timeout import own_timeout, within_deadline
 
 if TYPE_CHECKING:
@@ -88,10 +88,11 @@ class ChatClient:
 
         Raises:
             ModelCallError: The call failed for good; it says what to do.
+            Exception: What a host's callback raised, as it is.
         """
         attempts = self._attempts(messages, limits, purpose, hears)
         while True:
-            outcome = self._tried(messages, attempts.begun(), attempts.hears)
+            outcome = self._tried(messages, attempts)
             if isinstance(outcome, AIMessage):
                 return self._accepted(attempts, outcome)
             time.sleep(attempts.failed(outcome))
@@ -106,48 +107,54 @@ class ChatClient:
         """`call` for an event loop."""
         attempts = self._attempts(messages, limits, purpose, hears)
         while True:
-            outcome = await self._atried(messages, attempts.begun(), attempts.hears)
+            outcome = await self._atried(messages, attempts)
             if isinstance(outcome, AIMessage):
                 return self._accepted(attempts, outcome)
             await asyncio.sleep(attempts.failed(outcome))
 
-    def _tried(
-        self, messages: Sequence[BaseMessage], limits: Limits, hears: OnText | None
-    ) -> AIMessage | Exception:
+    def _tried(self, messages: Sequence[BaseMessage], attempts: Attempts) -> AIMessage | Exception:
         """One attempt. Errors are returned: raised from here, they would hang on to each other."""
+        limits = attempts.begun()
         seconds = self._own_timeout or limits.timeout
-        streamed = StreamedReply(self._speaking, hears, seconds) if hears else None
+        streamed = attempts.streamed(self._speaking, seconds)
 
         def attempt(bound: Mapping[str, Any]) -> AIMessage:
             if streamed is None:
                 return self.model.invoke(list(messages), _QUIET, **bound)
-            for chunk in self._speaking.stream(list(messages), _QUIET, **bound):
-                streamed.add(chunk)
+            chunks: Any = self._speaking.stream(list(messages), _QUIET, **bound)
+            with closing(chunks):
+                for chunk in chunks:
+                    streamed.add(chunk)
+                    if streamed.full:
+                        break
             return streamed.message()
 
         try:
             bound = self._policy(self.model, limits)
             return within_deadline(partial(attempt, bound), seconds + self._grace(bound))
         except Exception as error:  # noqa: BLE001 -- the attempts decide what it means
-            if streamed:
-                streamed.give_up()
-            return error
+            return attempts.rescued(error) or error
 
     async def _atried(
-        self, messages: Sequence[BaseMessage], limits: Limits, hears: OnText | None
+        self, messages: Sequence[BaseMessage], attempts: Attempts
     ) -> AIMessage | Exception:
+        limits = attempts.begun()
         seconds = self._own_timeout or limits.timeout
+        streamed = attempts.streamed(self._speaking, seconds)
         try:
             bound = self._policy(self.model, limits)
             async with asyncio.timeout(seconds + self._grace(bound)):
-                if hears is None:
+                if streamed is None:
                     return await self.model.ainvoke(list(messages), _QUIET, **bound)
-                streamed = StreamedReply(self._speaking, hears, seconds)
-                async for chunk in self._speaking.astream(list(messages), _QUIET, **bound):
-                    streamed.add(chunk)
+                chunks: Any = self._speaking.astream(list(messages), _QUIET, **bound)
+                async with aclosing(chunks):
+                    async for chunk in chunks:
+                        streamed.add(chunk)
+                        if streamed.full:
+                            break
                 return streamed.message()
         except Exception as error:  # noqa: BLE001 -- the attempts decide what it means
-            return error
+            return attempts.rescued(error) or error
 
     def _grace(self, bound: Mapping[str, object]) -> float:
         """Seconds for a client with a limit of its own to end the attempt, and to close it well."""

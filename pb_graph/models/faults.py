@@ -63,6 +63,7 @@ _TOO_LONG = re.compile(r"context[ _](length|window|size)", re.IGNORECASE)
 _NEVER_SENT = frozenset(
     {"ConnectError", "ConnectTimeout", "PoolTimeout", "ConnectionRefusedError", "gaierror"}
 )
+_CALLBACKS = "langchain_core.callbacks.manager"
 _NO_CREDIT = "insufficient_quota"
 
 _REMEDIES = {
@@ -138,6 +139,16 @@ def may_be_paid(error: Exception) -> bool:
     if status_of(error) is not None:
         return False
     return is_transient(error) and not any(_names(cause) & _NEVER_SENT for cause in _chain(error))
+
+
+def is_from_callback(error: Exception) -> bool:
+    """Whether a host's callback raised it (``raise_error=True``), and no model's client."""
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_globals.get("__name__") == _CALLBACKS:
+            return True
+        trace = trace.tb_next
+    return False
 
 
 def asked_wait(error: Exception) -> float:

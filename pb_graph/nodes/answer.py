@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pb_graph.budget.ledger import spent
+from pb_graph.budget.ledger import most_billed
 from pb_graph.errors import ModelCallError
 from pb_graph.models.reply import Purpose
 from pb_graph.prompts import whole_question
@@ -28,7 +28,7 @@ async def answer(state: State, run: NodeContext) -> State:
     )
     ceiling = state["ceiling"]
     if ceiling is None:
-        ceiling = spent(state["charges"]) + cap_of(budget, settings)
+        ceiling = most_billed(state["charges"]) + cap_of(budget, settings)
     update: State = {"ceiling": ceiling, "answer": ""}
     try:
         reply = await call_within_budget(

@@ -52,6 +52,7 @@ class ModelCalls:
         self._journal: CallJournal | None = None
         self._stream = AnswerStream()
         self._charges: list[Charge] = []
+        self._doubts: list[str] = []
 
     async def solver(
         self,
@@ -76,7 +77,13 @@ class ModelCalls:
             ModelCallError: The call failed for good.
             ModelSetupError: There is no model to call.
         """
-        limits = Limits(min(cap, self._settings.cutoff), self._settings.timeout, thinking=thinking)
+        settings = self._settings
+        limits = Limits(
+            min(cap, settings.cutoff),
+            settings.timeout,
+            thinking=thinking,
+            strict=settings.strict_ceiling,
+        )
         on_text = self._stream.on_text(follows)
         said = [(message.type, message.content) for message in messages]
         name, kept = await self._begin([said, limits.cap, thinking, purpose.node, purpose.step])
@@ -90,11 +97,11 @@ class ModelCalls:
                 else:
                     reply = await client.acall(messages, limits, purpose, on_text)
         except ModelCallError as failure:
-            self._end(name, failure, failure.lost)
+            self._end(name, failure, lost=failure.lost)
             if on_text:
                 self._stream.finish("")
             raise
-        self._end(name, reply, _charges([reply]))
+        self._end(name, reply, [reply])
         if on_text:
             self._stream.finish(reply.text)
         return reply
@@ -114,12 +121,12 @@ class ModelCalls:
             else:
                 reply = await self._asked(request)
         except ModelCallError as failure:
-            self._end(name, failure, failure.lost)
+            self._end(name, failure, lost=failure.lost)
             raise
         except UnreadableReplyError as unreadable:
-            self._end(name, unreadable, _charges(unreadable.replies))
+            self._end(name, unreadable, unreadable.replies)
             raise
-        self._end(name, reply, _charges(reply.replies))
+        self._end(name, reply, reply.replies)
         return reply
 
     async def planner_with_repair(self, request: PlannerRequest[T]) -> tuple[T | None, list[str]]:
@@ -150,9 +157,12 @@ class ModelCalls:
         if self._charges:
             update["charges"] = self._charges
         unseen = sum(call["finish"] == "error" and not call["measured"] for call in self._charges)
+        notes = [f"{node}: {doubt}; estimated instead" for doubt in dict.fromkeys(self._doubts)]
         if unseen:
-            note = f"{node}: {unseen} attempt(s) broke off without an account of their tokens, "
-            update["warnings"] = [*warnings, note + "which are not counted here"]
+            note = f"{node}: {unseen} attempt(s) broke off without an account of their tokens; "
+            notes.append(note + "only what arrived is counted")
+        if notes:
+            update["warnings"] = [*warnings, *notes]
         return update
 
     async def _asked(self, request: PlannerRequest[T]) -> PlannerReply[T]:
@@ -186,10 +196,18 @@ class ModelCalls:
         self._journal = self._journal or CallJournal(blocking=self._blocking)
         return await self._journal.next_call(asked)
 
-    def _end(self, name: str, outcome: Outcome, charges: Sequence[Charge]) -> None:
+    def _end(
+        self,
+        name: str,
+        outcome: Outcome,
+        replies: Sequence[Reply] = (),
+        lost: Sequence[Charge] = (),
+    ) -> None:
         assert self._journal  # noqa: S101 -- begun above
         self._journal.keep(name, outcome)
+        charges = [*lost, *(charge for reply in replies for charge in (*reply.lost, reply.charge))]
         self._charges += charges
+        self._doubts += [reply.doubt for reply in replies if reply.doubt]
         for charge in charges:
             tell({"event": "call", **charge})
 
@@ -197,10 +215,6 @@ class ModelCalls:
 def tell(event: Event) -> None:
     """Send a progress event to whoever streams in ``custom`` mode."""
     get_stream_writer()(event)
-
-
-def _charges(replies: Sequence[Reply]) -> list[Charge]:
-    return [charge for reply in replies for charge in (*reply.lost, reply.charge)]
 
 
 def _raised(outcome: Outcome) -> Outcome:

@@ -28,12 +28,14 @@ class Limits:
         timeout: Seconds.
         schema: JSON schema that the reply should follow, where the server can see to it.
         thinking: Whether the cap is a budget that thinking has to fit into.
+        strict: Whether an attempt whose bill is unknown uses up the cap, as it may have.
     """
 
     cap: int
     timeout: float
     schema: dict[str, Any] | None = None
     thinking: Thinking = "bounded"
+    strict: bool = False
 
     @property
     def room(self) -> int:
