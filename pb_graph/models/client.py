@@ -14,6 +14,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 from pb_graph.models.attempts import Attempts, without_schema
 from pb_graph.models.caps import CapPolicy, Limits, pliant, policy_for
+from pb_graph.models.connections import Connections
 from pb_graph.models.faults import secrets_of
 from pb_graph.models.retry import Patience, retries_itself, unretried
 from pb_graph.models.timeout import own_timeout, within_deadline
@@ -60,9 +61,8 @@ class ChatClient:
         self._policy = policy or policy_for(model)
         self.model = model.model_copy(update=quiet | pliant(model, self._policy))
         aloud = {"stream_usage": True} if "stream_usage" in type(model).model_fields else {}
-        self._speaking = model.model_copy(
-            update=aloud | unretried(model) | pliant(model, self._policy)
-        )
+        speaking = model.model_copy(update=aloud | unretried(model) | pliant(model, self._policy))
+        self._connections = Connections(self.model, speaking)
         self._constrains = _constrains(self._policy, self.model)
         self._streams = True
         stays = retries_itself(model)
@@ -116,12 +116,13 @@ class ChatClient:
         """One attempt. Errors are returned: raised from here, they would hang on to each other."""
         limits = attempts.begun()
         seconds = self._own_timeout or limits.timeout
-        streamed = attempts.streamed(self._speaking, seconds)
+        streamed = attempts.streamed(self.model, seconds)
 
         def attempt(bound: Mapping[str, Any]) -> AIMessage:
+            quiet, speaking = self._connections.blocking()
             if streamed is None:
-                return self.model.invoke(list(messages), _QUIET, **bound)
-            chunks: Any = self._speaking.stream(list(messages), _QUIET, **bound)
+                return quiet.invoke(list(messages), _QUIET, **bound)
+            chunks: Any = speaking.stream(list(messages), _QUIET, **bound)
             with closing(chunks):
                 for chunk in chunks:
                     streamed.add(chunk)
@@ -140,13 +141,14 @@ class ChatClient:
     ) -> AIMessage | Exception:
         limits = attempts.begun()
         seconds = self._own_timeout or limits.timeout
-        streamed = attempts.streamed(self._speaking, seconds)
+        streamed = attempts.streamed(self.model, seconds)
         try:
             bound = self._policy(self.model, limits)
             async with asyncio.timeout(seconds + self._grace(bound)):
+                quiet, speaking = await self._connections.awaited()
                 if streamed is None:
-                    return await self.model.ainvoke(list(messages), _QUIET, **bound)
-                chunks: Any = self._speaking.astream(list(messages), _QUIET, **bound)
+                    return await quiet.ainvoke(list(messages), _QUIET, **bound)
+                chunks: Any = speaking.astream(list(messages), _QUIET, **bound)
                 async with aclosing(chunks):
                     async for chunk in chunks:
                         streamed.add(chunk)

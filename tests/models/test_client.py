@@ -536,7 +536,7 @@ class TestOverHTTP:
         client = self.client(lambda _: self.completion('{"level": '))
         wanted: Any = {"type": "json_schema", "json_schema": {"name": "r", "schema": {}}}
         model: Any = client.model
-        client.model = model.model_copy(update={"model_kwargs": {"response_format": wanted}})
+        client = ChatClient(model.model_copy(update={"model_kwargs": {"response_format": wanted}}))
         with pytest.raises(ModelCallError) as caught:
             client.call(ASK, LIMITS, PURPOSE)
         assert isinstance(caught.value.__cause__, LengthFinishReasonError)
