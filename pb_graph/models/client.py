@@ -15,8 +15,8 @@ from langchain_core.messages import AIMessage, BaseMessage
 from pb_graph.models.attempts import Attempts, without_schema
 from pb_graph.models.caps import CapPolicy, Limits, pliant, policy_for
 from pb_graph.models.connections import Connections
-from pb_graph.models.faults import secrets_of
 from pb_graph.models.retry import Patience, retries_itself, unretried
+from pb_graph.models.secrets import secrets_of
 from pb_graph.models.timeout import own_timeout, within_deadline
 
 if TYPE_CHECKING:

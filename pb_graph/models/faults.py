@@ -12,13 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
-from pydantic import SecretStr
-
 from pb_graph.errors import ModelCallError
 
 if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
-
     from pb_graph.budget.ledger import Charge
 
 _SECRETS = re.compile(
@@ -34,8 +30,6 @@ _SECRETS = re.compile(
 )
 _MAX_DETAIL = 300
 _MAX_READ = 10_000
-_SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
-_LEAST_SECRET = 4  # a local server's 'x' is none, and would blank out half of the message
 _ERRORS = range(400, 600)
 
 _PASSING_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
@@ -179,21 +173,6 @@ def shown_safely(error: Exception, secrets: Sequence[str]) -> Exception | None:
     texts = [f"{cause} {cause!r}" for cause in _chain(error)]
     shows = any(secret in text for text in texts for secret in secrets)
     return None if shows or any(_SECRETS.search(text[:_MAX_READ]) for text in texts) else error
-
-
-def secrets_of(model: BaseChatModel) -> tuple[str, ...]:
-    """What a chat model object is known to keep to itself: its keys, and headers that are keys."""
-    found: list[str] = []
-    for value in vars(model).values():
-        if isinstance(value, SecretStr):
-            found.append(value.get_secret_value())
-        elif isinstance(value, Mapping):
-            found += [
-                text
-                for name, text in value.items()
-                if isinstance(text, str) and _SECRET_HEADER.search(str(name))
-            ]
-    return tuple(secret for secret in found if len(secret) >= _LEAST_SECRET)
 
 
 def _remedy(error: Exception, status: int | None) -> str:
