@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from optim.tune.optimizers import Texts
     from optim.tune.search import Callback, SearchResult
     from optim.tune.selection import Verdict
-    from pb_graph.artefact import Artefact
+    from pb_graph.program import PlannerProgram
 
 __all__ = ["TuneResult", "tune"]
 
@@ -51,7 +51,7 @@ class TuneResult:
     """
 
     program: GraphProgram
-    artefact: Artefact
+    artefact: PlannerProgram
     search: SearchResult
 
     def __repr__(self) -> str:
@@ -93,7 +93,7 @@ def tune(  # noqa: PLR0913 -- all but three by name
     dev: Sequence[Question | dspy.Example],
     *,
     scorer: Judge,
-    budget: int | Limits,
+    budget: int | Limits = 400,
     run_dir: str | Path,
     optimizer: str | Optimizer | None = None,
     reflection_model: BaseChatModel | str | None = None,

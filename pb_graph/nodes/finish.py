@@ -37,7 +37,7 @@ def finish(state: State, run: NodeContext) -> State:
 
 def build_report(state: State, settings: Settings) -> Report:
     """The account of a query, from what the nodes left in the state."""
-    local = settings.method == "plan_and_budget"
+    local = settings.splits
     warnings, most, ceiling = state["warnings"], most_billed(state["charges"]), state["ceiling"]
     if ceiling is not None and most > ceiling:
         note = f"up to {most} completion tokens may be billed, above the ceiling of {ceiling}"

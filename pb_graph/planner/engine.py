@@ -17,7 +17,7 @@ from dspy.utils.exceptions import AdapterParseError
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 from pb_graph.models.caps import Limits
-from pb_graph.models.faults import explain, is_from_callback
+from pb_graph.models.provider_errors import is_from_callback, to_model_call_error
 from pb_graph.models.reply import Purpose
 from pb_graph.planner.adapter import TerseAdapter
 from pb_graph.planner.requests import PlannerReply, PlannerRequest, UnreadableReplyError
@@ -194,10 +194,10 @@ def _cause(error: Exception, engine: LangChainEngine) -> Exception:
     """What really went wrong below DSPy, with the replies that were paid for."""
     if engine.errors:
         last = engine.errors[-1]
-        return last if is_from_callback(last) else explain(last)
+        return last if is_from_callback(last) else to_model_call_error(last)
     if isinstance(error, AdapterParseError) or engine.replies:
         return UnreadableReplyError(str(error.__cause__ or "it was empty"), engine.replies)
-    return explain(error)
+    return to_model_call_error(error)
 
 
 def _root(error: Exception, engine: LangChainEngine) -> BaseException | None:

@@ -11,7 +11,7 @@ import pytest
 from langchain_openai import AzureChatOpenAI, ChatOpenAI
 from pydantic import SecretStr
 
-from pb_graph.models.faults import scrub
+from pb_graph.models.provider_errors import redact
 from pb_graph.models.secrets import secrets_of
 
 SECRETS = ["plain", "two words", "quo\"te's", "schlüßel", "a/b+c=d", "back\\slash", "<tag>&amp"]
@@ -47,7 +47,7 @@ def test_a_secret_is_blanked_out_wherever_it_was_given(place: str, secret: str, 
         "header": {"default_headers": {"X-Token": secret}},
     }
     said = WAYS[way](secret)
-    shown = scrub(f"the server got {said}, it says", secrets_of(model(**models[place])))
+    shown = redact(f"the server got {said}, it says", secrets_of(model(**models[place])))
     assert said not in shown
     assert shown.startswith("the server got [hidden]")
     assert shown.endswith(", it says")
@@ -56,7 +56,7 @@ def test_a_secret_is_blanked_out_wherever_it_was_given(place: str, secret: str, 
 def test_basic_credentials_are_blanked_out_as_they_are_sent() -> None:
     secrets = secrets_of(model(base_url="https://me:pass%20word@host/v1"))
     sent = base64.b64encode(b"me:pass word").decode()
-    assert sent not in scrub(f"Authorization: Basic {sent}", secrets)
+    assert sent not in redact(f"Authorization: Basic {sent}", secrets)
 
 
 def test_so_is_the_query_of_an_azure_deployment() -> None:

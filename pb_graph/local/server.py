@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pb_graph.errors import ModelSetupError
-from pb_graph.models import weights
+from pb_graph.local import weights
 
 if TYPE_CHECKING:
     from langchain_openai import ChatOpenAI
 
-    from pb_graph.models.download import Progress
+    from pb_graph.local.download import Progress
 
 __all__ = ["TIMEOUT", "LocalServer", "default_model", "local_chat_model", "public_name", "serve"]
 
@@ -80,7 +80,7 @@ def serve(name_or_path: str | Path, *, progress: Progress | None = None) -> Loca
     """Serve a local model; a second call for the same file returns the running server.
 
     Args:
-        name_or_path: A name of the catalogue (fetched and verified when needed), or the path of a
+        name_or_path: A name of the catalog (fetched and verified when needed), or the path of a
             ``.gguf`` file, which is trusted as it is.
         progress: Told how far fetching has come.
 
@@ -145,20 +145,21 @@ def local_chat_model(
 
 
 def _locate(name_or_path: str | Path, progress: Progress | None) -> Path:
-    """Return the GGUF file meant, fetched when it is a name of the catalogue."""
-    if _is_path(name_or_path):
+    """Return the GGUF file meant, fetched when it is a name of the catalog."""
+    if is_path(name_or_path):
         return _checked(Path(name_or_path).expanduser())
     return weights.fetch(str(name_or_path), progress=progress).resolve()
 
 
-def _is_path(name_or_path: str | Path) -> bool:
+def is_path(name_or_path: str | Path) -> bool:
+    """Whether a local model is given by its file instead of a name."""
     text = str(name_or_path)
     return isinstance(name_or_path, Path) or text.endswith(".gguf") or "/" in text or os.sep in text
 
 
 def public_name(name_or_path: str | Path) -> str:
     """Name a model in requests and reports without giving away where it lies."""
-    return Path(name_or_path).stem if _is_path(name_or_path) else str(name_or_path)
+    return Path(name_or_path).stem if is_path(name_or_path) else str(name_or_path)
 
 
 def _checked(path: Path) -> Path:
