@@ -316,4 +316,3 @@ def test_brackets_in_brackets_are_not_mended(nested: str) -> None:
     assert Difficulty.read(nested[:30]).level == 4
     with pytest.raises(ValueError, match="no levels found"):
         Difficulty.read(nested.replace("level", "grade"))
-    assert _json_in(nested) is None
