@@ -80,6 +80,10 @@ def _logarithm(node: ast.expr) -> float:
     raise ValueError
 
 
+def _value(text: str) -> float:
+    return math.pow(10.0, digits(text))
+
+
 def _factorial(logarithm: float) -> float:
     return math.lgamma(10.0**logarithm + 1) / math.log(10)
 
@@ -99,18 +103,18 @@ def _is_beyond(
         if found[0].endswith("binom"):
             upper, after = _group_at(text, at, ends)
             lower, _ = _group_at(text, after, ends)
-            return digits(upper) * 10.0 ** digits(lower) > _HUGE
+            return digits(upper) * _value(lower) > _HUGE
         limit = re.compile(r"\s*_").match(text, at)
         _, after = _group_at(text, limit.end() if limit else at, ends)
         upper, _ = _group_at(text, after + 1, ends)
-        return text[after : after + 1] == "^" and 10.0 ** digits(upper) > _MANY_TERMS
+        return text[after : after + 1] == "^" and _value(upper) > _MANY_TERMS
     except OverflowError:
         return True
 
 
 def _power_is_beyond(text: str, at: int, ends: dict[int, int], starts: dict[int, int]) -> bool:
     exponent, _ = _group_at(text, at + 1, ends)
-    times = 10.0 ** digits(exponent.replace("{-", "{", 1))
+    times = _value(exponent.replace("{-", "{", 1))
     base = _operand_before(text, at, starts)
     size = digits(base)
     if not size and re.fullmatch(r"\d+\.\d+", base):

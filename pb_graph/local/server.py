@@ -262,18 +262,22 @@ def _positive(variable: str, default: int) -> int:
 
 
 @atexit.register
-def _close_all() -> None:
-    """Stop every server before the interpreter tears down what they need."""
-    with _lock:
-        for server in list(_servers.values()):
+def _leave_to_the_system() -> None:
+    """Let a process end although its servers are at work, as after Ctrl-C.
+
+    llama.cpp's destructors wait until the answers under way are written, which nobody reads.
+    """
+    for server in list(_servers.values()):
+        if _skip_destructors():
+            _keep_for_ever(server)
+        else:
             server.close()
 
 
 def _leave_to_parent() -> None:
     """After a fork, call the parent's servers but never close them: their threads live there.
 
-    llama.cpp's destructors wait for those threads for ever. So the native objects are never
-    released here, and at exit C++ destructors are skipped (Python's own clean-up has run by then).
+    llama.cpp's destructors wait for those threads for ever.
     """
     global _lock, _forked  # noqa: PLW0603 -- another thread of the parent may have held the lock
     _lock = threading.RLock()
@@ -281,11 +285,22 @@ def _leave_to_parent() -> None:
         return
     _forked = True
     for server in _servers.values():
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(server._native))  # noqa: SLF001
+        _keep_for_ever(server)
         server._native = None  # noqa: SLF001
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "on_exit"):  # glibc
-        libc.on_exit(libc._exit, None)  # noqa: SLF001 -- a C function's name
+    _skip_destructors()
+
+
+def _keep_for_ever(server: LocalServer) -> None:
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(server._native))  # noqa: SLF001
+
+
+def _skip_destructors() -> bool:
+    """Whether this process will skip those of C++ at exit; Python has cleaned up by then."""
+    libc = ctypes.CDLL(None) if os.name == "posix" else None
+    if not hasattr(libc, "on_exit"):  # glibc has it
+        return False
+    libc.on_exit(libc._exit, None)  # type: ignore[union-attr] # noqa: SLF001 -- a C function's name
+    return True
 
 
 if hasattr(os, "register_at_fork"):
