@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.ai import UsageMetadata
@@ -99,7 +99,7 @@ def estimate(message: AIMessage, prompt: Sequence[BaseMessage]) -> Tokens:
     return Tokens(count_tokens_approximately(list(prompt)), max(least, output), 0, 0, False)
 
 
-def _is_count(number: object) -> bool:
+def _is_count(number: object) -> TypeGuard[int]:
     return type(number) is int and 0 <= number < _NO_CALL_HAS
 
 
