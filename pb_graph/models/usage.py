@@ -71,10 +71,9 @@ def read_usage(message: AIMessage, cap: int | None = None) -> Tokens | str:
     usage = message.usage_metadata
     if usage is None:
         return ""
-    sums = [usage.get(name) for name in ("input_tokens", "output_tokens")]
-    if not all(_is_count(number) for number in sums):
-        return "the server reported {!r:.40} prompt and {!r:.40} completion tokens".format(*sums)
-    given, written = (int(number or 0) for number in sums)
+    given, written = usage.get("input_tokens"), usage.get("output_tokens")
+    if not (_is_count(given) and _is_count(written)):
+        return f"the server reported {given!r:.40} prompt and {written!r:.40} completion tokens"
     reasoning = _detail(usage.get("output_token_details"), "reasoning")
     cached = _detail(usage.get("input_token_details"), "cache_read")
     written = max(written + _left_out(usage), reasoning)
