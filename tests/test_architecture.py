@@ -38,7 +38,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "settings",
         "state",
     },
-    "graph": {"program", "models", "nodes", "runtime", "settings", "state"},
+    "graph": {"errors", "program", "models", "nodes", "runtime", "settings", "state"},
     "agents": {"errors", "graph", "models", "runtime", "state"},
 }
 FRAMEWORKS_OF: dict[str, set[str]] = {
