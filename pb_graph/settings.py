@@ -151,6 +151,24 @@ class Settings(BaseModel):
         description="The unit in which the solver is told its budget; words_as_tokens says the "
         "number of tokens and calls them words, as the paper does for the share of a step.",
     )
+    samples: int = Field(
+        default=40, ge=1, le=100, description="adaptive_consistency: the most answers it samples."
+    )
+    confidence: float = Field(
+        default=0.95,
+        gt=0.5,
+        lt=1,
+        description="adaptive_consistency: how sure the leading answer must be to stop sampling.",
+    )
+    probe_every: int = Field(
+        default=64,
+        ge=8,
+        le=4096,
+        description="certaindex: tokens of an answer between two probes for its result.",
+    )
+    probes_agree: int = Field(
+        default=3, ge=2, le=20, description="certaindex: equal probes in a row that end the answer."
+    )
     review_plan: bool = Field(
         default=False, description="Interrupt for a human to review the plan and its budgets."
     )

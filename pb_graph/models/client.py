@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 
+from pb_graph.errors import ModelSetupError
 from pb_graph.models.attempts import Attempts, without_schema
 from pb_graph.models.caps import CapPolicy, Limits, constructor_overrides, policy_for
+from pb_graph.models.caps.limits import CONTINUING
 from pb_graph.models.connections import Connections
 from pb_graph.models.retry import RetryPolicy, has_own_retries, without_sdk_retries
 from pb_graph.models.secrets import secrets_of
@@ -30,6 +32,12 @@ if TYPE_CHECKING:
 _QUIET: RunnableConfig = {"tags": ["nostream"]}
 
 _GRACE = 1.0
+_SAMPLING_TEMPERATURE = 0.7
+_NO_CONTINUATION = (
+    "This method goes on from unfinished replies, which this model's cap policy does not say its "
+    "server can. Use a local model, or say which server it is: build_graph(model, "
+    "cap_policy=vllm), or sglang or llama_cpp, of pb_graph.models.caps."
+)
 
 
 class ChatClient:
@@ -40,6 +48,9 @@ class ChatClient:
     Transient faults are tried again, unless the model's own client does so by itself (a chat model
     object with ``max_retries`` above 0 keeps its retries, and their cost stays unseen). Attempts of
     one call share its cap: what a failed one is known to have cost is off limits to the next.
+
+    Attributes:
+        continues: What its server makes of an unfinished reply, by what its policy knows.
 
     Args:
         model: Any LangChain chat model. The caller's object is left as it is; calls go through a
@@ -64,7 +75,9 @@ class ChatClient:
         speaking = model.model_copy(
             update=aloud | without_sdk_retries(model) | constructor_overrides(model, self._policy)
         )
-        self._connections = Connections(self.model, speaking)
+        sampler = self.model.model_copy(update={"cache": False})  # no two samples are one
+        self._connections = Connections(self.model, speaking, sampler)
+        self.continues = next((how for it, how in CONTINUING if it is self._policy), None)
         self._constrains = _constrains(self._policy, self.model)
         self._streams = True
         ours = RetryPolicy(max_retries=0) if has_own_retries(model) else retry_policy
@@ -90,6 +103,7 @@ class ChatClient:
 
         Raises:
             ModelCallError: The call failed for good; it says what to do.
+            ModelSetupError: A reply is to be continued, which the server cannot.
             Exception: What a host's callback raised, as it is.
         """
         attempts = self._attempts(messages, limits, purpose, on_text)
@@ -123,9 +137,11 @@ class ChatClient:
         streamed = attempts.streamed(self.model, seconds)
 
         def attempt(bound: Mapping[str, Any]) -> AIMessage:
-            quiet, speaking = self._connections.blocking()
+            quiet, speaking, sampler = self._connections.blocking()
             if streamed is None:
-                return quiet.invoke(list(messages), _QUIET, **bound)
+                return (sampler if limits.sampled else quiet).invoke(
+                    list(messages), _QUIET, **bound
+                )
             chunks: Any = speaking.stream(list(messages), _QUIET, **bound)
             with closing(chunks):
                 for chunk in chunks:
@@ -135,7 +151,7 @@ class ChatClient:
             return streamed.message()
 
         try:
-            bound = self._policy(self.model, limits)
+            bound = self._arguments(messages, limits)
             return within_deadline(partial(attempt, bound), seconds + self._grace(bound))
         except Exception as error:  # noqa: BLE001 -- the attempts decide what it means
             return attempts.rescued(error) or error
@@ -147,11 +163,12 @@ class ChatClient:
         seconds = self._own_timeout or limits.timeout
         streamed = attempts.streamed(self.model, seconds)
         try:
-            bound = self._policy(self.model, limits)
+            bound = self._arguments(messages, limits)
             async with asyncio.timeout(seconds + self._grace(bound)):
-                quiet, speaking = await self._connections.awaited()
+                quiet, speaking, sampler = await self._connections.awaited()
                 if streamed is None:
-                    return await quiet.ainvoke(list(messages), _QUIET, **bound)
+                    model = sampler if limits.sampled else quiet
+                    return await model.ainvoke(list(messages), _QUIET, **bound)
                 chunks: Any = speaking.astream(list(messages), _QUIET, **bound)
                 async with aclosing(chunks):
                     async for chunk in chunks:
@@ -161,6 +178,18 @@ class ChatClient:
                 return streamed.message()
         except Exception as error:  # noqa: BLE001 -- the attempts decide what it means
             return attempts.rescued(error) or error
+
+    def _arguments(self, messages: Sequence[BaseMessage], limits: Limits) -> dict[str, Any]:
+        """What the policy says; and where samples are to differ, no temperature of 0."""
+        if limits.continues and messages[-1].type != "ai":  # the first piece, as any reply
+            limits = replace(limits, continues=False)
+        bound = self._policy(self.model, limits)
+        if not limits.sampled or getattr(self.model, "temperature", None) != 0:
+            return bound
+        options = bound.get("options")  # Ollama's own API has it there
+        if options is not None:
+            return bound | {"options": {**options, "temperature": _SAMPLING_TEMPERATURE}}
+        return bound | {"temperature": _SAMPLING_TEMPERATURE}
 
     def _grace(self, bound: Mapping[str, object]) -> float:
         """Seconds for a client with a limit of its own to end the attempt, and to close it well."""
@@ -173,6 +202,10 @@ class ChatClient:
         purpose: Purpose,
         on_text: OnText | None,
     ) -> Attempts:
+        if limits.continues and not self.continues:
+            raise ModelSetupError(_NO_CONTINUATION)
+        if limits.continues and self.continues == "repeats":
+            limits = replace(limits, repeats=True)
         # Without the schema, once this server has been found not to know what to do with it.
         limits = limits if self._constrains else without_schema(limits)
         attempts = Attempts(messages, limits, purpose, self._retry_policy, self._secrets)

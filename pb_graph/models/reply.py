@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pb_graph.budget.ledger import Charge, most_billed, spent
+from pb_graph.budget.ledger import Purpose as Purpose  # noqa: PLC0414 -- for others, too
 from pb_graph.models.usage import Tokens, estimate, finish_of, read_usage, visible_text
 
 if TYPE_CHECKING:
@@ -45,14 +46,6 @@ class Reply:
         return most_billed((*self.lost, self.charge))
 
 
-@dataclass(frozen=True, slots=True)
-class Purpose:
-    """What a call is made for, as the ledger and the traces show it."""
-
-    node: str
-    step: int | None = None
-
-
 def reply_of(
     message: AIMessage,
     prompt: Sequence[BaseMessage],
@@ -68,11 +61,19 @@ def reply_of(
         found = estimate(message, prompt)
         found = found._replace(output=_plausible(found.output, finish, limits.cap))
     charge = charge_of(found, limits.cap, purpose, seconds, finish)
-    text = visible_text(message)
+    text = _piece(message, prompt, limits) if limits.continues else visible_text(message)
     longest = max(_LEAST_READ, limits.cap * _LONGEST_TOKEN)
     if len(text) > longest:  # only from a server that takes no notice of the cap
         text, finish = text[:longest], "length"
     return Reply(text, finish, charge, doubt=doubt)
+
+
+def _piece(message: AIMessage, prompt: Sequence[BaseMessage], limits: Limits) -> str:
+    """A piece of a text as it was written, without what it goes on from."""
+    text = message.text.encode(errors="replace").decode()
+    begun = prompt[-1].text if limits.repeats and prompt[-1].type == "ai" else ""
+    said = begun if text.startswith(begun) else begun.rstrip()  # some templates trim a turn
+    return text.removeprefix(said)
 
 
 def charge_of(tokens: Tokens, cap: int, purpose: Purpose, seconds: float, finish: str) -> Charge:

@@ -55,7 +55,7 @@ class ModelCalls:
         self._charges: list[Charge] = []
         self._doubts: list[str] = []
 
-    async def solver(
+    async def solver(  # noqa: PLR0913 -- what to ask, and how
         self,
         prompt: Sequence[MessageLikeRepresentation],
         cap: int,
@@ -63,6 +63,8 @@ class ModelCalls:
         *,
         thinking: Thinking = "bounded",
         follows: str | None = None,
+        sampled: bool = False,
+        continues: bool = False,
     ) -> Reply:
         """Ask the solver one thing.
 
@@ -73,6 +75,8 @@ class ModelCalls:
             thinking: Whether the cap is a budget that thinking has to fit into.
             follows: What of the final answer comes before the reply, which is streamed to the host;
                 None when it is no part of the answer.
+            sampled: Whether the reply is one of several that are to differ.
+            continues: Whether it is a piece of a text, which a last turn of the model's begins.
 
         Raises:
             ModelCallError: The call failed for good.
@@ -84,6 +88,8 @@ class ModelCalls:
             settings.timeout,
             thinking=thinking,
             strict=settings.strict_ceiling,
+            sampled=sampled,
+            continues=continues,
         )
         messages = convert_to_messages(prompt)
         on_text = self._stream.on_text(follows)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from langchain_core.runnables import Runnable
 from langgraph.runtime import get_runtime
 
-from pb_graph.runtime.budgeted_call import BudgetedReply, call_within_budget
+from pb_graph.runtime.budgeted_call import BudgetedReply, call_within_budget, cap_of
 from pb_graph.runtime.calls import ModelCalls, tell
 from pb_graph.settings import Context, Settings
 from pb_graph.state import Query, State
@@ -53,6 +53,10 @@ class NodeContext:
         return await call_within_budget(
             self, prompt, budget, query, purpose, closing=closing, stream=stream, thinking=thinking
         )
+
+    def cap_of(self, budget: int | None) -> int:
+        """Completion tokens that a request may cost within a budget."""
+        return cap_of(budget, self.settings)
 
     def tell(self, event: Event) -> None:
         """Send a progress event to whoever streams in ``custom`` mode."""
