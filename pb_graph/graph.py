@@ -19,6 +19,7 @@ from pb_graph.nodes.plan import plan
 from pb_graph.nodes.review import review
 from pb_graph.nodes.solve import solve
 from pb_graph.nodes.synthesize import synthesize
+from pb_graph.runtime.checked_input import CheckedGraph
 from pb_graph.runtime.edge import Edge
 from pb_graph.runtime.node import Node
 from pb_graph.runtime.registry import Model, ModelRegistry, Program
@@ -81,7 +82,9 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     builder.add_edge("answer", "finish")
     builder.add_edge("synthesize", "finish")
     builder.add_edge("finish", END)
-    return builder.compile(checkpointer=checkpointer, name="plan_and_budget")
+    compiled = builder.compile(checkpointer=checkpointer, name="plan_and_budget")
+    compiled.__class__ = CheckedGraph  # what `compile` makes cannot be chosen
+    return compiled
 
 
 def _after_intake(state: State) -> str:
@@ -106,7 +109,7 @@ def _after_allocate(state: State) -> str | list[Send]:
 def _after_review(state: State) -> str | list[Send]:
     """An edited plan has no budgets yet; an accepted one goes the way it would have gone."""
     settings = Settings.model_validate(state["settings"])
-    return "allocate" if settings.budgets and state["budget"] is None else dispatch(state)
+    return "allocate" if settings.budgets and state["total"] is None else dispatch(state)
 
 
 graph = build_graph()

@@ -25,7 +25,7 @@ WITH_WORKING = f"Write the working, then end with {_LAST_LINE}"
 FORCE_STEP = "Stop here. State the result of this sub-question in one short line."
 FORCE_FINAL = "Stop here. From what has been found so far, write only the final answer."
 
-_OUR_TAGS = re.compile(r"<(?=\s*/?\s*(?:question|reference)\b)", re.IGNORECASE)
+_OUR_TAGS = re.compile(r"<(?=\s*/?\s*(?:question|reference|conversation|turn)\b)", re.IGNORECASE)
 
 
 def amount(tokens: int, settings: Settings) -> str:
@@ -62,7 +62,7 @@ def whole_question(
     if budget is not None:
         parts.append(f"Use less than {amount(budget, settings)} in all.")
     parts.append(answer_format(query, WITH_WORKING))
-    return [system(query), HumanMessage("\n\n".join(parts))]
+    return [system(query), _human("\n\n".join(parts), query)]
 
 
 def one_step(  # noqa: PLR0913 -- one argument for each thing the prompt says
@@ -100,9 +100,10 @@ def one_step(  # noqa: PLR0913 -- one argument for each thing the prompt says
         asks[-1] += "\n\nThis is the last one, so end with the answer to the whole question. "
         asks[-1] += answer_format(query, WITH_WORKING)
     messages: list[BaseMessage] = [system(query)]
-    for ask, done in zip(asks, earlier, strict=False):
-        messages += [HumanMessage(ask), AIMessage(done["answer"] or "(no result)")]
-    return [*messages, HumanMessage(asks[-1])]
+    said = [_human(asks[0], query), *map(HumanMessage, asks[1:])]
+    for ask, done in zip(said, earlier, strict=False):
+        messages += [ask, AIMessage(done["answer"] or "(no result)")]
+    return [*messages, said[-1]]
 
 
 def put_together(
@@ -126,7 +127,7 @@ def put_together(
             answer_format(query),
         ]
     )
-    return [system(query), HumanMessage(text)]
+    return [system(query), _human(text, query)]
 
 
 def forced(
@@ -144,17 +145,25 @@ def system(query: Query) -> SystemMessage:
 
 def problem(query: Query, *, show_level: bool) -> str:
     """The question, and what was given with it, marked off as data."""
-    lines = [f"<question>\n{_data(query['question'])}\n</question>"]
+    before = query.get("conversation")
+    lines = [f"{before}\n\nThe question to answer now:"] if before else []
+    lines.append(f"<question>\n{as_data(query['question'])}\n</question>")
     if query["reference"]:
-        lines.append(f"<reference>\n{_data(query['reference'])}\n</reference>")
+        lines.append(f"<reference>\n{as_data(query['reference'])}\n</reference>")
     if show_level and query["level"] is not None:
         lines.append(f"Difficulty: level {query['level']} of 5.")
     return "\n".join(lines)
 
 
-def _data(text: str) -> str:
+def as_data(text: str) -> str:
     """Text that cannot close, or pretend to open, the tags it stands between."""
     return _OUR_TAGS.sub("&lt;", text)
+
+
+def _human(text: str, query: Query) -> HumanMessage:
+    """The message that asks the question, with the images and files that belong to it."""
+    media = query.get("media")
+    return HumanMessage([{"type": "text", "text": text}, *media] if media else text)
 
 
 def answer_format(query: Query, default: str = DEFAULT_FORMAT) -> str:

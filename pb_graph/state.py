@@ -85,6 +85,10 @@ class Query(TypedDict):
     answer_format: str | None
     domain: str
     level: int | None
+    conversation: NotRequired[str | None]
+    """What was said beside the question, marked off as data; None for a question of its own."""
+    media: NotRequired[list[dict[str, Any]]]
+    """Images and files for the solver: content blocks as the host wrote them, plain JSON."""
 
 
 class Input(TypedDict, total=False):
@@ -101,6 +105,8 @@ class Input(TypedDict, total=False):
     answer_format: Annotated[str, EphemeralValue(str)]
     domain: Annotated[str, EphemeralValue(str)]
     level: Annotated[int, EphemeralValue(int)]
+    budget: Annotated[int, EphemeralValue(int)]
+    """Solving tokens of this question, in place of ``Settings.budget``."""
 
 
 class Output(TypedDict):
@@ -118,7 +124,8 @@ class State(Input, total=False):
     """The settings of this run as JSON, so that a resumed run keeps the ones it began with."""
     query: Query
     plan: list[SubQuestion]
-    budget: int | None
+    total: int | None
+    """Solving tokens of the question; None for methods without a budget."""
     ceiling: int | None
     shares: dict[str, int]
     """Tokens of each step by its index (as text: JSON has no other keys)."""

@@ -14,6 +14,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from pb_graph.models.attempts import Attempts, without_schema
 from pb_graph.models.caps import CapPolicy, Limits, pliant, policy_for
 from pb_graph.models.faults import secrets_of
+from pb_graph.models.naming import name_of
 from pb_graph.models.retry import Patience, retries_itself, unretried
 from pb_graph.models.streaming import StreamedReply
 from pb_graph.models.timeout import own_timeout, within_deadline
@@ -68,6 +69,7 @@ class ChatClient:
         stays = retries_itself(model)
         self._patience = Patience(retries=0) if stays else (patience or Patience())
         self._secrets = secrets_of(model)
+        self.name = name_of(model)
         self._own_timeout = own_timeout(model)
 
     def call(

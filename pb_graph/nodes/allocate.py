@@ -24,12 +24,12 @@ MIDDLE_LEVEL = 3
 
 
 def allocate(state: State, run: NodeContext) -> State:
-    """Write ``budget``, ``ceiling`` and ``shares`` before the first wave, new ``shares`` later."""
+    """Write ``total``, ``ceiling`` and ``shares`` before the first wave, new ``shares`` later."""
     if state["shares"]:
         return _rolled_over(state, run)
     settings, query = run.settings, state["query"]
     total = settings.budget_rule.total(query["level"])
-    update: State = {"budget": total}
+    update: State = {"total": total}
     if settings.method != "plan_and_budget":
         _tell(run, query["level"], total, [])
         return update | {"ceiling": _ceiling(state, [total], total, settings)}
@@ -105,7 +105,7 @@ def _rolled_over(state: State, run: NodeContext) -> State:
     rest = [step for step in state["plan"] if step["index"] not in done]
     if not run.settings.rollover or not rest:
         return {}
-    total = state["budget"] or 0  # which there is, where there are shares
+    total = state["total"] or 0  # which there is, where there are shares
     unspent = total - sum(result["tokens"] for result in done.values())
     # A budget that is only said can be overspent; the steps to come are not to suffer for that.
     left = max(unspent, sum(state["shares"][str(step["index"])] for step in rest))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 async def answer(state: State, run: NodeContext) -> State:
     """Write ``answer``; an answer that failed is empty, and the warnings say why."""
-    query, settings, budget = state["query"], run.settings, state["budget"]
+    query, settings, budget = state["query"], run.settings, state["total"]
     shares = {int(index): share for index, share in state["shares"].items()}
     messages = whole_question(
         query,

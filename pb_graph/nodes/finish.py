@@ -43,7 +43,7 @@ def build_report(state: State, settings: Settings) -> Report:
         execution=settings.execution if local else None,
         schedule=settings.schedule if local else None,
         level=state["query"]["level"],
-        budget=state["budget"],
+        budget=state["total"],
         ceiling=state["ceiling"],
         answer=state.get("answer", ""),
         steps=_steps(state),

@@ -31,7 +31,7 @@ async def synthesize(state: State, run: NodeContext) -> State:
         return {"answer": found[-1]["answer"] if found else ""}
     warnings = [] if by_call else ["synthesize: the last step gave no answer; asked once more"]
     budget = min(
-        synthesis_cap(state["budget"] or 0, len(state["plan"]), run.settings),
+        synthesis_cap(state["total"] or 0, len(state["plan"]), run.settings),
         (state["ceiling"] or 0) - spent(state["charges"]),
     )
     if budget < 1:

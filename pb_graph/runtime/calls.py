@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from langgraph.config import get_stream_writer
 
-from pb_graph.errors import ModelCallError
+from pb_graph.errors import InputError, ModelCallError
 from pb_graph.models.caps import Limits
 from pb_graph.models.reply import Reply
 from pb_graph.planner.requests import PlannerReply, PlannerRequest, UnreadableReplyError
@@ -140,6 +140,22 @@ class ModelCalls:
         except ModelCallError as failure:
             return None, [f"{what}: {failure} Going on without."]
         return again.value, [f"{what}: the first reply could not be read ({complaint})"]
+
+    async def check_media(self, media: Sequence[Mapping[str, Any]]) -> None:
+        """See that the solver takes images, sound or film, as far as LangChain's profile knows.
+
+        Raises:
+            InputError: It takes none.
+        """
+        if not media:
+            return
+        client = await self._client(self._registry.solver(self._context))
+        profile: Any = getattr(client.model, "profile", None) or {}
+        for kind in ("image", "audio", "video"):
+            wanted = any(kind in str(block["type"]) for block in media)
+            if wanted and profile.get(f"{kind}_inputs") is False:
+                msg = f"{client.name} takes no {kind}: give one that does as the model."
+                raise InputError(msg)
 
     def account(self, node: str, warnings: Sequence[str]) -> State:
         """For the state: the charges of all calls, and the id under which the answer was shown.
