@@ -62,7 +62,7 @@ class Bam(BaseModel):
         return self
 
 
-def roomy() -> LevelTable:
+def default_budget() -> LevelTable:
     """Twice the paper's totals: a model told a budget writes up to half as much again.
 
     Said, that does no harm; enforced, it cuts right answers off (README, "What we measured").
@@ -98,7 +98,7 @@ class Settings(BaseModel):
         description="Tokens that flooring leaves: to the largest remainders, or dropped (paper).",
     )
     budget: BudgetRule | PositiveInt = Field(
-        default_factory=roomy,
+        default_factory=default_budget,
         description="Total solving tokens of a question: a number, or a rule by its level.",
     )
     min_step: int = Field(
@@ -191,7 +191,7 @@ class Settings(BaseModel):
         try:
             return cls.model_validate(fields)
         except ValidationError as error:
-            raise InputError(explained(error)) from error
+            raise InputError(describe_errors(error)) from error
 
     @property
     def budget_rule(self) -> BudgetRule:
@@ -225,7 +225,7 @@ def choices(name: str) -> tuple[str, ...]:
     return get_args(kind) if get_origin(kind) is Literal else ()
 
 
-def explained(error: ValidationError) -> str:
+def describe_errors(error: ValidationError) -> str:
     """Each fault with the field it is in, as a user knows it: without the parts of a union."""
     faults = []
     for fault in error.errors(include_url=False, include_input=False):

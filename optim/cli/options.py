@@ -19,7 +19,7 @@ from optim.datasets import DATASETS
 from optim.methods import ALL, NAMES
 from optim.scorers import NAMES as SCORERS
 from optim.tune.options import OPTIMIZERS, TUNED
-from pb_graph.assignments import assignments, value_of
+from pb_graph.cli.options import assignments, value_of
 from pb_graph.settings import Settings
 
 if TYPE_CHECKING:

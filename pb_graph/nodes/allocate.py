@@ -10,7 +10,7 @@ from pb_graph.budget import allocate as split_by_schedule
 from pb_graph.budget import schedule_weights, split
 from pb_graph.budget.ledger import spent
 from pb_graph.nodes.plan import whole_question
-from pb_graph.nodes.waves import builds_on, is_closing, next_wave
+from pb_graph.nodes.waves import is_closing, next_wave, transitive_dependencies
 from pb_graph.settings import Settings
 from pb_graph.state import SolveTask, State
 
@@ -47,7 +47,7 @@ def allocate(state: State, run: NodeContext) -> State:
     }
 
 
-def dispatch(state: State) -> str | list[Send]:
+def route_next_wave(state: State) -> str | list[Send]:
     """What follows: one ``solve`` for each sub-question of the next wave, or the synthesis."""
     settings = Settings.model_validate(state["settings"])
     if not settings.stepwise:
@@ -63,7 +63,7 @@ def synthesis_cap(total: int, steps: int, settings: Settings) -> int:
 
 
 def _task(state: State, index: int, settings: Settings) -> Send:
-    needed = builds_on(state["plan"], index, settings)
+    needed = transitive_dependencies(state["plan"], index, settings)
     task = SolveTask(
         settings=state["settings"],
         query=state["query"],
