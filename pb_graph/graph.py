@@ -8,11 +8,12 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Checkpointer, Send
 
+from pb_graph.budget.ledger import Prices
 from pb_graph.models.caps import CapPolicy
 from pb_graph.nodes.allocate import allocate, route_next_wave
 from pb_graph.nodes.answer import answer
 from pb_graph.nodes.estimate import estimate
-from pb_graph.nodes.finish import finish
+from pb_graph.nodes.finish import finish, no_answer
 from pb_graph.nodes.intake import intake
 from pb_graph.nodes.plan import plan
 from pb_graph.nodes.review import review
@@ -21,9 +22,9 @@ from pb_graph.nodes.synthesize import synthesize
 from pb_graph.program import PlannerProgram
 from pb_graph.runtime.checked_input import CheckedGraph
 from pb_graph.runtime.edge import Edge
-from pb_graph.runtime.node import Node
+from pb_graph.runtime.node import GraphOptions, Node
 from pb_graph.runtime.registry import Model, ModelRegistry, Program
-from pb_graph.settings import Context, Settings
+from pb_graph.settings import Context, Settings, read_prices
 from pb_graph.state import Input, Output, SolveTask, State
 
 
@@ -31,10 +32,13 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     model: Model = None,
     *,
     planner: Model = None,
+    estimator: Model = None,
+    easy: Model = None,
     settings: Settings | None = None,
     planner_program: Program | None = None,
     checkpointer: Checkpointer = None,
     cap_policy: CapPolicy | None = None,
+    prices: Prices | None = None,
 ) -> CompiledStateGraph[State, Context, Input, Output]:
     """Compile the graph.
 
@@ -43,6 +47,8 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
             ``local:/path.gguf``. None means ``PB_MODEL``, else the local default if its extra is
             installed.
         planner: Plans and estimates; None for the same as ``model``.
+        estimator: Estimates; None for the same as plans.
+        easy: Solves sub-questions and questions of level 1 or 2; None for the same as ``model``.
         settings: Every other choice. None takes those that a tuned ``planner_program`` was
             measured with, else the defaults.
         planner_program: A tuned `Planner`, or what was saved of one: a `PlannerProgram` or its
@@ -50,6 +56,9 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         checkpointer: For threads and interrupts; leave it out when a host graph has one.
         cap_policy: How a token cap becomes the models' call arguments, when the one chosen by a
             model's class does not fit.
+        prices: Dollars per million tokens by model name: ``{"gpt-5-mini": (0.25, 2.0)}`` for input
+            and output, with a third figure where cached input has its own. With it, the report
+            says what a query cost.
 
     Returns:
         A graph that takes `Input` and gives `Output`, sync and async.
@@ -62,12 +71,21 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         planner_program = PlannerProgram.load(planner_program)
     if settings is None and isinstance(planner_program, PlannerProgram):
         settings = planner_program.settings
-    registry = ModelRegistry(model, planner, settings or Settings(), planner_program, cap_policy)
+    registry = ModelRegistry(
+        model,
+        planner,
+        settings or Settings(),
+        planner_program,
+        cap_policy,
+        estimator=estimator,
+        easy=easy,
+    )
+    options = GraphOptions(prices=None if prices is None else read_prices(prices))
     builder = StateGraph(State, context_schema=Context, input_schema=Input, output_schema=Output)
-    builder.add_node("intake", Node(intake, registry, opens=True))
-    for step in (plan, review, estimate, allocate, answer, synthesize, finish):
-        builder.add_node(step.__name__, Node(step, registry))
-    builder.add_node("solve", Node(solve, registry), input_schema=SolveTask)
+    builder.add_node("intake", Node(intake, registry, options, opens=True))
+    for step in (plan, review, estimate, allocate, answer, synthesize, finish, no_answer):
+        builder.add_node(step.__name__, Node(step, registry, options))
+    builder.add_node("solve", Node(solve, registry, options), input_schema=SolveTask)
 
     builder.add_edge(START, "intake")
     builder.add_conditional_edges("intake", Edge(_after_intake), ["plan", "estimate", "answer"])
@@ -82,7 +100,8 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     builder.add_edge("solve", "allocate")
     builder.add_edge("answer", "finish")
     builder.add_edge("synthesize", "finish")
-    builder.add_edge("finish", END)
+    builder.add_conditional_edges("finish", Edge(_after_finish), ["no_answer", END])
+    builder.add_edge("no_answer", END)
     compiled = builder.compile(checkpointer=checkpointer, name="plan_and_budget")
     compiled.__class__ = CheckedGraph  # what `compile` makes cannot be chosen
     return compiled
@@ -111,6 +130,10 @@ def _after_review(state: State) -> str | list[Send]:
     """An edited plan has no budgets yet; an accepted one goes the way it would have gone."""
     settings = Settings.model_validate(state["settings"])
     return "allocate" if settings.budgets and state["total"] is None else route_next_wave(state)
+
+
+def _after_finish(state: State) -> str:
+    return END if state["report"]["answer"] else "no_answer"
 
 
 graph = build_graph()

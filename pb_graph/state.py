@@ -132,6 +132,8 @@ class State(Input, total=False):
     results: Annotated[list[StepResult], operator.add]
     charges: Annotated[list[Charge], operator.add]
     warnings: Annotated[list[str], operator.add]
+    dead: Annotated[dict[str, str], operator.or_]
+    """Why a model, by its role, is not asked again for this question."""
     answer: str
     answer_id: str | None
     """Id of the message that it was shown as while it was written, if it was."""
@@ -168,5 +170,6 @@ class SolveTask(TypedDict):
     results: list[StepResult]
     index: int
     budget: int
+    dead: NotRequired[dict[str, str]]
     closing: NotRequired[bool]
     """Whether this step also has to give the final answer."""

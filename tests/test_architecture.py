@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner": {"program", "budget", "errors", "models", "state"},
     "runtime": {"program", "errors", "models", "planner", "prompts", "settings", "state"},
     "nodes": {"budget", "errors", "models", "planner", "prompts", "runtime", "settings", "state"},
-    "graph": {"program", "models", "nodes", "runtime", "settings", "state"},
+    "graph": {"budget", "program", "models", "nodes", "runtime", "settings", "state"},
     "agents": {"errors", "graph", "models", "runtime", "state"},
 }
 FRAMEWORKS_OF: dict[str, set[str]] = {

@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pb_graph.models.naming import described, name_of
 from pb_graph.models.provider_errors import (
     is_too_long,
     may_be_paid,
@@ -19,6 +20,7 @@ from pb_graph.models.usage import Tokens, reported
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessage, BaseMessage
 
     from pb_graph.budget.ledger import Charge
@@ -33,16 +35,17 @@ _UNSUPPORTED = frozenset({400, 422})
 class Attempts:
     """The attempts of one call: what is left for the next, and what the last ones came to."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 -- what a call is made of
         self,
         prompt: Sequence[BaseMessage],
         limits: Limits,
         purpose: Purpose,
         retry_policy: RetryPolicy,
         secrets: Sequence[str],
+        model: BaseChatModel,
     ) -> None:
         self._prompt, self._limits, self._purpose = prompt, limits, purpose
-        self._retry_policy, self._secrets = retry_policy, secrets
+        self._retry_policy, self._secrets, self._model = retry_policy, secrets, model
         self._lost: list[Charge] = []
         self._failed = 0
         self._started = 0.0
@@ -74,14 +77,18 @@ class Attempts:
             cause = shown_safely(error, self._secrets)
             lost = tuple(self._lost)
             raise to_model_call_error(
-                error, secrets=self._secrets, lost=lost, attempts=self._failed
+                error,
+                secrets=self._secrets,
+                lost=lost,
+                attempts=self._failed,
+                model=described(self._model),
             ) from cause
         return wait
 
     def reply(self, message: AIMessage) -> Reply:
         """What the attempt that succeeded came to, and what those before it cost."""
         reply = reply_of(message, self._prompt, self._limits, self._purpose, self._seconds())
-        return replace(reply, lost=tuple(self._lost))
+        return replace(reply, charge=self._named(reply.charge), lost=tuple(self._lost))
 
     def _note(self, error: Exception) -> None:
         """Charge what a failed attempt reported; note one that may be paid without a report."""
@@ -95,8 +102,11 @@ class Attempts:
             self._seconds(),
             "error",
         )
-        self._lost.append(charge)
+        self._lost.append(self._named(charge))
         self._limits = replace(self._limits, cap=self._limits.cap - charge["output_tokens"])
+
+    def _named(self, charge: Charge) -> Charge:
+        return {**charge, "model": name_of(self._model)}
 
     def _seconds(self) -> float:
         return time.perf_counter() - self._started

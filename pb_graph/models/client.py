@@ -164,7 +164,9 @@ class ChatClient:
     ) -> Attempts:
         # Without the schema, once this server has been found not to know what to do with it.
         limits = limits if self._constrains else without_schema(limits)
-        attempts = Attempts(messages, limits, purpose, self._retry_policy, self._secrets)
+        attempts = Attempts(
+            messages, limits, purpose, self._retry_policy, self._secrets, self.model
+        )
         attempts.on_text = on_text if self._streams else None
         return attempts
 

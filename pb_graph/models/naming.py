@@ -20,8 +20,13 @@ def name_of(model: BaseChatModel) -> str:
     return next((name for name in named if isinstance(name, str) and name), type(model).__name__)
 
 
-def server_of(model: BaseChatModel) -> str:
-    """The address of the model's server without user, password and query; empty if not known."""
+def described(model: BaseChatModel) -> str:
+    """The name of a model, and where its server is: without user, password and query."""
+    server = _server_of(model)
+    return f"{name_of(model)} at {server}" if server else name_of(model)
+
+
+def _server_of(model: BaseChatModel) -> str:
     openai_like = hasattr(model, "root_client") and hasattr(model, "openai_api_base")
     named = [getattr(model, name, None) for name in _ADDRESSES]
     found = [address_of(model)] if openai_like else [text for text in named if text]

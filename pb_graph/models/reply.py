@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 _LONGEST_TOKEN, _LEAST_READ = 100, 20_000
 
 
+EASY = 2
+"""The highest level that counts as easy."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What came back: the visible text, why it ended, and what the call was charged.
@@ -44,6 +48,13 @@ class Purpose:
 
     node: str
     step: int | None = None
+    level: int | None = None
+    """How hard it is, as far as that is known."""
+
+    @property
+    def is_easy(self) -> bool:
+        """Whether a smaller model may do it, if there is one."""
+        return self.level is not None and self.level <= EASY
 
 
 def reply_of(

@@ -74,6 +74,7 @@ def _task(state: State, index: int, settings: Settings) -> Send:
         ),
         index=index,
         budget=state["shares"][str(index)],
+        dead=state["dead"],
         closing=is_closing(state["plan"], index, settings),
     )
     return Send("solve", task)

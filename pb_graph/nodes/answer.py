@@ -32,7 +32,13 @@ async def answer(state: State, run: NodeContext) -> State:
     update: State = {"ceiling": ceiling, "answer": ""}
     try:
         reply = await call_within_budget(
-            run, messages, budget, query, Purpose("answer"), closing=True, stream=True
+            run,
+            messages,
+            budget,
+            query,
+            Purpose("answer", level=query["level"]),
+            closing=True,
+            stream=True,
         )
     except ModelCallError as failure:
         return update | {"warnings": [f"answer: {failure}"]}

@@ -39,7 +39,13 @@ async def synthesize(state: State, run: NodeContext) -> State:
     messages = put_together(state["query"], run.settings, state["plan"], found, budget=budget)
     try:
         reply = await call_within_budget(
-            run, messages, budget, state["query"], Purpose("synthesize"), closing=True, stream=True
+            run,
+            messages,
+            budget,
+            state["query"],
+            Purpose("synthesize", level=state["query"]["level"]),
+            closing=True,
+            stream=True,
         )
     except ModelCallError as failure:
         return _fallback(found, [*warnings, f"synthesize: {failure}"])

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pb_graph.models.caps import Thinking
     from pb_graph.models.client import ChatClient
     from pb_graph.models.reply import Purpose
-    from pb_graph.runtime.registry import Model, ModelRegistry
+    from pb_graph.runtime.registry import ModelRegistry, Role
     from pb_graph.settings import Context, Settings
     from pb_graph.state import State
 
@@ -42,13 +42,21 @@ class ModelCalls:
         settings: Of this run.
         context: Of this run.
         blocking: Whether calls block; then nothing that is awaited here ever suspends.
+        dead: Roles whose model has failed for good in this query, and how: it is not asked again.
     """
 
     def __init__(
-        self, registry: ModelRegistry, settings: Settings, context: Context, *, blocking: bool
+        self,
+        registry: ModelRegistry,
+        settings: Settings,
+        context: Context,
+        *,
+        blocking: bool,
+        dead: Mapping[str, str] | None = None,
     ) -> None:
         self._registry, self._settings, self._context = registry, settings, context
         self._blocking = blocking
+        self._dead, self._died = dead or {}, dict[str, str]()
         self._journal: CallJournal | None = None
         self._stream = AnswerStream()
         self._charges: list[Charge] = []
@@ -77,6 +85,8 @@ class ModelCalls:
             ModelSetupError: There is no model to call.
         """
         limits = Limits(min(cap, self._settings.cutoff), self._settings.timeout, thinking=thinking)
+        role: Role = "easy" if purpose.is_easy else "solver"
+        self._check_alive(role)
         on_text = self._stream.on_text(follows)
         said = [(message.type, message.content) for message in messages]
         name, kept = await self._begin([said, limits.cap, thinking, purpose.node, purpose.step])
@@ -84,13 +94,14 @@ class ModelCalls:
             if kept is not None:
                 reply = cast("Reply", _raised(decode(kept)))
             else:
-                client = await self._client(self._registry.solver(self._context))
+                client = await self._client(role)
                 if self._blocking:
                     reply = client.call(messages, limits, purpose, on_text)
                 else:
                     reply = await client.acall(messages, limits, purpose, on_text)
         except ModelCallError as failure:
             self._end(name, failure, failure.lost)
+            self._bury(role, failure)
             if on_text:
                 self._stream.finish("")
             raise
@@ -107,14 +118,17 @@ class ModelCalls:
             ModelSetupError: There is no model to call.
             UnreadableReplyError: The reply could not be used.
         """
+        role: Role = "estimator" if request.node == "estimate" else "planner"
+        self._check_alive(role)
         name, kept = await self._begin([request.predictor, request.inputs, request.form])
         try:
             if kept is not None:
                 reply = cast("PlannerReply[T]", _raised(decode(kept, request.answer)))
             else:
-                reply = await self._asked(request)
+                reply = await self._asked(request, role)
         except ModelCallError as failure:
             self._end(name, failure, failure.lost)
+            self._bury(role, failure)
             raise
         except UnreadableReplyError as unreadable:
             self._end(name, unreadable, _charges(unreadable.replies))
@@ -149,7 +163,7 @@ class ModelCalls:
         """
         if not media:
             return
-        client = await self._client(self._registry.solver(self._context))
+        client = await self._client("solver")
         profile: Any = getattr(client.model, "profile", None) or {}
         for kind in ("image", "audio", "video"):
             wanted = any(kind in str(block["type"]) for block in media)
@@ -163,6 +177,8 @@ class ModelCalls:
         A warning is added for attempts that the provider may charge for unseen.
         """
         update = self._stream.update()
+        if self._died:
+            update["dead"] = self._died
         if self._charges:
             update["charges"] = self._charges
         unseen = sum(call["finish"] == "error" and not call["measured"] for call in self._charges)
@@ -171,8 +187,8 @@ class ModelCalls:
             update["warnings"] = [*warnings, note + "which are not counted here"]
         return update
 
-    async def _asked(self, request: PlannerRequest[T]) -> PlannerReply[T]:
-        client = await self._client(self._registry.planner(self._context))
+    async def _asked(self, request: PlannerRequest[T], role: Role) -> PlannerReply[T]:
+        client = await self._client(role)
         program = self._context.planner_program
         planner = self._registry.planner_at_hand(program)
         if planner is None:
@@ -188,7 +204,21 @@ class ModelCalls:
             blocking=self._blocking,
         )
 
-    async def _client(self, model: Model) -> ChatClient:
+    def _check_alive(self, role: Role) -> None:
+        """Raise ModelCallError for a model that failed for good when it was asked before."""
+        mine = self._registry.model_for(role, self._context)
+        for other in self._dead | self._died:
+            theirs = self._registry.model_for(cast("Role", other), self._context)
+            if mine is theirs or (isinstance(mine, str) and mine == theirs):
+                msg = "not asked: its model cannot be reached or used, as was found before."
+                raise ModelCallError(msg, fatal=True)
+
+    def _bury(self, role: Role, failure: ModelCallError) -> None:
+        if failure.fatal:
+            self._died[role] = str(failure)
+
+    async def _client(self, role: Role) -> ChatClient:
+        model = self._registry.model_for(role, self._context)
         client = self._registry.client_at_hand(model, self._settings)
         if client is None:
             client = await self._loaded(self._registry.client, model, self._settings)

@@ -21,10 +21,18 @@ from pb_graph.state import State
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
+    from pb_graph.budget.ledger import Prices
     from pb_graph.events import Event
     from pb_graph.runtime.registry import ModelRegistry
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class GraphOptions:
+    """What `build_graph` was given beside models and settings."""
+
+    prices: Prices | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +41,7 @@ class NodeContext:
 
     settings: Settings
     calls: ModelCalls
+    options: GraphOptions = GraphOptions()
 
     def tell(self, event: Event) -> None:
         """Send a progress event to whoever streams in ``custom`` mode."""
@@ -52,16 +61,23 @@ class Node(Runnable[Any, State]):
     Args:
         function: The node; its name is the node's in checkpoints, streams and reports.
         registry: Has the models.
+        options: What the graph was built with besides.
         opens: Whether it is the first node. That one goes by the graph's settings and the run's
             context; the others go by what it then wrote into the state, so that a query that is
             resumed keeps the settings it began with.
     """
 
     def __init__(
-        self, function: NodeFunction, registry: ModelRegistry, *, opens: bool = False
+        self,
+        function: NodeFunction,
+        registry: ModelRegistry,
+        options: GraphOptions | None = None,
+        *,
+        opens: bool = False,
     ) -> None:
         self.name: str = getattr(function, "__name__", type(function).__name__)
         self._function, self._registry, self._opens = function, registry, opens
+        self._options = options or GraphOptions()
 
     def invoke(
         self,
@@ -87,8 +103,9 @@ class Node(Runnable[Any, State]):
             settings = Settings.model_validate(state["settings"])
         else:
             settings = await self._registry.settings_of(context, blocking=blocking)
-        calls = ModelCalls(self._registry, settings, context, blocking=blocking)
-        given = self._function(state, NodeContext(settings, calls))
+        dead = {} if self._opens else state.get("dead")
+        calls = ModelCalls(self._registry, settings, context, blocking=blocking, dead=dead)
+        given = self._function(state, NodeContext(settings, calls, self._options))
         update = await given if inspect.isawaitable(given) else given
         account = calls.account(self.name, update.get("warnings", []))
         return cast("State", {**update, **account})

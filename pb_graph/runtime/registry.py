@@ -7,7 +7,7 @@ import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 
@@ -25,6 +25,9 @@ else:  # whoever reads annotations at run time is not to load DSPy for it
     Program = PlannerProgram | str | Path | Any
 
 Model = BaseChatModel | ChatClient | str | None
+Role = Literal["solver", "easy", "planner", "estimator"]
+"""What a model is asked for."""
+
 V = TypeVar("V")
 _MOST_KEPT = 64
 
@@ -77,41 +80,53 @@ class ModelRegistry:
         settings: Of the graph.
         program: The planner's prompts: a `Planner`, a saved program or its path, or None for ours.
         cap_policy: How a cap becomes the models' arguments; None chooses by a model's class.
+        estimator: Estimates; None for the same as plans.
+        easy: Solves what is of a low level; None for the same as ``model``.
 
     Raises:
         ModelSetupError: A model cannot be made from what was given.
         PlannerProgramError: The saved planner does not fit.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- the first of them as they come, the others by name
         self,
         model: Model,
         planner: Model,
         settings: Settings,
         program: Program | None = None,
         cap_policy: CapPolicy | None = None,
+        *,
+        estimator: Model = None,
+        easy: Model = None,
     ) -> None:
         self._settings = settings
+        self._estimator, self._easy = estimator, easy
         self._model, self._planner = model, planner
         self._program = program
         self._cap_policy = cap_policy
         self._clients: _Made[ChatClient] = _Made()
         self._planners: _Made[Planner] = _Made()
         self._files: _Made[PlannerProgram] = _Made()
-        for given in (model, planner):
+        for given in (model, planner, estimator, easy):
             waits = given is None or (isinstance(given, str) and given.startswith(LOCAL_PREFIX))
             if not waits:
                 self.client(given, settings)
         if program is not None:
             self.load_planner(None)
 
-    def solver(self, context: Context) -> Model:
-        """The run's own solver if it names one, else the graph's."""
-        return context.model or self._model
+    def model_for(self, role: Role, context: Context) -> Model:
+        """The model of a role: the run's own, else the graph's, else that which it stands in for.
 
-    def planner(self, context: Context) -> Model:
-        """The run's own planner, else the graph's, else the solver."""
-        return context.planner or self._planner or self.solver(context)
+        A run that names a model of its own has all solving done by it, and likewise all planning.
+        """
+        if role == "easy" and self._easy is not None and context.model is None:
+            return self._easy
+        solver = context.model or self._model
+        if role in ("solver", "easy"):
+            return solver
+        if role == "estimator" and self._estimator is not None and context.planner is None:
+            return self._estimator
+        return context.planner or self._planner or solver
 
     def client_at_hand(self, model: Model, settings: Settings) -> ChatClient | None:
         """The client for a model, if nothing has to be made for it."""

@@ -154,6 +154,7 @@ class ScriptedChat(BaseChatModel):
         seconds: How long a solver's call takes.
         max_retries: Above 0, as a client that has tried again by itself: what fails, fails for
             good. At 0 the package tries again.
+        model_name: What accounts and errors call it.
     """
 
     plan: Sequence[str] = ("What is given?", "What follows? | from the first")
@@ -166,6 +167,7 @@ class ScriptedChat(BaseChatModel):
     obeys_cap: bool = True
     seconds: float = 0.0
     max_retries: int = 1
+    model_name: str = "scripted-1"
     record: Record = Field(default_factory=Record, repr=False)
 
     @property
@@ -247,7 +249,7 @@ class ScriptedChat(BaseChatModel):
             "".join(written),
             tool_calls=list(reply.tool_calls),
             usage_metadata=_usage(call, reasoning) if self.reports_usage else None,
-            response_metadata={"model_name": "scripted-1", "finish_reason": call.finish},
+            response_metadata={"model_name": self.model_name, "finish_reason": call.finish},
         )
         return ChatResult(generations=[ChatGeneration(message=message)])
 
