@@ -1,17 +1,23 @@
-"""The solver's prompts. What comes from outside is set apart as data; budgets are ours to say."""
+"""The solver's prompts. What comes from outside is set apart as data; budgets are ours to say.
+
+A prompt is plain data here, turns of a role and a text: whoever only wants to know what is said
+loads no LangChain.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
-
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
-
-from pb_graph.state import Query, StepResult, SubQuestion
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from pb_graph.settings import Settings
+    from pb_graph.state import Query, StepResult, SubQuestion
+
+Turn = tuple[Literal["system", "human", "ai"], str | list[dict[str, Any]]]
+"""Who speaks, and what: a message as LangChain's models take it, too. Blocks hold what is no text,
+such as an image.
+"""
 
 WORDS_PER_TOKEN = 0.75
 """English text runs at about four tokens for three words."""
@@ -44,7 +50,7 @@ def whole_question(
     *,
     budget: int | None = None,
     shares: Mapping[int, int] | None = None,
-) -> list[BaseMessage]:
+) -> list[Turn]:
     """Ask the whole question in one call: all single-call methods of the paper.
 
     Args:
@@ -65,6 +71,29 @@ def whole_question(
     return [system(query), _human("\n\n".join(parts), query)]
 
 
+Example = tuple[str, str, str]
+"""A worked example: the question, the working, and the answer alone."""
+
+
+def asked_in_style(query: Query, style: str, examples: Sequence[Example] = ()) -> list[Turn]:
+    """Ask the whole question in one call, with a style of working that earlier turns have shown.
+
+    Args:
+        query: The question and what was given with it.
+        style: How to work, said beside the instruction.
+        examples: Shown as questions that were answered before, in the format that is asked for.
+    """
+    role, instruction = system(query)
+    turns: list[Turn] = [(role, f"{instruction}\n{style}")]
+    for question, working, answer in examples:
+        turns += [
+            ("human", f"<question>\n{question}\n</question>"),
+            ("ai", f"{working}\n{final_line(query, answer)}"),
+        ]
+    ask = [problem(query, show_level=False), answer_format(query, WITH_WORKING)]
+    return [*turns, _human("\n\n".join(ask), query)]
+
+
 def one_step(  # noqa: PLR0913 -- one argument for each thing the prompt says
     query: Query,
     settings: Settings,
@@ -74,7 +103,7 @@ def one_step(  # noqa: PLR0913 -- one argument for each thing the prompt says
     *,
     budget: int,
     closing: bool,
-) -> list[BaseMessage]:
+) -> list[Turn]:
     """Ask one sub-question, after those it builds on and their answers.
 
     The messages of a step begin with those of the steps before it, so that a provider's prefix
@@ -99,10 +128,10 @@ def one_step(  # noqa: PLR0913 -- one argument for each thing the prompt says
     if closing:
         asks[-1] += "\n\nThis is the last one, so end with the answer to the whole question. "
         asks[-1] += answer_format(query, WITH_WORKING)
-    messages: list[BaseMessage] = [system(query)]
-    said = [_human(asks[0], query), *map(HumanMessage, asks[1:])]
+    messages: list[Turn] = [system(query)]
+    said = [_human(asks[0], query), *(("human", ask) for ask in asks[1:])]
     for ask, done in zip(said, earlier, strict=False):
-        messages += [ask, AIMessage(done["answer"] or "(no result)")]
+        messages += [ask, ("ai", done["answer"] or "(no result)")]
     return [*messages, said[-1]]
 
 
@@ -113,7 +142,7 @@ def put_together(
     results: Sequence[StepResult],
     *,
     budget: int,
-) -> list[BaseMessage]:
+) -> list[Turn]:
     """Ask for the final answer, given what the steps found."""
     found = "\n".join(
         f"{done['index'] + 1}. {plan[done['index']]['question']}\n   Found: {done['answer']}"
@@ -130,17 +159,15 @@ def put_together(
     return [system(query), _human(text, query)]
 
 
-def forced(
-    messages: Sequence[BaseMessage], partial: str, query: Query, *, final: bool
-) -> list[BaseMessage]:
+def forced(messages: Sequence[Turn], partial: str, query: Query, *, final: bool) -> list[Turn]:
     """Interrupt a call that ran into its cap, and ask for its result only."""
     demand = f"{FORCE_FINAL} {answer_format(query)}" if final else FORCE_STEP
-    return [*messages, AIMessage(partial or "(still thinking)"), HumanMessage(demand)]
+    return [*messages, ("ai", partial or "(still thinking)"), ("human", demand)]
 
 
-def system(query: Query) -> SystemMessage:
+def system(query: Query) -> Turn:
     """The part of the prompt that all calls of a query share."""
-    return SystemMessage(query["instruction"] or DEFAULT_INSTRUCTION)
+    return ("system", query["instruction"] or DEFAULT_INSTRUCTION)
 
 
 def problem(query: Query, *, show_level: bool) -> str:
@@ -160,15 +187,21 @@ def as_data(text: str) -> str:
     return _OUR_TAGS.sub("&lt;", text)
 
 
-def _human(text: str, query: Query) -> HumanMessage:
-    """The message that asks the question, with the images and files that belong to it."""
+def _human(text: str, query: Query) -> Turn:
+    """The turn that asks the question, with the images and files that belong to it."""
     media = query.get("media")
-    return HumanMessage([{"type": "text", "text": text}, *media] if media else text)
+    return ("human", [{"type": "text", "text": text}, *media] if media else text)
 
 
 def answer_format(query: Query, default: str = DEFAULT_FORMAT) -> str:
     """How the final answer has to look: in the caller's words if any; always said last."""
     return query["answer_format"] or default
+
+
+def final_line(query: Query, answer: str) -> str:
+    r"""An answer as the format wants it: in a box where that speaks of one, else on its line."""
+    boxed = r"\boxed" in answer_format(query)
+    return rf"\boxed{{{answer}}}" if boxed else f"Final answer: {answer}"
 
 
 def _outline(step: SubQuestion, shares: Mapping[int, int] | None, settings: Settings) -> str:

@@ -9,6 +9,7 @@ from langgraph.types import Send
 from pb_graph.budget import allocate as split_by_schedule
 from pb_graph.budget import schedule_weights, split
 from pb_graph.budget.ledger import spent
+from pb_graph.methods import METHODS
 from pb_graph.nodes.plan import whole_question
 from pb_graph.nodes.waves import is_closing, next_wave, transitive_dependencies
 from pb_graph.settings import Settings
@@ -30,7 +31,7 @@ def allocate(state: State, run: NodeContext) -> State:
     settings, query = run.settings, state["query"]
     total = settings.budget_rule.total(query["level"])
     update: State = {"total": total}
-    if settings.method != "plan_and_budget":
+    if not settings.splits:
         _tell(run, query["level"], total, [])
         return update | {"ceiling": _ceiling(state, [total], total, settings)}
     plan: list[SubQuestion] = state["plan"]
@@ -168,10 +169,10 @@ def _ceiling(state: State, shares: Sequence[int], total: int, settings: Settings
     When the budget is only said, the cutoff of every call is the only bound there is, and there
     may be one call more, when the last step comes to nothing.
     """
-    calls = 1 if not settings.stepwise else len(shares)
     synthesis = settings.stepwise and settings.synthesis == "call"
     if settings.enforcement == "prompt":
-        to_come = settings.cutoff * (calls + settings.stepwise)
+        most = METHODS[settings.method].most(settings)
+        to_come = settings.cutoff * (len(shares) + 1) if settings.stepwise else most
     else:
         to_come = total if settings.stepwise else min(total, settings.cutoff)
         if synthesis:

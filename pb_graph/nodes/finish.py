@@ -76,7 +76,7 @@ def _essentials(report: Report) -> dict[str, Any]:
 
 def build_report(state: State, settings: Settings, prices: Prices | None = None) -> Report:
     """The account of a query, from what the nodes left in the state."""
-    local = settings.method == "plan_and_budget"
+    local = settings.splits
     return Report(
         method=settings.method,
         execution=settings.execution if local else None,

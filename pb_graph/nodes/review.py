@@ -77,7 +77,7 @@ def _check_size(steps: int, wanted: int | None, before: int | None, settings: Se
         msg = f"the method {settings.method} has no budget to change"
         raise ValueError(msg)
     total = wanted or before
-    if settings.method == "plan_and_budget" and total is not None and total < steps:
+    if settings.splits and total is not None and total < steps:
         msg = f"{total} tokens cannot pay {steps} sub-questions: drop some, or raise the budget"
         raise ValueError(msg)
 

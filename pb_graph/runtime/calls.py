@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from langchain_core.messages import convert_to_messages
 from langgraph.config import get_stream_writer
 
 from pb_graph.errors import InputError, ModelCallError
@@ -16,7 +17,7 @@ from pb_graph.runtime.answer_stream import AnswerStream
 from pb_graph.runtime.journal import CallJournal, Outcome, decode
 
 if TYPE_CHECKING:
-    from langchain_core.messages import BaseMessage
+    from langchain_core.messages import MessageLikeRepresentation
 
     from pb_graph.budget.ledger import Charge
     from pb_graph.events import Event
@@ -63,7 +64,7 @@ class ModelCalls:
 
     async def solver(
         self,
-        messages: Sequence[BaseMessage],
+        prompt: Sequence[MessageLikeRepresentation],
         cap: int,
         purpose: Purpose,
         *,
@@ -73,7 +74,7 @@ class ModelCalls:
         """Ask the solver one thing.
 
         Args:
-            messages: The prompt.
+            prompt: Messages, or turns of a role and a text.
             cap: Completion tokens; never more than ``Settings.cutoff``.
             purpose: What it is charged to.
             thinking: Whether the cap is a budget that thinking has to fit into.
@@ -87,6 +88,7 @@ class ModelCalls:
         limits = Limits(min(cap, self._settings.cutoff), self._settings.timeout, thinking=thinking)
         role: Role = "easy" if purpose.is_easy else "solver"
         self._check_alive(role)
+        messages = convert_to_messages(prompt)
         on_text = self._stream.on_text(follows)
         said = [(message.type, message.content) for message in messages]
         name, kept = await self._begin([said, limits.cap, thinking, purpose.node, purpose.step])
