@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
+from langchain_core.tools import BaseTool
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Checkpointer, Send
+from pydantic import BaseModel
 
 from pb_graph.budget.ledger import Prices
 from pb_graph.models.caps import CapPolicy
@@ -20,10 +24,12 @@ from pb_graph.nodes.review import review
 from pb_graph.nodes.solve import solve
 from pb_graph.nodes.synthesize import synthesize
 from pb_graph.program import PlannerProgram
+from pb_graph.runtime.answer_type import AnswerType
 from pb_graph.runtime.checked_input import CheckedGraph
 from pb_graph.runtime.edge import Edge
 from pb_graph.runtime.node import GraphOptions, Node
 from pb_graph.runtime.registry import Model, ModelRegistry, Program
+from pb_graph.runtime.tools import made_tools
 from pb_graph.settings import Context, Settings, read_prices
 from pb_graph.state import Input, Output, SolveTask, State
 
@@ -38,6 +44,8 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     planner_program: Program | None = None,
     checkpointer: Checkpointer = None,
     cap_policy: CapPolicy | None = None,
+    response_format: type[BaseModel] | None = None,
+    tools: Sequence[BaseTool | Callable[..., Any]] = (),
     prices: Prices | None = None,
 ) -> CompiledStateGraph[State, Context, Input, Output]:
     """Compile the graph.
@@ -56,6 +64,10 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         checkpointer: For threads and interrupts; leave it out when a host graph has one.
         cap_policy: How a token cap becomes the models' call arguments, when the one chosen by a
             model's class does not fit.
+        response_format: A pydantic model for the final answer. The output then has it, as JSON, as
+            ``structured_response``: None when it could not be had within the budget.
+        tools: LangChain tools, or functions with a docstring, that the solver may call; what it
+            writes to call them, and after, comes out of the share of its step.
         prices: Dollars per million tokens by model name: ``{"gpt-5-mini": (0.25, 2.0)}`` for input
             and output, with a third figure where cached input has its own. With it, the report
             says what a query cost.
@@ -80,7 +92,11 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         estimator=estimator,
         easy=easy,
     )
-    options = GraphOptions(prices=None if prices is None else read_prices(prices))
+    options = GraphOptions(
+        prices=None if prices is None else read_prices(prices),
+        answer_type=None if response_format is None else AnswerType(response_format),
+        tools=made_tools(tools),
+    )
     builder = StateGraph(State, context_schema=Context, input_schema=Input, output_schema=Output)
     builder.add_node("intake", Node(intake, registry, options, opens=True))
     for step in (plan, review, estimate, allocate, answer, synthesize, finish, no_answer):

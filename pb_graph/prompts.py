@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 if TYPE_CHECKING:
     from pb_graph.settings import Settings
@@ -18,6 +18,8 @@ Turn = tuple[Literal["system", "human", "ai"], str | list[dict[str, Any]]]
 """Who speaks, and what: a message as LangChain's models take it, too. Blocks hold what is no text,
 such as an image.
 """
+
+T = TypeVar("T")
 
 WORDS_PER_TOKEN = 0.75
 """English text runs at about four tokens for three words."""
@@ -159,7 +161,7 @@ def put_together(
     return [system(query), _human(text, query)]
 
 
-def forced(messages: Sequence[Turn], partial: str, query: Query, *, final: bool) -> list[Turn]:
+def forced(messages: Sequence[T], partial: str, query: Query, *, final: bool) -> list[T | Turn]:
     """Interrupt a call that ran into its cap, and ask for its result only."""
     demand = f"{FORCE_FINAL} {answer_format(query)}" if final else FORCE_STEP
     return [*messages, ("ai", partial or "(still thinking)"), ("human", demand)]

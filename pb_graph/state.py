@@ -115,6 +115,8 @@ class Output(TypedDict):
     messages: Annotated[list[AnyMessage], add_messages]
     answer: str
     report: Report
+    structured_response: NotRequired[Any]
+    """With a ``response_format``: the answer as JSON of that type; None if it could not be had."""
 
 
 class State(Input, total=False):
@@ -138,6 +140,7 @@ class State(Input, total=False):
     answer_id: str | None
     """Id of the message that it was shown as while it was written, if it was."""
     report: Report
+    structured_response: Any
 
 
 @cache

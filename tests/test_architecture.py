@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "local": {"errors"},
     "models": {"budget", "errors", "local"},
     "planner": {"program", "budget", "errors", "models", "state"},
-    "runtime": {"program", "errors", "models", "planner", "prompts", "settings", "state"},
+    "runtime": {"budget", "program", "errors", "models", "planner", "prompts", "settings", "state"},
     "nodes": {
         "budget",
         "errors",
@@ -55,7 +55,7 @@ FRAMEWORKS_OF: dict[str, set[str]] = {
     "planner": {"langchain_core", "dspy"},
     "runtime": {"langchain_core", "langgraph"},
     "nodes": {"langchain_core", "langgraph"},
-    "graph": {"langgraph"},
+    "graph": {"langchain_core", "langgraph"},
 }
 
 

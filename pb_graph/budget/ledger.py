@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NotRequired
+from typing import NotRequired, cast
 
 from typing_extensions import TypedDict  # pydantic cannot read typing's own before Python 3.12
 
@@ -92,10 +92,9 @@ def by_node(charges: Iterable[Charge], prices: Prices | None = None) -> QueryUsa
 
 
 def _node_usage(rows: list[Charge], prices: Prices | None) -> NodeUsage:
-    usage = NodeUsage(**total(rows, prices))
-    if models := list(dict.fromkeys(name for row in rows if (name := row.get("model")))):
-        usage["models"] = models
-    return usage
+    models = list(dict.fromkeys(name for row in rows if (name := row.get("model"))))
+    usage = total(rows, prices)
+    return NodeUsage(**usage, models=models) if models else cast("NodeUsage", usage)
 
 
 def _cost(row: Charge, prices: Prices) -> float | None:

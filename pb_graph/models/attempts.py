@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pb_graph.errors import ModelCallError
 from pb_graph.models.naming import described, name_of
 from pb_graph.models.provider_errors import (
     is_too_long,
@@ -124,3 +125,34 @@ def _unsupported(error: Exception) -> bool:
 def without_schema(limits: Limits) -> Limits:
     """The same limits for a server that cannot constrain its replies."""
     return replace(limits, schema=None)
+
+
+def limits_after(failures: Sequence[ModelCallError], limits: Limits) -> Limits:
+    """What the models asked before have left of a call's cap.
+
+    Raises:
+        ModelCallError: Nothing.
+    """
+    left = limits.cap - sum(failure.tokens for failure in failures)
+    if left < 1:
+        msg = "No fallback was asked, as the failed call has used up the budget."
+        raise ModelCallError(msg)
+    return replace(limits, cap=left)
+
+
+def reply_after(failures: Sequence[ModelCallError], reply: Reply) -> Reply:
+    """A reply with what the models asked before it are charged."""
+    lost = [charge for failure in failures for charge in failure.lost]
+    return replace(reply, lost=(*lost, *reply.lost)) if lost else reply
+
+
+def joined(failures: Sequence[ModelCallError]) -> ModelCallError:
+    """The failures of a model and of its fallbacks as one."""
+    if len(failures) == 1:
+        return failures[0]
+    return ModelCallError(
+        " ".join(map(str, failures)),
+        status=failures[-1].status,
+        lost=tuple(charge for failure in failures for charge in failure.lost),
+        fatal=all(failure.fatal for failure in failures),
+    )

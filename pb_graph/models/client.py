@@ -7,11 +7,18 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from pb_graph.models.attempts import Attempts, without_schema
+from pb_graph.errors import ModelCallError
+from pb_graph.models.attempts import (
+    Attempts,
+    joined,
+    limits_after,
+    reply_after,
+    without_schema,
+)
 from pb_graph.models.caps import CapPolicy, Limits, constructor_overrides, policy_for
 from pb_graph.models.naming import name_of
 from pb_graph.models.provider_errors import secrets_of
@@ -47,6 +54,7 @@ class ChatClient:
             that is to be heard goes through one that streams, and asks for the usage.
         policy: How limits become arguments; chosen from the model when not given.
         retry_policy: How often, and after how long, a call that failed is tried again.
+        arguments: What else goes with every call.
     """
 
     def __init__(
@@ -54,7 +62,11 @@ class ChatClient:
         model: BaseChatModel,
         policy: CapPolicy | None = None,
         retry_policy: RetryPolicy | None = None,
+        *,
+        arguments: Mapping[str, Any] | None = None,
     ) -> None:
+        self._arguments = arguments or {}
+        self._fallbacks: tuple[ChatClient, ...] = ()
         quiet: dict[str, object] = {"disable_streaming": True} | without_sdk_retries(model)
         if "streaming" in type(model).model_fields:
             quiet["streaming"] = False  # else the request asks for the stream that nobody reads
@@ -89,14 +101,16 @@ class ChatClient:
                 attempt breaks off.
 
         Raises:
-            ModelCallError: The call failed for good; it says what to do.
+            ModelCallError: The call failed for good, also with all fallbacks; it says what to do.
         """
-        attempts = self._attempts(messages, limits, purpose, on_text)
-        while True:
-            outcome = self._attempt(messages, attempts.next_limits(), attempts.on_text)
-            if isinstance(outcome, AIMessage):
-                return self._remember_refusals(attempts, outcome)
-            time.sleep(attempts.delay_before_next(outcome))
+        failures: list[ModelCallError] = []
+        for client in (self, *self._fallbacks):
+            try:
+                left = limits_after(failures, limits)
+                return reply_after(failures, client._call(messages, left, purpose, on_text))  # noqa: SLF001
+            except ModelCallError as failure:
+                failures.append(failure)
+        raise joined(failures)
 
     async def acall(
         self,
@@ -106,6 +120,41 @@ class ChatClient:
         on_text: OnText | None = None,
     ) -> Reply:
         """`call` for an event loop."""
+        failures: list[ModelCallError] = []
+        for client in (self, *self._fallbacks):
+            try:
+                left = limits_after(failures, limits)
+                return reply_after(failures, await client._acall(messages, left, purpose, on_text))  # noqa: SLF001
+            except ModelCallError as failure:
+                failures.append(failure)
+        raise joined(failures)
+
+    def with_fallbacks(self, others: Sequence[ChatClient]) -> Self:
+        """This client, with others to ask, in this order, when its model fails for good."""
+        self._fallbacks += tuple(others)
+        return self
+
+    def _call(
+        self,
+        messages: Sequence[BaseMessage],
+        limits: Limits,
+        purpose: Purpose,
+        on_text: OnText | None,
+    ) -> Reply:
+        attempts = self._attempts(messages, limits, purpose, on_text)
+        while True:
+            outcome = self._attempt(messages, attempts.next_limits(), attempts.on_text)
+            if isinstance(outcome, AIMessage):
+                return self._remember_refusals(attempts, outcome)
+            time.sleep(attempts.delay_before_next(outcome))
+
+    async def _acall(
+        self,
+        messages: Sequence[BaseMessage],
+        limits: Limits,
+        purpose: Purpose,
+        on_text: OnText | None,
+    ) -> Reply:
         attempts = self._attempts(messages, limits, purpose, on_text)
         while True:
             outcome = await self._aattempt(messages, attempts.next_limits(), attempts.on_text)
@@ -128,7 +177,7 @@ class ChatClient:
             return streamed.message()
 
         try:
-            bound = self._policy(self.model, limits)
+            bound = self._bound(limits)
             return within_deadline(partial(attempt, bound), seconds + self._grace(bound))
         except Exception as error:  # noqa: BLE001 -- the attempts decide what it means
             if streamed:
@@ -140,7 +189,7 @@ class ChatClient:
     ) -> AIMessage | Exception:
         seconds = self._own_timeout or limits.timeout
         try:
-            bound = self._policy(self.model, limits)
+            bound = self._bound(limits)
             async with asyncio.timeout(seconds + self._grace(bound)):
                 if on_text is None:
                     return await self.model.ainvoke(list(messages), _QUIET, **bound)
@@ -150,6 +199,15 @@ class ChatClient:
                 return streamed.message()
         except Exception as error:  # noqa: BLE001 -- the attempts decide what it means
             return error
+
+    def _bound(self, limits: Limits) -> dict[str, Any]:
+        """The arguments of one call: what the user bound, the tools, and the limits."""
+        tools: Any = self.model.bind_tools(limits.tools) if limits.tools else None
+        return {
+            **self._arguments,
+            **(tools.kwargs if tools else {}),
+            **self._policy(self.model, limits),
+        }
 
     def _grace(self, bound: Mapping[str, object]) -> float:
         """Seconds for a client with a limit of its own to end the attempt, and to close it well."""

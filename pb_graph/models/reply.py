@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.messages import message_to_dict
 
 from pb_graph.budget.ledger import Charge
 from pb_graph.models.usage import Tokens, finish_of, tokens_of, visible_text
@@ -35,6 +37,8 @@ class Reply:
     finish: str
     charge: Charge
     lost: tuple[Charge, ...] = ()
+    calls_tools: dict[str, Any] | None = None
+    """The whole message, as JSON, where it calls tools: some providers want all of it back."""
 
     @property
     def tokens(self) -> int:
@@ -74,7 +78,8 @@ def reply_of(
     longest = max(_LEAST_READ, limits.cap * _LONGEST_TOKEN)
     if len(text) > longest:  # only from a server that takes no notice of the cap
         return Reply(text[:longest], "length", charge)
-    return Reply(text, finish, charge)
+    calls = message_to_dict(message) if message.tool_calls else None
+    return Reply(text, finish, charge, calls_tools=calls)
 
 
 def charge_of(tokens: Tokens, cap: int, purpose: Purpose, seconds: float, finish: str) -> Charge:

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 def finish(state: State, run: NodeContext) -> State:
     """Write ``report`` and, when there is an answer, the final message with the account on it."""
     report = build_report(state, run.settings, run.options.prices)
+    answer_type, typed = run.options.answer_type, None
+    if answer_type and report["answer"]:
+        typed = answer_type.read(report["answer"])
+        note = "finish: the answer holds no JSON that fits response_format"
+        report["warnings"] = report["warnings"] + [note] * (typed is None)
     run.tell({"event": "answer", "answer": report["answer"], "usage": report["usage"]})
     if not report["answer"]:
         return {"report": report}
@@ -33,7 +38,8 @@ def finish(state: State, run: NodeContext) -> State:
         usage_metadata=_usage_metadata(report["usage"]),
         response_metadata=_essentials(report),
     )
-    return {"report": report, "messages": [message]}
+    update: State = {"report": report, "messages": [message]}
+    return update | {"structured_response": typed} if answer_type else update
 
 
 def no_answer(state: State, run: NodeContext) -> State:

@@ -33,12 +33,14 @@ async def intake(state: State, run: NodeContext) -> State:
     own = state.get("question")
     said = read_conversation([] if own is not None else state.get("messages") or [])
     settings, warnings = _settings(state.get("budget"), run.settings)
+    form = _text(state.get("answer_format"), "'answer_format'", MAX_EXTRA)
+    typed = run.options.answer_type.form if run.options.answer_type else None
     query = Query(
         question=_question(said.question if own is None else own),
         reference=_text(state.get("reference"), "'reference'", MAX_REFERENCE),
         instruction=_text(state.get("instruction"), "'instruction'", MAX_EXTRA)
         or _text(said.instruction, "The system message", MAX_QUESTION),
-        answer_format=_text(state.get("answer_format"), "'answer_format'", MAX_EXTRA),
+        answer_format="\n".join(part for part in (form, typed) if part) or None,
         domain=_text(state.get("domain"), "'domain'", MAX_EXTRA) or settings.domain,
         level=_level(state.get("level")),
         conversation=said.turns,

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from langchain_core.messages import convert_to_messages
+from langchain_core.messages import ToolMessage, convert_to_messages, messages_from_dict
 from langgraph.config import get_stream_writer
 
 from pb_graph.errors import InputError, ModelCallError
@@ -15,9 +15,11 @@ from pb_graph.models.reply import Reply
 from pb_graph.planner.requests import PlannerReply, PlannerRequest, UnreadableReplyError
 from pb_graph.runtime.answer_stream import AnswerStream
 from pb_graph.runtime.journal import CallJournal, Outcome, decode
+from pb_graph.runtime.tools import result_of
 
 if TYPE_CHECKING:
-    from langchain_core.messages import MessageLikeRepresentation
+    from langchain_core.messages import AIMessage, BaseMessage, MessageLikeRepresentation
+    from langchain_core.tools import BaseTool
 
     from pb_graph.budget.ledger import Charge
     from pb_graph.events import Event
@@ -62,7 +64,7 @@ class ModelCalls:
         self._stream = AnswerStream()
         self._charges: list[Charge] = []
 
-    async def solver(
+    async def solver(  # noqa: PLR0913 -- what to ask, and how; most of it by name
         self,
         prompt: Sequence[MessageLikeRepresentation],
         cap: int,
@@ -70,6 +72,8 @@ class ModelCalls:
         *,
         thinking: Thinking = "bounded",
         follows: str | None = None,
+        schema: dict[str, Any] | None = None,
+        tools: tuple[BaseTool, ...] = (),
     ) -> Reply:
         """Ask the solver one thing.
 
@@ -80,12 +84,15 @@ class ModelCalls:
             thinking: Whether the cap is a budget that thinking has to fit into.
             follows: What of the final answer comes before the reply, which is streamed to the host;
                 None when it is no part of the answer.
+            schema: What the reply has to follow, where the server can see to it.
+            tools: What the model may call.
 
         Raises:
             ModelCallError: The call failed for good.
             ModelSetupError: There is no model to call.
         """
-        limits = Limits(min(cap, self._settings.cutoff), self._settings.timeout, thinking=thinking)
+        cap = min(cap, self._settings.cutoff)
+        limits = Limits(cap, self._settings.timeout, schema, thinking, tools)
         role: Role = "easy" if purpose.is_easy else "solver"
         self._check_alive(role)
         messages = convert_to_messages(prompt)
@@ -111,6 +118,31 @@ class ModelCalls:
         if on_text:
             self._stream.finish(reply.text)
         return reply
+
+    async def use_tools(
+        self, tools: Sequence[BaseTool], asked: Mapping[str, Any]
+    ) -> list[BaseMessage]:
+        """Call the tools that a reply asks for, one after another; none twice after a restart.
+
+        Args:
+            tools: What there is.
+            asked: The reply's message, as JSON.
+
+        Returns:
+            That message and the results, for the next prompt.
+        """
+        (message,) = messages_from_dict([dict(asked)])
+        found: list[BaseMessage] = [message]
+        for call in cast("AIMessage", message).tool_calls:
+            name, kept = await self._begin(["tool", call["name"], call["args"]])
+            text = (
+                str(decode(kept))
+                if kept is not None
+                else await result_of(tools, call, blocking=self._blocking)
+            )
+            self._end(name, text, [])
+            found.append(ToolMessage(text, tool_call_id=call["id"] or "", name=call["name"]))
+        return found
 
     async def planner(self, request: PlannerRequest[T]) -> PlannerReply[T]:
         """Ask the planner one thing.

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 _CHANNEL = "plan_and_budget:call"
 
-Outcome = Reply | PlannerReply[Any] | ModelCallError | UnreadableReplyError
-"""What a call can come to."""
+Outcome = Reply | PlannerReply[Any] | ModelCallError | UnreadableReplyError | str
+"""What a call can come to; of a tool, its text."""
 
 
 class CallJournal:
@@ -105,6 +105,8 @@ def encode(outcome: Outcome) -> dict[str, Any]:
         lost = [dict(charge) for charge in outcome.lost]
         known = {"status": outcome.status, "fatal": outcome.fatal}
         return {"error": str(outcome), **known, "lost": lost}
+    if isinstance(outcome, str):
+        return {"tool": outcome}
     if isinstance(outcome, Reply):
         return {"replies": [_encode_reply(outcome)]}
     replies = [_encode_reply(reply) for reply in outcome.replies]
@@ -119,6 +121,8 @@ def decode(plain: Mapping[str, Any], form: type[Any] | None = None) -> Outcome:
         fatal = plain.get("fatal", False)
         lost = tuple(plain["lost"])
         return ModelCallError(plain["error"], plain["status"], lost, fatal=fatal)
+    if "tool" in plain:
+        return str(plain["tool"])
     replies = [Reply(**reply | {"lost": tuple(reply["lost"])}) for reply in plain["replies"]]
     if "unreadable" in plain:
         return UnreadableReplyError(plain["unreadable"], replies)

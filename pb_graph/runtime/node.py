@@ -21,12 +21,14 @@ from pb_graph.state import Query, State
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
+    from langchain_core.tools import BaseTool
 
     from pb_graph.budget.ledger import Prices
     from pb_graph.events import Event
     from pb_graph.models.caps import Thinking
     from pb_graph.models.reply import Purpose
     from pb_graph.prompts import Turn
+    from pb_graph.runtime.answer_type import AnswerType
     from pb_graph.runtime.registry import ModelRegistry
 
 T = TypeVar("T")
@@ -37,6 +39,8 @@ class GraphOptions:
     """What `build_graph` was given beside models and settings."""
 
     prices: Prices | None = None
+    answer_type: AnswerType | None = None
+    tools: tuple[BaseTool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

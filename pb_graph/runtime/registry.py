@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import Runnable
 
-from pb_graph.errors import ModelSetupError
 from pb_graph.models.caps import CapPolicy
 from pb_graph.models.client import ChatClient
 from pb_graph.models.resolve import LOCAL_PREFIX, model_name, resolve, retry_policy_for
+from pb_graph.models.wrapped import choices_in, client_of
 from pb_graph.program import PlannerProgram
 from pb_graph.settings import Context, Settings
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 else:  # whoever reads annotations at run time is not to load DSPy for it
     Program = PlannerProgram | str | Path | Any
 
-Model = BaseChatModel | ChatClient | str | None
+Model = BaseChatModel | Runnable[Any, Any] | ChatClient | str | None
 Role = Literal["solver", "easy", "planner", "estimator"]
 """What a model is asked for."""
 
@@ -142,13 +143,11 @@ class ModelRegistry:
         """
         if isinstance(model, ChatClient):
             return model
-        _check(model)
 
         def make() -> ChatClient:
-            chat = model
-            if not isinstance(chat, BaseChatModel):
-                chat = resolve(model_name(chat), settings)
-            return ChatClient(chat, self._cap_policy, retry_policy_for(model, settings))
+            named = isinstance(model, str | None)
+            chat = resolve(model_name(model), settings) if named else model
+            return client_of(chat, self._cap_policy, retry_policy_for(model, settings))
 
         return self._clients.get(_key(model, settings), make, source=model)
 
@@ -185,20 +184,12 @@ class ModelRegistry:
         return self._files.get(_stamp(path), lambda: PlannerProgram.load(path))
 
 
-def _check(model: object) -> None:
-    if not isinstance(model, BaseChatModel | str | None):
-        msg = (
-            f"{type(model).__name__} is no chat model. Pass 'provider:model', or a chat model "
-            "object itself instead of one wrapped by .bind() or .with_config()."
-        )
-        raise ModelSetupError(msg)
-
-
 def _key(model: Model, settings: Settings) -> Hashable:
     """What bears on a client. A model object keeps its own time limit; one made here has ours."""
     if isinstance(model, str | None):
         return (model, settings.timeout, settings.max_retries)
-    return (id(model), settings.max_retries)
+    chosen = None if isinstance(model, BaseChatModel) else choices_in(model)
+    return (id(model), settings.max_retries, chosen)
 
 
 def _stamp(path: str | Path) -> Hashable:

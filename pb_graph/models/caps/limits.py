@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.tools import BaseTool
 
 Thinking = Literal["free", "bounded", "off"]
 """How much a model may think before it answers, where its provider lets one say.
@@ -28,12 +29,14 @@ class Limits:
         timeout: Seconds.
         schema: JSON schema that the reply should follow, where the server can see to it.
         thinking: Whether the cap is a budget that thinking has to fit into.
+        tools: What the model may call.
     """
 
     cap: int
     timeout: float
     schema: dict[str, Any] | None = None
     thinking: Thinking = "bounded"
+    tools: tuple[BaseTool, ...] = ()
 
     @property
     def thinking_room(self) -> int:
