@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pb_graph.settings import Settings
     from pb_graph.state import Query, StepResult, SubQuestion
 
-Turn = tuple[Literal["system", "human", "ai"], str | list[dict[str, Any]]]
+Turn = tuple[Literal["system", "human", "ai"], str | list[str | dict[str, Any]]]
 """Who speaks, and what: a message as LangChain's models take it, too. Blocks hold what is no text,
 such as an image.
 """

@@ -29,7 +29,8 @@ class AnswerType:
     """
 
     def __init__(self, model: type[BaseModel]) -> None:
-        if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        given: object = model
+        if not (isinstance(given, type) and issubclass(given, BaseModel)):
             msg = f"response_format is a pydantic model (a class), not {model!r:.100}"
             raise InputError(msg)
         self._model = model

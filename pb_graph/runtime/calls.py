@@ -59,7 +59,7 @@ class ModelCalls:
     ) -> None:
         self._registry, self._settings, self._context = registry, settings, context
         self._blocking = blocking
-        self._dead, self._died = dead or {}, dict[str, str]()
+        self._dead, self._died = dict(dead or {}), dict[str, str]()
         self._journal: CallJournal | None = None
         self._stream = AnswerStream()
         self._charges: list[Charge] = []

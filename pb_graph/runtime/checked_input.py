@@ -24,12 +24,12 @@ class CheckedGraph(CompiledStateGraph[State, Context, Input, Output]):
     Within a host's graph it is handed the host's whole state, of which it takes what is its own.
     """
 
-    def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:  # type: ignore[override]  # noqa: A002, ANN401
+    def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:  # noqa: A002, ANN401
         """`CompiledStateGraph.stream`, of known keys."""
         _check(input, config)
         return super().stream(input, config, **options)
 
-    def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:  # type: ignore[override]  # noqa: A002, ANN401
+    def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:  # noqa: A002, ANN401
         """`CompiledStateGraph.astream`, of known keys."""
         _check(input, config)
         return super().astream(input, config, **options)

@@ -15,6 +15,7 @@ from langchain_core.runnables import Runnable
 from pb_graph.models.caps import CapPolicy
 from pb_graph.models.client import ChatClient
 from pb_graph.models.resolve import LOCAL_PREFIX, model_name, resolve, retry_policy_for
+from pb_graph.models.retry import RetryPolicy
 from pb_graph.models.wrapped import choices_in, client_of
 from pb_graph.program import PlannerProgram
 from pb_graph.settings import Context, Settings
@@ -145,9 +146,10 @@ class ModelRegistry:
             return model
 
         def make() -> ChatClient:
-            named = isinstance(model, str | None)
-            chat = resolve(model_name(model), settings) if named else model
-            return client_of(chat, self._cap_policy, retry_policy_for(model, settings))
+            if not isinstance(model, str | None):
+                return client_of(model, self._cap_policy, RetryPolicy(settings.max_retries))
+            made = resolve(model_name(model), settings)
+            return ChatClient(made, self._cap_policy, retry_policy_for(model, settings))
 
         return self._clients.get(_key(model, settings), make, source=model)
 

@@ -121,7 +121,9 @@ def test_images_go_through_to_the_solver(way: Way, settings: dict[str, Any]) -> 
     asked = HumanMessage([{"type": "text", "text": "What is in the picture?"}, IMAGE])
     assert report_of(model, {"messages": [asked]}, way, **settings)["warnings"] == []
     for call in model.calls:
-        blocks = [said.content for said in call.messages if isinstance(said.content, list)]
+        blocks: list[Any] = [
+            said.content for said in call.messages if isinstance(said.content, list)
+        ]
         if call.role == "solve":
             assert [blocks[0][0]["type"], blocks[0][1]] == ["text", IMAGE]
         else:

@@ -60,7 +60,7 @@ def test_the_next_question_on_the_thread_asks_again() -> None:
     said: list[Any] = [HTTPError(404)]
     _, only = client(solve=lambda _: said[-1])
     graph = build_graph(only, settings=Settings(method="vanilla"), checkpointer=InMemorySaver())
-    thread = {"configurable": {"thread_id": "1"}}
+    thread: Any = {"configurable": {"thread_id": "1"}}
     with pytest.raises(NoAnswerError):
         run(graph, QUESTION, config=thread)
     assert graph.get_state(thread).values["report"]["usage"]["calls"] == 0

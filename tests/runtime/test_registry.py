@@ -137,7 +137,7 @@ def test_a_missing_planner_program_shows_when_the_graph_is_built(tmp_path: Path)
     ("model", "complaint"),
     [
         (RunnableLambda(len), "RunnableLambda is no chat model"),
-        (ScriptedChat() | len, "RunnableSequence is no chat model"),
+        (ScriptedChat() | RunnableLambda(len), "RunnableSequence is no chat model"),
         (ScriptedChat().bind_tools([abs]), r"give tools as build_graph\(tools="),
         (42, "int is no chat model"),
         ("gpt-5", "'gpt-5' names no model"),
@@ -263,7 +263,7 @@ def test_each_role_may_have_a_model_of_its_own() -> None:
 
 @pytest.mark.parametrize(("level", "who"), [(2, "easy"), (3, "model"), (None, "model")])
 def test_an_easy_question_goes_to_the_small_model(level: int | None, who: str) -> None:
-    models = {name: ScriptedChat() for name in ("model", "easy")}
+    models: dict[str, Any] = {name: ScriptedChat() for name in ("model", "easy")}
     given = QUESTION | ({} if level is None else {"level": level})
     run(build_graph(**models, settings=Settings(method="vanilla")), given)
     assert [name for name, model in models.items() if model.calls] == [who]
