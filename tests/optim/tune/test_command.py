@@ -83,7 +83,7 @@ def test_the_program_tells_how_it_was_come_by(found: Tuned) -> None:
     tuning = found.result.record
     assert (tuning.verdict, tuning.optimizer, tuning.seed) == ("better", "candidates", 0)
     assert (tuning.data.train, tuning.data.dev, tuning.data.held_out) == (0, 13, 9)
-    assert (tuning.models.solver, tuning.models.reflection) == ("ScriptedChat", None)
+    assert (tuning.models.solver, tuning.models.reflection) == ("scripted-1", None)
     assert tuning.settings_before == Settings(method="planned_vanilla")
     assert tuning.cost.metric_calls == found.result.search.spent.calls == 4 * 13 + 2 * 9
     assert {"dspy", "langgraph"} <= set(tuning.versions)
@@ -143,7 +143,7 @@ def test_who_learns_from_examples_gets_a_quarter_to_learn_from(tmp_path: Path) -
     split = learnt.result.search.split
     assert (len(split.train), len(split.dev), len(split.held_out)) == (10, 20, 10)
     assert learnt.result.program.candidate.instructions == {"decompose": MINIMAL}
-    assert learnt.result.record.models.reflection == "ScriptedChat"
+    assert learnt.result.record.models.reflection == "scripted-1"
 
 
 def test_it_can_go_on_from_a_program(tmp_path: Path, found: Tuned) -> None:
