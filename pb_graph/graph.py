@@ -13,6 +13,7 @@ from langgraph.types import Checkpointer, Send
 from pydantic import BaseModel
 
 from pb_graph.budget.ledger import Prices
+from pb_graph.budget.shared import Budget
 from pb_graph.models.caps import CapPolicy
 from pb_graph.nodes.allocate import allocate, route_next_wave
 from pb_graph.nodes.answer import answer
@@ -47,6 +48,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     response_format: type[BaseModel] | None = None,
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
     prices: Prices | None = None,
+    shared_budget: Budget | None = None,
 ) -> CompiledStateGraph[State, Context, Input, Output]:
     """Compile the graph.
 
@@ -71,6 +73,9 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         prices: Dollars per million tokens by model name: ``{"gpt-5-mini": (0.25, 2.0)}`` for input
             and output, with a third figure where cached input has its own. With it, the report
             says what a query cost.
+        shared_budget: A `Budget` that every query draws on, beside whatever else is given it. A
+            question's own budget shrinks to what is left of it, and the report says so. Within an
+            agent that has one, the agent's is found without being given.
 
     Returns:
         A graph that takes `Input` and gives `Output`, sync and async.
@@ -89,6 +94,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         settings or Settings(),
         planner_program,
         cap_policy,
+        shared_budget,
         estimator=estimator,
         easy=easy,
     )

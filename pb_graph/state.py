@@ -21,6 +21,7 @@ from langgraph.types import Overwrite
 from typing_extensions import TypedDict  # pydantic cannot read typing's own before Python 3.12
 
 from pb_graph.budget.ledger import Charge, QueryUsage
+from pb_graph.budget.shared import newer
 
 Finish = Literal["stop", "length", "forced", "error"]
 """How a step ended: by itself, at its cap, by a forced statement, or not at all."""
@@ -136,6 +137,8 @@ class State(Input, total=False):
     warnings: Annotated[list[str], operator.add]
     dead: Annotated[dict[str, str], operator.or_]
     """Why a model, by its role, is not asked again for this question."""
+    shared_budget: Annotated[dict[str, Any], newer]
+    """The shared budget that the graph was given, so that a resumed run goes on with it."""
     answer: str
     answer_id: str | None
     """Id of the message that it was shown as while it was written, if it was."""
@@ -174,5 +177,6 @@ class SolveTask(TypedDict):
     index: int
     budget: int
     dead: NotRequired[dict[str, str]]
+    shared_budget: dict[str, Any]
     closing: NotRequired[bool]
     """Whether this step also has to give the final answer."""

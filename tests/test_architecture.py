@@ -16,17 +16,18 @@ FRAMEWORKS = {"langgraph", "langchain", "langchain_core", "langchain_openai", "d
 # What a part of the package may know of the others; types for annotations are free for all.
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
-    "budget": set(),
+    "budget": {"errors"},
     "settings": {"budget", "errors", "methods"},
     "program": {"errors", "settings"},
     "state": {"budget"},
     "events": {"budget", "state"},
     "prompts": set(),
-    "methods": {"errors", "prompts"},
+    "answers": set(),
+    "methods": {"answers", "budget", "errors", "prompts"},
     "local": {"errors"},
     "models": {"budget", "errors", "local"},
     "planner": {"program", "budget", "errors", "models", "state"},
-    "runtime": {"budget", "program", "errors", "models", "planner", "prompts", "settings", "state"},
+    "runtime": {"program", "budget", "errors", "models", "planner", "prompts", "settings", "state"},
     "nodes": {
         "budget",
         "errors",
@@ -39,7 +40,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "state",
     },
     "graph": {"budget", "program", "models", "nodes", "runtime", "settings", "state"},
-    "agents": {"errors", "graph", "models", "runtime", "state"},
+    "middleware": {"budget", "errors", "models", "runtime"},
+    "agents": {"budget", "errors", "graph", "middleware", "runtime", "state"},
 }
 FRAMEWORKS_OF: dict[str, set[str]] = {
     "errors": set(),
@@ -49,6 +51,7 @@ FRAMEWORKS_OF: dict[str, set[str]] = {
     "state": {"langchain_core", "langgraph"},
     "events": set(),
     "prompts": set(),
+    "answers": set(),
     "methods": set(),
     "local": {"langchain_openai"},
     "models": {"langchain_core", "langchain", "langchain_openai"},

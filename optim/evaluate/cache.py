@@ -281,6 +281,7 @@ class CachedClient(ChatClient):
     ) -> None:
         super().__init__(client.model)
         self._client, self._cache = client, cache
+        self.continues = client.continues
         self._name, self._identity = name, identity
         self._one_sample, self._before = one_sample, before
 
@@ -333,8 +334,9 @@ class CachedClient(ChatClient):
         return self._noted(messages, reply, record)
 
     def _key(self, messages: Sequence[BaseMessage], limits: Limits, record: Recording) -> str:
-        sample = 1 if self._one_sample else record.sample
-        request = [limits.cap, limits.schema, limits.thinking, sample]
+        sample = 1 if self._one_sample and not limits.sampled else record.sample
+        request: list[object] = [limits.cap, limits.schema, limits.thinking, sample]
+        request += [how for how in ("sampled", "continues") if getattr(limits, how)]
         key = digest([self._identity, _plain(messages), *request])
         record.asked[key] += 1
         return f"{key}-{record.asked[key]}"

@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NotRequired, cast
 
 from typing_extensions import TypedDict  # pydantic cannot read typing's own before Python 3.12
 
 Prices = Mapping[str, Sequence[float]]
 """Dollars per million tokens by model: of input, of output and, if it differs, of cached input."""
+
+
+EASY = 2
+"""The highest level that counts as easy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Purpose:
+    """What a call is made for, as the ledger and the traces show it."""
+
+    node: str
+    step: int | None = None
+    level: int | None = None
+    """How hard it is, as far as that is known."""
+
+    @property
+    def is_easy(self) -> bool:
+        """Whether a smaller model may do it, if there is one."""
+        return self.level is not None and self.level <= EASY
 
 
 class Charge(TypedDict):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import message_to_dict
 
 from pb_graph.budget.ledger import Charge
+from pb_graph.budget.ledger import Purpose as Purpose  # noqa: PLC0414 -- for others, too
 from pb_graph.models.usage import Tokens, finish_of, tokens_of, visible_text
 
 if TYPE_CHECKING:
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
 
 # Characters of a reply that are read: no tokenizer has tokens this long, on average.
 _LONGEST_TOKEN, _LEAST_READ = 100, 20_000
-
-
-EASY = 2
-"""The highest level that counts as easy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +43,6 @@ class Reply:
         return self.charge["output_tokens"] + sum(lost["output_tokens"] for lost in self.lost)
 
 
-@dataclass(frozen=True, slots=True)
-class Purpose:
-    """What a call is made for, as the ledger and the traces show it."""
-
-    node: str
-    step: int | None = None
-    level: int | None = None
-    """How hard it is, as far as that is known."""
-
-    @property
-    def is_easy(self) -> bool:
-        """Whether a smaller model may do it, if there is one."""
-        return self.level is not None and self.level <= EASY
-
-
 def reply_of(
     message: AIMessage,
     prompt: Sequence[BaseMessage],
@@ -74,12 +56,20 @@ def reply_of(
     if not tokens.measured:
         tokens = tokens._replace(output=_plausible(tokens.output, finish, limits.cap))
     charge = charge_of(tokens, limits.cap, purpose, seconds, finish)
-    text = visible_text(message)
+    text = _piece(message, prompt, limits) if limits.continues else visible_text(message)
     longest = max(_LEAST_READ, limits.cap * _LONGEST_TOKEN)
     if len(text) > longest:  # only from a server that takes no notice of the cap
         return Reply(text[:longest], "length", charge)
     calls = message_to_dict(message) if message.tool_calls else None
     return Reply(text, finish, charge, calls_tools=calls)
+
+
+def _piece(message: AIMessage, prompt: Sequence[BaseMessage], limits: Limits) -> str:
+    """A piece of a text as it was written, without what it goes on from."""
+    text = message.text.encode(errors="replace").decode()
+    begun = prompt[-1].text if limits.repeats and prompt[-1].type == "ai" else ""
+    said = begun if text.startswith(begun) else begun.rstrip()  # some templates trim a turn
+    return text.removeprefix(said)
 
 
 def charge_of(tokens: Tokens, cap: int, purpose: Purpose, seconds: float, finish: str) -> Charge:

@@ -135,9 +135,9 @@ async def _worked(  # noqa: PLR0913 -- as the function above
             reply = await run.calls.solver(
                 prompt, cap - spent(paid), purpose, thinking=thinking, follows=follows, tools=tools
             )
-        except ModelCallError as failure:  # its cost is that of all calls
-            lost = (*paid, *failure.lost)
-            raise ModelCallError(str(failure), failure.status, lost, fatal=failure.fatal) from None
+        except ModelCallError as failure:
+            failure.lost = (*paid, *failure.lost)  # for its step, which cost all of them
+            raise
         paid += [*reply.lost, reply.charge]
         if not (reply.calls_tools and left and spent(paid) < cap):
             break

@@ -27,7 +27,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from optim.scorers.answer_extraction import without_thinking
 from optim.scorers.base import Score, ScorerError, register
 from optim.scorers.travelplanner.constraints import (
     COMMONSENSE,
@@ -39,6 +38,7 @@ from optim.scorers.travelplanner.constraints import (
 )
 from optim.scorers.travelplanner.plan import Day, read_plan, write_plan
 from optim.scorers.travelplanner.trip import Query, Trip, cost
+from pb_graph.answers import without_thinking
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

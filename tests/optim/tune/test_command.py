@@ -143,7 +143,7 @@ def test_who_learns_from_examples_gets_a_quarter_to_learn_from(tmp_path: Path) -
     split = learnt.result.search.split
     assert (len(split.train), len(split.dev), len(split.held_out)) == (10, 20, 10)
     assert learnt.result.program.candidate.instructions == {"decompose": MINIMAL}
-    assert learnt.result.record.models.reflection == "scripted-1"
+    assert learnt.result.record.models.reflection == "ScriptedChat"
 
 
 def test_it_can_go_on_from_a_program(tmp_path: Path, found: Tuned) -> None:
