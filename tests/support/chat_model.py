@@ -305,7 +305,7 @@ def _role(schema: dict[str, Any] | None, node: str | None) -> Role:
         roles: dict[str | None, Role] = {"plan": "fused", "estimate": "estimate"}
         return roles.get(node, "solve")
     if "steps" not in schema["properties"]:
-        return "estimate" if {"level", "levels"} & schema["properties"].keys() else "solve"
+        return "solve" if node in ("answer", "solve", "synthesize") else "estimate"
     items = schema["properties"]["steps"]["items"]
     return "fused" if items["type"] == "object" else "decompose"
 
