@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from pb_graph.runtime.edge import Edge
 from pb_graph.runtime.node import GraphOptions, Node
 from pb_graph.runtime.registry import Model, ModelRegistry, Program
 from pb_graph.runtime.tools import made_tools
-from pb_graph.settings import Context, Settings, read_prices
+from pb_graph.settings import Context, Settings, read_prices, settings_from
 from pb_graph.state import Input, Output, SolveTask, State
 
 
@@ -41,7 +41,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     planner: Model = None,
     estimator: Model = None,
     easy: Model = None,
-    settings: Settings | None = None,
+    settings: Settings | Mapping[str, Any] | None = None,
     planner_program: Program | None = None,
     checkpointer: Checkpointer = None,
     cap_policy: CapPolicy | None = None,
@@ -59,11 +59,15 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         planner: Plans and estimates; None for the same as ``model``.
         estimator: Estimates; None for the same as plans.
         easy: Solves sub-questions and questions of level 1 or 2; None for the same as ``model``.
-        settings: Every other choice. None takes those that a tuned ``planner_program`` was
+        settings: Every other choice, also as a mapping of the fields that are to differ from the
+            defaults. None takes those that a tuned ``planner_program`` was
             measured with, else the defaults.
         planner_program: A tuned `Planner`, or what was saved of one: a `PlannerProgram` or its
             path.
-        checkpointer: For threads and interrupts; leave it out when a host graph has one.
+        checkpointer: For threads and interrupts; leave it out when a host graph has one. Where
+            calls cost money, run with ``durability="sync"``: when a process dies or a checkpointer
+            fails, at most the call under way is paid again; with ``"async"``, LangGraph's default,
+            it may be the whole question.
         cap_policy: How a token cap becomes the models' call arguments, when the one chosen by a
             model's class does not fit.
         response_format: A pydantic model for the final answer. The output then has it, as JSON, as
@@ -82,16 +86,18 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
 
     Raises:
         ModelSetupError: A model cannot be made from what was given.
+        InputError: A setting is wrong.
         PlannerProgramError: The saved planner does not fit this version.
     """
     if isinstance(planner_program, str | Path):
         planner_program = PlannerProgram.load(planner_program)
     if settings is None and isinstance(planner_program, PlannerProgram):
         settings = planner_program.settings
+    settings = Settings() if settings is None else settings_from(settings)
     registry = ModelRegistry(
         model,
         planner,
-        settings or Settings(),
+        settings,
         planner_program,
         cap_policy,
         shared_budget,

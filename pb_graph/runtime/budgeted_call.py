@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pb_graph.budget.ledger import spent
+from pb_graph.budget.ledger import most_billed, spent
 from pb_graph.errors import ModelCallError
 from pb_graph.prompts import forced
 from pb_graph.runtime.tools import MAX_ROUNDS, without_tools
@@ -89,9 +89,10 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
     least = max(settings.reserve, answer_type.reserve if answer_type else 0)
     reserve = min(least, _most_reserved(cap, closing=closing)) if forces else 0
     how = thinking or _thinking(budget, settings)
-    prompt, reply, paid = await _worked(run, prompt, cap - reserve, purpose, how, stream=stream)
+    prompt, reply, made = await _worked(run, prompt, cap - reserve, purpose, how, stream=stream)
+    paid = spent(made)
     finish: Finish = "length" if reply.finish == "length" else "stop"
-    left = cap - paid
+    left = cap - (most_billed(made) if settings.strict_ceiling else paid)
     whole = finish == "stop" and bool(reply.text) and not reply.calls_tools
     fits = answer_type is None or answer_type.read(reply.text) is not None
     asks_again = not fits if whole else forces or bool(reply.calls_tools)
@@ -120,29 +121,30 @@ async def _worked(  # noqa: PLR0913 -- as the function above
     thinking: Thinking,
     *,
     stream: bool,
-) -> tuple[Sequence[Turn | BaseMessage], Reply, int]:
+) -> tuple[Sequence[Turn | BaseMessage], Reply, list[Charge]]:
     """Ask and, while the reply calls tools, ask again with their results, all within the cap.
 
     Returns:
-        The prompt with what the tools gave, the last reply, and the tokens of all of them. What is
-        written while there are tools is not streamed: it may turn out to be no answer.
+        The prompt with what the tools gave, the last reply, and what all of them were charged. What
+        is written while there are tools is not streamed: it may turn out to be no answer.
     """
     tools = run.options.tools
+    gone = most_billed if run.settings.strict_ceiling else spent
     follows = "" if stream and not tools else None
     paid: list[Charge] = []
     for left in range(MAX_ROUNDS, -1, -1):
         try:
             reply = await run.calls.solver(
-                prompt, cap - spent(paid), purpose, thinking=thinking, follows=follows, tools=tools
+                prompt, cap - gone(paid), purpose, thinking=thinking, follows=follows, tools=tools
             )
         except ModelCallError as failure:
             failure.lost = (*paid, *failure.lost)  # for its step, which cost all of them
             raise
         paid += [*reply.lost, reply.charge]
-        if not (reply.calls_tools and left and spent(paid) < cap):
+        if not (reply.calls_tools and left and gone(paid) < cap):
             break
         prompt = [*prompt, *await run.calls.use_tools(tools, reply.calls_tools)]
-    return prompt, reply, spent(paid)
+    return prompt, reply, paid
 
 
 def _most_reserved(cap: int, *, closing: bool) -> int:

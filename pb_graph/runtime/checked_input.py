@@ -9,20 +9,40 @@ from collections.abc import Mapping
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig, ensure_config
+from langgraph.errors import EmptyInputError
 from langgraph.graph.state import CompiledStateGraph
 
 from pb_graph.errors import InputError, did_you_mean
 from pb_graph.settings import Context, Settings
 from pb_graph.state import Input, Output, State
 
+_NOTHING_TO_RESUME = (
+    "There is nothing to go on with: this thread has no checkpoint, for instance because the first "
+    "one could not be written. Nothing was paid for; ask the question again."
+)
 _KEYS = tuple(Input.__annotations__)
 
 
 class CheckedGraph(CompiledStateGraph[State, Context, Input, Output]):
-    """A graph that refuses unknown keys; every way to run one goes through these two.
+    """A graph that refuses unknown keys, and says in our words when there is no input at all.
 
-    Within a host's graph it is handed the host's whole state, of which it takes what is its own.
+    Every way to run one goes through `stream` or `astream`. Within a host's graph it is handed the
+    host's whole state, of which it takes what is its own.
     """
+
+    def invoke(self, *given: Any, **options: Any) -> Any:  # noqa: ANN401 -- LangGraph's
+        """`CompiledStateGraph.invoke`, in our words."""
+        try:
+            return super().invoke(*given, **options)
+        except EmptyInputError as error:
+            raise InputError(_NOTHING_TO_RESUME) from error
+
+    async def ainvoke(self, *given: Any, **options: Any) -> Any:  # noqa: ANN401
+        """`CompiledStateGraph.ainvoke`, in our words."""
+        try:
+            return await super().ainvoke(*given, **options)
+        except EmptyInputError as error:
+            raise InputError(_NOTHING_TO_RESUME) from error
 
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:  # noqa: A002, ANN401
         """`CompiledStateGraph.stream`, of known keys."""

@@ -14,7 +14,13 @@ from langchain_core.runnables import Runnable
 
 from pb_graph.models.caps import CapPolicy
 from pb_graph.models.client import ChatClient
-from pb_graph.models.resolve import LOCAL_PREFIX, model_name, resolve, retry_policy_for
+from pb_graph.models.resolve import (
+    LOCAL_PREFIX,
+    check_local_name,
+    model_name,
+    resolve,
+    retry_policy_for,
+)
 from pb_graph.models.retry import RetryPolicy
 from pb_graph.models.wrapped import choices_in, client_of
 from pb_graph.program import PlannerProgram
@@ -114,8 +120,9 @@ class ModelRegistry:
         self._planners: _Made[Planner] = _Made()
         self._files: _Made[PlannerProgram] = _Made()
         for given in (model, planner, estimator, easy):
-            waits = given is None or (isinstance(given, str) and given.startswith(LOCAL_PREFIX))
-            if not waits:
+            if isinstance(given, str) and given.startswith(LOCAL_PREFIX):
+                check_local_name(given)
+            elif given is not None:
                 self.client(given, settings)
         if program is not None:
             self.load_planner(None)

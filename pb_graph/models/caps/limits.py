@@ -30,6 +30,7 @@ class Limits:
         schema: JSON schema that the reply should follow, where the server can see to it.
         thinking: Whether the cap is a budget that thinking has to fit into.
         tools: What the model may call.
+        strict: Whether an attempt whose bill is unknown uses up the cap, as it may have.
         sampled: Whether the reply is one of several that are to differ.
         continues: Whether the reply is a piece of a text, which a last turn of the model's begins.
         repeats: Whether the server says that beginning again, in front of the piece.
@@ -40,6 +41,7 @@ class Limits:
     schema: dict[str, Any] | None = None
     thinking: Thinking = "bounded"
     tools: tuple[BaseTool, ...] = ()
+    strict: bool = False
     sampled: bool = False
     continues: bool = False
     repeats: bool = False
