@@ -1,0 +1,72 @@
+"""A policy of `auto` is chosen on logged answers, and judged on those it was not chosen on."""
+
+from __future__ import annotations
+
+import pytest
+
+from optim.records import Record
+from optim.tune.auto_policy import Trace, fit_policy, traces
+from pb_graph import InputError
+from pb_graph.settings import AutoPolicy
+from tests.optim.report.samples import record
+
+
+def trace(number: int, *, easy: bool) -> Trace:
+    """Easy questions are right in 50 tokens; hard ones run on when short, and need 400."""
+    short = (1.0, 50, True) if easy else (0.0, 600, False)
+    return Trace(str(number), 1 if easy else 5, short, (1.0, 250 if easy else 400, True))
+
+
+WORLD = [trace(number, easy=number % 2 == 0) for number in range(60)]
+
+
+@pytest.mark.parametrize(
+    ("policy", "easy", "hard"),
+    [
+        ({"short": 60, "plain": 500}, (1.0, 50), (1.0, 60 + 400)),
+        ({"short": 40, "plain": 500}, (1.0, 40 + 250), (1.0, 40 + 400)),
+        ({"short": 60, "plain": 300}, (1.0, 50), (0.0, 60 + 300)),
+        ({"short": 60, "plain": 500, "plain_from": 5}, (1.0, 50), (1.0, 400)),
+    ],
+)
+def test_what_a_policy_would_have_come_to(
+    policy: dict[str, int], easy: tuple[float, int], hard: tuple[float, int]
+) -> None:
+    found = AutoPolicy.model_validate(policy)
+    assert (WORLD[0].under(found), WORLD[1].under(found)) == (easy, hard)
+
+
+def test_the_best_policy_that_keeps_the_accuracy_is_found() -> None:
+    fit = fit_policy(WORLD)
+    assert fit.policy == AutoPolicy(short=60, plain=400, plain_from=5)
+    assert set(fit.folds) == {fit.policy}
+    assert fit.expected.value == pytest.approx(100**2 / 225)
+    assert fit.plain.value == pytest.approx(100**2 / 325)
+    assert fit.against_plain.ratio == pytest.approx(325 / 225)
+
+
+def test_short_and_wrong_answers_win_only_where_accuracy_may_be_lost() -> None:
+    cheap = [Trace(str(n), None, (float(n % 3 == 0), 20, True), (1.0, 900, True)) for n in range(60)]
+    assert fit_policy(cheap).policy.short < 20 or fit_policy(cheap).policy.plain_from == 1 or (
+        sum(t.under(fit_policy(cheap).policy)[0] for t in cheap) >= 0.97 * 60
+    )
+    lost = fit_policy(cheap, loss=70).policy
+    assert sum(t.under(lost)[0] for t in cheap) == 20
+
+
+def test_the_rows_are_read_from_logs() -> None:
+    records: list[Record] = [
+        record(method, number, error=None, score=1.0)
+        for method in ("worked_examples@600", "vanilla", "cosine")
+        for number in range(25)
+    ]
+    found = traces(records)
+    assert len(found) == 25
+    by_question = {(r.question, r.method): r for r in records}
+    first = found[0]
+    assert first.plain[1] == by_question[first.question, "vanilla"].solving_tokens
+
+
+def test_too_few_questions_say_what_to_run() -> None:
+    with pytest.raises(InputError, match="pb-optim eval --methods worked_examples,vanilla"):
+        traces([record("vanilla", 1, error=None, score=1.0)])
