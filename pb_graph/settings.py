@@ -77,7 +77,7 @@ class AutoPolicy(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     short: PositiveInt = Field(default=160, description="Completion tokens of a short try.")
-    tries: Literal[1, 2] = Field(
+    tries: Literal[0, 1, 2] = Field(
         default=1, description="Short tries; two must state the same answer to be believed."
     )
     plain: PositiveInt = Field(
@@ -90,7 +90,8 @@ class AutoPolicy(BaseModel):
 
     def starts_short(self, level: int | None) -> bool:
         """Whether a question of this level gets a short try; one of unknown level does."""
-        return self.plain_from is None or level is None or level < self.plain_from
+        hard = self.plain_from is not None and level is not None and level >= self.plain_from
+        return self.tries > 0 and not hard
 
     def most(self, cutoff: int) -> int:
         """Completion tokens that a question can cost, with at most ``cutoff`` for each call."""

@@ -140,7 +140,7 @@ def _grid() -> list[AutoPolicy]:
     return [
         AutoPolicy(short=short, plain=plain, plain_from=level)
         for short, plain, level in itertools.product(_SHORT_CAPS, _PLAIN_CAPS, _LEVELS)
-    ]
+    ] + [AutoPolicy(tries=0, plain=plain) for plain in _PLAIN_CAPS]
 
 
 def _seen(record: Record) -> tuple[float, int, bool]:
