@@ -1,4 +1,4 @@
-"""``pb-graph``: solve a question, list the local models, fetch one."""
+"""``pb-graph``: solve a question, serve others, list the local models, fetch one."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typer.core import TyperCommand, TyperOption
 from pb_graph.assignments import assignments, value_of
 from pb_graph.errors import InputError, NoAnswerError, PlanAndBudgetError
 from pb_graph.exits import Exits
+from pb_graph.serve.command import serve
 
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
@@ -129,6 +130,9 @@ def pull(name: Annotated[str, typer.Argument(help="A name that `pb-graph models`
     except PlanAndBudgetError as error:
         _exits.failed(str(error))
     typer.echo(f"{name}: verified, at {path}")
+
+
+app.command()(serve)
 
 
 def main() -> None:

@@ -30,6 +30,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "nodes": {"budget", "errors", "models", "planner", "prompts", "runtime", "settings", "state"},
     "graph": {"artefact", "models", "nodes", "runtime", "settings", "state"},
     "agents": {"errors", "graph", "models", "runtime", "state"},
+    "serve": {"artefact", "assignments", "budget", "errors", "exits", "graph", "runtime"}
+    | {"settings", "state"},
 }
 FRAMEWORKS_OF: dict[str, set[str]] = {
     "errors": set(),
@@ -44,6 +46,7 @@ FRAMEWORKS_OF: dict[str, set[str]] = {
     "runtime": {"langchain_core", "langgraph"},
     "nodes": {"langchain_core", "langgraph"},
     "graph": {"langgraph"},
+    "serve": {"langchain_core", "langgraph"},
 }
 
 
