@@ -31,7 +31,7 @@ PLANNERS: list[dict[str, Any]] = [{"plan": CHAIN}, {"plan": DIAMOND}, {"planner"
     enforcement=st.sampled_from(choices("enforcement")),
     planner=st.sampled_from(PLANNERS),
 )
-def test_no_query_costs_more(total: int, planner: Any, **named: str) -> None:
+def test_no_query_costs_more(total: int, planner: dict[str, Any], **named: str) -> None:
     settings = within_total(Settings.read(named), total)
     model = ScriptedChat(solve=runs_on, **planner)
     with suppress(NoAnswerError):
