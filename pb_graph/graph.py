@@ -9,7 +9,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Checkpointer, Send
 
 from pb_graph.artefact import Artefact
-from pb_graph.models.caps import CapPolicy
+from pb_graph.models.caps import CapPolicy, load_caps
 from pb_graph.nodes.allocate import allocate, dispatch
 from pb_graph.nodes.answer import answer
 from pb_graph.nodes.estimate import estimate
@@ -33,7 +33,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     settings: Settings | None = None,
     planner_program: Program | None = None,
     checkpointer: Checkpointer = None,
-    cap_policy: CapPolicy | None = None,
+    cap_policy: CapPolicy | str | Path | None = None,
 ) -> CompiledStateGraph[State, Context, Input, Output]:
     """Compile the graph.
 
@@ -47,7 +47,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         planner_program: A tuned `Planner`, or what was saved of one: an `Artefact` or its path.
         checkpointer: For threads and interrupts; leave it out when a host graph has one.
         cap_policy: How a token cap becomes the models' call arguments, when the one chosen by a
-            model's class does not fit.
+            model's class does not fit: a policy, or the file that ``pb-graph probe`` wrote.
 
     Returns:
         A graph that takes `Input` and gives `Output`, sync and async.
@@ -60,6 +60,8 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         planner_program = Artefact.load(planner_program)
     if settings is None and isinstance(planner_program, Artefact):
         settings = planner_program.settings
+    if isinstance(cap_policy, str | Path):
+        cap_policy = load_caps(cap_policy)
     registry = ModelRegistry(model, planner, settings or Settings(), planner_program, cap_policy)
     builder = StateGraph(State, context_schema=Context, input_schema=Input, output_schema=Output)
     builder.add_node("intake", Node(intake, registry, opens=True))

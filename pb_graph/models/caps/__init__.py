@@ -11,19 +11,24 @@ from pb_graph.models.caps.choice import pliant, policy_for
 from pb_graph.models.caps.compatible import openai_compatible
 from pb_graph.models.caps.deepseek_api import deepseek
 from pb_graph.models.caps.gemini_api import gemini
-from pb_graph.models.caps.limits import CapPolicy, Limits, Thinking
+from pb_graph.models.caps.limits import BY_NAME, CapPolicy, Limits, Thinking
 from pb_graph.models.caps.ollama_api import ollama
 from pb_graph.models.caps.openai_api import openai
+from pb_graph.models.caps.probed import ProbedPolicy, Verdict, load_caps
 from pb_graph.models.caps.self_hosted import llama_cpp, sglang, vllm
 
 __all__ = [
+    "BY_NAME",
     "CapPolicy",
     "Limits",
+    "ProbedPolicy",
     "Thinking",
+    "Verdict",
     "anthropic",
     "deepseek",
     "gemini",
     "llama_cpp",
+    "load_caps",
     "ollama",
     "openai",
     "openai_compatible",

@@ -9,6 +9,7 @@ from pb_graph.models.caps.anything import plain
 from pb_graph.models.caps.compatible import address_of, host_of, openai_compatible
 from pb_graph.models.caps.limits import BY_CLASS, BY_DOMAIN, CHANGES
 from pb_graph.models.caps.openai_api import openai
+from pb_graph.models.caps.probed import ProbedPolicy
 from pb_graph.models.caps.self_hosted import llama_cpp
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def pliant(model: BaseChatModel, policy: CapPolicy) -> dict[str, Any]:
 
     A foreign policy may count on these, so nothing changes for it.
     """
-    return next((change(model) for known, change in CHANGES if known is policy), {})
+    base = policy.base if isinstance(policy, ProbedPolicy) else policy
+    return next((change(model) for known, change in CHANGES if known is base), {})
 
 
 def _by_address(model: BaseChatModel) -> CapPolicy:
