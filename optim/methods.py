@@ -1,6 +1,7 @@
 """The methods that are compared, by name: the ten rows of the paper's tables, and any other.
 
-A row of `_ROWS` is all that a new method takes: help texts and errors list what is there.
+What is registered in `pb_graph.methods` is a row by itself; a row of `_ROWS` is all that other
+settings of a method take. Help texts and errors list what is there.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 from pb_graph.budget.rules import LevelTable, PerLevel
 from pb_graph.errors import InputError, did_you_mean
+from pb_graph.methods import METHODS, OURS, PAPER
 from pb_graph.settings import Settings
 
 __all__ = [
@@ -21,6 +23,7 @@ __all__ = [
     "ESTIMATED",
     "NAMES",
     "PAPER_DEFAULTS",
+    "RIVALS",
     "Grid",
     "Method",
     "check_distinct",
@@ -30,6 +33,9 @@ __all__ = [
 
 ALL = "all"
 """The word that stands for the ten rows of the paper's tables."""
+
+RIVALS = "rivals"
+"""The word that stands for what others have published against long answers."""
 
 ESTIMATED = "default_estimated"
 """``default`` where the planner estimates the level, and is paid for it."""
@@ -91,10 +97,21 @@ _PAPER = {
     "exponential": _Row(_SINGLE_PASS | {"schedule": "exponential"}, _BY_STEP),
     "cosine": _Row(_SINGLE_PASS | {"schedule": "cosine"}, _BY_STEP),
 }
+_RIVALS = {
+    name: _Row({"method": name}, PAPER_DEFAULTS)
+    for name, registered in METHODS.items()
+    if registered.source not in (OURS, PAPER)
+}
 _ROWS = _PAPER | {
     "default": _Row({}, {}),
     ESTIMATED: _Row({}, {}, estimate_level=True),
     "stepwise": _Row({"method": "plan_and_budget", "execution": "stepwise"}, {}),
+    **{
+        name: _Row({"method": name}, {})
+        for name, registered in METHODS.items()
+        if registered.source == OURS
+    },
+    **_RIVALS,
 }
 
 NAMES = tuple(_ROWS)
@@ -110,10 +127,13 @@ def methods(
     said (``enforcement="prompt"``), shares rounded down and none raised (its Eq. 7), and told as
     words. What still differs from the paper is in the README. ``default`` is what `Settings`
     choose when nothing is said, ``default_estimated`` the same without the help of a label, and
-    ``stepwise`` the same with a call for each sub-question.
+    ``stepwise`` the same with a call for each sub-question. ``rivals`` are what others have
+    published against long answers, as they published it.
 
     Args:
-        names: Names of `NAMES`, as a sequence or with commas between; ``all`` for the ten rows.
+        names: Names of `NAMES`, as a sequence or with commas between; ``all`` for the ten rows,
+            ``rivals`` for those. With ``@300`` behind, no call of it may write more than 300
+            tokens, whatever the overrides say.
         overrides: Settings that apply to all of them, such as ``{"cutoff": 1500}``.
 
     Raises:
@@ -121,11 +141,7 @@ def methods(
             a name says.
     """
     wanted = names.split(",") if isinstance(names, str) else names
-    expanded = [
-        name
-        for text in map(str.strip, wanted)
-        for name in (tuple(_PAPER) if text == ALL else (text,))
-    ]
+    expanded = [name for text in map(str.strip, wanted) for name in _expanded(text)]
     chosen = tuple(_method(name, overrides or {}) for name in expanded)
     check_distinct(chosen)
     return chosen
@@ -213,12 +229,23 @@ class Grid:
         ]
 
 
+def _expanded(text: str) -> tuple[str, ...]:
+    """The names that a word stands for, each with the cap that stands behind it."""
+    word, at, cap = text.partition("@")
+    names = {ALL: tuple(_PAPER), RIVALS: tuple(_RIVALS)}.get(word, (word,))
+    return tuple(f"{name}{at}{cap}" for name in names)
+
+
 def _method(name: str, overrides: Mapping[str, Any]) -> Method:
-    row = _ROWS.get(name)
+    plain, at, cap = name.partition("@")
+    row = _ROWS.get(plain)
     if row is None:
-        known = (ALL, *NAMES)
-        msg = f"no method named {name!r}; there are: {', '.join(known)}{did_you_mean(name, known)}"
+        known = (ALL, RIVALS, *NAMES)
+        close = did_you_mean(plain, known)
+        msg = f"no method named {plain!r}; there are: {', '.join(known)}{close}"
         raise InputError(msg)
+    if at:
+        overrides = {**overrides, "cutoff": _tokens(name, cap)}
     for field, value in row.says.items():
         if overrides.get(field, value) != value:
             msg = (
@@ -228,6 +255,13 @@ def _method(name: str, overrides: Mapping[str, Any]) -> Method:
             raise InputError(msg)
     settings = _valid({**row.usual, **overrides, **row.says}, f"method {name!r}")
     return Method(name, settings, row.estimate_level)
+
+
+def _tokens(name: str, cap: str) -> int:
+    if cap.isdecimal() and int(cap) > 0:
+        return int(cap)
+    msg = f"{name!r}: behind the @ stands the cap of a call in tokens, such as @300"
+    raise InputError(msg)
 
 
 def _valid(fields: Mapping[str, Any], source: str) -> Settings:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pb_graph.agents import TokenBudgetMiddleware, plan_and_budget_tool
-    from pb_graph.artefact import Artefact
     from pb_graph.errors import (
         InputError,
         ModelCallError,
@@ -22,17 +21,19 @@ if TYPE_CHECKING:
         WeightsError,
     )
     from pb_graph.graph import build_graph
+    from pb_graph.program import Artefact, PlannerProgram
     from pb_graph.settings import Context, Settings
     from pb_graph.state import Report
 
 _HOMES = {
-    "Artefact": "artefact",
+    "Artefact": "program",
     "Context": "settings",
     "InputError": "errors",
     "ModelCallError": "errors",
     "ModelSetupError": "errors",
     "NoAnswerError": "errors",
     "PlanAndBudgetError": "errors",
+    "PlannerProgram": "program",
     "PlannerProgramError": "errors",
     "Report": "state",
     "Settings": "settings",
@@ -50,6 +51,7 @@ __all__ = [
     "ModelSetupError",
     "NoAnswerError",
     "PlanAndBudgetError",
+    "PlannerProgram",
     "PlannerProgramError",
     "Report",
     "Settings",

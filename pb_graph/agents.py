@@ -21,7 +21,7 @@ from langgraph.types import Command
 
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
-from pb_graph.models.caps import Limits, Thinking, pliant, policy_for
+from pb_graph.models.caps import Limits, Thinking, constructor_overrides, policy_for
 from pb_graph.models.usage import finish_of, tokens_of
 from pb_graph.runtime.node import finished
 from pb_graph.runtime.registry import Model
@@ -206,7 +206,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
     ) -> ModelRequest[Any]:
         """The cap in the words of the request's own model."""
         policy = policy_for(request.model)
-        change = pliant(request.model, policy)
+        change = constructor_overrides(request.model, policy)
         if "extra_body" in request.model_settings:  # the policy puts ours beside the model's own
             change["extra_body"] = request.model_settings["extra_body"]
         model = request.model.model_copy(update=change)

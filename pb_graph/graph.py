@@ -8,9 +8,8 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Checkpointer, Send
 
-from pb_graph.artefact import Artefact
 from pb_graph.models.caps import CapPolicy, load_caps
-from pb_graph.nodes.allocate import allocate, dispatch
+from pb_graph.nodes.allocate import allocate, route_next_wave
 from pb_graph.nodes.answer import answer
 from pb_graph.nodes.estimate import estimate
 from pb_graph.nodes.finish import finish
@@ -19,6 +18,7 @@ from pb_graph.nodes.plan import plan
 from pb_graph.nodes.review import review
 from pb_graph.nodes.solve import solve
 from pb_graph.nodes.synthesize import synthesize
+from pb_graph.program import PlannerProgram
 from pb_graph.runtime.edge import Edge
 from pb_graph.runtime.node import Node
 from pb_graph.runtime.registry import Model, ModelRegistry, Program
@@ -44,7 +44,8 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         planner: Plans and estimates; None for the same as ``model``.
         settings: Every other choice. None takes those that a tuned ``planner_program`` was
             measured with, else the defaults.
-        planner_program: A tuned `Planner`, or what was saved of one: an `Artefact` or its path.
+        planner_program: A tuned `Planner`, or what was saved of one: a `PlannerProgram` or its
+            path.
         checkpointer: For threads and interrupts; leave it out when a host graph has one.
         cap_policy: How a token cap becomes the models' call arguments, when the one chosen by a
             model's class does not fit: a policy, or the file that ``pb-graph probe`` wrote.
@@ -57,8 +58,8 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         PlannerProgramError: The saved planner does not fit this version.
     """
     if isinstance(planner_program, str | Path):
-        planner_program = Artefact.load(planner_program)
-    if settings is None and isinstance(planner_program, Artefact):
+        planner_program = PlannerProgram.load(planner_program)
+    if settings is None and isinstance(planner_program, PlannerProgram):
         settings = planner_program.settings
     if isinstance(cap_policy, str | Path):
         cap_policy = load_caps(cap_policy)
@@ -102,13 +103,13 @@ def _after_plan(state: State) -> str:
 
 def _after_allocate(state: State) -> str | list[Send]:
     settings = Settings.model_validate(state["settings"])
-    return "review" if settings.plans and settings.review_plan else dispatch(state)
+    return "review" if settings.plans and settings.review_plan else route_next_wave(state)
 
 
 def _after_review(state: State) -> str | list[Send]:
     """An edited plan has no budgets yet; an accepted one goes the way it would have gone."""
     settings = Settings.model_validate(state["settings"])
-    return "allocate" if settings.budgets and state["budget"] is None else dispatch(state)
+    return "allocate" if settings.budgets and state["budget"] is None else route_next_wave(state)
 
 
 graph = build_graph()

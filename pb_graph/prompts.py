@@ -1,17 +1,21 @@
-"""The solver's prompts. What comes from outside is set apart as data; budgets are ours to say."""
+"""The solver's prompts. What comes from outside is set apart as data; budgets are ours to say.
+
+A prompt is plain data here, turns of a role and a text: whoever only wants to know what is said
+loads no LangChain.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
-
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
-
-from pb_graph.state import Query, StepResult, SubQuestion
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from pb_graph.settings import Settings
+    from pb_graph.state import Query, StepResult, SubQuestion
+
+Turn = tuple[Literal["system", "human", "ai"], str]
+"""Who speaks, and what: a message as LangChain's models take it, too."""
 
 WORDS_PER_TOKEN = 0.75
 """English text runs at about four tokens for three words."""
@@ -44,7 +48,7 @@ def whole_question(
     *,
     budget: int | None = None,
     shares: Mapping[int, int] | None = None,
-) -> list[BaseMessage]:
+) -> list[Turn]:
     """Ask the whole question in one call: all single-call methods of the paper.
 
     Args:
@@ -62,7 +66,30 @@ def whole_question(
     if budget is not None:
         parts.append(f"Use less than {amount(budget, settings)} in all.")
     parts.append(answer_format(query, WITH_WORKING))
-    return [system(query), HumanMessage("\n\n".join(parts))]
+    return [system(query), ("human", "\n\n".join(parts))]
+
+
+Example = tuple[str, str, str]
+"""A worked example: the question, the working, and the answer alone."""
+
+
+def asked_in_style(query: Query, style: str, examples: Sequence[Example] = ()) -> list[Turn]:
+    """Ask the whole question in one call, with a style of working that earlier turns have shown.
+
+    Args:
+        query: The question and what was given with it.
+        style: How to work, said beside the instruction.
+        examples: Shown as questions that were answered before, in the format that is asked for.
+    """
+    role, instruction = system(query)
+    turns: list[Turn] = [(role, f"{instruction}\n{style}")]
+    for question, working, answer in examples:
+        turns += [
+            ("human", f"<question>\n{question}\n</question>"),
+            ("ai", f"{working}\n{final_line(query, answer)}"),
+        ]
+    ask = [problem(query, show_level=False), answer_format(query, WITH_WORKING)]
+    return [*turns, ("human", "\n\n".join(ask))]
 
 
 def one_step(  # noqa: PLR0913 -- one argument for each thing the prompt says
@@ -74,7 +101,7 @@ def one_step(  # noqa: PLR0913 -- one argument for each thing the prompt says
     *,
     budget: int,
     closing: bool,
-) -> list[BaseMessage]:
+) -> list[Turn]:
     """Ask one sub-question, after those it builds on and their answers.
 
     The messages of a step begin with those of the steps before it, so that a provider's prefix
@@ -99,10 +126,10 @@ def one_step(  # noqa: PLR0913 -- one argument for each thing the prompt says
     if closing:
         asks[-1] += "\n\nThis is the last one, so end with the answer to the whole question. "
         asks[-1] += answer_format(query, WITH_WORKING)
-    messages: list[BaseMessage] = [system(query)]
+    messages: list[Turn] = [system(query)]
     for ask, done in zip(asks, earlier, strict=False):
-        messages += [HumanMessage(ask), AIMessage(done["answer"] or "(no result)")]
-    return [*messages, HumanMessage(asks[-1])]
+        messages += [("human", ask), ("ai", done["answer"] or "(no result)")]
+    return [*messages, ("human", asks[-1])]
 
 
 def put_together(
@@ -112,7 +139,7 @@ def put_together(
     results: Sequence[StepResult],
     *,
     budget: int,
-) -> list[BaseMessage]:
+) -> list[Turn]:
     """Ask for the final answer, given what the steps found."""
     found = "\n".join(
         f"{done['index'] + 1}. {plan[done['index']]['question']}\n   Found: {done['answer']}"
@@ -126,20 +153,18 @@ def put_together(
             answer_format(query),
         ]
     )
-    return [system(query), HumanMessage(text)]
+    return [system(query), ("human", text)]
 
 
-def forced(
-    messages: Sequence[BaseMessage], partial: str, query: Query, *, final: bool
-) -> list[BaseMessage]:
+def forced(messages: Sequence[Turn], partial: str, query: Query, *, final: bool) -> list[Turn]:
     """Interrupt a call that ran into its cap, and ask for its result only."""
     demand = f"{FORCE_FINAL} {answer_format(query)}" if final else FORCE_STEP
-    return [*messages, AIMessage(partial or "(still thinking)"), HumanMessage(demand)]
+    return [*messages, ("ai", partial or "(still thinking)"), ("human", demand)]
 
 
-def system(query: Query) -> SystemMessage:
+def system(query: Query) -> Turn:
     """The part of the prompt that all calls of a query share."""
-    return SystemMessage(query["instruction"] or DEFAULT_INSTRUCTION)
+    return ("system", query["instruction"] or DEFAULT_INSTRUCTION)
 
 
 def problem(query: Query, *, show_level: bool) -> str:
@@ -160,6 +185,12 @@ def _data(text: str) -> str:
 def answer_format(query: Query, default: str = DEFAULT_FORMAT) -> str:
     """How the final answer has to look: in the caller's words if any; always said last."""
     return query["answer_format"] or default
+
+
+def final_line(query: Query, answer: str) -> str:
+    r"""An answer as the format wants it: in a box where that speaks of one, else on its line."""
+    boxed = r"\boxed" in answer_format(query)
+    return rf"\boxed{{{answer}}}" if boxed else f"Final answer: {answer}"
 
 
 def _outline(step: SubQuestion, shares: Mapping[int, int] | None, settings: Settings) -> str:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Annotated, Any, Literal, Self, cast, get_args, get_origin
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -21,11 +22,14 @@ from pb_graph.budget.rules import LEVELS, BudgetRule, Fixed, LevelTable
 from pb_graph.budget.schedules import Schedule as PositionalSchedule
 from pb_graph.budget.schedules import Shape
 from pb_graph.errors import InputError, did_you_mean
+from pb_graph.methods import METHODS, known_method
 
-Method = Literal[
-    "vanilla", "global_budget", "planned_vanilla", "planned_global_budget", "plan_and_budget"
+Method = Annotated[
+    str,
+    AfterValidator(known_method),
+    Field(json_schema_extra=lambda schema: schema.update(enum=list(METHODS))),
 ]
-"""Which of the paper's methods answers the question."""
+"""How the question is answered: a name of `pb_graph.methods.METHODS`."""
 
 Schedule = Literal[PositionalSchedule, "bam"]
 """How a total is split over the sub-questions: by position, or by the Budget Allocation Model."""
@@ -62,7 +66,7 @@ class Bam(BaseModel):
         return self
 
 
-def roomy() -> LevelTable:
+def default_budget() -> LevelTable:
     """Twice the paper's totals: a model told a budget writes up to half as much again.
 
     Said, that does no harm; enforced, it cuts right answers off (README, "What we measured").
@@ -76,7 +80,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     method: Method = Field(
-        default="plan_and_budget", description="The paper's method that answers the question."
+        default="plan_and_budget", description="The method that answers the question."
     )
     execution: Literal["single_pass", "stepwise"] = Field(
         default="single_pass",
@@ -98,7 +102,7 @@ class Settings(BaseModel):
         description="Tokens that flooring leaves: to the largest remainders, or dropped (paper).",
     )
     budget: BudgetRule | PositiveInt = Field(
-        default_factory=roomy,
+        default_factory=default_budget,
         description="Total solving tokens of a question: a number, or a rule by its level.",
     )
     min_step: int = Field(
@@ -191,7 +195,7 @@ class Settings(BaseModel):
         try:
             return cls.model_validate(fields)
         except ValidationError as error:
-            raise InputError(explained(error)) from error
+            raise InputError(describe_errors(error)) from error
 
     @property
     def budget_rule(self) -> BudgetRule:
@@ -206,26 +210,33 @@ class Settings(BaseModel):
     @property
     def plans(self) -> bool:
         """Whether the method decomposes the question."""
-        return self.method not in ("vanilla", "global_budget")
+        return METHODS[self.method].plans
 
     @property
     def budgets(self) -> bool:
         """Whether the method has a total budget."""
-        return self.method not in ("vanilla", "planned_vanilla")
+        return METHODS[self.method].budgets
+
+    @property
+    def splits(self) -> bool:
+        """Whether the method splits its budget over the sub-questions."""
+        return METHODS[self.method].splits
 
     @property
     def stepwise(self) -> bool:
         """Whether each sub-question gets a call of its own."""
-        return self.method == "plan_and_budget" and self.execution == "stepwise"
+        return self.splits and self.execution == "stepwise"
 
 
 def choices(name: str) -> tuple[str, ...]:
     """The names that a setting takes, in order; none where it takes something else than names."""
+    if name == "method":
+        return tuple(METHODS)
     kind = Settings.model_fields[name].annotation
     return get_args(kind) if get_origin(kind) is Literal else ()
 
 
-def explained(error: ValidationError) -> str:
+def describe_errors(error: ValidationError) -> str:
     """Each fault with the field it is in, as a user knows it: without the parts of a union."""
     faults = []
     for fault in error.errors(include_url=False, include_input=False):

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from pb_graph.settings import Method, choices
+from pb_graph.settings import choices
 from tests.support import worlds
 from tests.support.chat_model import (
     Call,
@@ -26,7 +26,7 @@ from tests.support.worlds import followed
 
 SCHEDULES = choices("schedule")
 METHODS = [
-    *({"method": method} for method in get_args(Method) if method != "plan_and_budget"),
+    *({"method": method} for method in choices("method") if method != "plan_and_budget"),
     {"method": "plan_and_budget", "execution": "single_pass"},
     {"method": "plan_and_budget", "execution": "stepwise"},
 ]

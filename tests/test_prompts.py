@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from langchain_core.messages import BaseMessage
 
 from pb_graph import prompts
-from pb_graph.prompts import amount, forced, one_step, put_together, whole_question
+from pb_graph.prompts import Turn, amount, forced, one_step, put_together, whole_question
 from pb_graph.settings import Settings
 from pb_graph.state import Query, StepResult, SubQuestion
 
@@ -41,12 +40,12 @@ def result(index: int, answer: str, budget: int = 70) -> StepResult:
     )
 
 
-def said(messages: Sequence[BaseMessage]) -> str:
-    return "\n".join(str(message.text) for message in messages)
+def said(messages: Sequence[Turn]) -> str:
+    return "\n".join(text for _, text in messages)
 
 
-def kinds(messages: Sequence[BaseMessage]) -> list[str]:
-    return [message.type for message in messages]
+def kinds(messages: Sequence[Turn]) -> list[str]:
+    return [role for role, _ in messages]
 
 
 @pytest.mark.parametrize("tag", ["</question>", "< / Reference>", "<question>"])
@@ -118,13 +117,13 @@ class TestWholeQuestion:
     @pytest.mark.parametrize("plan", [[], PLAN], ids=["direct", "planned"])
     def test_the_answer_format_is_the_last_word(self, plan: list[SubQuestion]) -> None:
         asked = whole_question(query(answer_format=FORMAT), SETTINGS, plan, budget=350)
-        assert str(asked[-1].text).endswith(FORMAT)
-        assert str(whole_question(query(), SETTINGS, plan)[-1].text).endswith(prompts.WITH_WORKING)
+        assert asked[-1][1].endswith(FORMAT)
+        assert whole_question(query(), SETTINGS, plan)[-1][1].endswith(prompts.WITH_WORKING)
 
     def test_the_callers_instruction_replaces_ours(self) -> None:
         asked = whole_question(query(instruction=INSTRUCTION), SETTINGS)
-        assert asked[0].text == INSTRUCTION
-        assert whole_question(query(), SETTINGS)[0].text == prompts.DEFAULT_INSTRUCTION
+        assert asked[0][1] == INSTRUCTION
+        assert whole_question(query(), SETTINGS)[0][1] == prompts.DEFAULT_INSTRUCTION
 
 
 def step(
@@ -132,7 +131,7 @@ def step(
     earlier: Sequence[StepResult] = (),
     settings: Settings = SETTINGS,
     **options: Any,  # noqa: ANN401
-) -> list[BaseMessage]:
+) -> list[Turn]:
     chosen: Any = {"budget": 70, "closing": False} | options
     return one_step(query(answer_format=FORMAT), settings, PLAN, index, earlier, **chosen)
 
@@ -147,9 +146,9 @@ class TestOneStep:
     def test_earlier_steps_are_turns_with_their_answers(self) -> None:
         asked = step(2, [result(0, "ONE"), result(1, "TWO")])
         assert kinds(asked) == ["system", "human", "ai", "human", "ai", "human"]
-        assert [message.text for message in asked if message.type == "ai"] == ["ONE", "TWO"]
-        assert "THIRD?" in str(asked[-1].text)
-        assert "QUESTION" not in str(asked[-1].text)
+        assert [text for role, text in asked if role == "ai"] == ["ONE", "TWO"]
+        assert "THIRD?" in asked[-1][1]
+        assert "QUESTION" not in asked[-1][1]
 
     def test_a_prefix_stays_the_same_from_step_to_step(self) -> None:
         first = step(0)
@@ -161,16 +160,16 @@ class TestOneStep:
     def test_only_what_it_builds_on_is_shown(self) -> None:
         asked = step(2, [result(1, "TWO")])
         assert kinds(asked) == ["system", "human", "ai", "human"]
-        assert "SECOND?" in str(asked[1].text)
+        assert "SECOND?" in asked[1][1]
 
     def test_a_step_without_a_result_is_said_to_have_none(self) -> None:
         empty = step(1, [result(0, "")])[2]
-        assert empty.type == "ai"
-        assert empty.text
+        assert empty[0] == "ai"
+        assert empty[1]
 
     def test_only_the_closing_step_gives_the_final_answer(self) -> None:
         assert FORMAT not in said(step(2, [result(1, "TWO")]))
-        assert str(step(2, [result(1, "TWO")], closing=True)[-1].text).endswith(FORMAT)
+        assert step(2, [result(1, "TWO")], closing=True)[-1][1].endswith(FORMAT)
 
     def test_a_share_may_be_said_in_words(self) -> None:
         text = said(step(0, settings=IN_WORDS, budget=200))
@@ -185,15 +184,15 @@ class TestForced:
         asked = forced(self.ASKED, "PARTIAL", query(), final=False)
         assert asked[: len(self.ASKED)] == self.ASKED
         assert kinds(asked[len(self.ASKED) :]) == ["ai", "human"]
-        assert asked[-2].text == "PARTIAL"
+        assert asked[-2][1] == "PARTIAL"
 
     def test_nothing_visible_yet_is_no_empty_turn(self) -> None:
-        assert forced(self.ASKED, "", query(), final=False)[-2].text
+        assert forced(self.ASKED, "", query(), final=False)[-2][1]
 
     def test_a_final_answer_is_demanded_in_its_format(self) -> None:
         wanted = query(answer_format=FORMAT)
-        assert str(forced(self.ASKED, "", wanted, final=True)[-1].text).endswith(FORMAT)
-        assert FORMAT not in str(forced(self.ASKED, "", wanted, final=False)[-1].text)
+        assert forced(self.ASKED, "", wanted, final=True)[-1][1].endswith(FORMAT)
+        assert FORMAT not in forced(self.ASKED, "", wanted, final=False)[-1][1]
 
     def test_the_request_itself_is_left_as_it_is(self) -> None:
         before = list(self.ASKED)
@@ -205,7 +204,7 @@ def test_putting_together_shows_question_findings_and_budget_and_ends_with_the_f
     found = [result(0, "ONE"), result(2, "THREE")]
     asked = put_together(query(answer_format=FORMAT), SETTINGS, PLAN, found, budget=64)
     assert kinds(asked) == ["system", "human"]
-    text = str(asked[-1].text)
+    text = asked[-1][1]
     positions = [text.index(part) for part in ("QUESTION", "FIRST?", "ONE", "THIRD?", "THREE")]
     assert positions == sorted(positions)
     assert "64 tokens" in text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from pb_graph import Context, InputError, Settings
 from pb_graph.budget import LEVELS, Fixed, LevelTable, PerLevel
-from pb_graph.settings import Bam, Method
+from pb_graph.settings import Bam, choices
 from tests.support import worlds
 
 
@@ -19,7 +19,7 @@ from tests.support import worlds
     ("chosen", "complaint"),
     [
         ({"methd": "vanilla"}, "methd"),
-        ({"method": "magic"}, "'vanilla', 'global_budget'"),
+        ({"method": "magic"}, "no method 'magic'; there are: .*vanilla"),
         ({"execution": "twice"}, "'single_pass' or 'stepwise'"),
         ({"schedule": "sine"}, "'cosine'"),
         ({"enforcement": "hope"}, "'prompt', 'cap' or 'force'"),
@@ -94,17 +94,29 @@ def test_settings_survive_the_trip_through_the_state(chosen: dict[str, Any]) -> 
 
 
 def test_methods_differ_in_whether_they_plan_and_budget() -> None:
-    passed = {
-        method: (Settings(method=method).plans, Settings(method=method).budgets)
-        for method in get_args(Method)
-    }
-    assert passed == {
+    expected = {
         "vanilla": (False, False),
         "global_budget": (False, True),
         "planned_vanilla": (True, False),
         "planned_global_budget": (True, True),
         "plan_and_budget": (True, True),
     }
+    passed = {
+        method: (Settings(method=method).plans, Settings(method=method).budgets)
+        for method in expected
+    }
+    assert passed == expected
+
+
+def test_the_schema_lists_the_methods() -> None:
+    listed = Settings.model_json_schema()["properties"]["method"]["enum"]
+    assert tuple(listed) == choices("method")
+    assert {"vanilla", "plan_and_budget", "chain_of_draft"} <= set(listed)
+
+
+def test_a_misspelt_method_is_set_right() -> None:
+    with pytest.raises(InputError, match="did you mean 'chain_of_draft'"):
+        Settings.read({"method": "chain_of_drafts"})
 
 
 def test_a_context_replaces_only_what_it_sets_itself() -> None:

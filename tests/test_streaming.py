@@ -20,7 +20,7 @@ from pydantic import Field, SecretStr, TypeAdapter
 
 from pb_graph import Settings, build_graph, plan_and_budget_tool
 from pb_graph.events import Event
-from pb_graph.settings import Method
+from pb_graph.settings import choices
 from pb_graph.state import State
 from tests.support.chat_model import Call, HTTPError, Reply, ScriptedChat, in_turn
 from tests.support.fault_server import CHAIN, Fault, FaultServer
@@ -33,7 +33,7 @@ ASKED = {"messages": [HumanMessage("How many pens does $14 buy at 3 for $2?")]}
 ANSWER = "Final answer: 21 pens"
 PATIENCE = 120.0
 METHODS = [
-    *({"method": method} for method in get_args(Method)),
+    *({"method": method} for method in choices("method")),
     {"method": "plan_and_budget", "execution": "single_pass"},
     {"method": "plan_and_budget", "planning": "fused", "synthesis": "call"},
 ]
@@ -71,10 +71,9 @@ def test_every_progress_event_has_its_declared_type(method: dict[str, Any], way:
         EVENT.validate_python(event, strict=True, extra="forbid")
     assert json.loads(json.dumps(events)) == events
     told = [event["event"] for event in events]
-    budgeted = method["method"] not in ("vanilla", "planned_vanilla")
-    planned = method["method"] not in ("vanilla", "global_budget")
+    chosen = Settings(**method)
     assert [told[0], told[-1]] == ["intake", "answer"]
-    assert ("budgets" in told, "plan" in told) == (budgeted, planned)
+    assert ("budgets" in told, "plan" in told) == (chosen.budgets, chosen.plans)
     assert told.count("step_started") == told.count("step_done")
     assert told.count("call") == len(model.calls)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from optim.cli import bam, evaluate, logs, tune
-from pb_graph.exits import FAILED, INTERRUPTED, USAGE
+from pb_graph.cli.exit import FAILED, INTERRUPTED, USAGE
 
 __all__ = ["FAILED", "INTERRUPTED", "USAGE", "app", "main"]
 

@@ -16,10 +16,10 @@ import typer
 
 from optim.cli.terminal import numbers, plain_errors
 from optim.datasets import DATASETS
-from optim.methods import ALL, NAMES
+from optim.methods import ALL, NAMES, RIVALS
 from optim.scorers import NAMES as SCORERS
 from optim.tune.options import OPTIMIZERS, TUNED
-from pb_graph.assignments import assignments, value_of
+from pb_graph.cli.options import assignments, value_of
 from pb_graph.settings import Settings
 
 if TYPE_CHECKING:
@@ -98,7 +98,9 @@ OPTIONS: dict[str, Option] = {
     "model": Option("'provider:model' or 'local:NAME' that solves."),
     "planner": Option("The same for planning."),
     "methods": Option(
-        f"Names with commas between; {ALL} stands for the paper's ten:", names=(ALL, *NAMES),
+        f"Names with commas between; {ALL} stands for the paper's ten, {RIVALS} for what others "
+        "have published; NAME@300 caps each call at 300 tokens:",
+        names=(ALL, RIVALS, *NAMES),
         reads=str,
     ),
     "settings": Option(

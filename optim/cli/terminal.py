@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from optim.extras import extra_of, require
+from pb_graph.cli.exit import Exits
 from pb_graph.errors import InputError, PlanAndBudgetError
-from pb_graph.exits import Exits
 
 if TYPE_CHECKING:
     from optim.summary import Cells

@@ -11,7 +11,7 @@ from optim.cli.terminal import echo, plain_errors
 from optim.tune.options import TuneOptions
 
 if TYPE_CHECKING:
-    from pb_graph.artefact import Artefact
+    from pb_graph.program import PlannerProgram
 
 
 @with_options(TuneOptions, "filelock", "jinja2", "matplotlib")
@@ -47,12 +47,12 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show a tuned program: its prompts against the package's own, and what was measured."""
-    from pb_graph.artefact import Artefact  # noqa: PLC0415
+    from pb_graph.program import PlannerProgram  # noqa: PLC0415
 
-    _show_program(Artefact.load(path), as_json=as_json)
+    _show_program(PlannerProgram.load(path), as_json=as_json)
 
 
-def _show_program(program: Artefact, *, as_json: bool) -> None:
+def _show_program(program: PlannerProgram, *, as_json: bool) -> None:
     from optim.report.terminal import console  # noqa: PLC0415
     from optim.tune.show import document, shown  # noqa: PLC0415 -- DSPy takes a second
 

@@ -289,7 +289,7 @@ class CachedClient(ChatClient):
         messages: Sequence[BaseMessage],
         limits: Limits,
         purpose: Purpose,
-        hears: OnText | None = None,
+        on_text: OnText | None = None,
     ) -> Reply:
         """Make one call, or give the reply it once had.
 
@@ -304,7 +304,7 @@ class CachedClient(ChatClient):
             reply = self._known(key, purpose, record)
             if reply is None:
                 try:
-                    reply = self._client.call(messages, limits, purpose, hears)
+                    reply = self._client.call(messages, limits, purpose, on_text)
                 except ModelCallError as error:
                     self._cache.keep_lost(key, error.lost)
                     raise
@@ -316,7 +316,7 @@ class CachedClient(ChatClient):
         messages: Sequence[BaseMessage],
         limits: Limits,
         purpose: Purpose,
-        hears: OnText | None = None,
+        on_text: OnText | None = None,
     ) -> Reply:
         """`call` for an event loop; who asks what is being asked waits for that reply."""
         record = _recording.get() or Recording()
@@ -325,7 +325,7 @@ class CachedClient(ChatClient):
             reply = self._known(key, purpose, record)
             if reply is None:
                 try:
-                    reply = await self._client.acall(messages, limits, purpose, hears)
+                    reply = await self._client.acall(messages, limits, purpose, on_text)
                 except ModelCallError as error:
                     self._cache.keep_lost(key, error.lost)
                     raise

@@ -48,7 +48,7 @@ def model_identity(
     Args:
         model: The chat model object.
         name: The string it was made from, if it was. A local one is known by its name in the
-            catalogue, whose bytes are pinned, or by the content of its file; its address says
+            catalog, whose bytes are pinned, or by the content of its file; its address says
             nothing.
         sampling: Temperature and the like, where the user has chosen them.
     """

@@ -10,9 +10,9 @@ from langchain_core.language_models import BaseChatModel
 from optim.evaluate.cache import CachedClient
 from optim.evaluate.identity import model_identity, planner_identity
 from pb_graph.errors import InputError, ModelSetupError
-from pb_graph.models import catalogue, local, weights
+from pb_graph.local import catalog, server, weights
 from pb_graph.models.client import ChatClient
-from pb_graph.models.resolve import LOCAL_PREFIX, model_name, patience_for, resolve
+from pb_graph.models.resolve import LOCAL_PREFIX, model_name, resolve, retry_policy_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -137,16 +137,16 @@ def _model(
 ) -> _Model:
     if isinstance(spec, BaseChatModel):
         model = _with(spec, sampling)
-        client = ChatClient(model, cap_policy, patience_for(spec, settings))
+        client = ChatClient(model, cap_policy, retry_policy_for(spec, settings))
         return _Model(client, _name_of(spec), model_identity(model, None, sampling))
     name = model_name(spec)
     wanted = name.removeprefix(LOCAL_PREFIX)
-    if wanted in catalogue.CATALOGUE and not weights.installed(wanted):
+    if wanted in catalog.CATALOG and not weights.installed(wanted):
         with weights.progress_bar() as progress:
             weights.fetch(wanted, progress=progress)
     model = resolve(name, settings, **sampling)
-    client = ChatClient(model, cap_policy, patience_for(name, settings))
-    shown = LOCAL_PREFIX + local.public_name(wanted) if name.startswith(LOCAL_PREFIX) else name
+    client = ChatClient(model, cap_policy, retry_policy_for(name, settings))
+    shown = LOCAL_PREFIX + server.public_name(wanted) if name.startswith(LOCAL_PREFIX) else name
     return _Model(client, shown, model_identity(model, name, sampling))
 
 

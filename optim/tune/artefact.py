@@ -1,6 +1,6 @@
 """The record of a tuning, in the file that is deployed: what was tried, and the evidence.
 
-A planner program (`pb_graph.artefact`) carries it unread. Format version 1: what earlier versions
+A planner program (`pb_graph.program`) carries it unread. Format version 1: what earlier versions
 wrote is read, and fields that they did not have are optional.
 """
 
@@ -16,9 +16,9 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 from optim.e3 import accuracy_interval, token_interval
 from optim.evaluate.identity import digest
 from optim.statistics.comparison import FEW
-from pb_graph.artefact import Artefact, Text, damaged
 from pb_graph.errors import PlannerProgramError
 from pb_graph.planner.planner import Planner
+from pb_graph.program import PlannerProgram, Text, damaged
 from pb_graph.settings import Settings
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ class Tuning(_Part):
         return self.verdict != "kept"
 
 
-def tuning_of(program: Artefact, path: str | Path = "The planner program") -> Tuning | None:
+def tuning_of(program: PlannerProgram, path: str | Path = "The planner program") -> Tuning | None:
     """Read the record that a program carries; None for prompts written by hand.
 
     Raises:
@@ -260,7 +260,7 @@ def tuning_of(program: Artefact, path: str | Path = "The planner program") -> Tu
 
 def artefact_of(
     result: SearchResult, *, dataset: str, models: Mapping[str, str | None]
-) -> Artefact:
+) -> PlannerProgram:
     """Put a result into the form that `build_graph` loads.
 
     Args:

@@ -10,9 +10,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from optim.evaluate.identity import digest
-from pb_graph.artefact import Artefact
 from pb_graph.errors import InputError
 from pb_graph.planner.planner import Planner
+from pb_graph.program import PlannerProgram
 from pb_graph.settings import Settings
 
 if TYPE_CHECKING:
@@ -118,9 +118,9 @@ def candidate_of(
         InputError: An unknown setting, or a program with examples in its prompts.
         PlannerProgramError: The program does not fit.
     """
-    saved = Artefact.load(program) if isinstance(program, str | Path) else program
+    saved = PlannerProgram.load(program) if isinstance(program, str | Path) else program
     planner = saved or Planner()
-    if isinstance(planner, Artefact):
+    if isinstance(planner, PlannerProgram):
         planner = Planner().adopt(planner, _called(program))
     predictors = planner.named_predictors()
     if any(predictor.demos for _, predictor in predictors):
@@ -128,7 +128,7 @@ def candidate_of(
         raise InputError(msg)
     told = {name: predictor.signature.instructions for name, predictor in predictors}
     if not isinstance(settings, Settings):
-        brought = saved.settings if isinstance(saved, Artefact) else None
+        brought = saved.settings if isinstance(saved, PlannerProgram) else None
         settings = Settings.read((brought.model_dump() if brought else {}) | dict(settings or {}))
     return Candidate(told, settings)
 

@@ -12,7 +12,7 @@ from optim.evaluate.progress import Progress
 from optim.report.formatting import settings
 from optim.tune.artefact import changed
 from optim.tune.selection import Measurement
-from pb_graph.display import safe
+from pb_graph.cli.display import safe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,7 +21,7 @@ from pb_graph.errors import PlanAndBudgetError
 from pb_graph.models.caps import Limits
 from pb_graph.models.client import ChatClient
 from pb_graph.models.reply import Purpose, Reply
-from pb_graph.models.resolve import model_name, patience_for, resolve
+from pb_graph.models.resolve import model_name, resolve, retry_policy_for
 from pb_graph.planner.engine import LangChainEngine, language_model
 from pb_graph.settings import Settings
 
@@ -92,7 +92,7 @@ class Reflector(ChatClient):
         super().__init__(chat)
         self.name = model if isinstance(model, str) else type(chat).__name__
         self.identity = model_identity(chat, model if isinstance(model, str) else None)
-        client = ChatClient(chat, cap_policy, patience_for(model, settings))
+        client = ChatClient(chat, cap_policy, retry_policy_for(model, settings))
         self._client = CachedClient(client, self.name, self.identity, cache, before=meter.check)
         self._limits = Limits(CAP, settings.timeout)
         self.failure: PlanAndBudgetError | None = None
@@ -113,7 +113,7 @@ class Reflector(ChatClient):
         messages: Sequence[BaseMessage],
         limits: Limits,
         purpose: Purpose,
-        hears: OnText | None = None,  # noqa: ARG002 -- nobody listens: it may be a recalled reply
+        on_text: OnText | None = None,  # noqa: ARG002 -- nobody listens: it may be a recalled reply
     ) -> Reply:
         """Make one call, or give the reply that an earlier start paid for.
 

@@ -14,14 +14,14 @@ from rich.text import Text
 from optim.report.formatting import setting, settings
 from optim.tune.artefact import tuning_of
 from optim.tune.page import by_rank, compared, notes_on, verdict_words
-from pb_graph.display import safe
+from pb_graph.cli.display import safe
 from pb_graph.planner.planner import Planner
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from optim.tune.artefact import CandidateRecord, Figure, Tuning
-    from pb_graph.artefact import Artefact
+    from pb_graph.program import PlannerProgram
 
 __all__ = ["document", "prompt_diff", "shown"]
 
@@ -41,7 +41,7 @@ class _Prompt:
     examples: int
 
 
-def shown(program: Artefact) -> Iterator[RenderableType]:
+def shown(program: PlannerProgram) -> Iterator[RenderableType]:
     """Everything a person wants to know of a planner program, piece by piece.
 
     Raises:
@@ -64,7 +64,7 @@ def shown(program: Artefact) -> Iterator[RenderableType]:
         yield _candidates(tuning)
 
 
-def document(program: Artefact) -> dict[str, Any]:
+def document(program: PlannerProgram) -> dict[str, Any]:
     """The same as plain JSON: the whole file, with the prompts beside the package's own.
 
     Raises:
@@ -89,7 +89,9 @@ def document(program: Artefact) -> dict[str, Any]:
     return whole | {"prompts": prompts, "settings_changed": changes}
 
 
-def settings_changes(program: Artefact, tuning: Tuning | None) -> Mapping[str, tuple[Any, Any]]:
+def settings_changes(
+    program: PlannerProgram, tuning: Tuning | None
+) -> Mapping[str, tuple[Any, Any]]:
     """Settings that differ from those before the tuning, else from the defaults, as plain JSON."""
     if program.settings is None:
         return {}
@@ -138,7 +140,7 @@ def _in_turn(old: str, new: str) -> Text:
     return found
 
 
-def _prompts(program: Artefact) -> dict[str, _Prompt]:
+def _prompts(program: PlannerProgram) -> dict[str, _Prompt]:
     told = Planner().adopt(program)
     own = dict(Planner().named_predictors())
     return {

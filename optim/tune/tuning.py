@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from optim.tune.optimizers import Texts
     from optim.tune.search import Callback, SearchResult
     from optim.tune.selection import Verdict
-    from pb_graph.artefact import Artefact
+    from pb_graph.program import PlannerProgram
 
 __all__ = ["TuneResult", "tune"]
 
@@ -51,7 +51,7 @@ class TuneResult:
     """
 
     program: GraphProgram
-    artefact: Artefact
+    artefact: PlannerProgram
     search: SearchResult
 
     def __repr__(self) -> str:

@@ -6,7 +6,13 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pb_graph.models.faults import explain, is_too_long, may_be_paid, shown_safely, status_of
+from pb_graph.models.provider_errors import (
+    is_too_long,
+    may_be_paid,
+    shown_safely,
+    status_of,
+    to_model_call_error,
+)
 from pb_graph.models.reply import charge_of, reply_of
 from pb_graph.models.usage import Tokens, reported
 
@@ -18,7 +24,7 @@ if TYPE_CHECKING:
     from pb_graph.budget.ledger import Charge
     from pb_graph.models.caps import Limits
     from pb_graph.models.reply import Purpose, Reply
-    from pb_graph.models.retry import Patience
+    from pb_graph.models.retry import RetryPolicy
     from pb_graph.models.streaming import OnText
 
 _UNSUPPORTED = frozenset({400, 422})
@@ -32,23 +38,23 @@ class Attempts:
         prompt: Sequence[BaseMessage],
         limits: Limits,
         purpose: Purpose,
-        patience: Patience,
+        retry_policy: RetryPolicy,
         secrets: Sequence[str],
     ) -> None:
         self._prompt, self._limits, self._purpose = prompt, limits, purpose
-        self._patience, self._secrets = patience, secrets
+        self._retry_policy, self._secrets = retry_policy, secrets
         self._lost: list[Charge] = []
         self._failed = 0
         self._started = 0.0
-        self.hears: OnText | None = None
+        self.on_text: OnText | None = None
         self.schema_refused = self.stream_refused = False
 
-    def begun(self) -> Limits:
+    def next_limits(self) -> Limits:
         """Begin an attempt, within these limits."""
         self._started = time.perf_counter()
         return self._limits
 
-    def failed(self, error: Exception) -> float:
+    def delay_before_next(self, error: Exception) -> float:
         """Take note of a failed attempt, and say how many seconds to wait before the next.
 
         Raises:
@@ -58,16 +64,18 @@ class Attempts:
             self.schema_refused = True
             self._limits = without_schema(self._limits)
             return 0.0
-        if self.hears and _unsupported(error):
-            self.hears, self.stream_refused = None, True
+        if self.on_text and _unsupported(error):
+            self.on_text, self.stream_refused = None, True
             return 0.0
         self._failed += 1
         self._note(error)
-        wait = self._patience.wait(error, self._failed, self._limits.timeout)
+        wait = self._retry_policy.wait(error, self._failed, self._limits.timeout)
         if wait is None or self._limits.cap < 1:
             cause = shown_safely(error, self._secrets)
             lost = tuple(self._lost)
-            raise explain(error, secrets=self._secrets, lost=lost, attempts=self._failed) from cause
+            raise to_model_call_error(
+                error, secrets=self._secrets, lost=lost, attempts=self._failed
+            ) from cause
         return wait
 
     def reply(self, message: AIMessage) -> Reply:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import AIMessage, BaseMessage
 
 from pb_graph.models.attempts import Attempts, without_schema
-from pb_graph.models.caps import CapPolicy, Limits, pliant, policy_for
-from pb_graph.models.faults import secrets_of
-from pb_graph.models.retry import Patience, retries_itself, unretried
+from pb_graph.models.caps import CapPolicy, Limits, constructor_overrides, policy_for
+from pb_graph.models.provider_errors import secrets_of
+from pb_graph.models.retry import RetryPolicy, has_own_retries, without_sdk_retries
 from pb_graph.models.streaming import StreamedReply
 from pb_graph.models.timeout import own_timeout, within_deadline
 
@@ -32,7 +32,7 @@ _GRACE = 1.0
 
 
 class ChatClient:
-    """A chat model with its cap policy, and patience for a server that has a bad moment.
+    """A chat model with its cap policy and its retry policy.
 
     Every attempt ends within a time limit: the model's own if it has one, else that of its limits.
     It is kept here, since an HTTP client's own starts anew with everything that it receives.
@@ -45,28 +45,28 @@ class ChatClient:
             copy that never streams, because a streamed response often loses its usage. Only a call
             that is to be heard goes through one that streams, and asks for the usage.
         policy: How limits become arguments; chosen from the model when not given.
-        patience: How often, and after how long, a call that failed is tried again.
+        retry_policy: How often, and after how long, a call that failed is tried again.
     """
 
     def __init__(
         self,
         model: BaseChatModel,
         policy: CapPolicy | None = None,
-        patience: Patience | None = None,
+        retry_policy: RetryPolicy | None = None,
     ) -> None:
-        quiet: dict[str, object] = {"disable_streaming": True} | unretried(model)
+        quiet: dict[str, object] = {"disable_streaming": True} | without_sdk_retries(model)
         if "streaming" in type(model).model_fields:
             quiet["streaming"] = False  # else the request asks for the stream that nobody reads
         self._policy = policy or policy_for(model)
-        self.model = model.model_copy(update=quiet | pliant(model, self._policy))
+        self.model = model.model_copy(update=quiet | constructor_overrides(model, self._policy))
         aloud = {"stream_usage": True} if "stream_usage" in type(model).model_fields else {}
         self._speaking = model.model_copy(
-            update=aloud | unretried(model) | pliant(model, self._policy)
+            update=aloud | without_sdk_retries(model) | constructor_overrides(model, self._policy)
         )
         self._constrains = _constrains(self._policy, self.model)
         self._streams = True
-        stays = retries_itself(model)
-        self._patience = Patience(retries=0) if stays else (patience or Patience())
+        ours = RetryPolicy(max_retries=0) if has_own_retries(model) else retry_policy
+        self._retry_policy = ours or RetryPolicy()
         self._secrets = secrets_of(model)
         self._own_timeout = own_timeout(model)
 
@@ -75,7 +75,7 @@ class ChatClient:
         messages: Sequence[BaseMessage],
         limits: Limits,
         purpose: Purpose,
-        hears: OnText | None = None,
+        on_text: OnText | None = None,
     ) -> Reply:
         """Make one call, in as many attempts as it takes.
 
@@ -83,40 +83,40 @@ class ChatClient:
             messages: The prompt.
             limits: Cap and time limit, for all attempts together and for each.
             purpose: What it is charged to.
-            hears: If given, the reply is streamed, and this told its text. It begins anew when an
+            on_text: If given, the reply is streamed, and this told its text. It begins anew when an
                 attempt breaks off.
 
         Raises:
             ModelCallError: The call failed for good; it says what to do.
         """
-        attempts = self._attempts(messages, limits, purpose, hears)
+        attempts = self._attempts(messages, limits, purpose, on_text)
         while True:
-            outcome = self._tried(messages, attempts.begun(), attempts.hears)
+            outcome = self._attempt(messages, attempts.next_limits(), attempts.on_text)
             if isinstance(outcome, AIMessage):
-                return self._accepted(attempts, outcome)
-            time.sleep(attempts.failed(outcome))
+                return self._remember_refusals(attempts, outcome)
+            time.sleep(attempts.delay_before_next(outcome))
 
     async def acall(
         self,
         messages: Sequence[BaseMessage],
         limits: Limits,
         purpose: Purpose,
-        hears: OnText | None = None,
+        on_text: OnText | None = None,
     ) -> Reply:
         """`call` for an event loop."""
-        attempts = self._attempts(messages, limits, purpose, hears)
+        attempts = self._attempts(messages, limits, purpose, on_text)
         while True:
-            outcome = await self._atried(messages, attempts.begun(), attempts.hears)
+            outcome = await self._aattempt(messages, attempts.next_limits(), attempts.on_text)
             if isinstance(outcome, AIMessage):
-                return self._accepted(attempts, outcome)
-            await asyncio.sleep(attempts.failed(outcome))
+                return self._remember_refusals(attempts, outcome)
+            await asyncio.sleep(attempts.delay_before_next(outcome))
 
-    def _tried(
-        self, messages: Sequence[BaseMessage], limits: Limits, hears: OnText | None
+    def _attempt(
+        self, messages: Sequence[BaseMessage], limits: Limits, on_text: OnText | None
     ) -> AIMessage | Exception:
         """One attempt. Errors are returned: raised from here, they would hang on to each other."""
         seconds = self._own_timeout or limits.timeout
-        streamed = StreamedReply(self._speaking, hears, seconds) if hears else None
+        streamed = StreamedReply(self._speaking, on_text, seconds) if on_text else None
 
         def attempt(bound: Mapping[str, Any]) -> AIMessage:
             if streamed is None:
@@ -133,16 +133,16 @@ class ChatClient:
                 streamed.give_up()
             return error
 
-    async def _atried(
-        self, messages: Sequence[BaseMessage], limits: Limits, hears: OnText | None
+    async def _aattempt(
+        self, messages: Sequence[BaseMessage], limits: Limits, on_text: OnText | None
     ) -> AIMessage | Exception:
         seconds = self._own_timeout or limits.timeout
         try:
             bound = self._policy(self.model, limits)
             async with asyncio.timeout(seconds + self._grace(bound)):
-                if hears is None:
+                if on_text is None:
                     return await self.model.ainvoke(list(messages), _QUIET, **bound)
-                streamed = StreamedReply(self._speaking, hears, seconds)
+                streamed = StreamedReply(self._speaking, on_text, seconds)
                 async for chunk in self._speaking.astream(list(messages), _QUIET, **bound):
                     streamed.add(chunk)
                 return streamed.message()
@@ -158,15 +158,15 @@ class ChatClient:
         messages: Sequence[BaseMessage],
         limits: Limits,
         purpose: Purpose,
-        hears: OnText | None,
+        on_text: OnText | None,
     ) -> Attempts:
         # Without the schema, once this server has been found not to know what to do with it.
         limits = limits if self._constrains else without_schema(limits)
-        attempts = Attempts(messages, limits, purpose, self._patience, self._secrets)
-        attempts.hears = hears if self._streams else None
+        attempts = Attempts(messages, limits, purpose, self._retry_policy, self._secrets)
+        attempts.on_text = on_text if self._streams else None
         return attempts
 
-    def _accepted(self, attempts: Attempts, message: AIMessage) -> Reply:
+    def _remember_refusals(self, attempts: Attempts, message: AIMessage) -> Reply:
         if attempts.schema_refused:
             self._constrains = False
         if attempts.stream_refused:

@@ -6,9 +6,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from pb_graph.errors import ModelSetupError
-from pb_graph.models import local
-from pb_graph.models.faults import scrub
-from pb_graph.models.retry import Patience
+from pb_graph.local import server
+from pb_graph.models.provider_errors import redact
+from pb_graph.models.retry import RetryPolicy
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -36,7 +36,7 @@ def model_name(given: str | None) -> str:
     """
     name = given or os.environ.get(MODEL_VARIABLE)
     if not name:
-        default = local.default_model()
+        default = server.default_model()
         if default is None:
             raise ModelSetupError(_WAYS_OUT)
         name = LOCAL_PREFIX + default
@@ -63,8 +63,8 @@ def resolve(name: str, settings: Settings, **options: Any) -> BaseChatModel:  # 
     if name.startswith(LOCAL_PREFIX):
         # It may have to answer others first: it gets an hour, unless a limit was chosen.
         chosen = settings.timeout != type(settings).model_fields["timeout"].default
-        patient = settings.timeout if chosen else local.TIMEOUT
-        return local.local_chat_model(name.removeprefix(LOCAL_PREFIX), timeout=patient, **options)
+        patient = settings.timeout if chosen else server.TIMEOUT
+        return server.local_chat_model(name.removeprefix(LOCAL_PREFIX), timeout=patient, **options)
     from langchain.chat_models import init_chat_model  # noqa: PLC0415 -- costs 0.7 s
 
     provider, _, model = name.partition(":")
@@ -73,7 +73,7 @@ def resolve(name: str, settings: Settings, **options: Any) -> BaseChatModel:  # 
             model,
             model_provider=provider,
             timeout=settings.timeout,
-            max_retries=_NO_RETRIES.get(provider, 0),  # they are ours: see `patience_for`
+            max_retries=_NO_RETRIES.get(provider, 0),  # they are ours: see `retry_policy_for`
             **options,
         )
     except Exception as error:
@@ -81,19 +81,19 @@ def resolve(name: str, settings: Settings, **options: Any) -> BaseChatModel:  # 
     return made
 
 
-def patience_for(given: BaseChatModel | str | None, settings: Settings) -> Patience:
+def retry_policy_for(given: BaseChatModel | str | None, settings: Settings) -> RetryPolicy:
     """How often a model's failed calls are tried again.
 
     Never a local model's: its server has no limit to wait for, and one that is too slow would only
     be given more to do.
     """
     if (given is None or isinstance(given, str)) and model_name(given).startswith(LOCAL_PREFIX):
-        return Patience(retries=0)
-    return Patience(settings.max_retries)
+        return RetryPolicy(max_retries=0)
+    return RetryPolicy(settings.max_retries)
 
 
 def _setup_message(name: str, provider: str, error: Exception) -> str:
-    detail = " ".join(scrub(str(error)).split())[:300]
+    detail = " ".join(redact(str(error)).split())[:300]
     if isinstance(error, ImportError):
         remedy = f"Install the package of provider {provider!r} that the message names."
     elif "key" in detail.lower() or "credential" in detail.lower():

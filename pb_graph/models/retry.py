@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pb_graph.models.faults import asked_wait, is_transient
+from pb_graph.models.provider_errors import is_transient, retry_after
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -16,40 +16,41 @@ _COUNTS_ATTEMPTS = "langchain_google"
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """How often a call is tried again after a transient fault, and how long is waited before.
 
-    The wait is drawn from 0 to ``first`` seconds, and the upper end doubles with every attempt up
-    to ``longest`` (exponential backoff with full jitter), so that many callers that failed together
-    do not come back together. What a server asks for (``Retry-After``) is waited on top.
+    The wait is drawn from 0 to ``initial_interval`` seconds, and the upper end doubles with every
+    attempt up to ``max_interval`` (exponential backoff with full jitter), so that many callers that
+    failed together do not come back together. What a server asks for (``Retry-After``) is waited on
+    top.
 
     Attributes:
-        retries: Attempts after the first one.
-        first: Upper end of the first wait, in seconds.
-        longest: Upper end of any wait, in seconds.
+        max_retries: Attempts after the first one.
+        initial_interval: Upper end of the first wait, in seconds.
+        max_interval: Upper end of any wait, in seconds.
     """
 
-    retries: int = 3
-    first: float = 0.5
-    longest: float = 8.0
+    max_retries: int = 3
+    initial_interval: float = 0.5
+    max_interval: float = 8.0
 
-    def wait(self, error: Exception, failed: int, patience: float) -> float | None:
+    def wait(self, error: Exception, failed: int, longest: float) -> float | None:
         """Seconds to wait before the next attempt; None when there is to be none.
 
         Args:
             error: What ended the last attempt.
             failed: Attempts that have failed, that one included.
-            patience: Longest wait, in seconds, that a server may ask for. One that asks for more
+            longest: Longest wait, in seconds, that a server may ask for. One that asks for more
                 will refuse any earlier attempt, so there is none.
         """
-        asked = asked_wait(error)
-        if failed > self.retries or asked > patience or not is_transient(error):
+        asked = retry_after(error)
+        if failed > self.max_retries or asked > longest or not is_transient(error):
             return None
-        ceiling = min(self.longest, self.first * 2.0 ** (failed - 1))
+        ceiling = min(self.max_interval, self.initial_interval * 2.0 ** (failed - 1))
         return asked + random.uniform(0, ceiling)  # noqa: S311 -- spread, not secrecy
 
 
-def retries_itself(model: BaseChatModel) -> bool:
+def has_own_retries(model: BaseChatModel) -> bool:
     """Whether a model's own client tries failed calls again, so that we must not do it as well."""
     given = getattr(model, "max_retries", 0)
     if type(model).__module__.startswith(_COUNTS_ATTEMPTS):
@@ -57,7 +58,7 @@ def retries_itself(model: BaseChatModel) -> bool:
     return bool(given)
 
 
-def unretried(model: BaseChatModel) -> dict[str, Any]:
+def without_sdk_retries(model: BaseChatModel) -> dict[str, Any]:
     """What to change in a copy of an OpenAI-like model so that its client leaves retrying to us.
 
     Only where the user left the number open: LangChain then takes the SDK's default of two, which

@@ -9,8 +9,9 @@ from langgraph.types import Send
 from pb_graph.budget import allocate as split_by_schedule
 from pb_graph.budget import schedule_weights, split
 from pb_graph.budget.ledger import spent
+from pb_graph.methods import METHODS
 from pb_graph.nodes.plan import whole_question
-from pb_graph.nodes.waves import builds_on, is_closing, next_wave
+from pb_graph.nodes.waves import is_closing, next_wave, transitive_dependencies
 from pb_graph.settings import Settings
 from pb_graph.state import SolveTask, State
 
@@ -30,7 +31,7 @@ def allocate(state: State, run: NodeContext) -> State:
     settings, query = run.settings, state["query"]
     total = settings.budget_rule.total(query["level"])
     update: State = {"budget": total}
-    if settings.method != "plan_and_budget":
+    if not settings.splits:
         _tell(run, query["level"], total, [])
         return update | {"ceiling": _ceiling(state, [total], total, settings)}
     plan: list[SubQuestion] = state["plan"]
@@ -47,7 +48,7 @@ def allocate(state: State, run: NodeContext) -> State:
     }
 
 
-def dispatch(state: State) -> str | list[Send]:
+def route_next_wave(state: State) -> str | list[Send]:
     """What follows: one ``solve`` for each sub-question of the next wave, or the synthesis."""
     settings = Settings.model_validate(state["settings"])
     if not settings.stepwise:
@@ -63,7 +64,7 @@ def synthesis_cap(total: int, steps: int, settings: Settings) -> int:
 
 
 def _task(state: State, index: int, settings: Settings) -> Send:
-    needed = builds_on(state["plan"], index, settings)
+    needed = transitive_dependencies(state["plan"], index, settings)
     task = SolveTask(
         settings=state["settings"],
         query=state["query"],
@@ -167,10 +168,10 @@ def _ceiling(state: State, shares: Sequence[int], total: int, settings: Settings
     When the budget is only said, the cutoff of every call is the only bound there is, and there
     may be one call more, when the last step comes to nothing.
     """
-    calls = 1 if not settings.stepwise else len(shares)
     synthesis = settings.stepwise and settings.synthesis == "call"
     if settings.enforcement == "prompt":
-        to_come = settings.cutoff * (calls + settings.stepwise)
+        most = METHODS[settings.method].most(settings)
+        to_come = settings.cutoff * (len(shares) + 1) if settings.stepwise else most
     else:
         to_come = total if settings.stepwise else min(total, settings.cutoff)
         if synthesis:

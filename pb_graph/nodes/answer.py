@@ -1,39 +1,50 @@
-"""Answers the whole question in one call: every method but the stepwise one ends here."""
+"""Answers the whole question by the run's method: all but the stepwise one end here."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pb_graph.budget.ledger import spent
 from pb_graph.errors import ModelCallError
+from pb_graph.methods import METHODS, Asked
 from pb_graph.models.reply import Purpose
-from pb_graph.prompts import whole_question
-from pb_graph.runtime.budgeted_call import call_within_budget, cap_of
 
 if TYPE_CHECKING:
+    from pb_graph.methods import Method
+    from pb_graph.methods.registry import Answer, Prompt
     from pb_graph.runtime.node import NodeContext
     from pb_graph.state import State
 
 
 async def answer(state: State, run: NodeContext) -> State:
     """Write ``answer``; an answer that failed is empty, and the warnings say why."""
-    query, settings, budget = state["query"], run.settings, state["budget"]
-    shares = {int(index): share for index, share in state["shares"].items()}
-    messages = whole_question(
-        query,
-        settings,
-        state["plan"],
-        budget=None if shares else budget,
-        shares=shares or None,
-    )
-    ceiling = state["ceiling"]
+    method, ceiling = METHODS[run.settings.method], state["ceiling"]
     if ceiling is None:
-        ceiling = spent(state["charges"]) + cap_of(budget, settings)
+        ceiling = spent(state["charges"]) + method.most(run.settings)
+    asked = Asked(
+        query=state["query"],
+        settings=run.settings,
+        budget=state["budget"],
+        plan=state["plan"],
+        shares={int(index): share for index, share in state["shares"].items()} or None,
+    )
     update: State = {"ceiling": ceiling, "answer": ""}
     try:
-        reply = await call_within_budget(
-            run, messages, budget, query, Purpose("answer"), closing=True, stream=True
-        )
+        if method.is_prompt:
+            return update | await _asked_once(method, asked, run)
+        return update | await cast("Answer", method.function)(asked, run)
     except ModelCallError as failure:
         return update | {"warnings": [f"answer: {failure}"]}
-    return update | {"answer": reply.text, "warnings": reply.notes("answer")}
+
+
+async def _asked_once(method: Method, asked: Asked, run: NodeContext) -> State:
+    reply = await run.call_within_budget(
+        cast("Prompt", method.function)(asked),
+        asked.budget,
+        asked.query,
+        Purpose("answer"),
+        closing=True,
+        stream=True,
+        thinking=method.thinking,
+    )
+    return {"answer": reply.text, "warnings": reply.notes("answer")}

@@ -41,7 +41,7 @@ async def estimate(state: State, run: NodeContext) -> State:
 def _grades_matter(steps: Sequence[SubQuestion], settings: Settings) -> bool:
     """Whether the split of the budget depends on grades that are not there yet."""
     return (
-        settings.method == "plan_and_budget"
+        settings.splits
         and settings.schedule != "uniform"
         and len(steps) > 1
         and any(step["credit"] is None for step in steps)

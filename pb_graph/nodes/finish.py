@@ -37,7 +37,7 @@ def finish(state: State, run: NodeContext) -> State:
 
 def build_report(state: State, settings: Settings) -> Report:
     """The account of a query, from what the nodes left in the state."""
-    local = settings.method == "plan_and_budget"
+    local = settings.splits
     return Report(
         method=settings.method,
         execution=settings.execution if local else None,

@@ -19,7 +19,7 @@ async def plan(state: State, run: NodeContext) -> State:
     query, settings = state["query"], run.settings
     update: State = {}
     steps, notes = [whole_question()], ["plan: the question is solved as one step"]
-    if settings.planning == "fused" and settings.method == "plan_and_budget":
+    if settings.planning == "fused" and settings.splits:
         own = settings.level_examples
         examples = EXAMPLES if own is None else own
         request = graded_decomposition(query, settings, examples)

@@ -54,7 +54,7 @@ class PlanEdit(BaseModel):
         ]
 
 
-def applied(edits: Sequence[EditedStep], plan: Sequence[SubQuestion]) -> list[SubQuestion]:
+def apply_edits(edits: Sequence[EditedStep], plan: Sequence[SubQuestion]) -> list[SubQuestion]:
     """The plan as edited, numbered anew.
 
     A sub-question named by its index, or repeated word for word, keeps what the edit does not

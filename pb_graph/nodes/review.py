@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from langgraph.types import interrupt
 from pydantic import ValidationError
 
-from pb_graph.nodes.plan_edit import PlanEdit, applied
-from pb_graph.settings import explained
+from pb_graph.nodes.plan_edit import PlanEdit, apply_edits
+from pb_graph.settings import describe_errors
 
 if TYPE_CHECKING:
     from pb_graph.runtime.node import NodeContext
@@ -27,8 +27,8 @@ HELP = (
 def review(state: State, run: NodeContext) -> State:
     """Interrupt until the answer is an acceptance or a valid edit, which is allocated anew.
 
-    An edited plan is not estimated again: see `applied` for the grades that it goes on with. The
-    settings of the run note that it has been reviewed, and a total that the reviewer chose.
+    An edited plan is not estimated again: see `apply_edits` for the grades that it goes on with.
+    The settings of the run note that it has been reviewed, and a total that the reviewer chose.
     """
     shown = {
         "plan": state["plan"],
@@ -52,7 +52,7 @@ def review(state: State, run: NodeContext) -> State:
 def _update(answer: object, state: State, run: NodeContext) -> State:
     """What an edit writes; without budget and shares, they are allocated once more."""
     edit = _read(answer)
-    plan = state["plan"] if edit.plan is None else applied(edit.plan, state["plan"])
+    plan = state["plan"] if edit.plan is None else apply_edits(edit.plan, state["plan"])
     _check_size(len(plan), edit.budget, state["budget"], run.settings)
     settings = state["settings"] | {"review_plan": False}
     if edit.budget is not None:
@@ -77,10 +77,10 @@ def _check_size(steps: int, wanted: int | None, before: int | None, settings: Se
         msg = f"the method {settings.method} has no budget to change"
         raise ValueError(msg)
     total = wanted or before
-    if settings.method == "plan_and_budget" and total is not None and total < steps:
+    if settings.splits and total is not None and total < steps:
         msg = f"{total} tokens cannot pay {steps} sub-questions: drop some, or raise the budget"
         raise ValueError(msg)
 
 
 def _explained(error: ValueError) -> str:
-    return explained(error) if isinstance(error, ValidationError) else str(error)
+    return describe_errors(error) if isinstance(error, ValidationError) else str(error)

@@ -32,7 +32,9 @@ def next_wave(
     return wave if settings.parallel else wave[:1]
 
 
-def builds_on(plan: Sequence[SubQuestion], index: int, settings: Settings) -> list[int]:
+def transitive_dependencies(
+    plan: Sequence[SubQuestion], index: int, settings: Settings
+) -> list[int]:
     """Indices whose answers a sub-question is shown, in order: its dependencies and theirs."""
     needed: set[int] = set()
     open_ends = _direct(plan, index, settings)

@@ -17,7 +17,7 @@ from dspy.utils.exceptions import AdapterParseError
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 from pb_graph.models.caps import Limits
-from pb_graph.models.faults import explain
+from pb_graph.models.provider_errors import to_model_call_error
 from pb_graph.models.reply import Purpose
 from pb_graph.planner.adapter import TerseAdapter
 from pb_graph.planner.requests import PlannerReply, PlannerRequest, UnreadableReplyError
@@ -193,10 +193,10 @@ def _planner_context(
 def _cause(error: Exception, engine: LangChainEngine) -> Exception:
     """What really went wrong below DSPy, with the replies that were paid for."""
     if engine.errors:
-        return explain(engine.errors[-1])
+        return to_model_call_error(engine.errors[-1])
     if isinstance(error, AdapterParseError) or engine.replies:
         return UnreadableReplyError(str(error.__cause__ or "it was empty"), engine.replies)
-    return explain(error)
+    return to_model_call_error(error)
 
 
 def _root(error: Exception, engine: LangChainEngine) -> BaseException | None:

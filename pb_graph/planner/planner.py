@@ -11,9 +11,9 @@ from typing import Any, Self
 import dspy
 from pydantic import TypeAdapter
 
-from pb_graph.artefact import Artefact
 from pb_graph.errors import PlannerProgramError
 from pb_graph.planner.signatures import Decompose, DecomposeAndEstimate, EstimateDifficulty
+from pb_graph.program import PlannerProgram
 
 # Fingerprints once also told where a class stands: what 0.1 wrote for these same fields.
 _SAME_AS = {"d5a2d5462caf5b40": "96a2ec520caddfbd"}
@@ -47,16 +47,16 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         }
         return hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()[:16]
 
-    def program(self) -> Artefact:
+    def program(self) -> PlannerProgram:
         """Instructions and examples as they are saved; never a model's address."""
         state = {name: part | {"lm": None} for name, part in self.dump_state().items()}
-        return Artefact(fingerprint=self.fingerprint(), state=state)
+        return PlannerProgram(fingerprint=self.fingerprint(), state=state)
 
     def save(self, path: str | Path) -> None:
         """Write instructions and examples as JSON; never a pickle.
 
         Raises:
-            PlannerProgramError: As `Artefact.save`.
+            PlannerProgramError: As `PlannerProgram.save`.
         """
         self.program().save(path)
 
@@ -66,9 +66,9 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         Raises:
             PlannerProgramError: The file is missing, no planner, or one of another version.
         """
-        return self.adopt(Artefact.load(path), f"{path}")
+        return self.adopt(PlannerProgram.load(path), f"{path}")
 
-    def adopt(self, program: Artefact, source: str = "The planner program") -> Self:
+    def adopt(self, program: PlannerProgram, source: str = "The planner program") -> Self:
         """Take over the instructions and examples of a program.
 
         Args:
@@ -95,7 +95,7 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         return self
 
 
-Program = Planner | Artefact | str | Path
+Program = Planner | PlannerProgram | str | Path
 """The planner's prompts in any form: a planner, a program read from a file, or the file's path."""
 
 
@@ -103,7 +103,7 @@ def load_planner(program: Program | None) -> Planner:
     """A planner as given, with a saved program, or with this package's own instructions."""
     if isinstance(program, Planner):
         return program
-    if isinstance(program, Artefact):
+    if isinstance(program, PlannerProgram):
         return Planner().adopt(program)
     planner = Planner()
     return planner if program is None else planner.load(program)

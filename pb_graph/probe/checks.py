@@ -125,8 +125,8 @@ def thinking_off(session: Session) -> Finding:
 
 @check("a reply ends at its cap", broken="no budget can hold here")
 def output_cap(session: Session) -> Finding:
-    """Count to 100 within 24 tokens."""
-    return _capped(session.counted)
+    """Count to 100 within 24 tokens, unless another call has shown already that it does not."""
+    return _capped(session.overrun or session.counted)
 
 
 @check("a streamed reply ends at its cap", broken="streamed answers exceed their budget")

@@ -12,11 +12,11 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from pb_graph.errors import ModelCallError
-from pb_graph.models.caps import Limits, pliant
+from pb_graph.models.caps import Limits, constructor_overrides
 from pb_graph.models.client import ChatClient
-from pb_graph.models.faults import status_of
+from pb_graph.models.provider_errors import status_of
 from pb_graph.models.reply import Purpose, Reply
-from pb_graph.models.retry import Patience
+from pb_graph.models.retry import RetryPolicy
 from pb_graph.models.usage import tokens_of
 
 if TYPE_CHECKING:
@@ -115,6 +115,7 @@ class Session:
         tokens: Of prompts and replies.
         replies: Calls that got one.
         failure: Why the last one without a reply got none.
+        overrun: One that took more than its cap.
     """
 
     model: BaseChatModel
@@ -123,6 +124,7 @@ class Session:
     tokens: int = 0
     replies: int = 0
     failure: str = ""
+    overrun: Seen | None = None
 
     @cached_property
     def counted(self) -> Seen:
@@ -178,12 +180,15 @@ class Session:
         self.tokens += (reply.tokens + reply.charge["input_tokens"]) if reply else 0
         statuses = [status for error in watch.errors if (status := status_of(error))]
         message = watch.messages[-1] if watch.messages else AIMessage("")
-        return Seen(cap, reply, message, statuses, sum(piece is not None for piece in pieces))
+        seen = Seen(cap, reply, message, statuses, sum(piece is not None for piece in pieces))
+        if seen.tokens > cap and not stream:
+            self.overrun = seen
+        return seen
 
     def _client(self, watch: _Watch, policy: CapPolicy, extra: Mapping[str, Any]) -> ChatClient:
-        changed = {"callbacks": [watch]} | pliant(self.model, policy)
+        changed = {"callbacks": [watch]} | constructor_overrides(self.model, policy)
 
         def asks(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
             return {**policy(model, limits), **extra}
 
-        return ChatClient(self.model.model_copy(update=changed), asks, Patience(retries=0))
+        return ChatClient(self.model.model_copy(update=changed), asks, RetryPolicy(max_retries=0))

@@ -8,10 +8,11 @@ from pb_graph.errors import ModelCallError
 from pb_graph.prompts import forced
 
 if TYPE_CHECKING:
-    from langchain_core.messages import BaseMessage
+    from collections.abc import Sequence
 
     from pb_graph.models.caps import Thinking
     from pb_graph.models.reply import Purpose
+    from pb_graph.prompts import Turn
     from pb_graph.runtime.node import NodeContext
     from pb_graph.settings import Settings
     from pb_graph.state import Finish, Query
@@ -52,24 +53,26 @@ def _thinking(budget: int | None, settings: Settings) -> Thinking:
 
 async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and within what
     run: NodeContext,
-    messages: list[BaseMessage],
+    prompt: Sequence[Turn],
     budget: int | None,
     query: Query,
     purpose: Purpose,
     *,
     closing: bool,
     stream: bool,
+    thinking: Thinking | None = None,
 ) -> BudgetedReply:
     """Ask once; under ``force``, keep a reserve back for asking an unfinished answer's result.
 
     Args:
         run: The models, and the settings: enforcement, reserve and cutoff.
-        messages: The request.
+        prompt: The request.
         budget: Tokens for it; None for methods without a budget.
         query: For the answer format of a forced ending.
         purpose: What the calls are charged to.
         closing: Whether an unfinished reply is asked for the final answer of the question.
         stream: Whether a host that streams is shown the reply as the answer.
+        thinking: How much the model may think, where that is not for the budget to say.
 
     Raises:
         ModelCallError: The request failed for good; a forced ending that fails is in the reply.
@@ -79,10 +82,10 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
     forces = budget is not None and settings.enforcement == "force"
     reserve = min(settings.reserve, _most_reserved(cap, closing=closing)) if forces else 0
     reply = await run.calls.solver(
-        messages,
+        prompt,
         cap - reserve,
         purpose,
-        thinking=_thinking(budget, settings),
+        thinking=thinking or _thinking(budget, settings),
         follows="" if stream else None,
     )
     spent = reply.tokens
@@ -90,7 +93,7 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
     left = cap - spent
     if not forces or left <= 0 or (finish == "stop" and reply.text):
         return BudgetedReply(reply.text, spent, finish, max(0, spent - cap))
-    ending = forced(messages, reply.text, query, final=closing)
+    ending = forced(prompt, reply.text, query, final=closing)
     follows = f"{reply.text}\n\n" if stream else None
     try:
         stated = await run.calls.solver(ending, left, purpose, thinking="off", follows=follows)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from langchain_core.messages import convert_to_messages
 from langgraph.config import get_stream_writer
 
 from pb_graph.errors import ModelCallError
@@ -16,7 +17,7 @@ from pb_graph.runtime.answer_stream import AnswerStream
 from pb_graph.runtime.journal import CallJournal, Outcome, decode
 
 if TYPE_CHECKING:
-    from langchain_core.messages import BaseMessage
+    from langchain_core.messages import MessageLikeRepresentation
 
     from pb_graph.budget.ledger import Charge
     from pb_graph.events import Event
@@ -55,7 +56,7 @@ class ModelCalls:
 
     async def solver(
         self,
-        messages: Sequence[BaseMessage],
+        prompt: Sequence[MessageLikeRepresentation],
         cap: int,
         purpose: Purpose,
         *,
@@ -65,7 +66,7 @@ class ModelCalls:
         """Ask the solver one thing.
 
         Args:
-            messages: The prompt.
+            prompt: Messages, or turns of a role and a text.
             cap: Completion tokens; never more than ``Settings.cutoff``.
             purpose: What it is charged to.
             thinking: Whether the cap is a budget that thinking has to fit into.
@@ -77,6 +78,7 @@ class ModelCalls:
             ModelSetupError: There is no model to call.
         """
         limits = Limits(min(cap, self._settings.cutoff), self._settings.timeout, thinking=thinking)
+        messages = convert_to_messages(prompt)
         on_text = self._stream.on_text(follows)
         said = [(message.type, message.content) for message in messages]
         name, kept = await self._begin([said, limits.cap, thinking, purpose.node, purpose.step])

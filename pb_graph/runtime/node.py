@@ -7,21 +7,25 @@ that it awaits blocks instead, so that it is over at the first step.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from langchain_core.runnables import Runnable
 from langgraph.runtime import get_runtime
 
+from pb_graph.runtime.budgeted_call import BudgetedReply, call_within_budget
 from pb_graph.runtime.calls import ModelCalls, tell
 from pb_graph.settings import Context, Settings
-from pb_graph.state import State
+from pb_graph.state import Query, State
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
     from pb_graph.events import Event
+    from pb_graph.models.caps import Thinking
+    from pb_graph.models.reply import Purpose
+    from pb_graph.prompts import Turn
     from pb_graph.runtime.registry import ModelRegistry
 
 T = TypeVar("T")
@@ -33,6 +37,22 @@ class NodeContext:
 
     settings: Settings
     calls: ModelCalls
+
+    async def call_within_budget(  # noqa: PLR0913 -- as the function
+        self,
+        prompt: Sequence[Turn],
+        budget: int | None,
+        query: Query,
+        purpose: Purpose,
+        *,
+        closing: bool = True,
+        stream: bool = True,
+        thinking: Thinking | None = None,
+    ) -> BudgetedReply:
+        """`pb_graph.runtime.budgeted_call.call_within_budget`; by default for the final answer."""
+        return await call_within_budget(
+            self, prompt, budget, query, purpose, closing=closing, stream=stream, thinking=thinking
+        )
 
     def tell(self, event: Event) -> None:
         """Send a progress event to whoever streams in ``custom`` mode."""

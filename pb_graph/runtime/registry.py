@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 
-from pb_graph.artefact import Artefact
 from pb_graph.errors import ModelSetupError
 from pb_graph.models.caps import CapPolicy
 from pb_graph.models.client import ChatClient
-from pb_graph.models.resolve import LOCAL_PREFIX, model_name, patience_for, resolve
+from pb_graph.models.resolve import LOCAL_PREFIX, model_name, resolve, retry_policy_for
+from pb_graph.program import PlannerProgram
 from pb_graph.settings import Context, Settings
 
 if TYPE_CHECKING:
     from pb_graph.planner.planner import Planner
     from pb_graph.planner.planner import Program as Program  # noqa: PLC0414 -- for others, too
 else:  # whoever reads annotations at run time is not to load DSPy for it
-    Program = Artefact | str | Path | Any
+    Program = PlannerProgram | str | Path | Any
 
 Model = BaseChatModel | ChatClient | str | None
 V = TypeVar("V")
@@ -97,7 +97,7 @@ class ModelRegistry:
         self._cap_policy = cap_policy
         self._clients: _Made[ChatClient] = _Made()
         self._planners: _Made[Planner] = _Made()
-        self._files: _Made[Artefact] = _Made()
+        self._files: _Made[PlannerProgram] = _Made()
         for given in (model, planner):
             waits = given is None or (isinstance(given, str) and given.startswith(LOCAL_PREFIX))
             if not waits:
@@ -133,7 +133,7 @@ class ModelRegistry:
             chat = model
             if not isinstance(chat, BaseChatModel):
                 chat = resolve(model_name(chat), settings)
-            return ChatClient(chat, self._cap_policy, patience_for(model, settings))
+            return ChatClient(chat, self._cap_policy, retry_policy_for(model, settings))
 
         return self._clients.get(_key(model, settings), make, source=model)
 
@@ -159,15 +159,15 @@ class ModelRegistry:
         program = context.planner_program
         if isinstance(program, str | Path):
             program = (
-                self._artefact(program)
+                self._loaded(program)
                 if blocking
-                else await asyncio.to_thread(self._artefact, program)
+                else await asyncio.to_thread(self._loaded, program)
             )
-        own = program.settings if isinstance(program, Artefact) else None
+        own = program.settings if isinstance(program, PlannerProgram) else None
         return context.settings_over(own or self._settings)
 
-    def _artefact(self, path: str | Path) -> Artefact:
-        return self._files.get(_stamp(path), lambda: Artefact.load(path))
+    def _loaded(self, path: str | Path) -> PlannerProgram:
+        return self._files.get(_stamp(path), lambda: PlannerProgram.load(path))
 
 
 def _check(model: object) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pb_graph.budget.rules import LEVELS, LevelTable
+from pb_graph.budget.rules import LEVELS, BudgetRule, LevelTable
 from pb_graph.errors import InputError
+from pb_graph.methods import METHODS
 from pb_graph.settings import Settings
 
 LEAST = 16
@@ -32,14 +33,21 @@ def within_total(settings: Settings, total: int) -> Settings:
         "cutoff": min(settings.cutoff, solving),
     }
     if settings.budgets:
-        closing = settings.stepwise and settings.synthesis == "call"
-        most = solving // 2 if closing else solving
-        rule = settings.budget_rule
-        if rule.needs_level:
-            table = {level: min(rule.total(level), most) for level in LEVELS}
-            changed["budget"] = LevelTable(tokens=table)
-        else:
-            changed["budget"] = min(rule.total(None), most)
-        if settings.enforcement == "prompt":
-            changed["enforcement"] = "cap"
-    return settings.model_copy(update=changed)
+        changed |= _budget_within(settings, solving)
+    lowered = settings.model_copy(update=changed)
+    most = METHODS[settings.method].most(lowered)
+    if settings.budgets or most <= solving:
+        return lowered
+    calls = -(-most // lowered.cutoff)  # of a method that makes several, each within the cutoff
+    return lowered.model_copy(update={"cutoff": max(1, solving // calls)})
+
+
+def _budget_within(settings: Settings, most: int) -> dict[str, object]:
+    """The budget, lowered to what may be spent on solving, and enforced."""
+    if settings.stepwise and settings.synthesis == "call":
+        most //= 2  # the closing call may get as much again
+    rule, enforcement = settings.budget_rule, settings.enforcement
+    budget: BudgetRule | int = min(rule.total(1), most)
+    if rule.needs_level:
+        budget = LevelTable(tokens={level: min(rule.total(level), most) for level in LEVELS})
+    return {"budget": budget, "enforcement": "cap" if enforcement == "prompt" else enforcement}

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pb_graph.assignments import assignments, value_of
 from pb_graph.errors import InputError, did_you_mean
 from pb_graph.settings import Settings, choices
 
@@ -51,8 +50,7 @@ def settings_of(model: str, names: ModelNames) -> Settings:
     if name not in names:
         msg = f"there is no model {name!r:.100}; there are: {', '.join(names)}"
         raise UnknownModelError(msg + did_you_mean(name, names))
-    texts = assignments("model", behind.split(",") if behind else [])
-    return checked({**names[name], **{field: value_of(text) for field, text in texts.items()}})
+    return checked({**names[name], **_named(behind)})
 
 
 def checked(fields: Mapping[str, Any]) -> Settings:
@@ -66,6 +64,21 @@ def checked(fields: Mapping[str, Any]) -> Settings:
         msg = "review_plan pauses for a host that can answer: use the graph from Python"
         raise InputError(msg)
     return settings
+
+
+def _named(behind: str) -> dict[str, Any]:
+    """Settings as ``name=value,name=value``; values are JSON, or else text."""
+    found: dict[str, Any] = {}
+    for assignment in behind.split(",") if behind else ():
+        field, equals, text = assignment.partition("=")
+        if not equals:
+            msg = f"settings behind a model's name are NAME=VALUE, not {assignment!r:.100}"
+            raise InputError(msg)
+        try:
+            found[field] = json.loads(text)
+        except ValueError:
+            found[field] = text
+    return found
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from langchain_core.messages import convert_to_messages
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
 from pb_graph.errors import InputError
-from pb_graph.settings import explained
+from pb_graph.settings import describe_errors
 from pb_graph.state import Input
 
 MOST_MESSAGES = 1000
@@ -100,7 +100,7 @@ class ChatRequest(BaseModel):
             return cls.model_validate(fields)
         except ValidationError as error:
             place = error.errors(include_url=False, include_input=False)[0]["loc"]
-            raise RequestError(explained(error), str(place[0]) if place else None) from error
+            raise RequestError(describe_errors(error), str(place[0]) if place else None) from error
 
     @property
     def total(self) -> int | None:

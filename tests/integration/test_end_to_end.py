@@ -11,7 +11,8 @@ from langchain_core.callbacks import UsageMetadataCallbackHandler
 
 from pb_graph import NoAnswerError, Settings, build_graph
 from pb_graph.errors import WeightsError
-from pb_graph.models import local, weights
+from pb_graph.local import server as local
+from pb_graph.local import weights
 from pb_graph.state import Report
 from tests.support.graphs import checked
 

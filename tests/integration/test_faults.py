@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from pb_graph import NoAnswerError, Settings, build_graph
 from pb_graph.models.client import ChatClient
-from pb_graph.models.retry import Patience
+from pb_graph.models.retry import RetryPolicy
 from tests.support.fault_server import (
     CHAIN,
     TRANSIENT,
@@ -64,7 +64,7 @@ def graph_to(
 ) -> Any:  # noqa: ANN401
     """A graph that waits for no longer than a test should."""
     model = chat_to(server, max_retries=0, timeout=timeout)
-    client = ChatClient(model, patience=Patience(retries, first=0.01))
+    client = ChatClient(model, retry_policy=RetryPolicy(retries, initial_interval=0.01))
     return build_graph(client, settings=Settings(**settings))
 
 

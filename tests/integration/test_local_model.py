@@ -13,7 +13,8 @@ import httpx
 import pytest
 
 from pb_graph.errors import WeightsError
-from pb_graph.models import catalogue, local, weights
+from pb_graph.local import catalog, weights
+from pb_graph.local import server as local
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +46,7 @@ def chat(server: local.LocalServer) -> ChatOpenAI:
 
 def test_the_weights_are_verified_and_in_the_cache(server: local.LocalServer) -> None:
     assert weights.installed(NAME) is not None
-    assert weights._is_verified(server.path, catalogue.find(NAME))
+    assert weights._is_verified(server.path, catalog.find(NAME))
 
 
 def test_a_call_without_the_key_is_refused(server: local.LocalServer) -> None:
@@ -105,7 +106,7 @@ def run(script: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.usefixtures("server")
 def test_a_process_ends_cleanly_and_silently_with_its_server_open() -> None:
-    done = run("from pb_graph.models import local; local.serve(NAME)")
+    done = run("from pb_graph.local import server as local; local.serve(NAME)")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
@@ -114,7 +115,7 @@ def test_a_process_ends_cleanly_and_silently_with_its_server_open() -> None:
 def test_a_forked_process_calls_the_parents_server_and_leaves_it_open() -> None:
     done = run("""
         import os, sys, warnings
-        from pb_graph.models import local
+        from pb_graph.local import server as local
         warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads
         model = local.local_chat_model(NAME)
         if (child := os.fork()) == 0:

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from pb_graph import PlanAndBudgetError, Settings, build_graph
 from pb_graph.models.client import ChatClient
-from pb_graph.models.retry import Patience
+from pb_graph.models.retry import RetryPolicy
 from tests.support.fault_server import Fault, FaultServer, Script, always, well_behaved
 from tests.support.graphs import QUESTION, Way
 
@@ -39,7 +39,7 @@ def graph_to(server: FaultServer, saver: InMemorySaver) -> Any:  # noqa: ANN401
         max_retries=0,
         timeout=0.2,
     )
-    client = ChatClient(model, patience=Patience(1, first=0.01))
+    client = ChatClient(model, retry_policy=RetryPolicy(1, initial_interval=0.01))
     return build_graph(client, settings=Settings(execution="stepwise"), checkpointer=saver)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from pb_graph import NoAnswerError, Settings, build_graph
 from pb_graph.models.client import ChatClient
-from pb_graph.models.retry import Patience
+from pb_graph.models.retry import RetryPolicy
 from tests.support.chat_model import CutOffError, Said, ScriptedChat, in_turn, runs_on, with_schema
 from tests.support.graphs import CHAIN, QUESTION, Way, checked, run
 
@@ -21,7 +21,7 @@ def report_of(way: Way, *said: Said, retries: int = 1, **settings: Any) -> dict[
     """The account of a question whose model is tried again at once."""
     solve = in_turn(*said)
     model = ScriptedChat(plan=CHAIN, solve=solve, max_retries=0)
-    client = ChatClient(model, with_schema, Patience(retries, first=0.001))
+    client = ChatClient(model, with_schema, RetryPolicy(retries, initial_interval=0.001))
     graph = build_graph(client, settings=Settings(**(STEPWISE | settings)))
     try:
         return checked(run(graph, QUESTION, way)["report"])

@@ -24,7 +24,7 @@ from pb_graph.errors import ModelCallError
 from pb_graph.models.caps import Limits
 from pb_graph.models.client import ChatClient
 from pb_graph.models.reply import Purpose, Reply
-from pb_graph.models.retry import Patience
+from pb_graph.models.retry import RetryPolicy
 from tests.support.chat_model import (
     Call,
     CutOffError,
@@ -280,7 +280,7 @@ class TestTryingAgain:
     @staticmethod
     def client(*said: Said, retries: int = 3) -> tuple[ChatClient, ScriptedChat]:
         model = ScriptedChat(solve=in_turn(*said), max_retries=0)
-        return ChatClient(model, patience=Patience(retries, first=0.001)), model
+        return ChatClient(model, retry_policy=RetryPolicy(retries, initial_interval=0.001)), model
 
     @pytest.mark.parametrize(
         "error",
@@ -314,7 +314,7 @@ class TestTryingAgain:
     def test_a_model_that_retries_by_itself_is_asked_once(self, call: Make) -> None:
         model = ScriptedChat(solve=in_turn(HTTPError(503), "42"), max_retries=1)
         with pytest.raises(ModelCallError):
-            call(ChatClient(model, patience=Patience(3, first=0.001)))
+            call(ChatClient(model, retry_policy=RetryPolicy(3, initial_interval=0.001)))
         assert len(model.calls) == 1
 
     def test_a_refusal_costs_nothing(self, call: Make) -> None:
@@ -354,13 +354,13 @@ class TestTryingAgain:
     def test_a_schema_that_is_refused_is_no_failed_attempt(self, call: Make) -> None:
         said = in_turn(HTTPError(400), HTTPError(503), "42")
         model = ScriptedChat(planner=said, solve=said, max_retries=0)
-        client = ChatClient(model, with_schema, Patience(1, first=0.001))
+        client = ChatClient(model, with_schema, RetryPolicy(1, initial_interval=0.001))
         assert call(client, WITH_SCHEMA).text == "42"
         assert [call.schema is None for call in model.calls] == [False, True, True]
 
     async def test_a_wait_can_be_cancelled(self) -> None:
         model = ScriptedChat(solve=HTTPError(503), max_retries=0)
-        client = ChatClient(model, patience=Patience(first=60, longest=60))
+        client = ChatClient(model, retry_policy=RetryPolicy(initial_interval=60, max_interval=60))
         task = asyncio.create_task(client.acall(ASK, LIMITS, PURPOSE))
         await asyncio.sleep(0.05)
         task.cancel()
@@ -497,7 +497,7 @@ class TestOverHTTP:
 
     def test_a_reply_of_nonsense_is_an_error_of_ours(self) -> None:
         client = self.client(lambda _: httpx.Response(200, text="<html>"))
-        client._patience = Patience(retries=0)
+        client._retry_policy = RetryPolicy(max_retries=0)
         with pytest.raises(ModelCallError, match="is no chat completion"):
             client.call(ASK, LIMITS, PURPOSE)
 

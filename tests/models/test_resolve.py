@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from pb_graph.errors import ModelSetupError
-from pb_graph.models import local, resolve
-from pb_graph.models.resolve import model_name, patience_for
-from pb_graph.models.retry import retries_itself
+from pb_graph.local import server as local
+from pb_graph.models import resolve
+from pb_graph.models.resolve import model_name, retry_policy_for
+from pb_graph.models.retry import has_own_retries
 from pb_graph.settings import Settings
 from tests.support.chat_model import ScriptedChat
 
@@ -75,7 +76,7 @@ def test_a_providers_own_retries_are_off_because_ours_would_multiply_them(
 ) -> None:
     for provider in ("OPENAI", "ANTHROPIC", "GOOGLE", "DEEPSEEK"):
         monkeypatch.setenv(f"{provider}_API_KEY", "sk-test")
-    assert not retries_itself(resolve.resolve(name, SETTINGS))
+    assert not has_own_retries(resolve.resolve(name, SETTINGS))
 
 
 @pytest.mark.parametrize(
@@ -84,12 +85,12 @@ def test_a_providers_own_retries_are_off_because_ours_would_multiply_them(
     ids=["a provider's", "a local one", "an object"],
 )
 def test_a_local_model_is_asked_once(given: Any, retries: int) -> None:  # noqa: ANN401
-    assert patience_for(given, SETTINGS).retries == retries
+    assert retry_policy_for(given, SETTINGS).max_retries == retries
 
 
 def test_the_local_default_is_asked_once_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "default_model", lambda: "smollm2-135m")
-    assert patience_for(None, SETTINGS).retries == 0
+    assert retry_policy_for(None, SETTINGS).max_retries == 0
 
 
 def test_a_local_model_gets_time_unless_a_limit_was_chosen(monkeypatch: pytest.MonkeyPatch) -> None:

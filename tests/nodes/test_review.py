@@ -14,7 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from pb_graph import Context, Settings
-from pb_graph.nodes.plan_edit import PlanEdit, applied
+from pb_graph.nodes.plan_edit import PlanEdit, apply_edits
 from pb_graph.state import SubQuestion
 from tests.support.chat_model import ScriptedChat
 from tests.support.graphs import CHAIN, QUESTION, Way, checked, graph_of, run
@@ -231,7 +231,7 @@ def test_whatever_is_kept_and_added_makes_a_plan_that_can_be_solved(data: st.Dat
     kept = data.draw(st.lists(st.sampled_from(range(count)), unique=True))
     new = [f"New {n}?" for n in range(data.draw(st.integers(0 if kept else 1, 3)))]
     sent = data.draw(st.permutations([*kept, *new]))
-    steps = applied(PlanEdit.model_validate({"plan": sent}).plan or [], old)
+    steps = apply_edits(PlanEdit.model_validate({"plan": sent}).plan or [], old)
     assert [step["index"] for step in steps] == list(range(len(sent)))
     assert all(needed < step["index"] for step in steps for needed in step["depends_on"])
     known = [step["credit"] for step in steps if step["credit"] is not None]

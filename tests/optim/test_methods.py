@@ -80,8 +80,8 @@ def test_names_come_with_commas_or_as_a_list() -> None:
 @pytest.mark.parametrize(
     ("names", "overrides", "complaint"),
     [
-        ("no_such", {}, "no method named 'no_such'; there are: all, vanilla"),
-        ("consine", {}, "stepwise; did you mean 'cosine'"),
+        ("no_such", {}, "no method named 'no_such'; there are: all, rivals, vanilla"),
+        ("consine", {}, "did you mean 'cosine'"),
         ("cosine,cosine", {}, "'cosine' is named twice"),
         ("all,cosine", {}, "'cosine' is named twice"),
         ("vanilla", {"cutoff": 0}, "method 'vanilla': cutoff: .* greater than 0"),
@@ -143,3 +143,34 @@ def test_nothing_on_one_side_alone_still_gives_tokens(
 ) -> None:
     grid = Grid(initial, per_level).over(methods("vanilla,global_budget"))
     assert [method.settings.budget_rule.total(1) > 0 for method in grid[1:]] == [True] * 2
+
+
+def test_rivals_are_rows_of_their_own_as_they_were_published() -> None:
+    rows = {row.name: row.settings for row in methods("rivals")}
+    assert {"chain_of_draft", "concise"} <= set(rows)
+    assert all(settings.method == name for name, settings in rows.items())
+    assert {settings.enforcement for settings in rows.values()} == {"prompt"}
+    assert not set(rows) & {row.name for row in methods("all")}
+
+
+@pytest.mark.parametrize("name", ["chain_of_draft@300", "vanilla@300", "default@300"])
+def test_a_name_may_carry_the_cap_of_its_calls(name: str) -> None:
+    (row,) = methods(name, {"cutoff": 1500})
+    assert (row.name, row.settings.cutoff) == (name, 300)
+
+
+def test_a_cap_behind_a_word_is_that_of_all_it_stands_for() -> None:
+    assert [row.name for row in methods("rivals@150")] == [
+        f"{row.name}@150" for row in methods("rivals")
+    ]
+
+
+def test_one_method_may_be_there_with_several_caps() -> None:
+    rows = methods("concise,concise@300,concise@150")
+    assert [row.settings.cutoff for row in rows] == [Settings().cutoff, 300, 150]
+
+
+@pytest.mark.parametrize("name", ["concise@", "concise@0", "concise@many", "concise@-3"])
+def test_a_cap_is_a_number_of_tokens(name: str) -> None:
+    with pytest.raises(InputError, match="such as @300"):
+        methods(name)

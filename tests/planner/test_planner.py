@@ -9,12 +9,12 @@ from typing import Any
 import dspy
 import pytest
 
-from pb_graph.artefact import FORMAT, MAX_FILE_BYTES, Artefact
 from pb_graph.errors import PlannerProgramError
 from pb_graph.planner.adapter import TerseAdapter
 from pb_graph.planner.parsing import Difficulty, GradedPlan, Plan, PlannedStep
 from pb_graph.planner.planner import Planner, load_planner
 from pb_graph.planner.signatures import Decompose
+from pb_graph.program import FORMAT, MAX_FILE_BYTES, PlannerProgram
 
 STEPS = [
     PlannedStep(question="First?", hint="look", depends_on=[], level=2, credit=30),
@@ -175,7 +175,7 @@ def test_a_program_may_be_given_in_any_form_or_not_at_all(saved: Path) -> None:
     planner = tuned()
     assert load_planner(planner) is planner
     assert prompts(load_planner(saved)) == prompts(load_planner(str(saved))) == prompts(planner)
-    assert prompts(load_planner(Artefact.load(saved))) == prompts(planner)
+    assert prompts(load_planner(PlannerProgram.load(saved))) == prompts(planner)
     assert prompts(load_planner(None)) == prompts(Planner())
 
 

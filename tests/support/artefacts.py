@@ -16,8 +16,8 @@ from optim.tune.artefact import (
     SplitRecord,
     Tuning,
 )
-from pb_graph.artefact import Artefact
 from pb_graph.planner.planner import Planner
+from pb_graph.program import PlannerProgram
 from pb_graph.settings import Settings
 
 FRUGAL = "You plan how to solve a problem; you never solve it.\n\nUse two short sub-questions."
@@ -100,7 +100,7 @@ def tuning(**changes: Any) -> Tuning:  # noqa: ANN401 -- fields of Tuning
     return Tuning(**fields | changes)
 
 
-def artefact(**changes: Any) -> Artefact:  # noqa: ANN401 -- fields of Artefact
+def artefact(**changes: Any) -> PlannerProgram:  # noqa: ANN401 -- fields of PlannerProgram
     """A whole one."""
     program = planner().program()
     fields: dict[str, Any] = {
@@ -112,4 +112,4 @@ def artefact(**changes: Any) -> Artefact:  # noqa: ANN401 -- fields of Artefact
     fields |= changes
     if isinstance(fields["tuning"], Tuning):
         fields["tuning"] = fields["tuning"].model_dump(mode="json", exclude_none=True)
-    return Artefact(**fields)
+    return PlannerProgram(**fields)

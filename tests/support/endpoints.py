@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from pb_graph import Settings, build_graph
 from pb_graph.models.client import ChatClient
-from pb_graph.models.retry import Patience
+from pb_graph.models.retry import RetryPolicy
 from pb_graph.serve.app import Endpoint
 from pb_graph.serve.names import model_names
 from tests.support.fault_server import FaultServer
@@ -32,7 +32,7 @@ def client_to(server: FaultServer) -> ChatClient:
         http_client=httpx.Client(**alone),
         http_async_client=httpx.AsyncClient(**alone),
     )
-    return ChatClient(model, patience=Patience(1, first=0.01))
+    return ChatClient(model, retry_policy=RetryPolicy(1, initial_interval=0.01))
 
 
 @contextmanager

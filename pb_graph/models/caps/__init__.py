@@ -5,16 +5,16 @@ caller's takes its place. What was set on the model object is only ever lowered,
 cannot fit into the cap. No provider's package is imported here.
 """
 
-from pb_graph.models.caps.anthropic_api import anthropic
-from pb_graph.models.caps.anything import plain
-from pb_graph.models.caps.choice import pliant, policy_for
+from pb_graph.models.caps.anthropic import anthropic
 from pb_graph.models.caps.compatible import openai_compatible
-from pb_graph.models.caps.deepseek_api import deepseek
-from pb_graph.models.caps.gemini_api import gemini
+from pb_graph.models.caps.deepseek import deepseek
+from pb_graph.models.caps.gemini import gemini
+from pb_graph.models.caps.generic import generic
 from pb_graph.models.caps.limits import BY_NAME, CapPolicy, Limits, Thinking
-from pb_graph.models.caps.ollama_api import ollama
-from pb_graph.models.caps.openai_api import openai
+from pb_graph.models.caps.ollama import ollama
+from pb_graph.models.caps.openai import openai
 from pb_graph.models.caps.probed import ProbedPolicy, Verdict, load_caps
+from pb_graph.models.caps.select import constructor_overrides, policy_for
 from pb_graph.models.caps.self_hosted import llama_cpp, sglang, vllm
 
 __all__ = [
@@ -25,15 +25,15 @@ __all__ = [
     "Thinking",
     "Verdict",
     "anthropic",
+    "constructor_overrides",
     "deepseek",
     "gemini",
+    "generic",
     "llama_cpp",
     "load_caps",
     "ollama",
     "openai",
     "openai_compatible",
-    "plain",
-    "pliant",
     "policy_for",
     "sglang",
     "vllm",

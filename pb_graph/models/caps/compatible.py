@@ -32,7 +32,7 @@ def openai_compatible(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     and llama.cpp, which cannot be told apart from here, there are policies of their own.
     """
     settings: Any = model
-    bound = {"max_tokens": limits.cap, **patience(model, limits)}
+    bound = {"max_tokens": limits.cap, **timeout_argument(model, limits)}
     if settings.use_responses_api:
         return bound | text_format(model, limits)
     if _OPENAI_NAMES.match(settings.model_name or ""):
@@ -43,7 +43,7 @@ def openai_compatible(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
 def capped_body(model: BaseChatModel, limits: Limits, extra: dict[str, Any]) -> dict[str, Any]:
     """Arguments that put ``max_tokens``, under this old name, and ``extra`` into the body."""
     settings: Any = model
-    bound = patience(model, limits)
+    bound = timeout_argument(model, limits)
     if settings.max_tokens is not None:  # LangChain would send the caller's own cap beside ours
         bound["max_tokens"] = limits.cap
     return bound | with_body(model, {"max_tokens": limits.cap} | extra)
@@ -75,7 +75,7 @@ def text_format(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     return {"text": {**settings.model_kwargs.get("text", {}), "format": form}}
 
 
-def patience(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
+def timeout_argument(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     """Our time-out, for a model that has none of its own."""
     settings: Any = model
     return {"timeout": limits.timeout} if settings.request_timeout is None else {}

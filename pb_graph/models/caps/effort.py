@@ -21,7 +21,7 @@ ALLOWANCES = {
     "xhigh": 32768,
     "max": 65536,
 }
-SOME = ALLOWANCES["low"]
+MIN_THINKING = ALLOWANCES["low"]
 """Tokens below which thinking is rather switched off."""
 
 
@@ -54,7 +54,7 @@ def effort(
     """
     if not levels or limits.thinking == "free":
         return None
-    fitting = [level for level in levels if ALLOWANCES[level] <= limits.room]
+    fitting = [level for level in levels if ALLOWANCES[level] <= limits.thinking_room]
     level = fitting[-1] if fitting else levels[0]
     if own is not None:
         return level if limits.thinking == "off" and own != level else None

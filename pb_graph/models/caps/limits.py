@@ -36,7 +36,7 @@ class Limits:
     thinking: Thinking = "bounded"
 
     @property
-    def room(self) -> int:
+    def thinking_room(self) -> int:
         """Tokens for thinking: the cap without the headroom for the answer.
 
         The headroom is a quarter of the cap, at least 64 and at most 1,024 tokens; a cap of 64 or

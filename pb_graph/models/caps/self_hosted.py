@@ -28,7 +28,9 @@ def vllm(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     """
     own = _body(model).get("thinking_token_budget")
     # Whether it takes a budget of 0 is not documented.
-    return _bounded(model, limits, {"thinking_token_budget": max(1, _at_most(own, limits.room))})
+    return _bounded(
+        model, limits, {"thinking_token_budget": max(1, _at_most(own, limits.thinking_room))}
+    )
 
 
 @policy(change=without_cap)
@@ -39,7 +41,7 @@ def sglang(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     thinking budgets. Known not to hold for Qwen3.6 in 0.5.12 (SGLang's issue 25536).
     """
     own = _body(model).get("custom_params") or {}
-    budget = _at_most(own.get("thinking_budget"), limits.room)
+    budget = _at_most(own.get("thinking_budget"), limits.thinking_room)
     return _bounded(model, limits, {"custom_params": {**own, "thinking_budget": budget}})
 
 
@@ -52,7 +54,7 @@ def llama_cpp(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     """
     names = ("reasoning_budget_tokens", "thinking_budget_tokens")
     own = next((found for name in names if (found := _body(model).get(name)) is not None), None)
-    return _bounded(model, limits, dict.fromkeys(names, _at_most(own, limits.room)))
+    return _bounded(model, limits, dict.fromkeys(names, _at_most(own, limits.thinking_room)))
 
 
 def _bounded(model: BaseChatModel, limits: Limits, budget: dict[str, Any]) -> dict[str, Any]:

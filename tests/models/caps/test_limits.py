@@ -18,17 +18,17 @@ SWITCHABLE = ["none", "low", "medium", "high", "xhigh"]
     [(24, 0), (64, 0), (65, 1), (200, 136), (256, 192), (600, 450), (4096, 3072), (8192, 7168)],
 )
 def test_thinking_gets_the_cap_minus_a_headroom(cap: int, room: int) -> None:
-    assert Limits(cap, 1.0).room == room
+    assert Limits(cap, 1.0).thinking_room == room
 
 
 @given(st.integers(1, 200_000))
 def test_there_is_always_headroom_for_an_answer(cap: int) -> None:
-    headroom = cap - Limits(cap, 1.0).room
+    headroom = cap - Limits(cap, 1.0).thinking_room
     assert min(cap, 64) <= headroom <= min(cap, max(64, 1024))
 
 
 def test_there_is_no_room_for_thinking_that_is_off() -> None:
-    assert Limits(8192, 1.0, thinking="off").room == 0
+    assert Limits(8192, 1.0, thinking="off").thinking_room == 0
 
 
 @pytest.mark.parametrize(

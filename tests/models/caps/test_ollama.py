@@ -8,7 +8,7 @@ import pytest
 from langchain_ollama import ChatOllama
 
 from pb_graph.models.caps import Limits, Thinking, ollama
-from pb_graph.models.caps.ollama_api import _OPTIONS
+from pb_graph.models.caps.ollama import _OPTIONS
 from tests.support.payloads import ollama_params
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from optim.tune.artefact import MAX_CANDIDATES, tuning_of
 from optim.tune.show import document
-from pb_graph.artefact import Artefact
 from pb_graph.errors import PlannerProgramError
+from pb_graph.program import PlannerProgram
 from tests.support.artefacts import artefact, candidate, tuning
 
 GOLDEN = Path(__file__).parent / "golden" / "program_v1.json"
@@ -29,7 +29,7 @@ class TestFirstVersion:
     """A file as it was written before there were three verdicts."""
 
     def test_it_is_read_with_its_record(self) -> None:
-        record = tuning_of(Artefact.load(GOLDEN))
+        record = tuning_of(PlannerProgram.load(GOLDEN))
         assert record is not None
         assert (record.verdict, record.adopted) == ("adopted", True)
         assert [one.role for one in record.candidates].count("chosen") == 1
@@ -38,13 +38,13 @@ class TestFirstVersion:
         assert record.held_out.paired.probability_higher is None
 
     def test_it_is_written_again_as_it_was(self, tmp_path: Path) -> None:
-        Artefact.load(GOLDEN).save(tmp_path / "again.json")
+        PlannerProgram.load(GOLDEN).save(tmp_path / "again.json")
         again, before = ((p).read_text("utf-8") for p in (tmp_path / "again.json", GOLDEN))
         assert json.loads(again)["tuning"] == json.loads(before)["tuning"]
         assert json.loads(again)["state"] == json.loads(before)["state"]
 
     def test_it_is_shown(self) -> None:
-        shown = document(Artefact.load(GOLDEN))
+        shown = document(PlannerProgram.load(GOLDEN))
         assert shown["tuning"]["verdict"] == "adopted"
         assert shown["prompts"]["decompose"]["changed"]
 
@@ -53,13 +53,13 @@ class TestRecord:
     def test_figures_that_do_not_exist_survive(self, path: Path) -> None:
         bare = tuning(held_out=None, date="2026-11-21T13:00:00+01:00")
         artefact(tuning=bare).save(path)
-        loaded = tuning_of(Artefact.load(path))
+        loaded = tuning_of(PlannerProgram.load(path))
         assert loaded == bare
         assert loaded.held_out is None
 
     def test_lone_surrogates_of_a_model_do_not_stop_it(self, path: Path) -> None:
         artefact(tuning=tuning(reason="half a \ud83d letter")).save(path)
-        found = tuning_of(Artefact.load(path))
+        found = tuning_of(PlannerProgram.load(path))
         assert found
         assert found.reason == "half a ? letter"
 
@@ -87,4 +87,4 @@ class TestRecord:
         part[places[-1]] = value
         path.write_text(json.dumps(whole), encoding="utf-8")
         with pytest.raises(PlannerProgramError, match=rf"is damaged: .*{said}.*Save it again"):
-            tuning_of(Artefact.load(path))
+            tuning_of(PlannerProgram.load(path))

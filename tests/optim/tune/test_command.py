@@ -16,8 +16,8 @@ from optim.tune.optimizer import REGISTERED
 from optim.tune.optimizers import own_texts
 from optim.tune.options import OPTIMIZERS
 from pb_graph import InputError, Settings, build_graph
-from pb_graph.artefact import Artefact
 from pb_graph.planner.planner import load_planner
+from pb_graph.program import PlannerProgram
 from tests.support.artefacts import planner
 from tests.support.chat_model import ScriptedChat, with_schema
 from tests.support.tuning_world import (
@@ -70,7 +70,7 @@ def found(candidates: Path) -> Tuned:
 
 def test_the_program_that_is_written_is_what_a_graph_loads(found: Tuned, candidates: Path) -> None:
     assert found.path == candidates.parent / "run" / "program.json"
-    assert Artefact.load(found.path) == found.result.artefact
+    assert PlannerProgram.load(found.path) == found.result.artefact
     assert load_planner(found.path).decompose.signature.instructions == MINIMAL
     model = world()
     graph = build_graph(model, planner_program=found.path, cap_policy=with_schema)

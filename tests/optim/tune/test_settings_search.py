@@ -34,8 +34,8 @@ from optim.tune.settings_search import (
     settings_at,
     settings_search,
 )
-from pb_graph.artefact import Artefact
 from pb_graph.budget.rules import Fixed, LevelTable, PerLevel
+from pb_graph.program import PlannerProgram
 from pb_graph.settings import Settings
 from tests.support.chat_model import Call, Said, ScriptedChat, with_schema
 from tests.support.tuning_world import Exact, bench_in, luck
@@ -361,7 +361,7 @@ class TestTuning:
             cap_policy=with_schema,
         )
         tuned = run(tuning, callback=Mock())
-        program = Artefact.load(tuned.path)
+        program = PlannerProgram.load(tuned.path)
         assert program.settings
         assert program.settings.execution == "single_pass"
         record = tuned.result.record

@@ -11,8 +11,8 @@ from typer.testing import CliRunner, Result
 
 from optim import cli
 from optim.tune.show import prompt_diff
-from pb_graph.artefact import MAX_FILE_BYTES
 from pb_graph.planner.planner import Planner
+from pb_graph.program import MAX_FILE_BYTES
 from pb_graph.settings import Settings
 from tests.support.artefacts import (
     CANDIDATES,

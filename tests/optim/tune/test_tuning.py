@@ -21,7 +21,7 @@ from optim.tune.optimizers import candidates, random_search
 from optim.tune.reflection import ReflectionError
 from optim.tune.settings_search import settings_search
 from pb_graph import InputError, Settings, build_graph
-from pb_graph.artefact import Artefact
+from pb_graph.program import PlannerProgram
 from tests.support.artefacts import planner
 from tests.support.chat_model import HTTPError, ScriptedChat, with_schema
 from tests.support.tuning_world import (
@@ -362,7 +362,7 @@ def test_a_metric_that_fails_leaves_the_answer_unscored() -> None:
 def test_the_artefact_is_the_program_with_its_settings(tmp_path: Path) -> None:
     result = run(tmp_path / "run")
     result.save(tmp_path / "tuned.json")
-    loaded = Artefact.load(tmp_path / "tuned.json")
+    loaded = PlannerProgram.load(tmp_path / "tuned.json")
     assert loaded == result.artefact
     assert loaded.settings == result.program.settings
 

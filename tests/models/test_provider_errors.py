@@ -8,7 +8,13 @@ from types import SimpleNamespace
 import pytest
 
 from pb_graph.errors import ModelCallError, PlanAndBudgetError
-from pb_graph.models.faults import explain, is_transient, may_be_paid, scrub, status_of
+from pb_graph.models.provider_errors import (
+    is_transient,
+    may_be_paid,
+    redact,
+    status_of,
+    to_model_call_error,
+)
 from tests.support.chat_model import HTTPError
 
 
@@ -36,7 +42,7 @@ class ResponseError(Exception):
     ],
 )
 def test_a_status_says_what_to_do(status: int, remedy: str) -> None:
-    error = explain(HTTPError(status, "it went wrong"))
+    error = to_model_call_error(HTTPError(status, "it went wrong"))
     assert isinstance(error, PlanAndBudgetError)
     assert error.status == status
     with pytest.raises(ModelCallError, match=rf"HTTPError \(HTTP {status}\): it went .*{remedy}"):
@@ -53,7 +59,7 @@ def test_a_status_says_what_to_do(status: int, remedy: str) -> None:
     ],
 )
 def test_without_a_status_the_kind_of_error_says_it(error: Exception, remedy: str) -> None:
-    explained = explain(error)
+    explained = to_model_call_error(error)
     assert explained.status is None
     with pytest.raises(ModelCallError, match=rf"{type(error).__name__}.*{remedy}"):
         raise explained
@@ -62,13 +68,13 @@ def test_without_a_status_the_kind_of_error_says_it(error: Exception, remedy: st
 def test_used_up_credit_is_no_rate_limit() -> None:
     error = HTTPError(429, "Error code: 429 - {'code': 'insufficient_quota'}")
     assert not is_transient(error)
-    assert "top it up" in str(explain(error))
+    assert "top it up" in str(to_model_call_error(error))
 
 
 def test_a_body_that_is_no_completion_says_where_to_look() -> None:
     for error in (JSONDecodeError("Expecting value", "", 0), IndexError("list index out of range")):
         assert is_transient(error)
-        assert "base URL" in str(explain(error))
+        assert "base URL" in str(to_model_call_error(error))
 
 
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])
@@ -108,7 +114,7 @@ def test_an_attempt_may_be_paid_once_the_request_is_on_its_way(
 
 def test_what_is_explained_already_stays_as_it_is() -> None:
     error = ModelCallError("said", 500)
-    assert explain(error) is error
+    assert to_model_call_error(error) is error
 
 
 @pytest.mark.parametrize(
@@ -144,7 +150,7 @@ def test_a_status_is_found_wherever_sdks_keep_it(error: Exception, status: int |
 )
 @pytest.mark.parametrize("key", ["sk-proj-Ab12_cd34-Ef56", "sk-abcdefgh", "sk-or-v1-0123456789abc"])
 def test_keys_are_blanked_out(text: str, key: str) -> None:
-    said = scrub(text.format(key))
+    said = redact(text.format(key))
     assert key[4:] not in said
     assert "[hidden]" in said
 
@@ -159,7 +165,7 @@ def test_keys_are_blanked_out(text: str, key: str) -> None:
     ],
 )
 def test_other_providers_keys_are_blanked_out_whole(text: str) -> None:
-    said = scrub(text)
+    said = redact(text)
     assert "[hidden]" in said
     assert not any(piece in said for piece in ("Jzd", "abcdef", "=="))
 
@@ -174,13 +180,13 @@ def test_other_providers_keys_are_blanked_out_whole(text: str) -> None:
     ],
 )
 def test_what_only_speaks_of_keys_stays_readable(text: str) -> None:
-    assert scrub(text) == text
+    assert redact(text) == text
 
 
 @pytest.mark.parametrize(
     "text", ["word " * 200_000, "api key" + " " * 300_000, "sk-" * 300_000, "x" * 10**6]
 )
 def test_a_message_stays_short_however_much_a_server_says(text: str) -> None:
-    message = str(explain(ValueError(text)))
+    message = str(to_model_call_error(ValueError(text)))
     assert len(message) < 500
     assert "\n" not in message

@@ -8,7 +8,7 @@ from typing import Final
 
 from pb_graph.errors import ModelSetupError
 
-__all__ = ["CATALOGUE", "HubFile", "LocalModel", "WheelPart", "find"]
+__all__ = ["CATALOG", "HubFile", "LocalModel", "WheelPart", "find"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,14 @@ class WheelPart:
 
 @dataclass(frozen=True, slots=True)
 class LocalModel:
-    """A model of the catalogue; hub and wheels carry the identical bytes."""
+    """A model of the catalog; hub and wheels carry the identical bytes."""
 
     name: str
     sha256: str
     bytes: int
     hub: HubFile | None
     wheels: tuple[WheelPart, ...]
-    licence: str = "Apache-2.0"
+    license: str = "Apache-2.0"
 
 
 def _parts(distribution: str, version: str, count: int) -> tuple[WheelPart, ...]:
@@ -53,7 +53,7 @@ def _parts(distribution: str, version: str, count: int) -> tuple[WheelPart, ...]
     )
 
 
-CATALOGUE: Final[dict[str, LocalModel]] = {
+CATALOG: Final[dict[str, LocalModel]] = {
     model.name: model
     for model in (
         LocalModel(
@@ -88,14 +88,14 @@ CATALOGUE: Final[dict[str, LocalModel]] = {
 
 
 def find(name: str) -> LocalModel:
-    """Return a model of the catalogue.
+    """Return a model of the catalog.
 
     Raises:
         ModelSetupError: There is none of this name; lists those there are.
     """
-    if name in CATALOGUE:
-        return CATALOGUE[name]
-    close = difflib.get_close_matches(name, CATALOGUE, n=1)
+    if name in CATALOG:
+        return CATALOG[name]
+    close = difflib.get_close_matches(name, CATALOG, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    msg = f"No local model is called {name!r}.{hint} Known: {', '.join(CATALOGUE)}."
+    msg = f"No local model is called {name!r}.{hint} Known: {', '.join(CATALOG)}."
     raise ModelSetupError(msg)

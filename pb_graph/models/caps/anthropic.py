@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pb_graph.models.caps.effort import SOME, effort, known_levels
+from pb_graph.models.caps.effort import MIN_THINKING, effort, known_levels
 from pb_graph.models.caps.limits import policy
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _thinking(model: Any, limits: Limits) -> dict[str, Any] | None:  # noqa: ANN
     if least is None or limits.thinking == "free":
         return None
     untouched = not own and not _own_effort(model)
-    if limits.thinking == "off" or (untouched and limits.room < SOME):
+    if limits.thinking == "off" or (untouched and limits.thinking_room < MIN_THINKING):
         return {"type": least}
     return None
 
@@ -95,12 +95,12 @@ def _least(model: Any, own: dict[str, Any]) -> str | None:  # noqa: ANN401
 
 def _lowered(own: dict[str, Any], limits: Limits) -> dict[str, Any] | None:
     """The caller's thinking budget if it is too large; the API refuses one as large as the cap."""
-    most = limits.cap - 1 if limits.thinking == "free" else limits.room
+    most = limits.cap - 1 if limits.thinking == "free" else limits.thinking_room
     if own["budget_tokens"] <= most:
         return None
-    if limits.room < _LEAST_BUDGET:
+    if limits.thinking_room < _LEAST_BUDGET:
         return {"type": "disabled"}
-    return own | {"budget_tokens": limits.room}
+    return own | {"budget_tokens": limits.thinking_room}
 
 
 def _effort(model: Any, limits: Limits) -> dict[str, Any]:  # noqa: ANN401

@@ -15,7 +15,7 @@ _CAP_FIELDS = ("max_tokens", "max_output_tokens", "num_predict", "max_new_tokens
 
 
 @policy()
-def plain(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
+def generic(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     """Any LangChain chat model: the output cap under the name of the field it declares.
 
     Nothing is known of how it thinks; the prompt has the budget in words.

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from pb_graph.display import Display, account, print_models
-from pb_graph.models import catalogue, weights
+from pb_graph.cli.display import Display, account, print_models
+from pb_graph.local import catalog, weights
 from pb_graph.state import Report
 from tests.support.chat_model import ScriptedChat
 from tests.support.graphs import QUESTION, graph_of
@@ -158,7 +158,7 @@ def test_models_are_listed_with_their_size_and_whether_they_are_here(
     on = console()
     print_models(on)
     rows = {line.split()[0]: line.split() for line in printed(on).splitlines()}
-    for name, model in catalogue.CATALOGUE.items():
+    for name, model in catalog.CATALOG.items():
         row = rows[f"local:{name}"]
         assert f"{model.bytes / 2**20:.0f}" in row
         assert row[-1] == ("yes" if name == "smollm2-135m" else "no")

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from pb_graph.models.caps.compatible import capped_body, without_cap
-from pb_graph.models.caps.effort import SOME, effort
+from pb_graph.models.caps.effort import MIN_THINKING, effort
 from pb_graph.models.caps.limits import policy
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def deepseek(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
         return capped_body(model, limits, {})
     own = settings.reasoning_effort or body.get("reasoning_effort")
     untouched = own is None and "thinking" not in body
-    if limits.thinking == "off" or (untouched and limits.room < SOME):
+    if limits.thinking == "off" or (untouched and limits.thinking_room < MIN_THINKING):
         return capped_body(model, limits, {"thinking": {"type": "disabled"}})
     level = effort(["low", "high", "max"], limits, default="high") if untouched else None
     bound = capped_body(model, limits, {})

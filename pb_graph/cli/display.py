@@ -136,12 +136,12 @@ def account(report: Report) -> Text:
 
 def print_models(console: Console | None = None) -> None:
     """The local models, their size, and whether they have been fetched."""
-    from pb_graph.models import catalogue, weights  # noqa: PLC0415
+    from pb_graph.local import catalog, weights  # noqa: PLC0415
 
-    table = Table("model", "size", "licence", "fetched", box=None, header_style="bold")
-    for model in catalogue.CATALOGUE.values():
+    table = Table("model", "size", "license", "fetched", box=None, header_style="bold")
+    for model in catalog.CATALOG.values():
         fetched = "yes" if weights.installed(model.name) else "no"
         table.add_row(
-            f"local:{model.name}", f"{model.bytes / _MIB:.0f} MiB", model.licence, fetched
+            f"local:{model.name}", f"{model.bytes / _MIB:.0f} MiB", model.license, fetched
         )
     (console or Console()).print(table)

@@ -1,4 +1,4 @@
-"""Which policy a model gets, and what the choice must not cost."""
+"""Which policy a model gets, and what the select must not cost."""
 
 from __future__ import annotations
 
@@ -19,8 +19,17 @@ from langchain_openai import AzureChatOpenAI, ChatOpenAI
 from langchain_openai.chat_models.base import BaseChatOpenAI
 from pydantic import SecretStr
 
-from pb_graph.models import caps, local
-from pb_graph.models.caps import CapPolicy, Limits, choice, limits, plain, pliant, policy_for
+from pb_graph.local import server as local
+from pb_graph.models import caps
+from pb_graph.models.caps import (
+    CapPolicy,
+    Limits,
+    constructor_overrides,
+    generic,
+    limits,
+    policy_for,
+    select,
+)
 from tests.support.chat_model import ScriptedChat
 from tests.support.payloads import ELSEWHERE
 
@@ -75,7 +84,7 @@ def azure() -> BaseChatModel:
         (ChatAnthropic(model_name="claude-opus-5", api_key=KEY), caps.anthropic),
         (ChatGoogleGenerativeAI(model="gemini-2.5-pro", api_key=KEY), caps.gemini),
         (ChatOllama(model="qwen3"), caps.ollama),
-        (ScriptedChat(), caps.plain),
+        (ScriptedChat(), caps.generic),
     ],
     ids=lambda value: getattr(value, "__name__", type(value).__name__),
 )
@@ -101,7 +110,7 @@ def test_our_own_local_models_are_known_to_be_llama_cpp(monkeypatch: pytest.Monk
 
 def test_a_class_that_only_shares_the_name_is_any_model() -> None:
     other = type("ChatOllama", (ScriptedChat,), {"__module__": "langchain_community.chat"})
-    assert policy_for(other()) is plain
+    assert policy_for(other()) is generic
 
 
 @pytest.mark.parametrize(
@@ -116,18 +125,18 @@ def test_a_class_that_only_shares_the_name_is_any_model() -> None:
 def test_any_model_gets_the_cap_under_the_field_it_declares(
     kind: type[BaseChatModel], name: str
 ) -> None:
-    assert plain(kind(), Limits(77, 9.0, {"type": "object"}, "off")) == {name: 77}
+    assert generic(kind(), Limits(77, 9.0, {"type": "object"}, "off")) == {name: 77}
 
 
 def test_a_foreign_policy_finds_the_model_as_the_caller_made_it() -> None:
     model = ChatOpenAI(model="m", api_key=KEY, base_url=ELSEWHERE, max_tokens=50)
-    assert pliant(model, lambda _model, _limits: {}) == {}
+    assert constructor_overrides(model, lambda _model, _limits: {}) == {}
 
 
 def test_a_policy_says_itself_whom_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "CHANGES", list(limits.CHANGES))
-    monkeypatch.setattr(choice, "CHANGES", limits.CHANGES)
-    monkeypatch.setitem(limits.BY_CLASS, "langchain_other.ChatOther", plain)
+    monkeypatch.setattr(select, "CHANGES", limits.CHANGES)
+    monkeypatch.setitem(limits.BY_CLASS, "langchain_other.ChatOther", generic)
     kind = type("ChatOther", (ScriptedChat,), {"__module__": "langchain_other.chat"})
 
     @limits.policy(cls="langchain_other.ChatOther", change=lambda _model: {"own": None})
@@ -135,7 +144,7 @@ def test_a_policy_says_itself_whom_it_fits(monkeypatch: pytest.MonkeyPatch) -> N
         return {"cap": given.cap}
 
     assert policy_for(kind()) is other
-    assert pliant(kind(), other) == {"own": None}
+    assert constructor_overrides(kind(), other) == {"own": None}
 
 
 def test_no_provider_is_imported_to_choose() -> None:

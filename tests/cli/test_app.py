@@ -13,10 +13,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pb_graph import Settings
-from pb_graph.cli import app
+from pb_graph.cli.app import app
+from pb_graph.cli.exit import FAILED, INTERRUPTED, USAGE
 from pb_graph.errors import ModelSetupError, WeightsError
-from pb_graph.exits import FAILED, INTERRUPTED, USAGE
-from pb_graph.models import catalogue, local, weights
+from pb_graph.local import catalog, weights
+from pb_graph.local import server as local
 from pb_graph.planner.planner import Planner
 from pb_graph.runtime import registry
 from pb_graph.settings import choices
@@ -198,7 +199,10 @@ class TestWrongUse:
             (("--set", "power"), "--set wants NAME=VALUE, not 'power'"),
             (("--budget", "0"), "budget: .*at least 1"),
             (("--budget", "many"), "--budget"),
-            (("--method", "guess"), "method: .*'vanilla', .*'plan_and_budget'"),
+            (
+                ("--method", "guess"),
+                "no method 'guess'; there are: .*vanilla, .*plan_",
+            ),
             (("--schedule", "random"), "schedule: .*'cosine'"),
             (("--level", "9"), r"1 .*5"),
             (("--frobnicate",), "--frobnicate"),
@@ -292,7 +296,7 @@ def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fetched:
     names: Fetched = []
 
     def fetch(name: str, *, progress: Callable[[int, int, str], None] | None = None) -> Path:
-        model = catalogue.find(name)
+        model = catalog.find(name)
         if progress:
             progress(model.bytes, model.bytes, name)
         if model.name == "qwen2.5-coder-0.5b":
@@ -311,7 +315,7 @@ class TestLocalModels:
     def test_models_lists_them(self) -> None:
         result = run("models")
         assert (result.exit_code, result.stderr) == (0, "")
-        for name in catalogue.CATALOGUE:
+        for name in catalog.CATALOG:
             assert f"local:{name}" in result.stdout
 
     def test_without_their_extra_they_are_not_listed_but_named(

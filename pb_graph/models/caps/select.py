@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pb_graph.models import local
-from pb_graph.models.caps.anything import plain
+from pb_graph.local import server
 from pb_graph.models.caps.compatible import address_of, host_of, openai_compatible
+from pb_graph.models.caps.generic import generic
 from pb_graph.models.caps.limits import BY_CLASS, BY_DOMAIN, CHANGES
-from pb_graph.models.caps.openai_api import openai
+from pb_graph.models.caps.openai import openai
 from pb_graph.models.caps.probed import ProbedPolicy
 from pb_graph.models.caps.self_hosted import llama_cpp
 
@@ -30,10 +30,10 @@ def policy_for(model: BaseChatModel) -> CapPolicy:
     kinds = [f"{kind.__module__.split('.')[0]}.{kind.__name__}" for kind in type(model).__mro__]
     if _OPENAI_LIKE in kinds:
         return openai if _AZURE in kinds else _by_address(model)
-    return next((BY_CLASS[kind] for kind in kinds if kind in BY_CLASS), plain)
+    return next((BY_CLASS[kind] for kind in kinds if kind in BY_CLASS), generic)
 
 
-def pliant(model: BaseChatModel, policy: CapPolicy) -> dict[str, Any]:
+def constructor_overrides(model: BaseChatModel, policy: CapPolicy) -> dict[str, Any]:
     """Fields to change in a copy of a model, so that a policy's arguments have the last word.
 
     A foreign policy may count on these, so nothing changes for it.
@@ -49,4 +49,4 @@ def _by_address(model: BaseChatModel) -> CapPolicy:
     for domain, found in BY_DOMAIN.items():
         if host == domain or host.endswith(f".{domain}"):
             return found
-    return llama_cpp if local.is_served(address_of(model)) else openai_compatible
+    return llama_cpp if server.is_served(address_of(model)) else openai_compatible

@@ -38,8 +38,8 @@ _SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
 _LEAST_SECRET = 4  # a local server's 'x' is none, and would blank out half of the message
 _ERRORS = range(400, 600)
 
-_PASSING_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-_PASSING = frozenset(
+_TRANSIENT_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+_TRANSIENT = frozenset(
     {
         "TimeoutError",
         "ConnectionError",
@@ -76,7 +76,7 @@ _REMEDIES = {
 }
 
 
-def explain(
+def to_model_call_error(
     error: Exception,
     *,
     secrets: Sequence[str] = (),
@@ -95,7 +95,7 @@ def explain(
         return error
     status = status_of(error)
     kind = type(error).__name__ + (f" (HTTP {status})" if status else "")
-    detail = " ".join(scrub(str(error)[:_MAX_READ], secrets).split())[:_MAX_DETAIL]
+    detail = " ".join(redact(str(error)[:_MAX_READ], secrets).split())[:_MAX_DETAIL]
     times = f", {attempts} times," if attempts > 1 else ""
     msg = f"The model call failed{times} with {kind}: {detail} {_remedy(error, status)}"
     return ModelCallError(msg, status=status, lost=lost)
@@ -119,8 +119,8 @@ def is_transient(error: Exception) -> bool:
     """
     status = status_of(error)
     if status is not None:
-        return status in _PASSING_STATUS and not _out_of_credit(error)
-    return bool(_names(error) & _PASSING or _BROKEN_BODY.search(str(error)[:_MAX_READ]))
+        return status in _TRANSIENT_STATUS and not _out_of_credit(error)
+    return bool(_names(error) & _TRANSIENT or _BROKEN_BODY.search(str(error)[:_MAX_READ]))
 
 
 def is_too_long(error: Exception) -> bool:
@@ -140,7 +140,7 @@ def may_be_paid(error: Exception) -> bool:
     return is_transient(error) and not any(_names(cause) & _NEVER_SENT for cause in _chain(error))
 
 
-def asked_wait(error: Exception) -> float:
+def retry_after(error: Exception) -> float:
     """Seconds that the server asked to wait (``Retry-After``, as seconds or as a date); else 0."""
     headers = getattr(getattr(error, "response", None), "headers", None)
     given = headers.get("retry-after") if isinstance(headers, Mapping) else None
@@ -156,7 +156,7 @@ def asked_wait(error: Exception) -> float:
     return max(0.0, seconds) if seconds == seconds else 0.0  # noqa: PLR0124 -- not 'nan'
 
 
-def scrub(text: str, secrets: Sequence[str] = ()) -> str:
+def redact(text: str, secrets: Sequence[str] = ()) -> str:
     """Blank out ``secrets``, and what looks like a key."""
     for secret in secrets:
         text = text.replace(secret, "[hidden]")

@@ -1,4 +1,4 @@
-"""``pb-graph``: solve a question, serve others, list the local models, fetch one."""
+"""``pb-graph``: solve, serve, probe an endpoint, list the local models, fetch one."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperOption
 
-from pb_graph.assignments import assignments, value_of
+from pb_graph.cli.exit import Exits
+from pb_graph.cli.options import assignments, value_of
+from pb_graph.cli.probe import probe
+from pb_graph.cli.serve import serve
 from pb_graph.errors import InputError, NoAnswerError, PlanAndBudgetError
-from pb_graph.exits import Exits
-from pb_graph.serve.command import serve
 
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
 
-    from pb_graph.artefact import Artefact
-    from pb_graph.display import Display
+    from pb_graph.cli.display import Display
+    from pb_graph.program import PlannerProgram
     from pb_graph.settings import Context, Settings
     from pb_graph.state import Input, Output, Report, State
 
@@ -83,7 +84,7 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     given: Input = {"question": text}
     if level is not None:
         given["level"] = level
-    from pb_graph.display import Display  # noqa: PLC0415 -- what solving needs takes a second
+    from pb_graph.cli.display import Display  # noqa: PLC0415 -- what solving needs takes a second
     from pb_graph.graph import build_graph  # noqa: PLC0415
 
     display = Display(quiet=as_json)
@@ -111,7 +112,7 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
 @app.command()
 def models() -> None:
     """List the local models and whether they are here."""
-    from pb_graph.display import print_models  # noqa: PLC0415
+    from pb_graph.cli.display import print_models  # noqa: PLC0415
 
     try:
         print_models()
@@ -122,7 +123,7 @@ def models() -> None:
 @app.command()
 def pull(name: Annotated[str, typer.Argument(help="A name that `pb-graph models` lists.")]) -> None:
     """Fetch and verify the weights of a local model."""
-    from pb_graph.models import weights  # noqa: PLC0415
+    from pb_graph.local import weights  # noqa: PLC0415
 
     try:
         with weights.progress_bar() as progress:
@@ -133,11 +134,7 @@ def pull(name: Annotated[str, typer.Argument(help="A name that `pb-graph models`
 
 
 app.command()(serve)
-
-
-def main() -> None:
-    """Entry point of the console script."""
-    app()
+app.command()(probe)
 
 
 async def _run(given: Input, graph: Graph, display: Display) -> Report:
@@ -156,20 +153,20 @@ async def _run(given: Input, graph: Graph, display: Display) -> Report:
 
 def _fetched(name: str | None) -> None:
     """Fetch a local model's weights before the run, with a progress bar and a working Ctrl-C."""
-    from pb_graph.models import catalogue, weights  # noqa: PLC0415
+    from pb_graph.local import catalog, weights  # noqa: PLC0415
     from pb_graph.models.resolve import LOCAL_PREFIX, model_name  # noqa: PLC0415
 
     local = model_name(name).removeprefix(LOCAL_PREFIX)
-    if local in catalogue.CATALOGUE and not weights.installed(local):
+    if local in catalog.CATALOG and not weights.installed(local):
         with weights.progress_bar() as progress:
             weights.fetch(local, progress=progress)
 
 
-def _program(path: str | None) -> Artefact | None:
-    from pb_graph.artefact import Artefact  # noqa: PLC0415 -- pydantic takes a moment
+def _program(path: str | None) -> PlannerProgram | None:
+    from pb_graph.program import PlannerProgram  # noqa: PLC0415 -- pydantic takes a moment
 
     try:
-        return None if path is None else Artefact.load(path)
+        return None if path is None else PlannerProgram.load(path)
     except PlanAndBudgetError as error:
         _exits.failed(str(error))
 

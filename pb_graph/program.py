@@ -23,7 +23,7 @@ from pydantic import (
 from pb_graph.errors import PlannerProgramError
 from pb_graph.settings import Settings
 
-__all__ = ["FORMAT", "MAX_FILE_BYTES", "Artefact", "Text", "damaged"]
+__all__ = ["FORMAT", "MAX_FILE_BYTES", "Artefact", "PlannerProgram", "Text", "damaged"]
 
 FORMAT: Final = "plan-and-budget planner"
 VERSION: Final = 1
@@ -40,7 +40,7 @@ Text = Annotated[str, BeforeValidator(_writable), Field(max_length=_MAX_TEXT)]
 """Text of a bounded length that a file can hold."""
 
 
-class Artefact(BaseModel):
+class PlannerProgram(BaseModel):
     """A planner program.
 
     Attributes:
@@ -97,6 +97,10 @@ class Artefact(BaseModel):
             return cls.model_validate(document)
         except ValidationError as error:
             raise PlannerProgramError(damaged(file, error)) from error
+
+
+Artefact = PlannerProgram
+"""The former name of the class."""
 
 
 def _write(path: Path, content: bytes) -> None:

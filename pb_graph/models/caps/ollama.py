@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pb_graph.models.caps.effort import SOME
+from pb_graph.models.caps.effort import MIN_THINKING
 from pb_graph.models.caps.limits import policy
 
 if TYPE_CHECKING:
@@ -34,7 +34,11 @@ def ollama(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     given = {name: getattr(settings, name, None) for name in _OPTIONS}
     options = {name: value for name, value in given.items() if value is not None}
     bound: dict[str, Any] = {"options": {**options, "num_predict": limits.cap}}
-    tight = limits.thinking == "bounded" and limits.room < SOME and settings.reasoning is None
+    tight = (
+        limits.thinking == "bounded"
+        and limits.thinking_room < MIN_THINKING
+        and settings.reasoning is None
+    )
     if limits.thinking == "off" or tight:
         bound["reasoning"] = "low" if "gpt-oss" in settings.model else False
     return bound

@@ -1,0 +1,135 @@
+"""What a method is, and the decorator that registers one."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from pb_graph.errors import did_you_mean
+
+if TYPE_CHECKING:
+    from pb_graph.prompts import Turn
+    from pb_graph.runtime.node import NodeContext
+    from pb_graph.settings import Settings
+    from pb_graph.state import Query, State, SubQuestion
+
+OURS = "ours"
+PAPER = "Plan and Budget, arXiv:2505.16122"
+"""Sources of what is no rival: methods of our own, and the paper's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a method gets to answer.
+
+    Attributes:
+        query: The question and what was given with it.
+        settings: Of the run.
+        budget: Tokens to stay below; None for methods without a budget.
+        plan: Sub-questions; none for methods that do not plan.
+        shares: Tokens of each sub-question by its index; none where the budget is not split.
+    """
+
+    query: Query
+    settings: Settings
+    budget: int | None = None
+    plan: Sequence[SubQuestion] = ()
+    shares: Mapping[int, int] | None = None
+
+
+Prompt = Callable[[Asked], "list[Turn]"]
+Answer = Callable[[Asked, "NodeContext"], "Awaitable[State]"]
+_Function = TypeVar("_Function", bound=Prompt | Answer)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """A way to answer a question.
+
+    Attributes:
+        name: What settings, reports and tables call it.
+        what: What it does, in one sentence.
+        source: Where it comes from: ``arXiv:…``, or `OURS`.
+        function: The prompt or the coroutine; see the package's docstring.
+        plans: Whether the question is decomposed first.
+        budgets: Whether it has a total budget.
+        splits: Whether the budget is split over the sub-questions, and steps may be calls.
+        samples: Whether it needs a model that samples, at a temperature above 0.
+        continues: Whether it needs a server that continues an unfinished reply.
+        thinking: ``off`` keeps a model from thinking; None leaves that to the budget.
+        ceiling: The most completion tokens that all its calls can cost where no budget bounds
+            them; None for one call, which ``Settings.cutoff`` bounds.
+    """
+
+    name: str
+    what: str
+    source: str
+    function: Prompt | Answer
+    plans: bool = False
+    budgets: bool = False
+    splits: bool = False
+    samples: bool = False
+    continues: bool = False
+    thinking: Literal["off"] | None = None
+    ceiling: Callable[[Settings], int] | None = None
+
+    @property
+    def is_prompt(self) -> bool:
+        """Whether the function gives a prompt, rather than making calls of its own."""
+        return not inspect.iscoroutinefunction(self.function)
+
+    def most(self, settings: Settings) -> int:
+        """Completion tokens that answering can cost where no budget bounds it."""
+        return self.ceiling(settings) if self.ceiling else settings.cutoff
+
+
+METHODS: dict[str, Method] = {}
+
+
+def method(  # noqa: PLR0913 -- what there is to know of a method, all but two by name
+    name: str,
+    what: str,
+    *,
+    source: str,
+    plans: bool = False,
+    budgets: bool = False,
+    splits: bool = False,
+    samples: bool = False,
+    continues: bool = False,
+    thinking: Literal["off"] | None = None,
+    ceiling: Callable[[Settings], int] | None = None,
+) -> Callable[[_Function], _Function]:
+    """Register a function as a method; arguments as in `Method`. A name's last function counts."""
+
+    def register(function: _Function) -> _Function:
+        METHODS[name] = Method(
+            name=name,
+            what=what,
+            source=source,
+            function=function,
+            plans=plans,
+            budgets=budgets,
+            splits=splits,
+            samples=samples,
+            continues=continues,
+            thinking=thinking,
+            ceiling=ceiling,
+        )
+        return function
+
+    return register
+
+
+def known_method(name: str) -> str:
+    """The name, if there is a method of it.
+
+    Raises:
+        ValueError: There is none; it says which there are.
+    """
+    if name not in METHODS:
+        close = did_you_mean(name, METHODS)
+        msg = f"there is no method {name!r}; there are: {', '.join(METHODS)}{close}"
+        raise ValueError(msg)
+    return name

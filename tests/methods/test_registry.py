@@ -1,0 +1,89 @@
+"""Methods are registered by a decorator, and what they say of themselves is what happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pb_graph import InputError, Settings
+from pb_graph.errors import ModelCallError
+from pb_graph.methods import METHODS, Asked, method
+from pb_graph.models.reply import Purpose
+from pb_graph.prompts import Turn, problem
+from pb_graph.runtime.node import NodeContext
+from pb_graph.settings import choices
+from pb_graph.state import State
+from tests.support.chat_model import HTTPError, ScriptedChat
+from tests.support.graphs import Way, report_of
+
+WAYS: tuple[Way, ...] = ("invoke", "ainvoke")
+PAPER = {
+    "vanilla",
+    "global_budget",
+    "planned_vanilla",
+    "planned_global_budget",
+    "plan_and_budget",
+}
+
+
+@pytest.fixture
+def twice() -> Iterator[str]:
+    """A method of a user's own, with two calls and a budget."""
+
+    @method("twice", "Asks twice.", source="a test", budgets=True, ceiling=lambda s: 2 * s.cutoff)
+    async def asks_twice(asked: Asked, run: NodeContext) -> State:
+        budget = asked.budget or 0
+        prompt: list[Turn] = [("human", problem(asked.query, show_level=False))]
+        draft = await run.calls.solver(prompt, budget // 2, Purpose("draft"))
+        again: list[Turn] = [*prompt, ("ai", draft.text), ("human", "Sure?")]
+        left = budget - draft.tokens
+        reply = await run.call_within_budget(again, left, asked.query, Purpose("answer"))
+        return {"answer": reply.text, "warnings": reply.notes("answer")}
+
+    yield "twice"
+    del METHODS["twice"]
+
+
+def test_every_method_says_what_it_is_and_where_it_comes_from() -> None:
+    for known in METHODS.values():
+        assert known.what.endswith(".")
+        assert known.source
+        assert known.most(Settings(cutoff=1000)) >= 1000
+    assert set(METHODS) > PAPER
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_method_of_several_calls_has_each_in_the_ledger(twice: str, way: Way) -> None:
+    model = ScriptedChat(solve="one two three Final answer: 42")
+    report = report_of(model, way=way, method=twice, budget=100, enforcement="cap")
+    assert {name: part["calls"] for name, part in report["usage"]["by_node"].items()} == {
+        "draft": 1,
+        "answer": 1,
+    }
+    assert report["usage"]["output_tokens"] == model.output_tokens <= report["ceiling"] == 100
+    assert model.calls[1].ask == "Sure?"
+
+
+def test_its_ceiling_holds_where_its_budget_is_only_said(twice: str) -> None:
+    report = report_of(ScriptedChat(), method=twice, budget=100, enforcement="prompt", cutoff=70)
+    assert report["ceiling"] == 140
+
+
+def test_a_call_that_fails_is_a_warning_and_no_answer(twice: str) -> None:
+    from pb_graph import NoAnswerError  # noqa: PLC0415
+
+    with pytest.raises(NoAnswerError, match="answer: "):
+        report_of(ScriptedChat(solve=HTTPError(400)), method=twice, budget=100)
+    assert issubclass(ModelCallError, Exception)
+
+
+def test_a_method_of_ones_own_is_a_choice_like_any_other(twice: str) -> None:
+    assert twice in choices("method")
+    assert twice in Settings.model_json_schema()["properties"]["method"]["enum"]
+    assert Settings(method=twice).budgets
+
+
+def test_one_that_was_never_registered_is_refused() -> None:
+    with pytest.raises(InputError, match="no method 'twice'"):
+        Settings.read({"method": "twice"})

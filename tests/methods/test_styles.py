@@ -1,0 +1,60 @@
+"""Methods that are one prompt: a style, and examples of it as earlier turns."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from pb_graph.methods import METHODS, chain_of_draft, concise
+from tests.support.chat_model import ScriptedChat
+from tests.support.graphs import QUESTION, report_of
+
+BOXED = QUESTION | {"answer_format": r"Put the result into one \boxed command."}
+SHOWN = {"chain_of_draft": chain_of_draft.EXAMPLES, "concise": concise.EXAMPLES}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_it_is_one_call_after_examples_as_earlier_turns(name: str) -> None:
+    model = ScriptedChat()
+    report = report_of(model, method=name, cutoff=300)
+    (call,) = model.calls
+    examples = len(SHOWN[name])
+    assert [turn.type for turn in call.messages] == ["system", *["human", "ai"] * examples, "human"]
+    assert QUESTION["question"] in call.ask
+    assert report["usage"]["by_node"].keys() == {"answer"}
+    assert report["usage"]["output_tokens"] == model.output_tokens <= report["ceiling"] == 300
+    assert (report["budget"], report["level"]) == (None, None)
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_the_style_stands_beside_the_callers_instruction(name: str) -> None:
+    model = ScriptedChat()
+    report_of(model, QUESTION | {"instruction": "INSTRUCTION"}, method=name)
+    told = str(model.calls[0].messages[0].text)
+    assert told.startswith("INSTRUCTION\n")
+    assert "step by step" in told
+
+
+@pytest.mark.parametrize(
+    ("given", "form"), [(QUESTION, r"Final answer: (.+)"), (BOXED, r"\\boxed\{(.+)\}")]
+)
+@pytest.mark.parametrize("name", SHOWN)
+def test_examples_end_as_the_answer_is_wanted(name: str, given: dict[str, str], form: str) -> None:
+    model = ScriptedChat()
+    report_of(model, given, method=name)
+    endings = [
+        str(turn.text).split("\n")[-1] for turn in model.calls[0].messages if turn.type == "ai"
+    ]
+    found = [re.fullmatch(form, ending) for ending in endings]
+    assert [match and match[1] for match in found] == [answer for *_, answer in SHOWN[name]]
+
+
+def test_no_step_of_a_draft_has_more_than_five_words() -> None:
+    for _, draft, _ in chain_of_draft.EXAMPLES:
+        for step in draft.split("; "):
+            assert len(re.findall(r"[A-Za-z]+", step)) <= 5
+
+
+def test_they_neither_plan_nor_budget() -> None:
+    assert not any(METHODS[name].plans or METHODS[name].budgets for name in SHOWN)
