@@ -91,15 +91,15 @@ def thinking_budget(session: Session) -> Finding:
     """A question that overruns the room for thinking, by the policy or by one that fits better."""
     if not session.thinks:
         return _does_not_think(session)
-    if session.free.hidden <= _BOUNDED.room + _SLACK:
+    if session.free.hidden <= _BOUNDED.thinking_room + _SLACK:
         return Finding("unclear", f"it thinks no more than {session.free.hidden} tokens anyway")
     found = Finding("broken", "nothing that is sent bounds it")
     for policy in _that_say(session, _BOUNDED):
         seen = session.ask(PUZZLE, _BOUNDED.cap, thinking="bounded", policy=policy)
-        if seen.text and seen.hidden <= _BOUNDED.room + _SLACK:
+        if seen.text and seen.hidden <= _BOUNDED.thinking_room + _SLACK:
             session.policy = policy
-            return Finding("kept", f"{seen.hidden} of {_BOUNDED.room} tokens")
-        told = f"{seen.hidden} tokens instead of {_BOUNDED.room}"
+            return Finding("kept", f"{seen.hidden} of {_BOUNDED.thinking_room} tokens")
+        told = f"{seen.hidden} tokens instead of {_BOUNDED.thinking_room}"
         found = Finding("broken", told if seen.text else f"{told}, and no answer")
     return found
 
