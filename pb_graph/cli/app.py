@@ -69,6 +69,7 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     program: Annotated[
         str | None, typer.Option(help="What `pb-optim tune` wrote: tuned prompts and settings.")
     ] = None,
+    caps: Annotated[str | None, typer.Option(help="What `pb-graph probe` wrote.")] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the report, as JSON only.")
     ] = False,
@@ -91,7 +92,9 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     try:
         for name in {model, planner or model}:
             _fetched(name)
-        graph = build_graph(model, planner=planner, settings=settings, planner_program=tuned)
+        graph = build_graph(
+            model, planner=planner, settings=settings, planner_program=tuned, cap_policy=caps
+        )
         report = asyncio.run(_run(given, graph, display))
     except KeyboardInterrupt:
         _exits.interrupted(f"interrupted. {display.spent()}")

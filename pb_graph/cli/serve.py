@@ -45,6 +45,7 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     program: Annotated[
         str | None, typer.Option(help="What `pb-optim tune` wrote: tuned prompts and settings.")
     ] = None,
+    caps: Annotated[str | None, typer.Option(help="What `pb-graph probe` wrote.")] = None,
 ) -> None:
     """Serve OpenAI's protocol: a model's name is a method, such as 'vanilla' or 'name:power=3'.
 
@@ -62,7 +63,7 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
             f"{host} can be reached by others: set {KEY_VARIABLE}, which they must bring"
         )
     try:
-        endpoint = _endpoint(model, planner, program, set_, files, key, most)
+        endpoint = _endpoint(model, planner, program, caps, set_, files, key, most)
     except InputError as error:
         _exits.misused(str(error))
     except PlanAndBudgetError as error:
@@ -76,6 +77,7 @@ def _endpoint(  # noqa: PLR0913, PLR0917 -- the options
     model: str | None,
     planner: str | None,
     program: str | None,
+    caps: str | None,
     set_: list[str] | None,
     files: list[Path] | None,
     key: str | None,
@@ -90,5 +92,7 @@ def _endpoint(  # noqa: PLR0913, PLR0917 -- the options
     base = tuned.settings.model_dump() if tuned and tuned.settings else {}
     named = {name: value_of(text) for name, text in assignments("--set", set_).items()}
     settings = checked(base | named)
-    graph = build_graph(model, planner=planner, settings=settings, planner_program=tuned)
+    graph = build_graph(
+        model, planner=planner, settings=settings, planner_program=tuned, cap_policy=caps
+    )
     return Endpoint(graph, settings, model_names(files or []), key, most)

@@ -133,7 +133,7 @@ def output_cap(session: Session) -> Finding:
 def stream_cap(session: Session) -> Finding:
     """The same as a stream."""
     if session.streamed.refused:
-        return _refused(session.streamed)
+        return _no_reply(session.streamed)
     return _capped(session.streamed)
 
 
@@ -159,7 +159,7 @@ def usage(session: Session) -> Finding:
 def stream_usage(session: Session) -> Finding:
     """Of a streamed reply, which has been asked for it."""
     if session.streamed.refused:
-        return _refused(session.streamed)
+        return _no_reply(session.streamed)
     return _measured(session.streamed)
 
 
@@ -190,7 +190,7 @@ def streaming(session: Session) -> Finding:
     """More than one piece."""
     seen = session.streamed
     if seen.refused:
-        return _refused(seen)
+        return _no_reply(seen)
     if not seen.pieces:
         return Finding("unclear", "no text")
     return Finding("kept" if seen.pieces > 1 else "broken", f"{seen.pieces} pieces")
@@ -209,7 +209,7 @@ def effort(session: Session) -> Finding:
         session.ask(PUZZLE, 384, extra={"reasoning_effort": level}) for level in ("low", "high")
     )
     if not (low.reply and high.reply):
-        return _refused(low if high.reply else high)
+        return _no_reply(low if high.reply else high)
     told = f"{low.hidden} against {high.hidden} tokens"
     return Finding("kept" if low.hidden < high.hidden else "broken", told)
 
@@ -219,7 +219,7 @@ def stop(session: Session) -> Finding:
     """Count, and stop before the 7."""
     seen = session.ask(COUNT, 64, thinking="off", extra={"stop": ["7"]})
     if not seen.reply:
-        return _refused(seen)
+        return _no_reply(seen)
     if "7" in seen.text:
         return Finding("broken", "went on behind it")
     return Finding("kept" if "5" in seen.text else "unclear", f"{len(seen.text)} characters")
@@ -238,7 +238,7 @@ def schema(session: Session) -> Finding:
         return Finding("not there", "this policy sends none")
     seen = session.ask("Say hello.", limits.cap, thinking="off", schema=_SCHEMA)
     if seen.refused:
-        return _refused(seen)
+        return _no_reply(seen)
     try:
         said = json.loads(seen.text)
     except ValueError:
@@ -259,7 +259,7 @@ def continuation(session: Session) -> Finding:
     begun = [HumanMessage(f"Write this sentence: {_KNOWN}"), AIMessage(_BEGUN)]
     seen = session.ask(begun, 32, thinking="off")
     if not seen.reply:
-        return _refused(seen)
+        return _no_reply(seen)
     if not seen.text:
         return Finding("unclear", "no text")
     follows = seen.text.startswith(_KNOWN.removeprefix(_BEGUN).split()[0])
@@ -275,7 +275,7 @@ def logprobs(session: Session) -> Finding:
     """Of the likeliest tokens at each place, which cannot be likelier than 1 together."""
     seen = session.ask(COUNT, 8, thinking="off", extra={"logprobs": True, "top_logprobs": 3})
     if not seen.reply:
-        return _refused(seen)
+        return _no_reply(seen)
     places = (seen.message.response_metadata.get("logprobs") or {}).get("content") or []
     tops = [[top["logprob"] for top in place.get("top_logprobs") or []] for place in places]
     if not any(tops):
@@ -299,7 +299,7 @@ def seed(session: Session) -> Finding:
     ]
     one, two = drawn
     if not (one.reply and two.reply):
-        return _refused(two if one.reply else one)
+        return _no_reply(two if one.reply else one)
     if not (one.text or two.text):
         return Finding("unclear", "no text")
     return Finding("kept" if one.text == two.text else "broken", "twice at temperature 1")
@@ -321,7 +321,7 @@ def _that_say(session: Session, limits: Limits) -> list[CapPolicy]:
 
 def _capped(seen: Seen) -> Finding:
     if not seen.reply:
-        return Finding("unclear", "no reply" + _statuses(seen))
+        return Finding("unclear", f"no reply ({seen.refused or seen.failed})")
     text = len(seen.message.text)
     told = f"{seen.tokens} tokens, {text} characters, for a cap of {seen.cap}"
     if seen.tokens > seen.cap or text > seen.cap * _LONG_TOKEN:
@@ -332,22 +332,19 @@ def _capped(seen: Seen) -> Finding:
 
 def _measured(seen: Seen) -> Finding:
     if not seen.reply:
-        return Finding("unclear", "no reply" + _statuses(seen))
+        return Finding("unclear", f"no reply ({seen.refused or seen.failed})")
     measured = tokens_of(seen.message, []).measured
     return Finding("kept" if measured else "broken", "told" if measured else "not told")
 
 
 def _does_not_think(session: Session) -> Finding:
     if not session.free.reply:
-        return Finding("unclear", "no reply" + _statuses(session.free))
+        return _no_reply(session.free)
     return Finding("not there", f"{session.free.hidden} tokens hidden")
 
 
-def _refused(seen: Seen) -> Finding:
-    if not seen.refused:
-        return Finding("unclear", "no reply")
-    return Finding("not there", "refused" + _statuses(seen))
-
-
-def _statuses(seen: Seen) -> str:
-    return f" (HTTP {seen.refused[-1]})" if seen.refused else ""
+def _no_reply(seen: Seen) -> Finding:
+    """Not there, if it was refused; else something else went wrong."""
+    if seen.refused:
+        return Finding("not there", f"refused ({seen.refused})")
+    return Finding("unclear", f"no reply ({seen.failed})")

@@ -38,6 +38,7 @@ PUZZLE = (
 )
 _AT_ONCE = 2  # attempts that one call can take: a second one without what the first was refused for
 _TIMEOUT = 120.0
+_REFUSED = frozenset({400, 422, 501})
 
 
 class UsedUpError(Exception):
@@ -63,6 +64,17 @@ class _Watch(BaseCallbackHandler):
         if isinstance(error, Exception):
             self.errors.append(error)
 
+    def refusals(self) -> tuple[str, str]:
+        """How an attempt was refused, and how the last one failed otherwise; mostly neither."""
+        refused = failed = ""
+        for error in self.errors:
+            status = status_of(error)
+            if status in _REFUSED or isinstance(error, TypeError):  # an argument nobody knows
+                refused = f"HTTP {status}" if status else "by its client"
+            else:
+                failed = f"HTTP {status}" if status else type(error).__name__
+        return refused, failed
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
@@ -72,14 +84,16 @@ class Seen:
         cap: Tokens that it was allowed.
         reply: As the graph would read it; None when the call failed.
         message: As the server said it.
-        refused: Statuses with which attempts were refused before, or for good.
+        refused: How an attempt was refused, if one was: what it asked for is not to be had.
+        failed: What else went wrong with the last attempt.
         pieces: How many pieces of text a stream came in.
     """
 
     cap: int
     reply: Reply | None
     message: AIMessage
-    refused: Sequence[int] = ()
+    refused: str = ""
+    failed: str = ""
     pieces: int = 0
 
     @property
@@ -178,9 +192,9 @@ class Session:
             self.failure = str(error)
         self.calls += watch.calls
         self.tokens += (reply.tokens + reply.charge["input_tokens"]) if reply else 0
-        statuses = [status for error in watch.errors if (status := status_of(error))]
         message = watch.messages[-1] if watch.messages else AIMessage("")
-        seen = Seen(cap, reply, message, statuses, sum(piece is not None for piece in pieces))
+        written = sum(piece is not None for piece in pieces)
+        seen = Seen(cap, reply, message, *watch.refusals(), written)
         if seen.tokens > cap and not stream:
             self.overrun = seen
         return seen
