@@ -26,6 +26,7 @@ DEFAULT_FORMAT = f"End with {_LAST_LINE}"
 WITH_WORKING = f"Write the working, then end with {_LAST_LINE}"
 """Asked to end with such a line only, a small model writes that line and nothing before it."""
 
+STEP_BY_STEP = "Reason step by step."
 FORCE_STEP = "Stop here. State the result of this sub-question in one short line."
 FORCE_FINAL = "Stop here. From what has been found so far, write only the final answer."
 
@@ -41,13 +42,14 @@ def amount(tokens: int, settings: Settings) -> str:
     return f"{max(1, words)} words"
 
 
-def whole_question(
+def whole_question(  # noqa: PLR0913 -- one argument for each thing the prompt says
     query: Query,
     settings: Settings,
     plan: Sequence[SubQuestion] = (),
     *,
     budget: int | None = None,
     shares: Mapping[int, int] | None = None,
+    way: str = STEP_BY_STEP,
 ) -> list[Turn]:
     """Ask the whole question in one call: all single-call methods of the paper.
 
@@ -57,12 +59,13 @@ def whole_question(
         plan: Sub-questions to lead the way; none for the direct methods.
         budget: Total to stay below, for the global-budget methods.
         shares: Tokens of each sub-question by index, for plan-and-budget in a single pass.
+        way: How to go about it.
     """
     parts = [problem(query, show_level=bool(plan))]
     if plan:
         lead = "These sub-questions outline one way to solve it; take a better way if you see one:"
         parts.append("\n".join([lead, *(_outline(step, shares, settings) for step in plan)]))
-    parts.append("Reason step by step.")
+    parts.append(way)
     if budget is not None:
         parts.append(f"Use less than {amount(budget, settings)} in all.")
     parts.append(answer_format(query, WITH_WORKING))

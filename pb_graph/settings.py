@@ -21,6 +21,7 @@ from pydantic import (
 from pb_graph.budget.rules import LEVELS, BudgetRule, Fixed, LevelTable
 from pb_graph.budget.schedules import Schedule as PositionalSchedule
 from pb_graph.budget.schedules import Shape
+from pb_graph.budget.shared import Budget
 from pb_graph.errors import InputError, did_you_mean
 from pb_graph.methods import METHODS, known_method
 
@@ -138,6 +139,24 @@ class Settings(BaseModel):
         default="tokens",
         description="The unit in which the solver is told its budget; words_as_tokens says the "
         "number of tokens and calls them words, as the paper does for the share of a step.",
+    )
+    samples: int = Field(
+        default=40, ge=1, le=100, description="adaptive_consistency: the most answers it samples."
+    )
+    confidence: float = Field(
+        default=0.95,
+        gt=0.5,
+        lt=1,
+        description="adaptive_consistency: how sure the leading answer must be to stop sampling.",
+    )
+    probe_every: int = Field(
+        default=64,
+        ge=8,
+        le=4096,
+        description="certaindex: tokens of an answer between two probes for its result.",
+    )
+    probes_agree: int = Field(
+        default=3, ge=2, le=20, description="certaindex: equal probes in a row that end the answer."
     )
     review_plan: bool = Field(
         default=False, description="Interrupt for a human to review the plan and its budgets."
@@ -272,6 +291,10 @@ class Context:
             "were saved with it replace the graph's."
         },
     )
+    shared_budget: Any = field(
+        default=None,
+        metadata={"description": "A Budget that this run draws on, beside others."},
+    )
 
     def settings_over(self, base: Settings) -> Settings:
         """The settings of this run: ``base`` with the fields that this context sets itself."""
@@ -296,6 +319,9 @@ class Context:
             return cls()
         known = {name: fields[name] for name in cls.__dataclass_fields__ if name in fields}
         known["settings"] = _settings_in(known.get("settings"))
+        if not isinstance(known.get("shared_budget"), Budget | None):
+            msg = f"a context's shared_budget is a Budget, not {known['shared_budget']!r:.100}"
+            raise InputError(msg)
         return cls(**known)
 
 

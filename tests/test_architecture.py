@@ -16,17 +16,18 @@ FRAMEWORKS = {"langgraph", "langchain", "langchain_core", "langchain_openai", "d
 # What a part of the package may know of the others; types for annotations are free for all.
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
-    "budget": set(),
+    "budget": {"errors"},
     "settings": {"budget", "errors", "methods"},
     "program": {"errors", "settings"},
     "state": {"budget"},
     "events": {"budget", "state"},
     "prompts": set(),
-    "methods": {"errors", "prompts"},
+    "answers": set(),
+    "methods": {"answers", "budget", "errors", "prompts"},
     "local": {"errors"},
     "models": {"budget", "errors", "local"},
     "planner": {"program", "budget", "errors", "models", "state"},
-    "runtime": {"program", "errors", "models", "planner", "prompts", "settings", "state"},
+    "runtime": {"program", "budget", "errors", "models", "planner", "prompts", "settings", "state"},
     "nodes": {
         "budget",
         "errors",
@@ -38,9 +39,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         "settings",
         "state",
     },
-    "graph": {"program", "models", "nodes", "runtime", "settings", "state"},
-    "agents": {"errors", "graph", "models", "runtime", "state"},
-    "serve": {"budget", "errors", "graph", "methods", "runtime", "settings", "state"},
+    "graph": {"budget", "program", "models", "nodes", "runtime", "settings", "state"},
+    "middleware": {"budget", "errors", "models", "runtime"},
+    "agents": {"budget", "errors", "graph", "middleware", "runtime", "state"},
+    "serve": {"budget", "errors", "graph", "runtime", "settings", "state"},
     "probe": {"errors", "models", "settings"},
 }
 FRAMEWORKS_OF: dict[str, set[str]] = {
@@ -51,6 +53,7 @@ FRAMEWORKS_OF: dict[str, set[str]] = {
     "state": {"langchain_core", "langgraph"},
     "events": set(),
     "prompts": set(),
+    "answers": set(),
     "methods": set(),
     "local": {"langchain_openai"},
     "models": {"langchain_core", "langchain", "langchain_openai"},

@@ -9,15 +9,15 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optim.scorers.answer_extraction import (
+from optim.scorers.base import Score, ScorerError, register
+from optim.scorers.child_process import ChildProcess
+from pb_graph.answers import (
     boxed_answer,
     final_answer,
     without_lead,
     without_text_commands,
     without_thinking,
 )
-from optim.scorers.base import Score, ScorerError, register
-from optim.scorers.child_process import ChildProcess
 
 if TYPE_CHECKING:
     from optim.datasets import Question

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from typing_extensions import TypedDict  # pydantic cannot read typing's own before Python 3.12
+
+
+@dataclass(frozen=True, slots=True)
+class Purpose:
+    """What a call is made for, as the ledger and the traces show it."""
+
+    node: str
+    step: int | None = None
 
 
 class Charge(TypedDict):

@@ -95,4 +95,4 @@ def _endpoint(  # noqa: PLR0913, PLR0917 -- the options
     graph = build_graph(
         model, planner=planner, settings=settings, planner_program=tuned, cap_policy=caps
     )
-    return Endpoint(graph, settings, model_names(files or []), key, most)
+    return Endpoint(graph, model_names(files or []), key, most)

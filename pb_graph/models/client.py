@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 
+from pb_graph.errors import ModelSetupError
 from pb_graph.models.attempts import Attempts, without_schema
 from pb_graph.models.caps import CapPolicy, Limits, constructor_overrides, policy_for
+from pb_graph.models.caps.select import continuation
+from pb_graph.models.charging import Attempt
 from pb_graph.models.provider_errors import secrets_of
 from pb_graph.models.retry import RetryPolicy, has_own_retries, without_sdk_retries
 from pb_graph.models.streaming import StreamedReply
@@ -29,6 +32,12 @@ if TYPE_CHECKING:
 _QUIET: RunnableConfig = {"tags": ["nostream"]}
 
 _GRACE = 1.0
+_SAMPLING_TEMPERATURE = 0.7
+_NO_CONTINUATION = (
+    "This method goes on from unfinished replies, which this model's cap policy does not say its "
+    "server can. Use a local model, or say which server it is: build_graph(model, "
+    "cap_policy=vllm), or sglang or llama_cpp, of pb_graph.models.caps."
+)
 
 
 class ChatClient:
@@ -39,6 +48,9 @@ class ChatClient:
     Transient faults are tried again, unless the model's own client does so by itself (a chat model
     object with ``max_retries`` above 0 keeps its retries, and their cost stays unseen). Attempts of
     one call share its cap: what a failed one is known to have cost is off limits to the next.
+
+    Attributes:
+        continues: What its server makes of an unfinished reply, by what its policy knows.
 
     Args:
         model: Any LangChain chat model. The caller's object is left as it is; calls go through a
@@ -63,6 +75,8 @@ class ChatClient:
         self._speaking = model.model_copy(
             update=aloud | without_sdk_retries(model) | constructor_overrides(model, self._policy)
         )
+        self._sampler = self.model.model_copy(update={"cache": False})  # no two samples are one
+        self.continues = continuation(self._policy)
         self._constrains = _constrains(self._policy, self.model)
         self._streams = True
         ours = RetryPolicy(max_retries=0) if has_own_retries(model) else retry_policy
@@ -88,12 +102,15 @@ class ChatClient:
 
         Raises:
             ModelCallError: The call failed for good; it says what to do.
+            ModelSetupError: A reply is to be continued, which the server cannot.
         """
         attempts = self._attempts(messages, limits, purpose, on_text)
         while True:
-            outcome = self._attempt(messages, attempts.next_limits(), attempts.on_text)
-            if isinstance(outcome, AIMessage):
-                return self._remember_refusals(attempts, outcome)
+            with Attempt(attempts) as attempt:
+                outcome = self._attempt(messages, attempt.reserved(), attempts.on_text)
+                if isinstance(outcome, AIMessage):
+                    return attempt.settled(self._remember_refusals(attempts, outcome))
+                attempt.failed(outcome)
             time.sleep(attempts.delay_before_next(outcome))
 
     async def acall(
@@ -106,9 +123,12 @@ class ChatClient:
         """`call` for an event loop."""
         attempts = self._attempts(messages, limits, purpose, on_text)
         while True:
-            outcome = await self._aattempt(messages, attempts.next_limits(), attempts.on_text)
-            if isinstance(outcome, AIMessage):
-                return self._remember_refusals(attempts, outcome)
+            with Attempt(attempts) as attempt:
+                within = await attempt.areserved()
+                outcome = await self._aattempt(messages, within, attempts.on_text)
+                if isinstance(outcome, AIMessage):
+                    return attempt.settled(self._remember_refusals(attempts, outcome))
+                attempt.failed(outcome)
             await asyncio.sleep(attempts.delay_before_next(outcome))
 
     def _attempt(
@@ -120,13 +140,14 @@ class ChatClient:
 
         def attempt(bound: Mapping[str, Any]) -> AIMessage:
             if streamed is None:
-                return self.model.invoke(list(messages), _QUIET, **bound)
+                model = self._sampler if limits.sampled else self.model
+                return model.invoke(list(messages), _QUIET, **bound)
             for chunk in self._speaking.stream(list(messages), _QUIET, **bound):
                 streamed.add(chunk)
             return streamed.message()
 
         try:
-            bound = self._policy(self.model, limits)
+            bound = self._arguments(messages, limits)
             return within_deadline(partial(attempt, bound), seconds + self._grace(bound))
         except Exception as error:  # noqa: BLE001 -- the attempts decide what it means
             if streamed:
@@ -138,16 +159,29 @@ class ChatClient:
     ) -> AIMessage | Exception:
         seconds = self._own_timeout or limits.timeout
         try:
-            bound = self._policy(self.model, limits)
+            bound = self._arguments(messages, limits)
             async with asyncio.timeout(seconds + self._grace(bound)):
                 if on_text is None:
-                    return await self.model.ainvoke(list(messages), _QUIET, **bound)
+                    model = self._sampler if limits.sampled else self.model
+                    return await model.ainvoke(list(messages), _QUIET, **bound)
                 streamed = StreamedReply(self._speaking, on_text, seconds)
                 async for chunk in self._speaking.astream(list(messages), _QUIET, **bound):
                     streamed.add(chunk)
                 return streamed.message()
         except Exception as error:  # noqa: BLE001 -- the attempts decide what it means
             return error
+
+    def _arguments(self, messages: Sequence[BaseMessage], limits: Limits) -> dict[str, Any]:
+        """What the policy says; and where samples are to differ, no temperature of 0."""
+        if limits.continues and messages[-1].type != "ai":  # the first piece, as any reply
+            limits = replace(limits, continues=False)
+        bound = self._policy(self.model, limits)
+        if not limits.sampled or getattr(self.model, "temperature", None) != 0:
+            return bound
+        options = bound.get("options")  # Ollama's own API has it there
+        if options is not None:
+            return bound | {"options": {**options, "temperature": _SAMPLING_TEMPERATURE}}
+        return bound | {"temperature": _SAMPLING_TEMPERATURE}
 
     def _grace(self, bound: Mapping[str, object]) -> float:
         """Seconds for a client with a limit of its own to end the attempt, and to close it well."""
@@ -160,6 +194,10 @@ class ChatClient:
         purpose: Purpose,
         on_text: OnText | None,
     ) -> Attempts:
+        if limits.continues and not self.continues:
+            raise ModelSetupError(_NO_CONTINUATION)
+        if limits.continues and self.continues == "repeats":
+            limits = replace(limits, repeats=True)
         # Without the schema, once this server has been found not to know what to do with it.
         limits = limits if self._constrains else without_schema(limits)
         attempts = Attempts(messages, limits, purpose, self._retry_policy, self._secrets)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pb_graph.budget.ledger import Charge
+from pb_graph.budget.ledger import Purpose as Purpose  # noqa: PLC0414 -- for others, too
 from pb_graph.models.usage import Tokens, finish_of, tokens_of, visible_text
 
 if TYPE_CHECKING:
@@ -38,14 +39,6 @@ class Reply:
         return self.charge["output_tokens"] + sum(lost["output_tokens"] for lost in self.lost)
 
 
-@dataclass(frozen=True, slots=True)
-class Purpose:
-    """What a call is made for, as the ledger and the traces show it."""
-
-    node: str
-    step: int | None = None
-
-
 def reply_of(
     message: AIMessage,
     prompt: Sequence[BaseMessage],
@@ -59,11 +52,19 @@ def reply_of(
     if not tokens.measured:
         tokens = tokens._replace(output=_plausible(tokens.output, finish, limits.cap))
     charge = charge_of(tokens, limits.cap, purpose, seconds, finish)
-    text = visible_text(message)
+    text = _piece(message, prompt, limits) if limits.continues else visible_text(message)
     longest = max(_LEAST_READ, limits.cap * _LONGEST_TOKEN)
     if len(text) > longest:  # only from a server that takes no notice of the cap
         return Reply(text[:longest], "length", charge)
     return Reply(text, finish, charge)
+
+
+def _piece(message: AIMessage, prompt: Sequence[BaseMessage], limits: Limits) -> str:
+    """A piece of a text as it was written, without what it goes on from."""
+    text = message.text.encode(errors="replace").decode()
+    begun = prompt[-1].text if limits.repeats and prompt[-1].type == "ai" else ""
+    said = begun if text.startswith(begun) else begun.rstrip()  # some templates trim a turn
+    return text.removeprefix(said)
 
 
 def charge_of(tokens: Tokens, cap: int, purpose: Purpose, seconds: float, finish: str) -> Charge:

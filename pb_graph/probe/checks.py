@@ -257,12 +257,12 @@ def schema(session: Session) -> Finding:
 def continuation(session: Session) -> Finding:
     """A sentence that everybody knows how to end."""
     begun = [HumanMessage(f"Write this sentence: {_KNOWN}"), AIMessage(_BEGUN)]
-    seen = session.ask(begun, 32, thinking="off")
+    seen = session.ask(begun, 32, thinking="off", continues=True)
     if not seen.reply:
         return _no_reply(seen)
     if not seen.text:
         return Finding("unclear", "no text")
-    follows = seen.text.startswith(_KNOWN.removeprefix(_BEGUN).split()[0])
+    follows = seen.text.lstrip().startswith(_KNOWN.removeprefix(_BEGUN).split()[0])
     return Finding("kept" if follows else "not there", f"{seen.text[:16]!r}")
 
 

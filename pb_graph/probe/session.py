@@ -13,6 +13,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from pb_graph.errors import ModelCallError
 from pb_graph.models.caps import Limits, constructor_overrides
+from pb_graph.models.caps.select import continuation
 from pb_graph.models.client import ChatClient
 from pb_graph.models.provider_errors import status_of
 from pb_graph.models.reply import Purpose, Reply
@@ -168,6 +169,7 @@ class Session:
         thinking: Thinking = "free",
         schema: dict[str, Any] | None = None,
         stream: bool = False,
+        continues: bool = False,
         policy: CapPolicy | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> Seen:
@@ -182,7 +184,8 @@ class Session:
             raise UsedUpError
         watch, pieces = _Watch(), list[str | None]()
         client = self._client(watch, policy or self.policy, extra or {})
-        limits = Limits(cap, _TIMEOUT, schema, thinking)
+        continues = continues and client.continues is not None
+        limits = Limits(cap, _TIMEOUT, schema, thinking, continues=continues)
         hears = pieces.append if stream else None
         reply: Reply | None = None
         try:
@@ -205,4 +208,7 @@ class Session:
         def asks(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
             return {**policy(model, limits), **extra}
 
-        return ChatClient(self.model.model_copy(update=changed), asks, RetryPolicy(max_retries=0))
+        model = self.model.model_copy(update=changed)
+        client = ChatClient(model, asks, RetryPolicy(max_retries=0))
+        client.continues = continuation(policy)
+        return client

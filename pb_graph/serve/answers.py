@@ -15,7 +15,6 @@ from pb_graph.settings import Context
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
 
-    from pb_graph.settings import Settings
     from pb_graph.state import Input, Output, Report, State
 
     Graph = CompiledStateGraph[State, Context, Input, Output]
@@ -42,7 +41,7 @@ class Done:
 
 
 async def answer(
-    graph: Graph, given: Input, settings: Settings, *, stream: bool
+    graph: Graph, given: Input, context: Context, *, stream: bool
 ) -> AsyncGenerator[Piece | Done]:
     """Answer one query; the last thing said is `Done`.
 
@@ -52,14 +51,13 @@ async def answer(
     Args:
         graph: Answers.
         given: The conversation.
-        settings: What is set replaces the graph's own.
+        context: Settings that replace the graph's own, and what the query may cost in all.
         stream: Whether pieces are wanted.
 
     Raises:
         PlanAndBudgetError: As the graph.
     """
     modes: Any = ["custom", "values", *(["messages"] if stream else [])]
-    context = Context(settings=settings)
     report, finish, shown = None, "stop", None
     run: Any = graph.astream(given, context=context, stream_mode=modes)
     async with aclosing(run) as parts:

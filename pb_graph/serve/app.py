@@ -13,13 +13,13 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
 
+from pb_graph.budget.shared import Budget
 from pb_graph.serve.answers import answer
-from pb_graph.serve.budget import within_total
 from pb_graph.serve.errors import Refusal, json_response, refusal, refusal_of
 from pb_graph.serve.names import ModelNames, settings_of
 from pb_graph.serve.requests import ChatRequest
 from pb_graph.serve.streams import Answering
-from pb_graph.settings import Context, Settings
+from pb_graph.settings import Context
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -44,14 +44,12 @@ class Endpoint:
 
     Attributes:
         graph: Answers.
-        settings: The graph's own.
         names: What a request can name as its model.
         api_key: What it has to bring; None for nothing, and then it has to come from this machine.
         most: Completion tokens that a query can cost at most; None for no limit but its own.
     """
 
     graph: Graph
-    settings: Settings
     names: ModelNames
     api_key: str | None = None
     most: int | None = None
@@ -94,19 +92,17 @@ class Endpoint:
             return refusal(413, msg, "invalid_request_error").response()
         try:
             asked = ChatRequest.read(body, request.headers)
-            settings = self._settings(asked)
+            context = self._context(asked)
             given = asked.given
         except Exception as error:  # noqa: BLE001 -- it says which
             return refusal_of(error).response()
-        return Answering(asked, answer(self.graph, given, settings, stream=asked.stream))
+        return Answering(asked, answer(self.graph, given, context, stream=asked.stream))
 
-    def _settings(self, asked: ChatRequest) -> Settings:
+    def _context(self, asked: ChatRequest) -> Context:
         """What the request's model stands for, within the smaller of its total and ours."""
-        chosen = settings_of(asked.model, self.names)
         totals = [total for total in (asked.total, self.most) if total is not None]
-        if not totals:
-            return chosen
-        return within_total(Context(settings=chosen).settings_over(self.settings), min(totals))
+        budget = Budget(min(totals)) if totals else None
+        return Context(settings=settings_of(asked.model, self.names), shared_budget=budget)
 
     def _refused(self, request: Request) -> Refusal | None:
         """Why a request is not let in: it lacks the key, or without one is from elsewhere.

@@ -23,7 +23,7 @@ from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
-from pb_graph import Settings, build_graph
+from pb_graph import Context, Settings, build_graph
 from pb_graph.serve.answers import Done, answer
 from tests.support.endpoints import endpoint_of
 from tests.support.fault_server import serving
@@ -45,8 +45,9 @@ async def first(pieces: AsyncIterator[str]) -> float:
 
 async def by_graph(graph: Any, method: str) -> AsyncIterator[str]:  # noqa: ANN401
     """The graph's own stream."""
+    context = Context(settings=Settings.read({"method": method}))
     given: Any = {"messages": [HumanMessage(ASKED)]}
-    async for part in answer(graph, given, Settings.read({"method": method}), stream=True):
+    async for part in answer(graph, given, context, stream=True):
         yield "" if isinstance(part, Done) else part.text
 
 

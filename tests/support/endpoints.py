@@ -49,7 +49,7 @@ def endpoint_of(
         Base of the API.
     """
     base = Settings(**settings)
-    endpoint = Endpoint(build_graph(model, settings=base), base, model_names(), api_key, most)
+    endpoint = Endpoint(build_graph(model, settings=base), model_names(), api_key, most)
     config = uvicorn.Config(endpoint.app(), port=0, log_level="error", ws="none", lifespan="off")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
