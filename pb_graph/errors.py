@@ -23,6 +23,10 @@ class ModelSetupError(PlanAndBudgetError):
     """No usable chat model: unknown name, missing extra or key, or a server that won't start."""
 
 
+class UnknownModelError(ModelSetupError, InputError):
+    """No provider, or no local model, has the name that was given."""
+
+
 class WeightsError(PlanAndBudgetError):
     """The weights of a local model could not be fetched, stored or verified."""
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from langgraph.errors import EmptyInputError
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Checkpointer, Send
 
 from pb_graph.budget.shared import Budget
+from pb_graph.errors import InputError
 from pb_graph.models.caps import CapPolicy, load_caps
 from pb_graph.nodes.allocate import allocate, route_next_wave
 from pb_graph.nodes.answer import answer
@@ -23,15 +27,20 @@ from pb_graph.program import PlannerProgram
 from pb_graph.runtime.edge import Edge
 from pb_graph.runtime.node import Node
 from pb_graph.runtime.registry import Model, ModelRegistry, Program
-from pb_graph.settings import Context, Settings
+from pb_graph.settings import Context, Settings, settings_from
 from pb_graph.state import Input, Output, SolveTask, State
+
+_NOTHING_TO_RESUME = (
+    "There is nothing to go on with: this thread has no checkpoint, for instance because the first "
+    "one could not be written. Nothing was paid for; ask the question again."
+)
 
 
 def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     model: Model = None,
     *,
     planner: Model = None,
-    settings: Settings | None = None,
+    settings: Settings | Mapping[str, Any] | None = None,
     planner_program: Program | None = None,
     checkpointer: Checkpointer = None,
     cap_policy: CapPolicy | str | Path | None = None,
@@ -44,11 +53,15 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
             ``local:/path.gguf``. None means ``PB_MODEL``, else the local default if its extra is
             installed.
         planner: Plans and estimates; None for the same as ``model``.
-        settings: Every other choice. None takes those that a tuned ``planner_program`` was
+        settings: Every other choice, also as a mapping of the fields that are to differ from the
+            defaults. None takes those that a tuned ``planner_program`` was
             measured with, else the defaults.
         planner_program: A tuned `Planner`, or what was saved of one: a `PlannerProgram` or its
             path.
-        checkpointer: For threads and interrupts; leave it out when a host graph has one.
+        checkpointer: For threads and interrupts; leave it out when a host graph has one. Where
+            calls cost money, run with ``durability="sync"``: when a process dies or a checkpointer
+            fails, at most the call under way is paid again; with ``"async"``, LangGraph's default,
+            it may be the whole question.
         cap_policy: How a token cap becomes the models' call arguments, when the one chosen by a
             model's class does not fit: a policy, or the file that ``pb-graph probe`` wrote.
         shared_budget: A `Budget` that every query draws on, beside whatever else is given it. A
@@ -60,17 +73,17 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
 
     Raises:
         ModelSetupError: A model cannot be made from what was given.
+        InputError: A setting is wrong.
         PlannerProgramError: The saved planner does not fit this version.
     """
     if isinstance(planner_program, str | Path):
         planner_program = PlannerProgram.load(planner_program)
     if settings is None and isinstance(planner_program, PlannerProgram):
         settings = planner_program.settings
+    settings = Settings() if settings is None else settings_from(settings)
     if isinstance(cap_policy, str | Path):
         cap_policy = load_caps(cap_policy)
-    registry = ModelRegistry(
-        model, planner, settings or Settings(), planner_program, cap_policy, shared_budget
-    )
+    registry = ModelRegistry(model, planner, settings, planner_program, cap_policy, shared_budget)
     builder = StateGraph(State, context_schema=Context, input_schema=Input, output_schema=Output)
     builder.add_node("intake", Node(intake, registry, opens=True))
     for step in (plan, review, estimate, allocate, answer, synthesize, finish):
@@ -91,7 +104,25 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     builder.add_edge("answer", "finish")
     builder.add_edge("synthesize", "finish")
     builder.add_edge("finish", END)
-    return builder.compile(checkpointer=checkpointer, name="plan_and_budget")
+    compiled = builder.compile(checkpointer=checkpointer, name="plan_and_budget")
+    compiled.__class__ = _Graph
+    return compiled
+
+
+class _Graph(CompiledStateGraph[State, Context, Input, Output]):
+    """The graph as LangGraph compiles it, which says it in our words when there is no input."""
+
+    def invoke(self, *given: Any, **options: Any) -> Any:  # noqa: ANN401 -- LangGraph's
+        try:
+            return super().invoke(*given, **options)
+        except EmptyInputError as error:
+            raise InputError(_NOTHING_TO_RESUME) from error
+
+    async def ainvoke(self, *given: Any, **options: Any) -> Any:  # noqa: ANN401
+        try:
+            return await super().ainvoke(*given, **options)
+        except EmptyInputError as error:
+            raise InputError(_NOTHING_TO_RESUME) from error
 
 
 def _after_intake(state: State) -> str:

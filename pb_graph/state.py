@@ -71,6 +71,9 @@ class Report(TypedDict):
     """Solving tokens the question was given; None for methods without a budget."""
     ceiling: int | None
     """Completion tokens that this query cannot exceed, known before the first solving call."""
+    most_billed: int
+    """Completion tokens that may have been billed at most: those in ``usage``, where attempts that
+    were lost on the way, and whose bill is unknown, count as their whole cap."""
     answer: str
     steps: list[StepReport]
     usage: QueryUsage

@@ -39,7 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "settings",
         "state",
     },
-    "graph": {"budget", "program", "models", "nodes", "runtime", "settings", "state"},
+    "graph": {"budget", "errors", "program", "models", "nodes", "runtime", "settings", "state"},
     "middleware": {"budget", "errors", "models", "runtime"},
     "agents": {"budget", "errors", "graph", "middleware", "runtime", "state"},
     "serve": {"budget", "errors", "graph", "runtime", "settings", "state"},

@@ -242,9 +242,11 @@ def scatter(found: Sequence[Point], width: int, height: int, class_: str = "") -
     )
 
 
-def marker(kind: int, x: float, y: float, title: str | None = None) -> Markup:
+def marker(
+    kind: int, x: float, y: float, title: str | None = None, size: float | None = None
+) -> Markup:
     """Draw the shape of a kind: those of `KINDS`, then `EARLY` and `ORIGINAL`, both hollow."""
-    size = 9.0 if kind == ORIGINAL else 5.5
+    size = size or (9.0 if kind == ORIGINAL else 5.5)
     corners = {
         1: ((-1, -1), (1, -1), (1, 1), (-1, 1)),
         2: ((0, -1.35), (1.35, 0), (0, 1.35), (-1.35, 0)),

@@ -27,7 +27,7 @@ class Charge(TypedDict):
     """Completion tokens the call was allowed."""
     input_tokens: int
     output_tokens: int
-    """Completion tokens, reasoning included."""
+    """Completion tokens, reasoning included; of a lost attempt what is known to have arrived."""
     reasoning_tokens: int
     cached_tokens: int
     seconds: float
@@ -82,3 +82,17 @@ def by_node(charges: Iterable[Charge]) -> QueryUsage:
 def spent(charges: Iterable[Charge]) -> int:
     """Completion tokens of ``charges``."""
     return sum(row["output_tokens"] for row in charges)
+
+
+def most_billed(charges: Iterable[Charge]) -> int:
+    """Completion tokens that the provider may have charged for: `spent`, at most.
+
+    A lost attempt, whose bill is unknown, counts as its whole cap. A reply that arrived whole
+    counts as it was charged, also where that is an estimate.
+    """
+    return sum(
+        max(row["output_tokens"], row["cap"])
+        if row["finish"] == "error" and not row["measured"]
+        else row["output_tokens"]
+        for row in charges
+    )

@@ -6,7 +6,10 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from langchain_core.messages import AIMessage
+
 from pb_graph.models.provider_errors import (
+    is_from_callback,
     is_too_long,
     may_be_paid,
     shown_safely,
@@ -14,12 +17,14 @@ from pb_graph.models.provider_errors import (
     to_model_call_error,
 )
 from pb_graph.models.reply import charge_of, reply_of
-from pb_graph.models.usage import Tokens, reported
+from pb_graph.models.streaming import StreamedReply
+from pb_graph.models.usage import Tokens, estimate, reported
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from langchain_core.messages import AIMessage, BaseMessage
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import BaseMessage
 
     from pb_graph.budget.ledger import Charge
     from pb_graph.models.caps import Limits
@@ -48,18 +53,37 @@ class Attempts:
         self._started = 0.0
         self.on_text: OnText | None = None
         self.schema_refused = self.stream_refused = False
+        self._streamed: StreamedReply | None = None
 
     def next_limits(self) -> Limits:
         """Begin an attempt, within these limits."""
         self._started = time.perf_counter()
+        self._streamed = None
         return self._limits
+
+    def streamed(self, model: BaseChatModel, seconds: float) -> StreamedReply | None:
+        """Where to gather the reply of this attempt; None when it is not to be streamed."""
+        if self.on_text:
+            self._streamed = StreamedReply(model, self.on_text, seconds, self._limits.cap)
+        return self._streamed
+
+    def rescued(self, error: Exception) -> AIMessage | None:
+        """The reply of a failed attempt, if it had ended before the stream broke off."""
+        if self._streamed is None or is_from_callback(error):
+            return None
+        return self._streamed.rescued()
 
     def delay_before_next(self, error: Exception) -> float:
         """Take note of a failed attempt, and say how many seconds to wait before the next.
 
         Raises:
             ModelCallError: There is to be none.
+            Exception: The error itself, if it is that of a host's callback.
         """
+        if self._streamed:
+            self._streamed.give_up()
+        if is_from_callback(error):
+            raise error
         if _schema_refused(error, self._limits):
             self.schema_refused = True
             self._limits = without_schema(self._limits)
@@ -89,19 +113,20 @@ class Attempts:
         return replace(reply, lost=tuple(self._lost))
 
     def _note(self, error: Exception) -> None:
-        """Charge what a failed attempt reported; note one that may be paid without a report."""
+        """Charge what a failed attempt reported, or what arrived of it if it may be paid."""
         tokens = reported(error)
-        if tokens is None and not may_be_paid(error):
-            return
-        charge = charge_of(
-            tokens or Tokens(0, 0, 0, 0, measured=False),
-            self._limits.cap,
-            self._purpose,
-            self._seconds(),
-            "error",
-        )
+        arrived = self._streamed.arrived if self._streamed else ""
+        if tokens is None and arrived:
+            tokens = estimate(AIMessage(arrived), self._prompt)
+        if tokens is None:
+            if not may_be_paid(error):
+                return
+            tokens = Tokens(0, 0, 0, 0, measured=False)
+        cap = self._limits.cap
+        charge = charge_of(tokens, cap, self._purpose, self._seconds(), "error")
         self._lost.append(charge)
-        self._limits = replace(self._limits, cap=self._limits.cap - charge["output_tokens"])
+        used_up = self._limits.strict and not tokens.measured
+        self._limits = replace(self._limits, cap=0 if used_up else cap - tokens.output)
 
     def _seconds(self) -> float:
         return time.perf_counter() - self._started

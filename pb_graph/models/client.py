@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing, closing
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,9 @@ from pb_graph.models.attempts import Attempts, without_schema
 from pb_graph.models.caps import CapPolicy, Limits, constructor_overrides, policy_for
 from pb_graph.models.caps.select import continuation
 from pb_graph.models.charging import Attempt
-from pb_graph.models.provider_errors import secrets_of
+from pb_graph.models.connections import Connections
 from pb_graph.models.retry import RetryPolicy, has_own_retries, without_sdk_retries
-from pb_graph.models.streaming import StreamedReply
+from pb_graph.models.secrets import secrets_of
 from pb_graph.models.timeout import own_timeout, within_deadline
 
 if TYPE_CHECKING:
@@ -72,10 +73,11 @@ class ChatClient:
         self._policy = policy or policy_for(model)
         self.model = model.model_copy(update=quiet | constructor_overrides(model, self._policy))
         aloud = {"stream_usage": True} if "stream_usage" in type(model).model_fields else {}
-        self._speaking = model.model_copy(
+        speaking = model.model_copy(
             update=aloud | without_sdk_retries(model) | constructor_overrides(model, self._policy)
         )
-        self._sampler = self.model.model_copy(update={"cache": False})  # no two samples are one
+        sampler = self.model.model_copy(update={"cache": False})  # no two samples are one
+        self._connections = Connections(self.model, speaking, sampler)
         self.continues = continuation(self._policy)
         self._constrains = _constrains(self._policy, self.model)
         self._streams = True
@@ -103,11 +105,12 @@ class ChatClient:
         Raises:
             ModelCallError: The call failed for good; it says what to do.
             ModelSetupError: A reply is to be continued, which the server cannot.
+            Exception: What a host's callback raised, as it is.
         """
         attempts = self._attempts(messages, limits, purpose, on_text)
         while True:
             with Attempt(attempts) as attempt:
-                outcome = self._attempt(messages, attempt.reserved(), attempts.on_text)
+                outcome = self._attempt(messages, attempt.reserved(), attempts)
                 if isinstance(outcome, AIMessage):
                     return attempt.settled(self._remember_refusals(attempts, outcome))
                 attempt.failed(outcome)
@@ -124,52 +127,60 @@ class ChatClient:
         attempts = self._attempts(messages, limits, purpose, on_text)
         while True:
             with Attempt(attempts) as attempt:
-                within = await attempt.areserved()
-                outcome = await self._aattempt(messages, within, attempts.on_text)
+                outcome = await self._aattempt(messages, await attempt.areserved(), attempts)
                 if isinstance(outcome, AIMessage):
                     return attempt.settled(self._remember_refusals(attempts, outcome))
                 attempt.failed(outcome)
             await asyncio.sleep(attempts.delay_before_next(outcome))
 
     def _attempt(
-        self, messages: Sequence[BaseMessage], limits: Limits, on_text: OnText | None
+        self, messages: Sequence[BaseMessage], limits: Limits, attempts: Attempts
     ) -> AIMessage | Exception:
         """One attempt. Errors are returned: raised from here, they would hang on to each other."""
         seconds = self._own_timeout or limits.timeout
-        streamed = StreamedReply(self._speaking, on_text, seconds) if on_text else None
+        streamed = attempts.streamed(self.model, seconds)
 
         def attempt(bound: Mapping[str, Any]) -> AIMessage:
+            quiet, speaking, sampler = self._connections.blocking()
             if streamed is None:
-                model = self._sampler if limits.sampled else self.model
-                return model.invoke(list(messages), _QUIET, **bound)
-            for chunk in self._speaking.stream(list(messages), _QUIET, **bound):
-                streamed.add(chunk)
+                return (sampler if limits.sampled else quiet).invoke(
+                    list(messages), _QUIET, **bound
+                )
+            chunks: Any = speaking.stream(list(messages), _QUIET, **bound)
+            with closing(chunks):
+                for chunk in chunks:
+                    streamed.add(chunk)
+                    if streamed.full:
+                        break
             return streamed.message()
 
         try:
             bound = self._arguments(messages, limits)
             return within_deadline(partial(attempt, bound), seconds + self._grace(bound))
         except Exception as error:  # noqa: BLE001 -- the attempts decide what it means
-            if streamed:
-                streamed.give_up()
-            return error
+            return attempts.rescued(error) or error
 
     async def _aattempt(
-        self, messages: Sequence[BaseMessage], limits: Limits, on_text: OnText | None
+        self, messages: Sequence[BaseMessage], limits: Limits, attempts: Attempts
     ) -> AIMessage | Exception:
         seconds = self._own_timeout or limits.timeout
+        streamed = attempts.streamed(self.model, seconds)
         try:
             bound = self._arguments(messages, limits)
             async with asyncio.timeout(seconds + self._grace(bound)):
-                if on_text is None:
-                    model = self._sampler if limits.sampled else self.model
+                quiet, speaking, sampler = await self._connections.awaited()
+                if streamed is None:
+                    model = sampler if limits.sampled else quiet
                     return await model.ainvoke(list(messages), _QUIET, **bound)
-                streamed = StreamedReply(self._speaking, on_text, seconds)
-                async for chunk in self._speaking.astream(list(messages), _QUIET, **bound):
-                    streamed.add(chunk)
+                chunks: Any = speaking.astream(list(messages), _QUIET, **bound)
+                async with aclosing(chunks):
+                    async for chunk in chunks:
+                        streamed.add(chunk)
+                        if streamed.full:
+                            break
                 return streamed.message()
         except Exception as error:  # noqa: BLE001 -- the attempts decide what it means
-            return error
+            return attempts.rescued(error) or error
 
     def _arguments(self, messages: Sequence[BaseMessage], limits: Limits) -> dict[str, Any]:
         """What the policy says; and where samples are to differ, no temperature of 0."""

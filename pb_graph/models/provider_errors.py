@@ -12,13 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
-from pydantic import SecretStr
-
 from pb_graph.errors import ModelCallError
 
 if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
-
     from pb_graph.budget.ledger import Charge
 
 _SECRETS = re.compile(
@@ -34,8 +30,6 @@ _SECRETS = re.compile(
 )
 _MAX_DETAIL = 300
 _MAX_READ = 10_000
-_SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
-_LEAST_SECRET = 4  # a local server's 'x' is none, and would blank out half of the message
 _ERRORS = range(400, 600)
 
 _TRANSIENT_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
@@ -63,6 +57,7 @@ _TOO_LONG = re.compile(r"context[ _](length|window|size)", re.IGNORECASE)
 _NEVER_SENT = frozenset(
     {"ConnectError", "ConnectTimeout", "PoolTimeout", "ConnectionRefusedError", "gaierror"}
 )
+_CALLBACKS = "langchain_core.callbacks.manager"
 _NO_CREDIT = "insufficient_quota"
 
 _REMEDIES = {
@@ -140,6 +135,16 @@ def may_be_paid(error: Exception) -> bool:
     return is_transient(error) and not any(_names(cause) & _NEVER_SENT for cause in _chain(error))
 
 
+def is_from_callback(error: Exception) -> bool:
+    """Whether a host's callback raised it (``raise_error=True``), and no model's client."""
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_globals.get("__name__") == _CALLBACKS:
+            return True
+        trace = trace.tb_next
+    return False
+
+
 def retry_after(error: Exception) -> float:
     """Seconds that the server asked to wait (``Retry-After``, as seconds or as a date); else 0."""
     headers = getattr(getattr(error, "response", None), "headers", None)
@@ -168,21 +173,6 @@ def shown_safely(error: Exception, secrets: Sequence[str]) -> Exception | None:
     texts = [f"{cause} {cause!r}" for cause in _chain(error)]
     shows = any(secret in text for text in texts for secret in secrets)
     return None if shows or any(_SECRETS.search(text[:_MAX_READ]) for text in texts) else error
-
-
-def secrets_of(model: BaseChatModel) -> tuple[str, ...]:
-    """What a chat model object is known to keep to itself: its keys, and headers that are keys."""
-    found: list[str] = []
-    for value in vars(model).values():
-        if isinstance(value, SecretStr):
-            found.append(value.get_secret_value())
-        elif isinstance(value, Mapping):
-            found += [
-                text
-                for name, text in value.items()
-                if isinstance(text, str) and _SECRET_HEADER.search(str(name))
-            ]
-    return tuple(secret for secret in found if len(secret) >= _LEAST_SECRET)
 
 
 def _remedy(error: Exception, status: int | None) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from langchain_core.messages import AIMessage
 
-from pb_graph.budget.ledger import by_node
+from pb_graph.budget.ledger import by_node, most_billed
 from pb_graph.errors import NoAnswerError
 from pb_graph.runtime.answer_stream import MESSAGE_NAME
 from pb_graph.state import Report
@@ -38,17 +38,25 @@ def finish(state: State, run: NodeContext) -> State:
 def build_report(state: State, settings: Settings) -> Report:
     """The account of a query, from what the nodes left in the state."""
     local = settings.splits
+    warnings, most, ceiling = state["warnings"], most_billed(state["charges"]), state["ceiling"]
+    if ceiling is not None and most > ceiling:
+        note = f"up to {most} completion tokens may be billed, above the ceiling of {ceiling}"
+        warnings = [
+            *warnings,
+            f"{note}: Settings(strict_ceiling=True) keeps lost attempts below it",
+        ]
     return Report(
         method=settings.method,
         execution=settings.execution if local else None,
         schedule=settings.schedule if local else None,
         level=state["query"]["level"],
         budget=state["budget"],
-        ceiling=state["ceiling"],
+        ceiling=ceiling,
+        most_billed=most,
         answer=state.get("answer", ""),
         steps=_steps(state),
         usage=by_node(state["charges"]),
-        warnings=state["warnings"],
+        warnings=warnings,
     )
 
 

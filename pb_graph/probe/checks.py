@@ -160,6 +160,8 @@ def stream_usage(session: Session) -> Finding:
     """Of a streamed reply, which has been asked for it."""
     if session.streamed.refused:
         return _no_reply(session.streamed)
+    if session.streamed.tokens > session.streamed.cap:
+        return Finding("unclear", "ended by us: it went on beyond its cap")
     return _measured(session.streamed)
 
 

@@ -90,7 +90,7 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
     )
     spent = reply.tokens
     finish: Finish = "length" if reply.finish == "length" else "stop"
-    left = cap - spent
+    left = cap - (reply.most_billed if settings.strict_ceiling else spent)
     if not forces or left <= 0 or (finish == "stop" and reply.text):
         return BudgetedReply(reply.text, spent, finish, max(0, spent - cap))
     ending = forced(prompt, reply.text, query, final=closing)

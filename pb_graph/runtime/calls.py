@@ -58,6 +58,7 @@ class ModelCalls:
         self._journal: CallJournal | None = None
         self._stream = AnswerStream()
         self._charges: list[Charge] = []
+        self._doubts: list[str] = []
 
     async def solver(  # noqa: PLR0913 -- what to ask, and how
         self,
@@ -86,10 +87,12 @@ class ModelCalls:
             ModelCallError: The call failed for good.
             ModelSetupError: There is no model to call.
         """
+        settings = self._settings
         limits = Limits(
-            min(cap, self._settings.cutoff),
-            self._settings.timeout,
+            min(cap, settings.cutoff),
+            settings.timeout,
             thinking=thinking,
+            strict=settings.strict_ceiling,
             sampled=sampled,
             continues=continues,
         )
@@ -107,11 +110,11 @@ class ModelCalls:
                 else:
                     reply = await client.acall(messages, limits, purpose, on_text)
         except ModelCallError as failure:
-            self._end(name, failure, failure.lost)
+            self._end(name, failure, lost=failure.lost)
             if on_text:
                 self._stream.finish("")
             raise
-        self._end(name, reply, _charges([reply]))
+        self._end(name, reply, [reply])
         if on_text:
             self._stream.finish(reply.text)
         return reply
@@ -133,12 +136,12 @@ class ModelCalls:
                 with using(around and around.limit(around.left // 2)):
                     reply = await self._asked(request)
         except ModelCallError as failure:
-            self._end(name, failure, failure.lost)
+            self._end(name, failure, lost=failure.lost)
             raise
         except UnreadableReplyError as unreadable:
-            self._end(name, unreadable, _charges(unreadable.replies))
+            self._end(name, unreadable, unreadable.replies)
             raise
-        self._end(name, reply, _charges(reply.replies))
+        self._end(name, reply, reply.replies)
         return reply
 
     async def planner_with_repair(self, request: PlannerRequest[T]) -> tuple[T | None, list[str]]:
@@ -169,9 +172,12 @@ class ModelCalls:
         if self._charges:
             update["charges"] = self._charges
         unseen = sum(call["finish"] == "error" and not call["measured"] for call in self._charges)
+        notes = [f"{node}: {doubt}; estimated instead" for doubt in dict.fromkeys(self._doubts)]
         if unseen:
-            note = f"{node}: {unseen} attempt(s) broke off without an account of their tokens, "
-            update["warnings"] = [*warnings, note + "which are not counted here"]
+            note = f"{node}: {unseen} attempt(s) broke off without an account of their tokens; "
+            notes.append(note + "only what arrived is counted")
+        if notes:
+            update["warnings"] = [*warnings, *notes]
         return update
 
     async def _asked(self, request: PlannerRequest[T]) -> PlannerReply[T]:
@@ -208,14 +214,22 @@ class ModelCalls:
             _know(name)
         return name, kept
 
-    def _end(self, name: str, outcome: Outcome, charges: Sequence[Charge]) -> None:
+    def _end(
+        self,
+        name: str,
+        outcome: Outcome,
+        replies: Sequence[Reply] = (),
+        lost: Sequence[Charge] = (),
+    ) -> None:
         assert self._journal  # noqa: S101 -- begun above
         self._journal.keep(name, outcome)
+        charges = [*lost, *(charge for reply in replies for charge in (*reply.lost, reply.charge))]
         account = current()
         if account and name and name not in _KNOWN:  # another process made it
             account.charge(sum(charge["output_tokens"] for charge in charges))
             _know(name)
         self._charges += charges
+        self._doubts += [reply.doubt for reply in replies if reply.doubt]
         for charge in charges:
             tell({"event": "call", **charge})
 
@@ -230,10 +244,6 @@ def _know(name: str) -> None:
 def tell(event: Event) -> None:
     """Send a progress event to whoever streams in ``custom`` mode."""
     get_stream_writer()(event)
-
-
-def _charges(replies: Sequence[Reply]) -> list[Charge]:
-    return [charge for reply in replies for charge in (*reply.lost, reply.charge)]
 
 
 def _raised(outcome: Outcome) -> Outcome:

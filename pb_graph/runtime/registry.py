@@ -14,7 +14,13 @@ from langchain_core.language_models import BaseChatModel
 from pb_graph.errors import ModelSetupError
 from pb_graph.models.caps import CapPolicy
 from pb_graph.models.client import ChatClient
-from pb_graph.models.resolve import LOCAL_PREFIX, model_name, resolve, retry_policy_for
+from pb_graph.models.resolve import (
+    LOCAL_PREFIX,
+    check_local_name,
+    model_name,
+    resolve,
+    retry_policy_for,
+)
 from pb_graph.program import PlannerProgram
 from pb_graph.settings import Context, Settings
 
@@ -103,8 +109,9 @@ class ModelRegistry:
         self._planners: _Made[Planner] = _Made()
         self._files: _Made[PlannerProgram] = _Made()
         for given in (model, planner):
-            waits = given is None or (isinstance(given, str) and given.startswith(LOCAL_PREFIX))
-            if not waits:
+            if isinstance(given, str) and given.startswith(LOCAL_PREFIX):
+                check_local_name(given)
+            elif given is not None:
                 self.client(given, settings)
         if program is not None:
             self.load_planner(None)

@@ -140,7 +140,7 @@ def test_a_missing_planner_program_shows_when_the_graph_is_built(tmp_path: Path)
         (ScriptedChat().bind(stop=["."]), "is no chat model.*instead of one wrapped by"),
         (42, "int is no chat model"),
         ("gpt-5", "'gpt-5' names no model"),
-        ("nobody:knows", "Cannot set up 'nobody:knows'"),
+        ("nobody:knows", "no provider is called 'nobody'"),
         ("openai:gpt-5-mini", "OPENAI_API_KEY"),
     ],
     ids=lambda value: str(value)[:20],

@@ -28,6 +28,7 @@ class Limits:
         timeout: Seconds.
         schema: JSON schema that the reply should follow, where the server can see to it.
         thinking: Whether the cap is a budget that thinking has to fit into.
+        strict: Whether an attempt whose bill is unknown uses up the cap, as it may have.
         sampled: Whether the reply is one of several that are to differ.
         continues: Whether the reply is a piece of a text, which a last turn of the model's begins.
         repeats: Whether the server says that beginning again, in front of the piece.
@@ -37,6 +38,7 @@ class Limits:
     timeout: float
     schema: dict[str, Any] | None = None
     thinking: Thinking = "bounded"
+    strict: bool = False
     sampled: bool = False
     continues: bool = False
     repeats: bool = False
