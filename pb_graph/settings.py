@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, Literal, Self, cast, get_args, get_origin
@@ -13,6 +13,7 @@ from pydantic import (
     ConfigDict,
     Field,
     PositiveInt,
+    TypeAdapter,
     ValidationError,
     field_validator,
     model_validator,
@@ -275,6 +276,31 @@ def describe_errors(error: ValidationError) -> str:
         names = [str(part) for part in fault["loc"] if str(part).replace("_", "").isalnum()]
         faults.append(f"{'.'.join(names)}: {fault['msg'].removeprefix('Value error, ')}")
     return "; ".join(dict.fromkeys(faults))
+
+
+_PRICES = TypeAdapter(
+    dict[
+        str,
+        Annotated[
+            tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...],
+            Field(min_length=2, max_length=3),
+        ],
+    ]
+)
+
+
+def read_prices(given: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
+    """A table of prices as a user wrote it.
+
+    Raises:
+        InputError: Which price is wrong, and what one looks like.
+    """
+    try:
+        return _PRICES.validate_python(given)
+    except ValidationError as error:
+        msg = "prices are dollars per million tokens of input and output, such as "
+        msg += f'{{"gpt-5-mini": (0.25, 2.0)}}, not {given!r:.100}'
+        raise InputError(msg) from error
 
 
 CONTEXT_KEY = "plan_and_budget"

@@ -60,7 +60,7 @@ FRAMEWORKS_OF: dict[str, set[str]] = {
     "planner": {"langchain_core", "dspy"},
     "runtime": {"langchain_core", "langgraph"},
     "nodes": {"langchain_core", "langgraph"},
-    "graph": {"langgraph"},
+    "graph": {"langchain_core", "langgraph"},
     "serve": {"langchain_core", "langgraph"},
     "probe": {"langchain_core"},
 }

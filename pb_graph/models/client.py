@@ -8,16 +8,23 @@ from collections.abc import Mapping, Sequence
 from contextlib import aclosing, closing
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from pb_graph.errors import ModelSetupError
-from pb_graph.models.attempts import Attempts, without_schema
+from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
+from pb_graph.models.attempts import (
+    Attempts,
+    joined,
+    limits_after,
+    reply_after,
+    without_schema,
+)
 from pb_graph.models.caps import CapPolicy, Limits, constructor_overrides, policy_for
 from pb_graph.models.caps.select import continuation
 from pb_graph.models.charging import Attempt
 from pb_graph.models.connections import Connections
+from pb_graph.models.naming import name_of
 from pb_graph.models.retry import RetryPolicy, has_own_retries, without_sdk_retries
 from pb_graph.models.secrets import secrets_of
 from pb_graph.models.timeout import own_timeout, within_deadline
@@ -59,6 +66,7 @@ class ChatClient:
             that is to be heard goes through one that streams, and asks for the usage.
         policy: How limits become arguments; chosen from the model when not given.
         retry_policy: How often, and after how long, a call that failed is tried again.
+        arguments: What else goes with every call.
     """
 
     def __init__(
@@ -66,7 +74,11 @@ class ChatClient:
         model: BaseChatModel,
         policy: CapPolicy | None = None,
         retry_policy: RetryPolicy | None = None,
+        *,
+        arguments: Mapping[str, Any] | None = None,
     ) -> None:
+        self._bound = arguments or {}
+        self._fallbacks: tuple[ChatClient, ...] = ()
         quiet: dict[str, object] = {"disable_streaming": True} | without_sdk_retries(model)
         if "streaming" in type(model).model_fields:
             quiet["streaming"] = False  # else the request asks for the stream that nobody reads
@@ -84,6 +96,7 @@ class ChatClient:
         ours = RetryPolicy(max_retries=0) if has_own_retries(model) else retry_policy
         self._retry_policy = ours or RetryPolicy()
         self._secrets = secrets_of(model)
+        self.name = name_of(model)
         self._own_timeout = own_timeout(model)
 
     def call(
@@ -103,18 +116,20 @@ class ChatClient:
                 attempt breaks off.
 
         Raises:
-            ModelCallError: The call failed for good; it says what to do.
+            ModelCallError: The call failed for good, also with all fallbacks; it says what to do.
             ModelSetupError: A reply is to be continued, which the server cannot.
             Exception: What a host's callback raised, as it is.
         """
-        attempts = self._attempts(messages, limits, purpose, on_text)
-        while True:
-            with Attempt(attempts) as attempt:
-                outcome = self._attempt(messages, attempt.reserved(), attempts)
-                if isinstance(outcome, AIMessage):
-                    return attempt.settled(self._remember_refusals(attempts, outcome))
-                attempt.failed(outcome)
-            time.sleep(attempts.delay_before_next(outcome))
+        failures: list[ModelCallError] = []
+        for client in (self, *self._fallbacks):
+            try:
+                left = limits_after(failures, limits)
+                return reply_after(failures, client._call(messages, left, purpose, on_text))  # noqa: SLF001
+            except BudgetUsedUpError:
+                raise
+            except ModelCallError as failure:
+                failures.append(failure)
+        raise joined(failures)
 
     async def acall(
         self,
@@ -124,6 +139,45 @@ class ChatClient:
         on_text: OnText | None = None,
     ) -> Reply:
         """`call` for an event loop."""
+        failures: list[ModelCallError] = []
+        for client in (self, *self._fallbacks):
+            try:
+                left = limits_after(failures, limits)
+                return reply_after(failures, await client._acall(messages, left, purpose, on_text))  # noqa: SLF001
+            except BudgetUsedUpError:
+                raise
+            except ModelCallError as failure:
+                failures.append(failure)
+        raise joined(failures)
+
+    def with_fallbacks(self, others: Sequence[ChatClient]) -> Self:
+        """This client, with others to ask, in this order, when its model fails for good."""
+        self._fallbacks += tuple(others)
+        return self
+
+    def _call(
+        self,
+        messages: Sequence[BaseMessage],
+        limits: Limits,
+        purpose: Purpose,
+        on_text: OnText | None,
+    ) -> Reply:
+        attempts = self._attempts(messages, limits, purpose, on_text)
+        while True:
+            with Attempt(attempts) as attempt:
+                outcome = self._attempt(messages, attempt.reserved(), attempts)
+                if isinstance(outcome, AIMessage):
+                    return attempt.settled(self._remember_refusals(attempts, outcome))
+                attempt.failed(outcome)
+            time.sleep(attempts.delay_before_next(outcome))
+
+    async def _acall(
+        self,
+        messages: Sequence[BaseMessage],
+        limits: Limits,
+        purpose: Purpose,
+        on_text: OnText | None,
+    ) -> Reply:
         attempts = self._attempts(messages, limits, purpose, on_text)
         while True:
             with Attempt(attempts) as attempt:
@@ -183,10 +237,15 @@ class ChatClient:
             return attempts.rescued(error) or error
 
     def _arguments(self, messages: Sequence[BaseMessage], limits: Limits) -> dict[str, Any]:
-        """What the policy says; and where samples are to differ, no temperature of 0."""
+        """What the user bound, the tools, and the policy's; for samples, no temperature of 0."""
         if limits.continues and messages[-1].type != "ai":  # the first piece, as any reply
             limits = replace(limits, continues=False)
-        bound = self._policy(self.model, limits)
+        tools: Any = self.model.bind_tools(limits.tools) if limits.tools else None
+        bound = {
+            **self._bound,
+            **(tools.kwargs if tools else {}),
+            **self._policy(self.model, limits),
+        }
         if not limits.sampled or getattr(self.model, "temperature", None) != 0:
             return bound
         options = bound.get("options")  # Ollama's own API has it there
@@ -211,7 +270,9 @@ class ChatClient:
             limits = replace(limits, repeats=True)
         # Without the schema, once this server has been found not to know what to do with it.
         limits = limits if self._constrains else without_schema(limits)
-        attempts = Attempts(messages, limits, purpose, self._retry_policy, self._secrets)
+        attempts = Attempts(
+            messages, limits, purpose, self._retry_policy, self._secrets, self.model
+        )
         attempts.on_text = on_text if self._streams else None
         return attempts
 

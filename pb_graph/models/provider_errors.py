@@ -54,9 +54,9 @@ _BROKEN_BODY = re.compile(
     r"|list index out of range"
 )
 _TOO_LONG = re.compile(r"context[ _](length|window|size)", re.IGNORECASE)
-_NEVER_SENT = frozenset(
-    {"ConnectError", "ConnectTimeout", "PoolTimeout", "ConnectionRefusedError", "gaierror"}
-)
+_NO_SERVER = frozenset({"ConnectError", "ConnectTimeout", "ConnectionRefusedError", "gaierror"})
+_NEVER_SENT = _NO_SERVER | {"PoolTimeout"}
+_GONE = frozenset({401, 403, 404})
 _CALLBACKS = "langchain_core.callbacks.manager"
 _NO_CREDIT = "insufficient_quota"
 
@@ -77,6 +77,7 @@ def to_model_call_error(
     secrets: Sequence[str] = (),
     lost: tuple[Charge, ...] = (),
     attempts: int = 1,
+    model: str = "",
 ) -> ModelCallError:
     """Make one of our exceptions of any exception of a model call.
 
@@ -85,6 +86,7 @@ def to_model_call_error(
         secrets: What must not be shown, besides all that looks like a key.
         lost: What the attempts were charged, or may have been.
         attempts: How many there were.
+        model: Its name and where its server is, without credentials.
     """
     if isinstance(error, ModelCallError):
         return error
@@ -92,8 +94,9 @@ def to_model_call_error(
     kind = type(error).__name__ + (f" (HTTP {status})" if status else "")
     detail = " ".join(redact(str(error)[:_MAX_READ], secrets).split())[:_MAX_DETAIL]
     times = f", {attempts} times," if attempts > 1 else ""
-    msg = f"The model call failed{times} with {kind}: {detail} {_remedy(error, status)}"
-    return ModelCallError(msg, status=status, lost=lost)
+    to = f" to {redact(model, secrets)}" if model else ""
+    msg = f"The model call{to} failed{times} with {kind}: {detail} {_remedy(error, status)}"
+    return ModelCallError(msg, status=status, lost=lost, fatal=_is_fatal(error, status))
 
 
 def status_of(error: Exception) -> int | None:
@@ -188,6 +191,13 @@ def _remedy(error: Exception, status: int | None) -> str:
     ):
         return "The reply is no chat completion: check the base URL, and the proxies on the way."
     return "Check that the model's server is running and reachable."
+
+
+def _is_fatal(error: Exception, status: int | None) -> bool:
+    """Whether another request would fare no better: no server, no such model, no access to it."""
+    if status is not None:
+        return status in _GONE or _out_of_credit(error)
+    return any(_names(cause) & _NO_SERVER for cause in _chain(error))
 
 
 def _names(error: BaseException) -> set[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.messages import message_to_dict
 
 from pb_graph.budget.ledger import Charge, most_billed, spent
 from pb_graph.budget.ledger import Purpose as Purpose  # noqa: PLC0414 -- for others, too
@@ -34,6 +36,8 @@ class Reply:
     charge: Charge
     lost: tuple[Charge, ...] = ()
     doubt: str = ""
+    calls_tools: dict[str, Any] | None = None
+    """The whole message, as JSON, where it calls tools: some providers want all of it back."""
 
     @property
     def tokens(self) -> int:
@@ -65,7 +69,8 @@ def reply_of(
     longest = max(_LEAST_READ, limits.cap * _LONGEST_TOKEN)
     if len(text) > longest:  # only from a server that takes no notice of the cap
         text, finish = text[:longest], "length"
-    return Reply(text, finish, charge, doubt=doubt)
+    calls = message_to_dict(message) if message.tool_calls else None
+    return Reply(text, finish, charge, doubt=doubt, calls_tools=calls)
 
 
 def _piece(message: AIMessage, prompt: Sequence[BaseMessage], limits: Limits) -> str:

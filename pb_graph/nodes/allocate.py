@@ -25,12 +25,12 @@ MIDDLE_LEVEL = 3
 
 
 def allocate(state: State, run: NodeContext) -> State:
-    """Write ``budget``, ``ceiling`` and ``shares`` before the first wave, new ``shares`` later."""
+    """Write ``total``, ``ceiling`` and ``shares`` before the first wave, new ``shares`` later."""
     if state["shares"]:
         return _rolled_over(state, run)
     settings, query = run.settings, state["query"]
     total, notes = _total(query["level"], run)
-    update: State = {"budget": total, "warnings": notes}
+    update: State = {"total": total, "warnings": notes}
     if not settings.splits:
         _tell(run, query["level"], total, [])
         return update | {"ceiling": _ceiling(state, [total], total, run)}
@@ -77,6 +77,7 @@ def _task(state: State, index: int, settings: Settings) -> Send:
         ),
         index=index,
         budget=state["shares"][str(index)],
+        dead=state["dead"],
         shared_budget=state.get("shared_budget", {}),
         closing=is_closing(state["plan"], index, settings),
     )
@@ -118,7 +119,7 @@ def _rolled_over(state: State, run: NodeContext) -> State:
     rest = [step for step in state["plan"] if step["index"] not in done]
     if not run.settings.rollover or not rest:
         return {}
-    total = state["budget"] or 0  # which there is, where there are shares
+    total = state["total"] or 0  # which there is, where there are shares
     gone = most_billed if run.settings.strict_ceiling else spent
     left = total - gone(charge for charge in state["charges"] if charge["node"] == "solve")
     if run.settings.enforcement == "prompt":

@@ -26,7 +26,7 @@ async def answer(state: State, run: NodeContext) -> State:
     asked = Asked(
         query=state["query"],
         settings=run.settings,
-        budget=state["budget"],
+        budget=state["total"],
         plan=state["plan"],
         shares={int(index): share for index, share in state["shares"].items()} or None,
     )
@@ -44,7 +44,7 @@ async def _asked_once(method: Method, asked: Asked, run: NodeContext) -> State:
         cast("Prompt", method.function)(asked),
         asked.budget,
         asked.query,
-        Purpose("answer"),
+        Purpose("answer", level=asked.query["level"]),
         closing=True,
         stream=True,
         thinking=method.thinking,

@@ -36,7 +36,7 @@ async def synthesize(state: State, run: NodeContext) -> State:
     warnings = [] if by_call else ["synthesize: the last step gave no answer; asked once more"]
     gone = most_billed if run.settings.strict_ceiling else spent
     budget = min(
-        synthesis_cap(state["budget"] or 0, len(state["plan"]), run.settings),
+        synthesis_cap(state["total"] or 0, len(state["plan"]), run.settings),
         (state["ceiling"] or 0) - gone(state["charges"]),
     )
     if budget < 1:
@@ -44,7 +44,13 @@ async def synthesize(state: State, run: NodeContext) -> State:
     messages = put_together(state["query"], run.settings, state["plan"], found, budget=budget)
     try:
         reply = await call_within_budget(
-            run, messages, budget, state["query"], Purpose("synthesize"), closing=True, stream=True
+            run,
+            messages,
+            budget,
+            state["query"],
+            Purpose("synthesize", level=state["query"]["level"]),
+            closing=True,
+            stream=True,
         )
     except ModelCallError as failure:
         return _fallback(found, [*warnings, f"synthesize: {failure}"])

@@ -48,6 +48,6 @@ async def test_an_mcp_client_finds_the_tool_and_gets_an_answer(tmp_path: Path) -
             said = await session.call_tool(tool.name, {"question": "What is 6 * 7?"})
     assert tool.name == "plan_and_budget"
     assert "within a token budget" in (tool.description or "")
-    assert list(tool.inputSchema["properties"]) == ["question"]
+    assert tool.inputSchema["required"] == ["question"]
     assert not said.isError
     assert [block.text for block in said.content if block.type == "text"] == ["Final answer: 42"]

@@ -122,6 +122,19 @@ class TestOpenAIsClient:
         report = ask(client, extra_body={"report": True, "level": 5}).report
         assert report["level"] == 5
 
+    def test_earlier_turns_reach_the_solver(
+        self, client: openai.OpenAI, model: FaultServer
+    ) -> None:
+        said: list[Any] = [
+            {"role": "developer", "content": "Be curt."},
+            {"role": "user", "content": "A pen costs 3 guilders."},
+            {"role": "assistant", "content": "Noted."},
+            {"role": "user", "content": [{"type": "text", "text": "And four pens?"}]},
+        ]
+        client.chat.completions.create(model="vanilla", messages=said)
+        heard = model.requests[-1].text
+        assert all(text in heard for text in ("Be curt.", "3 guilders", "Noted.", "four pens"))
+
     def test_what_is_not_heeded_is_said(self, client: openai.OpenAI) -> None:
         raw = client.chat.completions.with_raw_response.create(
             model="vanilla", messages=ASKED, temperature=0.5, seed=1

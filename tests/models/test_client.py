@@ -72,6 +72,7 @@ def test_a_reply_is_text_ending_and_charge(call: Make) -> None:
         "seconds": 0,
         "finish": "stop",
         "measured": True,
+        "model": "scripted-1",
     }
 
 
