@@ -18,7 +18,7 @@ from pb_graph.nodes.plan import plan
 from pb_graph.nodes.review import review
 from pb_graph.nodes.solve import solve
 from pb_graph.nodes.synthesize import synthesize
-from pb_graph.program import PlannerProgram
+from pb_graph.program import HasPlanner, PlannerProgram
 from pb_graph.runtime.edge import Edge
 from pb_graph.runtime.node import Node
 from pb_graph.runtime.registry import Model, ModelRegistry, Program
@@ -31,7 +31,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     *,
     planner: Model = None,
     settings: Settings | None = None,
-    planner_program: Program | None = None,
+    planner_program: Program | HasPlanner | None = None,
     checkpointer: Checkpointer = None,
     cap_policy: CapPolicy | None = None,
 ) -> CompiledStateGraph[State, Context, Input, Output]:
@@ -44,8 +44,8 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         planner: Plans and estimates; None for the same as ``model``.
         settings: Every other choice. None takes those that a tuned ``planner_program`` was
             measured with, else the defaults.
-        planner_program: A tuned `Planner`, or what was saved of one: a `PlannerProgram` or its
-            path.
+        planner_program: A tuned `Planner` or `optim.tune.GraphProgram`, or what was saved of one:
+            a `PlannerProgram` or its path.
         checkpointer: For threads and interrupts; leave it out when a host graph has one.
         cap_policy: How a token cap becomes the models' call arguments, when the one chosen by a
             model's class does not fit.
@@ -59,8 +59,10 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     """
     if isinstance(planner_program, str | Path):
         planner_program = PlannerProgram.load(planner_program)
-    if settings is None and isinstance(planner_program, PlannerProgram):
-        settings = planner_program.settings
+    if isinstance(planner_program, PlannerProgram | HasPlanner):
+        settings = settings or planner_program.settings
+    if isinstance(planner_program, HasPlanner):
+        planner_program = planner_program.prompts
     registry = ModelRegistry(model, planner, settings or Settings(), planner_program, cap_policy)
     builder = StateGraph(State, context_schema=Context, input_schema=Input, output_schema=Output)
     builder.add_node("intake", Node(intake, registry, opens=True))

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from pb_graph.models.caps import Thinking
     from pb_graph.models.client import ChatClient
     from pb_graph.models.reply import Purpose
-    from pb_graph.runtime.registry import Model, ModelRegistry
+    from pb_graph.planner.planner import Planner
+    from pb_graph.prompts import Teaching
+    from pb_graph.runtime.registry import Model, ModelRegistry, Program
     from pb_graph.settings import Context, Settings
     from pb_graph.state import State
 
@@ -143,6 +145,15 @@ class ModelCalls:
             return None, [f"{what}: {failure} Going on without."]
         return again.value, [f"{what}: the first reply could not be read ({complaint})"]
 
+    async def teaching(self) -> Teaching | None:
+        """What the run's program tells the solver; None where there is none, or not for that.
+
+        Raises:
+            PlannerProgramError: The program does not fit, or cannot be read.
+        """
+        program = self._registry.program(self._context)
+        return None if program is None else (await self._planner(program)).teaching
+
     def account(self, node: str, warnings: Sequence[str]) -> State:
         """For the state: the charges of all calls, and the id under which the answer was shown.
 
@@ -160,9 +171,7 @@ class ModelCalls:
     async def _asked(self, request: PlannerRequest[T]) -> PlannerReply[T]:
         client = await self._client(self._registry.planner(self._context))
         program = self._context.planner_program
-        planner = self._registry.planner_at_hand(program)
-        if planner is None:
-            planner = await self._loaded(self._registry.load_planner, program)
+        planner = await self._planner(program)
         from pb_graph.planner.engine import ask_planner  # noqa: PLC0415 -- loads DSPy, as the planner
 
         return await ask_planner(
@@ -173,6 +182,12 @@ class ModelCalls:
             traced=program is not None,
             blocking=self._blocking,
         )
+
+    async def _planner(self, program: Program | None) -> Planner:
+        planner = self._registry.planner_at_hand(program)
+        if planner is None:
+            planner = await self._loaded(self._registry.load_planner, program)
+        return planner
 
     async def _client(self, model: Model) -> ChatClient:
         client = self._registry.client_at_hand(model, self._settings)
