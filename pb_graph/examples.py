@@ -1,4 +1,4 @@
-"""Short worked examples for the solver, by field: written for this purpose, part of no benchmark."""
+"""Short worked examples for the solver, by field: written for this purpose, of no benchmark."""
 
 from __future__ import annotations
 
@@ -16,28 +16,24 @@ _MATHEMATICS: tuple[Example, ...] = (
         "4",
     ),
     (
-        "Two fair dice are rolled. What is the probability that the larger of the two numbers "
-        "is 4, or both are 4?",
-        "max <= 4: 4^2 = 16 of 36\nmax <= 3: 3^2 = 9 of 36\nmax = 4: 16 - 9 = 7 of 36",
+        "Two fair dice are rolled. What is the probability that their maximum is 4?",
+        "max <= 4: 4^2 = 16 of 36\nmax <= 3: 3^2 = 9 of 36\n16 - 9 = 7",
         r"\frac{7}{36}",
     ),
     (
-        r"In triangle $ABC$ the angle at $B$ is $90^\circ$, $AB = 9$ and $BC = 12$. $M$ is the "
-        "midpoint of $AC$. What is the area of triangle $ABM$?",
-        "[ABC] = 9 * 12 / 2 = 54\nAM = AC / 2, so [ABM] = 54 / 2 = 27",
+        "$ABC$ has a right angle at $B$, $AB = 9$, $BC = 12$; $M$ bisects $AC$. What is $[ABM]$?",
+        "[ABC] = 9 * 12 / 2 = 54\n[ABM] = 54 / 2 = 27",
         "27",
     ),
     (
         "What is the remainder when $3^{50} + 5^{50}$ is divided by $13$?",
-        "3^3 = 27 = 1, 50 = 3 * 16 + 2: 3^50 = 3^2 = 9 mod 13\n"
-        "5^2 = 25 = -1: 5^50 = (-1)^25 = -1 mod 13\n9 - 1 = 8",
+        "mod 13: 3^3 = 1, so 3^50 = 3^2 = 9\n5^2 = -1, so 5^50 = (-1)^25 = -1\n9 - 1 = 8",
         "8",
     ),
 )
 _ARITHMETIC: tuple[Example, ...] = (
     (
-        "A cyclist rides at 18 km an hour for 2 hours, then at 12 km an hour for 3 hours. How many "
-        "kilometres is that in all?",
+        "A cyclist rides 2 hours at 18 km/h, then 3 hours at 12 km/h. How many km is that in all?",
         "2 * 18 = 36\n3 * 12 = 36\n36 + 36 = 72",
         "72",
     ),
@@ -47,14 +43,12 @@ _ARITHMETIC: tuple[Example, ...] = (
         "5",
     ),
     (
-        "A coat costs $80. It is reduced by 25 %, and a voucher takes another $6 off. What is "
-        "paid for it, in dollars?",
+        "A coat of $80 is reduced by 25 %, then by another $6. How many dollars does it cost now?",
         "80 * 0.75 = 60\n60 - 6 = 54",
         "54",
     ),
     (
-        "Lena is 3 times as old as her son. In 12 years she will be twice as old as he is then. "
-        "How old is her son now?",
+        "Lena is 3 times as old as her son, and in 12 years twice as old. How old is her son now?",
         "3s + 12 = 2(s + 12)\n3s + 12 = 2s + 24\ns = 12",
         "12",
     ),
@@ -66,10 +60,9 @@ _GENERAL: tuple[Example, ...] = (
         "100 minutes, by 10 minutes",
     ),
     (
-        "Every book on the shelf is a novel, and some novels in the house are by women. Is a book "
-        "on the shelf certainly by a woman?",
-        "The novels by women may all be elsewhere in the house",
-        "No",
+        "All books here are novels, and some novels are by women. Is a book here by a woman?",
+        "The novels by women may all be elsewhere",
+        "Not necessarily",
     ),
     (
         "A meeting on Tuesday, 28 February 2023 is put off by two days. When is it now?",

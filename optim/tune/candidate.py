@@ -31,6 +31,7 @@ __all__ = [
     "distinct",
     "predictor_of",
     "predictors_of",
+    "used_by",
 ]
 
 MAX_CHARACTERS = 8000  # of one instruction; a model that rambles on is not taken at its word
@@ -185,13 +186,24 @@ def predictor_of(settings: Settings, tuned: str) -> str:
     raise InputError(msg)
 
 
-def predictors_of(settings: Settings) -> list[str]:
-    """All predictors that the settings make use of; the decomposing one where they use none."""
+def predictors_of(settings: Settings, tuned: str) -> list[str]:
+    """The same for ``all`` too: every predictor that the settings make use of.
+
+    Raises:
+        InputError: As `predictor_of`; for ``all`` where they use none.
+    """
+    if tuned != "all":
+        return [predictor_of(settings, tuned)]
+    return used_by(settings) or [predictor_of(settings, "decompose")]
+
+
+def used_by(settings: Settings) -> list[str]:
+    """The predictors that the settings make use of, in the order of `PROMPTS`."""
     found = []
-    for tuned in PROMPTS:
+    for name in PROMPTS:
         with suppress(InputError):
-            found.append(predictor_of(settings, tuned))
-    return found or [decomposer(settings)]
+            found.append(predictor_of(settings, name))
+    return found
 
 
 def _plain(name: str, shown: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

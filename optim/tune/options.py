@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 __all__ = ["OPTIMIZERS", "TUNED", "TuneOptions"]
 
-OPTIMIZERS = ("gepa", "copro", "miprov2", "simba", "random", "candidates")
+OPTIMIZERS = ("gepa", "copro", "miprov2", "simba", "random", "candidates", "shortest")
 """Names of those that tune a prompt, for help texts: the registry itself would load DSPy."""
 
-TUNED = ("decompose", "estimate", "settings")
+TUNED = ("decompose", "estimate", "solve", "all", "settings")
 
 
 @dataclass(frozen=True, kw_only=True)

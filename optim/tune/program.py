@@ -5,19 +5,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import dspy
 
-from optim.tune.candidate import Candidate, candidate_of, predictors_of
+from optim.tune.candidate import Candidate, candidate_of, decomposer, used_by
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
-from pb_graph.planner.planner import Planner
 from pb_graph.settings import Context
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
     from langgraph.graph.state import CompiledStateGraph
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from optim.evaluate.models import ModelSpec
     from optim.tune.evaluator import Evaluator, Result
     from pb_graph.models.caps import CapPolicy
-    from pb_graph.planner.planner import Program
+    from pb_graph.planner.planner import Planner, Program
     from pb_graph.program import PlannerProgram
     from pb_graph.settings import Settings
     from pb_graph.state import Input, Output, Report, State, StepReport
@@ -105,7 +104,7 @@ class GraphProgram(TunableProgram):
         cap_policy: CapPolicy | None = None,
     ) -> None:
         base = candidate_of(planner_program, settings)
-        super().__init__(base, *predictors_of(base.settings))
+        super().__init__(base, *(used_by(base.settings) or [decomposer(base.settings)]))
         self.graphs = Graphs(model, planner, cap_policy)
 
     @property
@@ -148,7 +147,7 @@ class GraphProgram(TunableProgram):
         found = GraphProgram(planner_program=path, settings=self.settings)
         for name in self._open:
             setattr(self, name, getattr(found, name))
-        self._base = found._base  # noqa: SLF001 -- of its own class
+        self._base = found._base
         return self
 
     def with_candidate(self, candidate: Candidate) -> GraphProgram:

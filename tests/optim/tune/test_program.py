@@ -1,4 +1,4 @@
-"""`GraphProgram` with DSPy's own optimizers and evaluation, as they are, and what is saved of it."""
+"""`GraphProgram` with DSPy's own optimizers and evaluation, and what is saved of it."""
 
 from __future__ import annotations
 
