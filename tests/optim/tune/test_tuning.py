@@ -288,17 +288,18 @@ def test_a_copy_that_an_optimizer_has_changed_is_the_one_that_is_used() -> None:
 @pytest.mark.parametrize(
     ("settings", "open_to_tuning"),
     [
-        ({}, "decompose"),
-        ({"planning": "fused"}, "fused"),
-        ({"method": "planned_vanilla", "planning": "fused"}, "decompose"),
-        ({"method": "vanilla"}, "decompose"),
+        ({}, ["decompose", "estimate"]),
+        ({"planning": "fused"}, ["fused"]),
+        ({"method": "planned_vanilla", "planning": "fused"}, ["decompose"]),
+        ({"method": "worked_examples"}, ["solve"]),
+        ({"method": "vanilla"}, ["decompose"]),
     ],
 )
-def test_the_predictor_that_decomposes_is_open(
-    settings: dict[str, Any], open_to_tuning: str
+def test_the_predictors_that_the_settings_use_are_open(
+    settings: dict[str, Any], open_to_tuning: list[str]
 ) -> None:
     program = program_of(settings=settings)
-    assert [name for name, _ in program.named_predictors()] == [open_to_tuning]
+    assert [name for name, _ in program.named_predictors()] == open_to_tuning
 
 
 def test_settings_override_those_of_a_saved_program_one_by_one(tmp_path: Path) -> None:
