@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, Literal, Self, cast, get_args, get_origin
@@ -13,6 +13,7 @@ from pydantic import (
     ConfigDict,
     Field,
     PositiveInt,
+    TypeAdapter,
     ValidationError,
     field_validator,
     model_validator,
@@ -21,6 +22,7 @@ from pydantic import (
 from pb_graph.budget.rules import LEVELS, BudgetRule, Fixed, LevelTable
 from pb_graph.budget.schedules import Schedule as PositionalSchedule
 from pb_graph.budget.schedules import Shape
+from pb_graph.budget.shared import Budget
 from pb_graph.errors import InputError, did_you_mean
 from pb_graph.methods import METHODS, known_method
 
@@ -74,6 +76,12 @@ def default_budget() -> LevelTable:
     return LevelTable(tokens={level: 2 * tokens for level, tokens in LevelTable().tokens.items()})
 
 
+_BUDGETS = (
+    "a budget is a whole number of tokens, at least 1, such as 400, or a rule by level, such as "
+    '{"rule": "level_table", "tokens": {"1": 200, "2": 250, "3": 350, "4": 450, "5": 600}}'
+)
+
+
 class Settings(BaseModel):
     """How the graph plans, budgets and solves. Immutable; unknown fields are refused."""
 
@@ -124,6 +132,12 @@ class Settings(BaseModel):
     cutoff: PositiveInt = Field(
         default=8192, description="Hard limit of completion tokens of every single call."
     )
+    strict_ceiling: bool = Field(
+        default=False,
+        description="Whether an attempt that was lost, and whose bill nobody knows, uses up its "
+        "whole cap, so that the most that may be billed never passes the ceiling; such a call is "
+        "then not tried again.",
+    )
     planner_cap: PositiveInt = Field(
         default=384, description="Hard limit of completion tokens of a planner call."
     )
@@ -138,6 +152,24 @@ class Settings(BaseModel):
         default="tokens",
         description="The unit in which the solver is told its budget; words_as_tokens says the "
         "number of tokens and calls them words, as the paper does for the share of a step.",
+    )
+    samples: int = Field(
+        default=40, ge=1, le=100, description="adaptive_consistency: the most answers it samples."
+    )
+    confidence: float = Field(
+        default=0.95,
+        gt=0.5,
+        lt=1,
+        description="adaptive_consistency: how sure the leading answer must be to stop sampling.",
+    )
+    probe_every: int = Field(
+        default=64,
+        ge=8,
+        le=4096,
+        description="certaindex: tokens of an answer between two probes for its result.",
+    )
+    probes_agree: int = Field(
+        default=3, ge=2, le=20, description="certaindex: equal probes in a row that end the answer."
     )
     review_plan: bool = Field(
         default=False, description="Interrupt for a human to review the plan and its budgets."
@@ -177,8 +209,9 @@ class Settings(BaseModel):
     @classmethod
     def _at_least_one_token(cls, budget: object) -> object:
         if isinstance(budget, bool) or (isinstance(budget, (int, float)) and budget < 1):
-            msg = "a budget is a whole number of tokens, at least 1, or a rule by level"
-            raise ValueError(msg)
+            raise ValueError(_BUDGETS)
+        if not isinstance(budget, int | Mapping | BaseModel):
+            raise ValueError(_BUDGETS)  # noqa: TRY004 -- pydantic reports no other
         return budget
 
     @classmethod
@@ -245,6 +278,31 @@ def describe_errors(error: ValidationError) -> str:
     return "; ".join(dict.fromkeys(faults))
 
 
+_PRICES = TypeAdapter(
+    dict[
+        str,
+        Annotated[
+            tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...],
+            Field(min_length=2, max_length=3),
+        ],
+    ]
+)
+
+
+def read_prices(given: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
+    """A table of prices as a user wrote it.
+
+    Raises:
+        InputError: Which price is wrong, and what one looks like.
+    """
+    try:
+        return _PRICES.validate_python(given)
+    except ValidationError as error:
+        msg = "prices are dollars per million tokens of input and output, such as "
+        msg += f'{{"gpt-5-mini": (0.25, 2.0)}}, not {given!r:.100}'
+        raise InputError(msg) from error
+
+
 CONTEXT_KEY = "plan_and_budget"
 
 
@@ -272,6 +330,10 @@ class Context:
             "were saved with it replace the graph's."
         },
     )
+    shared_budget: Any = field(
+        default=None,
+        metadata={"description": "A Budget that this run draws on, beside others."},
+    )
 
     def settings_over(self, base: Settings) -> Settings:
         """The settings of this run: ``base`` with the fields that this context sets itself."""
@@ -295,15 +357,23 @@ class Context:
         if not isinstance(fields, Mapping):
             return cls()
         known = {name: fields[name] for name in cls.__dataclass_fields__ if name in fields}
-        known["settings"] = _settings_in(known.get("settings"))
+        if known.get("settings") is not None:  # which a server hands over as JSON
+            known["settings"] = settings_from(known["settings"])
+        if not isinstance(known.get("shared_budget"), Budget | None):
+            msg = f"a context's shared_budget is a Budget, not {known['shared_budget']!r:.100}"
+            raise InputError(msg)
         return cls(**known)
 
 
-def _settings_in(given: object) -> Settings | None:
-    """The settings of a context, which a server hands over as the JSON that they were sent as."""
-    if given is None or isinstance(given, Settings):
+def settings_from(given: object) -> Settings:
+    """Settings that were given as such, or as a mapping of their fields.
+
+    Raises:
+        InputError: They are something else, or a field is wrong.
+    """
+    if isinstance(given, Settings):
         return given
     if isinstance(given, Mapping):
         return Settings.read(given)
-    msg = f"a context's settings are a Settings or a mapping of its fields, not {given!r:.100}"
+    msg = f"settings are a Settings or a mapping of its fields, not {given!r:.100}"
     raise InputError(msg)

@@ -16,18 +16,19 @@ FRAMEWORKS = {"langgraph", "langchain", "langchain_core", "langchain_openai", "d
 # What a part of the package may know of the others; types for annotations are free for all.
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
-    "budget": set(),
+    "budget": {"errors"},
     "settings": {"budget", "errors", "methods"},
     "program": {"errors", "settings"},
     "state": {"budget"},
     "events": {"budget", "state"},
     "prompts": set(),
+    "answers": set(),
     "examples": set(),
-    "methods": {"errors", "examples", "models", "prompts"},
+    "methods": {"answers", "budget", "errors", "examples", "prompts"},
     "local": {"errors"},
     "models": {"budget", "errors", "local"},
     "planner": {"program", "budget", "errors", "models", "prompts", "state"},
-    "runtime": {"program", "errors", "models", "planner", "prompts", "settings", "state"},
+    "runtime": {"program", "budget", "errors", "models", "planner", "prompts", "settings", "state"},
     "nodes": {
         "budget",
         "errors",
@@ -39,8 +40,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         "settings",
         "state",
     },
-    "graph": {"program", "models", "nodes", "runtime", "settings", "state"},
-    "agents": {"errors", "graph", "models", "runtime", "state"},
+    "graph": {"budget", "errors", "program", "models", "nodes", "runtime", "settings", "state"},
+    "middleware": {"budget", "errors", "models", "runtime"},
+    "agents": {"budget", "errors", "graph", "middleware", "runtime", "state"},
 }
 FRAMEWORKS_OF: dict[str, set[str]] = {
     "errors": set(),
@@ -51,13 +53,14 @@ FRAMEWORKS_OF: dict[str, set[str]] = {
     "events": set(),
     "prompts": set(),
     "examples": set(),
+    "answers": set(),
     "methods": set(),
     "local": {"langchain_openai"},
     "models": {"langchain_core", "langchain", "langchain_openai"},
     "planner": {"langchain_core", "dspy"},
     "runtime": {"langchain_core", "langgraph"},
     "nodes": {"langchain_core", "langgraph"},
-    "graph": {"langgraph"},
+    "graph": {"langchain_core", "langgraph"},
 }
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from optim.scorers.answer_extraction import (
+from optim.scorers.base import Score, ScorerError, register
+from pb_graph.answers import (
     boxed_answer,
     final_answer,
     without_text_commands,
     without_thinking,
 )
-from optim.scorers.base import Score, ScorerError, register
 
 if TYPE_CHECKING:
     from optim.datasets import Question

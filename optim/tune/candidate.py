@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from optim.evaluate.identity import digest
+from optim.tune.optimizer import Uncopied
 from pb_graph.errors import InputError
 from pb_graph.planner.planner import Planner
 from pb_graph.program import PlannerProgram
@@ -20,19 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pb_graph.planner.planner import Program
-
-__all__ = [
-    "OWN",
-    "PROMPTS",
-    "TUNABLE",
-    "Candidate",
-    "candidate_of",
-    "decomposer",
-    "distinct",
-    "predictor_of",
-    "predictors_of",
-    "used_by",
-]
 
 MAX_CHARACTERS = 8000  # of one instruction; a model that rambles on is not taken at its word
 
@@ -49,7 +37,7 @@ PROMPTS = ("decompose", "estimate", "solve")
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Candidate(Uncopied):
     """Instructions and examples for planner and solver, under settings.
 
     Attributes:
@@ -77,9 +65,6 @@ class Candidate:
 
     def __hash__(self) -> int:
         return hash(self.identity)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Candidate:
-        return self  # it cannot change
 
     @cached_property
     def identity(self) -> str:
@@ -113,14 +98,6 @@ class Candidate:
         for name, shown in self.examples.items():
             getattr(planner, name).demos = [dict(example) for example in shown]
         return planner
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON."""
-        return {
-            "instructions": dict(self.instructions),
-            "settings": self.settings.model_dump(mode="json"),
-            "examples": dict(self.examples),
-        }
 
 
 def candidate_of(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import dspy
 
 from optim.tune.candidate import Candidate, candidate_of, decomposer, used_by
+from optim.tune.optimizer import Uncopied
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
 from pb_graph.settings import Context
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from pb_graph.state import Input, Output, Report, State, StepReport
 
     Graph = CompiledStateGraph[State, Context, Input, Output]
-
-__all__ = ["GUARD", "GraphProgram", "TrialProgram", "TunableProgram"]
 
 # MIPROv2 cuts off the first words of an instruction when a colon follows them ("Be brief: ask
 # only ..."). An invisible character in front keeps it from that; it never reaches a model.
@@ -208,7 +207,7 @@ def trace(predictor: dspy.Predict, given: Mapping[str, Any], said: dspy.Predicti
         dspy.settings.trace.append((predictor, dict(given), said))
 
 
-class Graphs:
+class Graphs(Uncopied):
     """The graph for all copies of a program: prompts come with each question.
 
     Args:
@@ -222,9 +221,6 @@ class Graphs:
         self.planner = planner
         self.cap_policy = cap_policy
         self._made: Graph | None = None
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Graphs:
-        return self  # optimizers copy programs; models are not copied with them
 
     def of(self, settings: Settings) -> Graph:
         """Compile it, or give the one that was compiled before."""
@@ -275,16 +271,18 @@ class TrialProgram(TunableProgram):
 
     @property
     def candidate(self) -> Candidate:
-        """What this copy of the program is by now.
+        """What this copy of the program is by now, with the examples that it started from.
 
         Raises:
             InputError: Its instruction is empty or too long, or an optimizer has given it examples:
                 recalled plans are known as they were read, not as they were written.
         """
-        if getattr(self, self.tuned).demos != self._base.examples.get(self.tuned, []):
+        predictor = getattr(self, self.tuned)
+        if predictor.demos and predictor.demos != self._base.examples.get(self.tuned):
             msg = "only instructions are tuned: use an optimizer without examples (0 demos)"
             raise InputError(msg)
-        return super().candidate
+        text = predictor.signature.instructions.replace(GUARD, "")
+        return self._base.with_instruction(self.tuned, text)
 
     @property
     def seen(self) -> dict[str, Candidate]:
@@ -310,7 +308,9 @@ class TrialProgram(TunableProgram):
             shared.seen.setdefault(candidate.identity, candidate)
             result = shared.evaluator.one(candidate, asked, self._epoch)
         except Exception as error:  # noqa: BLE001 -- an optimizer would score it with a constant
-            return _refused(error)
+            return dspy.Prediction(
+                answer="", score=0.0, tokens=0, report=None, error=str(error), refused=True
+            )
         self._trace(asked, result)
         return dspy.Prediction(
             answer=result.report["answer"],
@@ -330,13 +330,14 @@ class TrialProgram(TunableProgram):
     def _trace(self, question: Question, result: Result) -> None:
         """Show an optimizer what the predictor did, also where the answer was recalled."""
         given = {"domain": question.domain, "problem": question.question}
-        said = dspy.Prediction(plan=_written(result.report))
+        plan = "\n".join(map(_line, result.report["steps"]))
+        said = dspy.Prediction(plan=plan or "(no plan)")
         if self.tuned == "solve":
             said = dspy.Prediction(solution=result.report["answer"])
         trace(getattr(self, self.tuned), given, said)
 
 
-class _Shared:
+class _Shared(Uncopied):
     """What the copies of a program have in common: optimizers copy a program for each trial."""
 
     def __init__(self, evaluator: Evaluator, questions: Iterable[Question]) -> None:
@@ -344,23 +345,9 @@ class _Shared:
         self.questions = {question.id: question for question in questions}
         self.seen: dict[str, Candidate] = {}
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Shared:
-        return self
-
-
-def _written(report: Report) -> str:
-    """The plan in a report, a line for each step, with its grades where it has any."""
-    return "\n".join(map(_line, report["steps"])) or "(no plan)"
-
 
 def _line(step: StepReport) -> str:
     hint = f" | {step['hint']}" if step["hint"] else ""
     graded = step["level"] is not None and step["credit"] is not None
     grades = f" (level {step['level']}, {step['credit']:.0f} credits)" if graded else ""
     return f"{step['index'] + 1}. {step['question']}{hint}{grades}"
-
-
-def _refused(error: Exception) -> dspy.Prediction:
-    return dspy.Prediction(
-        answer="", score=0.0, tokens=0, report=None, error=str(error), refused=True
-    )

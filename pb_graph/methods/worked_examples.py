@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pb_graph.budget.ledger import Purpose
 from pb_graph.examples import examples_for
 from pb_graph.methods.registry import OURS, Asked, method
 from pb_graph.prompts import SHORT_LINES, Teaching, after_examples, final_line
@@ -24,14 +25,12 @@ async def worked_examples(asked: Asked, run: NodeContext) -> State:
 
     The budget is not said, which would only lengthen short answers; it is a cap.
     """
-    from pb_graph.models.reply import Purpose  # noqa: PLC0415 -- settings load without models
-
     told = await run.calls.teaching()
     reply = await run.call_within_budget(
         after_examples(asked.query, _with_examples(told, asked.query)),
         asked.budget,
         asked.query,
-        Purpose("answer"),
+        Purpose("answer", level=asked.query["level"]),
     )
     return {"answer": reply.text, "warnings": reply.notes("answer")}
 

@@ -5,17 +5,28 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing, closing
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from pb_graph.models.attempts import Attempts, without_schema
+from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
+from pb_graph.models.attempts import (
+    Attempts,
+    joined,
+    limits_after,
+    reply_after,
+    without_schema,
+)
 from pb_graph.models.caps import CapPolicy, Limits, constructor_overrides, policy_for
-from pb_graph.models.provider_errors import secrets_of
+from pb_graph.models.caps.limits import CONTINUING
+from pb_graph.models.charging import Attempt
+from pb_graph.models.connections import Connections
+from pb_graph.models.naming import name_of
 from pb_graph.models.retry import RetryPolicy, has_own_retries, without_sdk_retries
-from pb_graph.models.streaming import StreamedReply
+from pb_graph.models.secrets import secrets_of
 from pb_graph.models.timeout import own_timeout, within_deadline
 
 if TYPE_CHECKING:
@@ -29,6 +40,12 @@ if TYPE_CHECKING:
 _QUIET: RunnableConfig = {"tags": ["nostream"]}
 
 _GRACE = 1.0
+_SAMPLING_TEMPERATURE = 0.7
+_NO_CONTINUATION = (
+    "This method goes on from unfinished replies, which this model's cap policy does not say its "
+    "server can. Use a local model, or say which server it is: build_graph(model, "
+    "cap_policy=vllm), or sglang or llama_cpp, of pb_graph.models.caps."
+)
 
 
 class ChatClient:
@@ -40,12 +57,16 @@ class ChatClient:
     object with ``max_retries`` above 0 keeps its retries, and their cost stays unseen). Attempts of
     one call share its cap: what a failed one is known to have cost is off limits to the next.
 
+    Attributes:
+        continues: What its server makes of an unfinished reply, by what its policy knows.
+
     Args:
         model: Any LangChain chat model. The caller's object is left as it is; calls go through a
             copy that never streams, because a streamed response often loses its usage. Only a call
             that is to be heard goes through one that streams, and asks for the usage.
         policy: How limits become arguments; chosen from the model when not given.
         retry_policy: How often, and after how long, a call that failed is tried again.
+        arguments: What else goes with every call.
     """
 
     def __init__(
@@ -53,21 +74,29 @@ class ChatClient:
         model: BaseChatModel,
         policy: CapPolicy | None = None,
         retry_policy: RetryPolicy | None = None,
+        *,
+        arguments: Mapping[str, Any] | None = None,
     ) -> None:
+        self._bound = arguments or {}
+        self._fallbacks: tuple[ChatClient, ...] = ()
         quiet: dict[str, object] = {"disable_streaming": True} | without_sdk_retries(model)
         if "streaming" in type(model).model_fields:
             quiet["streaming"] = False  # else the request asks for the stream that nobody reads
         self._policy = policy or policy_for(model)
         self.model = model.model_copy(update=quiet | constructor_overrides(model, self._policy))
         aloud = {"stream_usage": True} if "stream_usage" in type(model).model_fields else {}
-        self._speaking = model.model_copy(
+        speaking = model.model_copy(
             update=aloud | without_sdk_retries(model) | constructor_overrides(model, self._policy)
         )
+        sampler = self.model.model_copy(update={"cache": False})  # no two samples are one
+        self._connections = Connections(self.model, speaking, sampler)
+        self.continues = next((how for it, how in CONTINUING if it is self._policy), None)
         self._constrains = _constrains(self._policy, self.model)
         self._streams = True
         ours = RetryPolicy(max_retries=0) if has_own_retries(model) else retry_policy
         self._retry_policy = ours or RetryPolicy()
         self._secrets = secrets_of(model)
+        self.name = name_of(model)
         self._own_timeout = own_timeout(model)
 
     def call(
@@ -87,14 +116,20 @@ class ChatClient:
                 attempt breaks off.
 
         Raises:
-            ModelCallError: The call failed for good; it says what to do.
+            ModelCallError: The call failed for good, also with all fallbacks; it says what to do.
+            ModelSetupError: A reply is to be continued, which the server cannot.
+            Exception: What a host's callback raised, as it is.
         """
-        attempts = self._attempts(messages, limits, purpose, on_text)
-        while True:
-            outcome = self._attempt(messages, attempts.next_limits(), attempts.on_text)
-            if isinstance(outcome, AIMessage):
-                return self._remember_refusals(attempts, outcome)
-            time.sleep(attempts.delay_before_next(outcome))
+        failures: list[ModelCallError] = []
+        for client in (self, *self._fallbacks):
+            try:
+                left = limits_after(failures, limits)
+                return reply_after(failures, client._call(messages, left, purpose, on_text))  # noqa: SLF001
+            except BudgetUsedUpError:
+                raise
+            except ModelCallError as failure:
+                failures.append(failure)
+        raise joined(failures)
 
     async def acall(
         self,
@@ -104,50 +139,119 @@ class ChatClient:
         on_text: OnText | None = None,
     ) -> Reply:
         """`call` for an event loop."""
+        failures: list[ModelCallError] = []
+        for client in (self, *self._fallbacks):
+            try:
+                left = limits_after(failures, limits)
+                return reply_after(failures, await client._acall(messages, left, purpose, on_text))  # noqa: SLF001
+            except BudgetUsedUpError:
+                raise
+            except ModelCallError as failure:
+                failures.append(failure)
+        raise joined(failures)
+
+    def with_fallbacks(self, others: Sequence[ChatClient]) -> Self:
+        """This client, with others to ask, in this order, when its model fails for good."""
+        self._fallbacks += tuple(others)
+        return self
+
+    def _call(
+        self,
+        messages: Sequence[BaseMessage],
+        limits: Limits,
+        purpose: Purpose,
+        on_text: OnText | None,
+    ) -> Reply:
         attempts = self._attempts(messages, limits, purpose, on_text)
         while True:
-            outcome = await self._aattempt(messages, attempts.next_limits(), attempts.on_text)
-            if isinstance(outcome, AIMessage):
-                return self._remember_refusals(attempts, outcome)
+            with Attempt(attempts) as attempt:
+                outcome = self._attempt(messages, attempt.reserved(), attempts)
+                if isinstance(outcome, AIMessage):
+                    return attempt.settled(self._remember_refusals(attempts, outcome))
+                attempt.failed(outcome)
+            time.sleep(attempts.delay_before_next(outcome))
+
+    async def _acall(
+        self,
+        messages: Sequence[BaseMessage],
+        limits: Limits,
+        purpose: Purpose,
+        on_text: OnText | None,
+    ) -> Reply:
+        attempts = self._attempts(messages, limits, purpose, on_text)
+        while True:
+            with Attempt(attempts) as attempt:
+                outcome = await self._aattempt(messages, await attempt.areserved(), attempts)
+                if isinstance(outcome, AIMessage):
+                    return attempt.settled(self._remember_refusals(attempts, outcome))
+                attempt.failed(outcome)
             await asyncio.sleep(attempts.delay_before_next(outcome))
 
     def _attempt(
-        self, messages: Sequence[BaseMessage], limits: Limits, on_text: OnText | None
+        self, messages: Sequence[BaseMessage], limits: Limits, attempts: Attempts
     ) -> AIMessage | Exception:
         """One attempt. Errors are returned: raised from here, they would hang on to each other."""
         seconds = self._own_timeout or limits.timeout
-        streamed = StreamedReply(self._speaking, on_text, seconds) if on_text else None
+        streamed = attempts.streamed(self.model, seconds)
 
         def attempt(bound: Mapping[str, Any]) -> AIMessage:
+            quiet, speaking, sampler = self._connections.blocking()
             if streamed is None:
-                return self.model.invoke(list(messages), _QUIET, **bound)
-            for chunk in self._speaking.stream(list(messages), _QUIET, **bound):
-                streamed.add(chunk)
+                return (sampler if limits.sampled else quiet).invoke(
+                    list(messages), _QUIET, **bound
+                )
+            chunks: Any = speaking.stream(list(messages), _QUIET, **bound)
+            with closing(chunks):
+                for chunk in chunks:
+                    streamed.add(chunk)
+                    if streamed.full:
+                        break
             return streamed.message()
 
         try:
-            bound = self._policy(self.model, limits)
+            bound = self._arguments(messages, limits)
             return within_deadline(partial(attempt, bound), seconds + self._grace(bound))
         except Exception as error:  # noqa: BLE001 -- the attempts decide what it means
-            if streamed:
-                streamed.give_up()
-            return error
+            return attempts.rescued(error) or error
 
     async def _aattempt(
-        self, messages: Sequence[BaseMessage], limits: Limits, on_text: OnText | None
+        self, messages: Sequence[BaseMessage], limits: Limits, attempts: Attempts
     ) -> AIMessage | Exception:
         seconds = self._own_timeout or limits.timeout
+        streamed = attempts.streamed(self.model, seconds)
         try:
-            bound = self._policy(self.model, limits)
+            bound = self._arguments(messages, limits)
             async with asyncio.timeout(seconds + self._grace(bound)):
-                if on_text is None:
-                    return await self.model.ainvoke(list(messages), _QUIET, **bound)
-                streamed = StreamedReply(self._speaking, on_text, seconds)
-                async for chunk in self._speaking.astream(list(messages), _QUIET, **bound):
-                    streamed.add(chunk)
+                quiet, speaking, sampler = await self._connections.awaited()
+                if streamed is None:
+                    model = sampler if limits.sampled else quiet
+                    return await model.ainvoke(list(messages), _QUIET, **bound)
+                chunks: Any = speaking.astream(list(messages), _QUIET, **bound)
+                async with aclosing(chunks):
+                    async for chunk in chunks:
+                        streamed.add(chunk)
+                        if streamed.full:
+                            break
                 return streamed.message()
         except Exception as error:  # noqa: BLE001 -- the attempts decide what it means
-            return error
+            return attempts.rescued(error) or error
+
+    def _arguments(self, messages: Sequence[BaseMessage], limits: Limits) -> dict[str, Any]:
+        """What the user bound, the tools, and the policy's; for samples, no temperature of 0."""
+        if limits.continues and messages[-1].type != "ai":  # the first piece, as any reply
+            limits = replace(limits, continues=False)
+        tools: Any = self.model.bind_tools(limits.tools) if limits.tools else None
+        bound = {
+            **self._bound,
+            **(tools.kwargs if tools else {}),
+            **self._policy(self.model, limits),
+        }
+        if not limits.sampled or getattr(self.model, "temperature", None) != 0:
+            return bound
+        options = bound.get("options")  # Ollama's own API has it there
+        if options is not None:
+            return bound | {"options": {**options, "temperature": _SAMPLING_TEMPERATURE}}
+        return bound | {"temperature": _SAMPLING_TEMPERATURE}
 
     def _grace(self, bound: Mapping[str, object]) -> float:
         """Seconds for a client with a limit of its own to end the attempt, and to close it well."""
@@ -160,9 +264,15 @@ class ChatClient:
         purpose: Purpose,
         on_text: OnText | None,
     ) -> Attempts:
+        if limits.continues and not self.continues:
+            raise ModelSetupError(_NO_CONTINUATION)
+        if limits.continues and self.continues == "repeats":
+            limits = replace(limits, repeats=True)
         # Without the schema, once this server has been found not to know what to do with it.
         limits = limits if self._constrains else without_schema(limits)
-        attempts = Attempts(messages, limits, purpose, self._retry_policy, self._secrets)
+        attempts = Attempts(
+            messages, limits, purpose, self._retry_policy, self._secrets, self.model
+        )
         attempts.on_text = on_text if self._streams else None
         return attempts
 

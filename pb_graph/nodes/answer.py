@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from pb_graph.budget.ledger import spent
+from pb_graph.budget.ledger import most_billed
 from pb_graph.errors import ModelCallError
 from pb_graph.methods import METHODS, Asked
 from pb_graph.models.reply import Purpose
@@ -20,11 +20,13 @@ async def answer(state: State, run: NodeContext) -> State:
     """Write ``answer``; an answer that failed is empty, and the warnings say why."""
     method, ceiling = METHODS[run.settings.method], state["ceiling"]
     if ceiling is None:
-        ceiling = spent(state["charges"]) + method.most(run.settings)
+        most = method.most(run.settings)
+        billed = most_billed(state["charges"])
+        ceiling = billed + (most if run.left is None else min(most, run.left))
     asked = Asked(
         query=state["query"],
         settings=run.settings,
-        budget=state["budget"],
+        budget=state["total"],
         plan=state["plan"],
         shares={int(index): share for index, share in state["shares"].items()} or None,
     )
@@ -42,7 +44,7 @@ async def _asked_once(method: Method, asked: Asked, run: NodeContext) -> State:
         cast("Prompt", method.function)(asked),
         asked.budget,
         asked.query,
-        Purpose("answer"),
+        Purpose("answer", level=asked.query["level"]),
         closing=True,
         stream=True,
         thinking=method.thinking,

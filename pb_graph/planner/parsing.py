@@ -37,6 +37,7 @@ _NEEDS_NOTHING = re.compile(r"^\W*(?:needs|after|depends on|uses)\W+nothing\W*$"
 _LABEL = re.compile(r"^\W*(?:sub-?question|step)\s*\d*\W*:\s*", re.IGNORECASE)
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_BRACKET = re.compile(r"[\[{]")
 _FENCED = re.compile(r"```(?:json)?\s*(.*?)(?:```|\Z)", re.DOTALL)
 
 # A LaTeX command that a model wrote into JSON without doubling its backslash.
@@ -178,6 +179,8 @@ def _json_in(text: str) -> object:
 
 
 def _mended(body: str) -> object:
+    if len(_BRACKET.findall(body)) > 2 * MAX_ITEMS:
+        return None  # mending takes time that grows with the square of the nesting
     try:
         return repair_json(body, return_objects=True)
     except (ValueError, RecursionError):  # nested deeper than the parsers go

@@ -14,21 +14,34 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from langchain_core.runnables import Runnable
 from langgraph.runtime import get_runtime
 
-from pb_graph.runtime.budgeted_call import BudgetedReply, call_within_budget
+from pb_graph.budget.shared import current, drawn_on, using, within_all
+from pb_graph.runtime.budgeted_call import BudgetedReply, call_within_budget, cap_of
 from pb_graph.runtime.calls import ModelCalls, tell
 from pb_graph.settings import Context, Settings
 from pb_graph.state import Query, State
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
+    from langchain_core.tools import BaseTool
 
+    from pb_graph.budget.ledger import Prices
     from pb_graph.events import Event
     from pb_graph.models.caps import Thinking
     from pb_graph.models.reply import Purpose
     from pb_graph.prompts import Turn
+    from pb_graph.runtime.answer_type import AnswerType
     from pb_graph.runtime.registry import ModelRegistry
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class GraphOptions:
+    """What `build_graph` was given beside models and settings."""
+
+    prices: Prices | None = None
+    answer_type: AnswerType | None = None
+    tools: tuple[BaseTool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +50,13 @@ class NodeContext:
 
     settings: Settings
     calls: ModelCalls
+    options: GraphOptions = GraphOptions()
+
+    @property
+    def left(self) -> int | None:
+        """Tokens left of the shared budget around this run; None when there is none."""
+        account = current()
+        return account.left if account else None
 
     async def call_within_budget(  # noqa: PLR0913 -- as the function
         self,
@@ -53,6 +73,10 @@ class NodeContext:
         return await call_within_budget(
             self, prompt, budget, query, purpose, closing=closing, stream=stream, thinking=thinking
         )
+
+    def cap_of(self, budget: int | None) -> int:
+        """Completion tokens that a request may cost within a budget."""
+        return cap_of(budget, self.settings)
 
     def tell(self, event: Event) -> None:
         """Send a progress event to whoever streams in ``custom`` mode."""
@@ -72,16 +96,23 @@ class Node(Runnable[Any, State]):
     Args:
         function: The node; its name is the node's in checkpoints, streams and reports.
         registry: Has the models.
+        options: What the graph was built with besides.
         opens: Whether it is the first node. That one goes by the graph's settings and the run's
             context; the others go by what it then wrote into the state, so that a query that is
             resumed keeps the settings it began with.
     """
 
     def __init__(
-        self, function: NodeFunction, registry: ModelRegistry, *, opens: bool = False
+        self,
+        function: NodeFunction,
+        registry: ModelRegistry,
+        options: GraphOptions | None = None,
+        *,
+        opens: bool = False,
     ) -> None:
         self.name: str = getattr(function, "__name__", type(function).__name__)
         self._function, self._registry, self._opens = function, registry, opens
+        self._options = options or GraphOptions()
 
     def invoke(
         self,
@@ -107,11 +138,17 @@ class Node(Runnable[Any, State]):
             settings = Settings.model_validate(state["settings"])
         else:
             settings = await self._registry.settings_of(context, blocking=blocking)
-        calls = ModelCalls(self._registry, settings, context, blocking=blocking)
-        given = self._function(state, NodeContext(settings, calls))
-        update = await given if inspect.isawaitable(given) else given
+        dead = {} if self._opens else state.get("dead")
+        calls = ModelCalls(self._registry, settings, context, blocking=blocking, dead=dead)
+        own = self._registry.shared_budget(context)
+        if own and not self._opens and (kept := state.get("shared_budget")):
+            own.adopt(kept)  # what another process knows of it
+        with using(within_all(drawn_on(own))):
+            given = self._function(state, NodeContext(settings, calls, self._options))
+            update = await given if inspect.isawaitable(given) else given
         account = calls.account(self.name, update.get("warnings", []))
-        return cast("State", {**update, **account})
+        shared = {"shared_budget": own.snapshot()} if own else {}
+        return cast("State", {**update, **account, **shared})
 
 
 def finished(work: Coroutine[Any, Any, T]) -> T:

@@ -108,3 +108,22 @@ def test_vanilla_is_one_call_within_the_cutoff() -> None:
     assert_accounts(report, seen)
     assert report["usage"]["calls"] == 1
     assert seen <= 48 == report["ceiling"]
+
+
+def test_certaindex_goes_on_from_its_own_pieces() -> None:
+    """Told nothing of its pieces, the model writes what it would have written in one."""
+    whole, _ = answered(method="vanilla", cutoff=64)
+    report, seen = answered(method="certaindex", cutoff=64, probe_every=16, probes_agree=20)
+    assert_accounts(report, seen)
+    assert report["usage"]["by_node"]["answer"]["output_tokens"] <= 64
+    assert report["usage"]["by_node"]["probe"]["calls"] >= 2
+    pieces, once = report["answer"].split(), whole["answer"].split()
+    assert pieces[:8] == once[:8]  # a piece may split a word into other tokens
+    assert len(pieces) == pytest.approx(len(once), abs=12)
+
+
+def test_samples_of_one_model_differ() -> None:
+    report, seen = answered(method="adaptive_consistency", cutoff=32, samples=2)
+    assert_accounts(report, seen)
+    assert report["usage"]["calls"] == 2
+    assert seen <= 64 == report["ceiling"]

@@ -25,6 +25,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field
 
 from pb_graph.models.caps import Limits
+from pb_graph.models.caps.limits import policy
 from pb_graph.prompts import FORCE_FINAL, FORCE_STEP
 
 Role = Literal["decompose", "estimate", "fused", "solve"]
@@ -112,6 +113,7 @@ class CutOffError(ConnectionError):
         self.completion = SimpleNamespace(usage=usage)
 
 
+@policy(continues="adds")
 def with_schema(_: BaseChatModel, limits: Limits) -> dict[str, Any]:
     """Cap policy of a server that can constrain decoding: the model sees the JSON schema, too."""
     return {"max_tokens": limits.cap, "schema": limits.schema}
@@ -154,6 +156,7 @@ class ScriptedChat(BaseChatModel):
         seconds: How long a solver's call takes.
         max_retries: Above 0, as a client that has tried again by itself: what fails, fails for
             good. At 0 the package tries again.
+        model_name: What accounts and errors call it.
     """
 
     plan: Sequence[str] = ("What is given?", "What follows? | from the first")
@@ -166,6 +169,7 @@ class ScriptedChat(BaseChatModel):
     obeys_cap: bool = True
     seconds: float = 0.0
     max_retries: int = 1
+    model_name: str = "scripted-1"
     record: Record = Field(default_factory=Record, repr=False)
 
     @property
@@ -247,7 +251,7 @@ class ScriptedChat(BaseChatModel):
             "".join(written),
             tool_calls=list(reply.tool_calls),
             usage_metadata=_usage(call, reasoning) if self.reports_usage else None,
-            response_metadata={"model_name": "scripted-1", "finish_reason": call.finish},
+            response_metadata={"model_name": self.model_name, "finish_reason": call.finish},
         )
         return ChatResult(generations=[ChatGeneration(message=message)])
 
@@ -301,7 +305,7 @@ def _role(schema: dict[str, Any] | None, node: str | None) -> Role:
         roles: dict[str | None, Role] = {"plan": "fused", "estimate": "estimate"}
         return roles.get(node, "solve")
     if "steps" not in schema["properties"]:
-        return "estimate"
+        return "solve" if node in ("answer", "solve", "synthesize") else "estimate"
     items = schema["properties"]["steps"]["items"]
     return "fused" if items["type"] == "object" else "decompose"
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.tools import BaseTool
 
 Thinking = Literal["free", "bounded", "off"]
 """How much a model may think before it answers, where its provider lets one say.
@@ -28,12 +29,22 @@ class Limits:
         timeout: Seconds.
         schema: JSON schema that the reply should follow, where the server can see to it.
         thinking: Whether the cap is a budget that thinking has to fit into.
+        tools: What the model may call.
+        strict: Whether an attempt whose bill is unknown uses up the cap, as it may have.
+        sampled: Whether the reply is one of several that are to differ.
+        continues: Whether the reply is a piece of a text, which a last turn of the model's begins.
+        repeats: Whether the server says that beginning again, in front of the piece.
     """
 
     cap: int
     timeout: float
     schema: dict[str, Any] | None = None
     thinking: Thinking = "bounded"
+    tools: tuple[BaseTool, ...] = ()
+    strict: bool = False
+    sampled: bool = False
+    continues: bool = False
+    repeats: bool = False
 
     @property
     def thinking_room(self) -> int:
@@ -53,14 +64,20 @@ CapPolicy = Callable[[BaseChatModel, Limits], dict[str, Any]]
 _Policy = TypeVar("_Policy", bound=CapPolicy)
 Change = Callable[[Any], dict[str, Any]]
 """Fields to change in a copy of a model, so that its policy's arguments have the last word."""
+Continuation = Literal["adds", "repeats"]
 
 BY_CLASS: dict[str, CapPolicy] = {}
 BY_DOMAIN: dict[str, CapPolicy] = {}
 CHANGES: list[tuple[CapPolicy, Change]] = []
+CONTINUING: list[tuple[CapPolicy, Continuation]] = []
 
 
 def policy(
-    *, cls: str | None = None, domains: Sequence[str] = (), change: Change | None = None
+    *,
+    cls: str | None = None,
+    domains: Sequence[str] = (),
+    change: Change | None = None,
+    continues: Continuation | None = None,
 ) -> Callable[[_Policy], _Policy]:
     """Register a policy for the models that it fits.
 
@@ -69,12 +86,15 @@ def policy(
         domains: Of servers that speak OpenAI's protocol: ``deepseek.com``.
         change: What else has to change in such a model. LangChain sends some of what a constructor
             was given beside, or instead of, what a call says.
+        continues: What comes of an unfinished reply that ends the messages: their servers add to
+            it, or repeat it and add to it. None where they do neither.
     """
 
     def register(made: _Policy) -> _Policy:
         BY_CLASS.update({cls: made} if cls else {})
         BY_DOMAIN.update(dict.fromkeys(domains, made))
         CHANGES.extend([(made, change)] if change else [])
+        CONTINUING.extend([(made, continues)] if continues else [])
         return made
 
     return register

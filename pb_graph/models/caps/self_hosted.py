@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
     from pb_graph.models.caps.limits import Limits
 
+_GOES_ON = {"continue_final_message": True}
 
-@policy(change=without_cap)
+
+@policy(change=without_cap, continues="adds")
 def vllm(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     """VLLM, started with ``--reasoning-parser``: without it, it refuses a thinking budget.
 
@@ -28,12 +30,11 @@ def vllm(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     """
     own = _body(model).get("thinking_token_budget")
     # Whether it takes a budget of 0 is not documented.
-    return _bounded(
-        model, limits, {"thinking_token_budget": max(1, _at_most(own, limits.thinking_room))}
-    )
+    budget = {"thinking_token_budget": max(1, _at_most(own, limits.thinking_room))}
+    return _bounded(model, limits, budget, continues=_GOES_ON | {"add_generation_prompt": False})
 
 
-@policy(change=without_cap)
+@policy(change=without_cap, continues="adds")
 def sglang(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     """SGLang, started with ``--reasoning-parser`` and ``--enable-strict-thinking``.
 
@@ -42,24 +43,33 @@ def sglang(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     """
     own = _body(model).get("custom_params") or {}
     budget = _at_most(own.get("thinking_budget"), limits.thinking_room)
-    return _bounded(model, limits, {"custom_params": {**own, "thinking_budget": budget}})
+    custom = {"custom_params": {**own, "thinking_budget": budget}}
+    return _bounded(model, limits, custom, continues=_GOES_ON)
 
 
-@policy(change=without_cap)
+@policy(change=without_cap, continues="repeats")
 def llama_cpp(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     """llama.cpp's server: ``reasoning_budget_tokens``, which models that do not think ignore.
 
     Builds before July 2026 (b9982) know it by its other name only, and heed it only when started
-    without ``--reasoning-budget``. Source: the server's code.
+    without ``--reasoning-budget``. Source: the server's code. It goes on from a last turn of the
+    model's by itself, and says that again in front of what it adds (checked on the local model).
     """
     names = ("reasoning_budget_tokens", "thinking_budget_tokens")
     own = next((found for name in names if (found := _body(model).get(name)) is not None), None)
     return _bounded(model, limits, dict.fromkeys(names, _at_most(own, limits.thinking_room)))
 
 
-def _bounded(model: BaseChatModel, limits: Limits, budget: dict[str, Any]) -> dict[str, Any]:
-    """The cap, the schema, and what bounds thinking if anything is to."""
+def _bounded(
+    model: BaseChatModel,
+    limits: Limits,
+    budget: dict[str, Any],
+    continues: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The cap, the schema, what bounds thinking if anything is to, and what makes it go on."""
     extra = {} if limits.thinking == "free" else budget
+    if limits.continues:
+        extra = extra | (continues or {})
     if limits.thinking == "off":  # the chat templates of hybrid models know this, others ignore it
         own = _body(model).get("chat_template_kwargs") or {}
         extra = extra | {"chat_template_kwargs": {**own, "enable_thinking": False}}

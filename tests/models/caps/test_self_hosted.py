@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
 
 from pb_graph.errors import ModelSetupError
 from pb_graph.models.caps import CapPolicy, Limits, Thinking, llama_cpp, sglang, vllm
@@ -105,3 +107,28 @@ def test_the_schema_is_sent(policy: CapPolicy) -> None:
 def test_a_model_of_another_protocol_is_refused_at_once(policy: CapPolicy) -> None:
     with pytest.raises(ModelSetupError, match=r"ScriptedChat.*cap_policy"):
         ChatClient(ScriptedChat(), policy)
+
+
+@pytest.mark.parametrize(
+    ("policy", "knobs"),
+    [
+        (vllm, {"continue_final_message": True, "add_generation_prompt": False}),
+        (sglang, {"continue_final_message": True}),
+        (llama_cpp, {}),
+    ],
+)
+def test_a_server_is_told_to_go_on_from_a_last_turn_of_the_models(
+    policy: CapPolicy, knobs: dict[str, bool]
+) -> None:
+    for continues in (True, False):
+        limits = Limits(100, 9.0, thinking="free", continues=continues)
+        body = openai_body(limits, policy=policy, base_url=ELSEWHERE)
+        told = {name: value for name, value in body.items() if name in knobs or "continue" in name}
+        assert told == (knobs if continues else {})
+
+
+@pytest.mark.parametrize("policy", [vllm, sglang, llama_cpp])
+def test_all_three_can_go_on(policy: CapPolicy) -> None:
+    model = ChatOpenAI(model="m", base_url=ELSEWHERE, api_key=SecretStr("x"))
+    assert ChatClient(model, policy).continues
+    assert not ChatClient(model).continues

@@ -233,3 +233,26 @@ def test_a_damaged_line_within_is_named(tmp_path: Path, damage: bytes) -> None:
     file.write_bytes(b'{"key":"a","entry":{}}\n' + damage + b'\n{"key":"b","entry":{}}\n')
     with pytest.raises(InputError, match=r"line 2 of .* is damaged"):
         Journal(file)
+
+
+SAMPLED = Limits(cap=50, timeout=1.0, sampled=True)
+
+
+def test_samples_are_kept_apart_by_their_index_and_found_again(tmp_path: Path) -> None:
+    model = ScriptedChat(solve=in_turn("one", "two", "three", "four"))
+    client = asking(model, tmp_path, one_sample=True)
+    record = Recording()
+    assert ask(client, record=record).text == "one"  # the same, but not sampled
+    first = [ask(client, limits=SAMPLED, record=record).text for _ in range(3)]
+    assert first == ["two", "three", "four"]
+    again = Recording()
+    known = asking(model, tmp_path, one_sample=True)
+    assert [ask(known, limits=SAMPLED, record=again).text for _ in range(3)] == first
+    assert len(model.calls) == 4
+
+
+def test_each_epoch_has_samples_of_its_own(tmp_path: Path) -> None:
+    model = ScriptedChat(solve=in_turn("one", "two"))
+    client = asking(model, tmp_path, one_sample=True)
+    epochs = [ask(client, limits=SAMPLED, record=Recording(epoch)).text for epoch in (1, 2)]
+    assert epochs == ["one", "two"]

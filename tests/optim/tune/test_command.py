@@ -83,7 +83,7 @@ def test_the_program_tells_how_it_was_come_by(found: Tuned) -> None:
     tuning = found.result.record
     assert (tuning.verdict, tuning.optimizer, tuning.seed) == ("better", "candidates", 0)
     assert (tuning.data.train, tuning.data.dev, tuning.data.held_out) == (0, 13, 9)
-    assert (tuning.models.solver, tuning.models.reflection) == ("ScriptedChat", None)
+    assert (tuning.models.solver, tuning.models.reflection) == ("scripted-1", None)
     assert tuning.settings_before == Settings(method="planned_vanilla")
     assert tuning.cost.metric_calls == found.result.search.spent.calls == 4 * 13 + 2 * 9
     assert {"dspy", "langgraph"} <= set(tuning.versions)
@@ -257,12 +257,12 @@ def test_a_missing_package_is_named_before_anything_is_paid(
 ) -> None:
     usual = importlib.util.find_spec
     monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "matplotlib" else usual(name)
+        importlib.util, "find_spec", lambda name: None if name == "optuna" else usual(name)
     )
     with pytest.raises(
-        MissingPackageError, match=r"this needs matplotlib: .*'plan-and-budget\[tune\]'"
+        MissingPackageError, match=r"this needs optuna: .*'plan-and-budget\[tune\]'"
     ):
-        tuned(tmp_path / "run", model)
+        tuned(tmp_path / "run", model, optimizer="miprov2")
     assert not model.calls
 
 

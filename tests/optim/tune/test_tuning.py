@@ -129,7 +129,7 @@ def test_the_record_names_questions_models_and_cost(tmp_path: Path) -> None:
     result = run(tmp_path, dataset="my questions", budget=Limits(calls=300, minutes=60.0))
     record = result.record
     assert (record.data.name, record.data.dev, record.data.held_out) == ("my questions", 12, 6)
-    assert record.models.solver == "ScriptedChat"
+    assert record.models.solver == "scripted-1"
     assert record.cost.metric_calls == result.search.spent.calls
 
 
@@ -353,7 +353,7 @@ def test_a_metric_sees_the_example_with_all_its_fields() -> None:
 def test_a_metric_that_fails_leaves_the_answer_unscored() -> None:
     for metric in (lambda *_: 1 / 0, lambda *_: 7.0):
         scorer: Any = scorer_of(metric)
-        with pytest.raises(ScorerError, match=r"the metric .* failed"):
+        with pytest.raises(ScorerError, match=r"the scorer .* failed"):
             scorer.score("4", DEV[0])
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from optim.scorers.answer_extraction import boxed_answer, boxes, without_thinking
+from pb_graph.answers import boxed_answer, boxes, comparable, stated_answer, without_thinking
 
 
 @pytest.mark.parametrize(
@@ -66,3 +66,43 @@ def test_boxes_know_where_they_stand() -> None:
 )
 def test_a_megabyte_is_read(hostile: str, answer: str | None) -> None:
     assert boxed_answer(without_thinking(hostile)) == answer  # in quadratic time it takes hours
+
+
+@pytest.mark.parametrize(
+    ("output", "answer"),
+    [
+        ("So 3.\nFinal answer: 7", "7"),
+        (r"Final answer: 7, that is \boxed{8}", "8"),
+        (r"<think>\boxed{1}</think>It is \boxed{2}", "2"),
+        ("It is 7.", None),
+        ("", None),
+    ],
+)
+def test_the_answer_that_is_stated(output: str, answer: str | None) -> None:
+    assert stated_answer(output) == answer
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("1,000", "1000"),
+        ("1{,}000", "1000"),
+        (r"\$42.50", "42.5"),
+        ("+7.", "7.0"),
+        ("-0", "0"),
+        ("007", "7"),
+        (r"\dfrac{1}{2}", r"\frac{1}{2}"),
+        (r"\left( 3, \frac{\pi}{2} \right)", r"(3,\frac{\pi}{2})"),
+        (r"\text{Monday}", "monday"),
+        ("**x = 5**", "x=5"),
+    ],
+)
+def test_answers_that_differ_only_in_writing_are_equal(one: str, other: str) -> None:
+    assert comparable(one) == comparable(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("7", "-7"), ("1.5", "15"), ("(1, 200)", "1200"), ("x", "y"), ("0.5", "1/2")]
+)
+def test_others_are_not(one: str, other: str) -> None:
+    assert comparable(one) != comparable(other)

@@ -128,3 +128,35 @@ def without_lead(text: str) -> str:
     """A text without "The answer is" in front."""
     lead = _IS.match(text)
     return text[lead.end() :] if lead else text
+
+
+_LONGEST = 20_000  # characters read from the end, where the answer stands
+_NOISE = re.compile(
+    r"\\[!,;:()\[\] ]|\\(?:left|right|displaystyle)(?![a-zA-Z])|\\?\$|\s|(?<=\d)\{,\}(?=\d)"
+)
+_NUMBER = re.compile(r"[-+]?(?:(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d*)?|\.\d+)")
+
+
+def stated_answer(output: str) -> str | None:
+    r"""The final answer that an output states, thinking aside; None where it states none.
+
+    The last `\boxed{…}`, else what the last "Final answer:" line says.
+    """
+    text = without_thinking(output)[-_LONGEST:]
+    return boxed_answer(text) or final_answer(text)
+
+
+def comparable(answer: str) -> str:
+    """An answer in a form in which those that differ only in writing are equal.
+
+    Spacing, letter case, mathematical delimiters, thousands separators, a full stop at the end and
+    zeros after a decimal point do not count. Equal values in other forms (1/2 and 0.5) differ.
+    """
+    text = without_text_commands(answer.strip().strip("*_`").rstrip("."))
+    text = _NOISE.sub("", text).replace(r"\dfrac", r"\frac").replace(r"\tfrac", r"\frac").casefold()
+    if not _NUMBER.fullmatch(text):
+        return text
+    whole, _, decimals = text.replace(",", "").lstrip("+-").partition(".")
+    whole, decimals = whole.lstrip("0") or "0", decimals.rstrip("0")
+    value = f"{whole}.{decimals}" if decimals else whole
+    return f"-{value}" if text.startswith("-") and value != "0" else value

@@ -1,0 +1,70 @@
+"""Adaptive-Consistency: samples answers until the leading one is unlikely to be overtaken."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import comb
+from typing import TYPE_CHECKING
+
+from pb_graph.answers import comparable, stated_answer
+from pb_graph.budget.ledger import Purpose
+from pb_graph.errors import ModelCallError
+from pb_graph.methods.registry import Asked, method
+from pb_graph.prompts import whole_question
+
+if TYPE_CHECKING:
+    from pb_graph.runtime.node import NodeContext
+    from pb_graph.state import State
+
+
+@method(
+    "adaptive_consistency",
+    "Samples answers until the most frequent one is sure enough to stay so, and gives that.",
+    source="arXiv:2305.11860",
+    samples=True,
+    ceiling=lambda settings: settings.samples * settings.cutoff,
+)
+async def adaptive_consistency(asked: Asked, run: NodeContext) -> State:
+    """At most ``Settings.samples`` calls, one after another; what they agree on wins.
+
+    An answer that states no result counts as a sample, but for nothing.
+    """
+    settings = run.settings
+    prompt = whole_question(asked.query, settings)
+    texts: dict[str, str] = {}
+    votes: Counter[str] = Counter()
+    last, warnings = "", []
+    for number in range(1, settings.samples + 1):
+        try:
+            reply = await run.calls.solver(
+                prompt, settings.cutoff, Purpose("answer"), thinking="free", sampled=True
+            )
+        except ModelCallError as failure:
+            if number == 1:
+                raise
+            warnings.append(f"answer: sample {number} failed. {failure}")
+            break
+        last = reply.text or last
+        if stated := stated_answer(reply.text):
+            votes[comparable(stated)] += 1
+            texts.setdefault(comparable(stated), reply.text)
+        first, second = [*(count for _, count in votes.most_common(2)), 0, 0][:2]
+        if majority_is_stable(first, second) >= settings.confidence:
+            break
+    answer = texts[votes.most_common(1)[0][0]] if votes else last
+    return {"answer": answer, "warnings": warnings}
+
+
+def majority_is_stable(first: int, second: int) -> float:
+    """Probability that the leading answer is more likely than the next one.
+
+    The share x of the leading answer among the two has, from a flat prior, the density
+    x^a (1 - x)^b up to a constant, with a and b their counts. The mass above 1/2 is that of a
+    binomial of a + b + 1 fair tosses up to a.
+
+    Args:
+        first: Count of the most frequent answer.
+        second: Count of the next one.
+    """
+    tosses = first + second + 1
+    return float(sum(comb(tosses, heads) for heads in range(first + 1)) / 2**tosses)

@@ -1,0 +1,93 @@
+"""Certaindex: asks for the result every so many tokens, and stops once it no longer changes."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pb_graph.answers import comparable, without_thinking
+from pb_graph.budget.ledger import Purpose
+from pb_graph.errors import ModelCallError
+from pb_graph.methods.registry import Asked, method
+from pb_graph.prompts import final_line, whole_question
+
+if TYPE_CHECKING:
+    from pb_graph.models.reply import Reply
+    from pb_graph.prompts import Turn
+    from pb_graph.runtime.node import NodeContext
+    from pb_graph.settings import Settings
+    from pb_graph.state import State
+
+PROBE_TOKENS = 20
+PROBE = "\n\nI can already tell the result of the whole problem.\n\n**Final answer:** \\boxed{"
+_HEDGES = re.compile(r"\b(?:wait|hold|but|okay|no|hmm)\b", re.IGNORECASE)
+
+
+def _most(settings: Settings) -> int:
+    """The cutoff for the answer, and a probe behind each of its pieces."""
+    return settings.cutoff + PROBE_TOKENS * -(-settings.cutoff // settings.probe_every)
+
+
+@method(
+    "certaindex",
+    "Probes for the result every few tokens and stops when several probes agree.",
+    source="Dynasor, arXiv:2412.20993",
+    continues=True,
+    ceiling=_most,
+)
+async def certaindex(asked: Asked, run: NodeContext) -> State:
+    """The answer in pieces of ``Settings.probe_every`` tokens, a probe behind each.
+
+    Pieces are charged to ``answer``, probes to ``probe``; a probe is no part of the answer.
+    """
+    settings, prompt = run.settings, whole_question(asked.query, asked.settings)
+    written, left = "", settings.cutoff
+    agreed: list[str] = []
+    while left > 0:
+        cap = min(settings.probe_every, left)
+        try:
+            piece = await _piece(prompt, written, cap, Purpose("answer"), run)
+            written, left = written + piece.text, left - piece.tokens
+            if piece.finish != "length" or piece.tokens < cap:
+                break
+            if not piece.text:
+                return await _unprobed(prompt, left, run)
+            probe = await _piece(prompt, written + PROBE, PROBE_TOKENS, Purpose("probe"), run)
+        except ModelCallError as failure:
+            if not written:
+                raise
+            return {"answer": without_thinking(written), "warnings": [f"answer: {failure}"]}
+        found = result_in(probe.text)
+        if found is None or (agreed and comparable(found) != comparable(agreed[-1])):
+            agreed = []
+        agreed += [found] if found else []
+        if found and len(agreed) == settings.probes_agree:
+            stated = final_line(asked.query, found)
+            return {"answer": f"{without_thinking(written)}\n\n{stated}".strip()}
+    return {"answer": without_thinking(written)}
+
+
+async def _piece(
+    prompt: list[Turn], written: str, cap: int, purpose: Purpose, run: NodeContext
+) -> Reply:
+    begun: list[Turn] = [("ai", written)] if written else []
+    return await run.calls.solver([*prompt, *begun], cap, purpose, thinking="free", continues=True)
+
+
+async def _unprobed(prompt: list[Turn], left: int, run: NodeContext) -> State:
+    """The answer in one call, where thinking is hidden and there is nothing to go on from."""
+    note = "answer: the server hides what the model thinks, so there was nothing to probe"
+    if left <= 0:
+        return {"answer": "", "warnings": [note]}
+    reply = await run.calls.solver(prompt, left, Purpose("answer"), thinking="free")
+    return {"answer": reply.text, "warnings": [note]}
+
+
+def result_in(probe: str) -> str | None:
+    """What fills the open box of a probe; None if it stays open, or the model hedges behind it."""
+    depth = 1
+    for place, letter in enumerate(probe):
+        depth += {"{": 1, "}": -1}.get(letter, 0)
+        if depth == 0:
+            return None if _HEDGES.search(probe, place) else probe[:place].strip() or None
+    return None

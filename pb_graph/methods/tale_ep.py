@@ -1,0 +1,61 @@
+"""TALE-EP: the model estimates how many tokens the answer needs, and is told to stay below that."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pb_graph.budget.ledger import Purpose
+from pb_graph.errors import ModelCallError
+from pb_graph.methods.registry import Asked, method
+from pb_graph.prompts import problem, system, whole_question
+
+if TYPE_CHECKING:
+    from pb_graph.prompts import Turn
+    from pb_graph.runtime.node import NodeContext
+    from pb_graph.state import State
+
+ESTIMATE = (
+    "Do not solve this. Estimate the smallest number of tokens in which a complete and correct "
+    "answer can be written, with the steps that lead to it. Reply with that number alone, in "
+    "double square brackets: [[number]]"
+)
+_BRACKETED = re.compile(r"\[\[\D{0,20}(\d[\d,]{0,8})")
+_NUMBER = re.compile(r"\d[\d,]{0,8}")
+
+
+@method(
+    "tale_ep",
+    "Has the tokens of the answer estimated first, and says that number as the budget.",
+    source="arXiv:2412.18547",
+    ceiling=lambda settings: settings.planner_cap + settings.cutoff,
+)
+async def tale_ep(asked: Asked, run: NodeContext) -> State:
+    """Two calls. The first is charged to ``estimate``; the paper leaves it out of its figures."""
+    ask: list[Turn] = [
+        system(asked.query),
+        ("human", f"{problem(asked.query, show_level=False)}\n\n{ESTIMATE}"),
+    ]
+    cap, tokens, warnings = run.settings.planner_cap, 0, []
+    try:
+        reply = await run.calls.solver(ask, cap, Purpose("estimate"))
+        tokens, budget = reply.tokens, _number_in(reply.text)
+        if budget is None:
+            warnings.append("estimate: no number of tokens in the reply; solved without a budget")
+    except ModelCallError as failure:
+        tokens, budget = failure.tokens, None
+        warnings.append(f"estimate: {failure} Solved without a budget.")
+    prompt = whole_question(asked.query, asked.settings, budget=budget)
+    solved = await run.call_within_budget(prompt, budget, asked.query, Purpose("answer"))
+    return {
+        "answer": solved.text,
+        "total": budget,
+        "ceiling": tokens + run.cap_of(budget),
+        "warnings": [*warnings, *solved.notes("answer")],
+    }
+
+
+def _number_in(text: str) -> int | None:
+    """The number in double brackets, else the last one there is; at least 1."""
+    found = _BRACKETED.findall(text) or _NUMBER.findall(text)
+    return max(1, int(found[-1].replace(",", ""))) if found else None

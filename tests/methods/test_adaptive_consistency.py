@@ -1,0 +1,94 @@
+"""Adaptive-Consistency: as many samples as it takes for one answer to lead safely."""
+
+from __future__ import annotations
+
+import pytest
+from langchain_core.language_models import BaseChatModel
+from scipy.stats import beta
+
+from pb_graph.methods.adaptive_consistency import majority_is_stable
+from pb_graph.models.caps import Limits
+from pb_graph.models.caps.limits import policy
+from tests.support.chat_model import HTTPError, ScriptedChat, in_turn, runs_on
+from tests.support.graphs import Way, graph_of, report_of, run
+
+METHOD = {"method": "adaptive_consistency"}
+A, B, NONE = "So.\nFinal answer: 7", "Then \\boxed{8}", "I cannot tell."
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 0), (3, 0), (4, 0), (5, 1), (7, 7), (30, 10)])
+def test_the_stopping_rule_is_the_mass_of_a_beta_above_one_half(first: int, second: int) -> None:
+    expected = beta.sf(0.5, first + 1, second + 1)
+    assert majority_is_stable(first, second) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+def test_four_equal_answers_are_enough(way: Way) -> None:
+    model = ScriptedChat(solve=A)
+    report = report_of(model, way=way, **METHOD)
+    assert len(model.calls) == 4
+    assert report["answer"] == A
+    assert report["usage"]["by_node"]["answer"]["calls"] == 4
+    assert report["usage"]["output_tokens"] == model.output_tokens == 4 * 4
+
+
+def test_one_that_differs_takes_more_of_them_and_loses() -> None:
+    model = ScriptedChat(solve=in_turn(B, A))
+    assert report_of(model, **METHOD)["answer"] == A
+    assert majority_is_stable(5, 1) < 0.95 <= majority_is_stable(6, 1)
+    assert len(model.calls) == 7
+
+
+def test_answers_are_the_same_however_they_are_written() -> None:
+    model = ScriptedChat(
+        solve=in_turn("Final answer: 1,000.", r"\boxed{1000}", r"\boxed{\$1000.0}")
+    )
+    report_of(model, confidence=0.9, **METHOD)
+    assert len(model.calls) == 3
+
+
+def test_it_never_asks_more_often_than_allowed() -> None:
+    model = ScriptedChat(solve=in_turn(*[A, B] * 10))
+    report = report_of(model, samples=6, **METHOD)
+    assert len(model.calls) == 6
+    assert report["answer"] in {A, B}
+
+
+def test_its_ceiling_is_that_of_all_samples() -> None:
+    model = ScriptedChat(solve=runs_on)
+    report = report_of(model, samples=3, cutoff=50, **METHOD)
+    assert model.output_tokens == report["ceiling"] == 150
+
+
+def test_an_answer_that_states_nothing_counts_for_nothing() -> None:
+    model = ScriptedChat(solve=in_turn(NONE, A, A, A, A))
+    assert report_of(model, **METHOD)["answer"] == A
+    assert len(model.calls) == 5
+    silent = ScriptedChat(solve=NONE)
+    assert report_of(silent, samples=5, **METHOD)["answer"] == NONE
+    assert len(silent.calls) == 5
+
+
+def test_a_sample_that_fails_ends_the_sampling_and_keeps_what_there_is() -> None:
+    model = ScriptedChat(solve=in_turn(A, HTTPError(400)))
+    report = report_of(model, **METHOD)
+    assert report["answer"] == A
+    assert any("sample 2 failed" in warning for warning in report["warnings"])
+
+
+def test_only_these_calls_are_sampled() -> None:
+    sampled: list[bool] = []
+
+    @policy()
+    def noted(_: BaseChatModel, limits: Limits) -> dict[str, object]:
+        sampled.append(limits.sampled)
+        return {"max_tokens": limits.cap}
+
+    from pb_graph import Settings, build_graph  # noqa: PLC0415
+
+    for method in ("adaptive_consistency", "vanilla"):
+        graph = build_graph(ScriptedChat(), settings=Settings(method=method), cap_policy=noted)
+        sampled.clear()
+        run(graph)
+        assert set(sampled) == {method == "adaptive_consistency"}
+    assert graph_of(ScriptedChat())

@@ -1,0 +1,86 @@
+"""TALE-EP: an estimate that is charged, then the question with that number as the budget."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pb_graph.methods import tale_ep
+from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, runs_on
+from tests.support.graphs import QUESTION, report_of
+
+
+def estimated(reply: Said, solved: Any = "one two Final answer: 42") -> ScriptedChat:  # noqa: ANN401
+    """A model whose first call is the estimate."""
+
+    def solve(call: Call) -> Said:
+        if call.ask.endswith(tale_ep.ESTIMATE):
+            return reply
+        said: Said = solved(call) if callable(solved) else solved
+        return said
+
+    return ScriptedChat(solve=solve)
+
+
+def test_the_estimate_is_said_as_the_budget() -> None:
+    model = estimated("[[50]]")
+    report = report_of(model, method="tale_ep", enforcement="prompt")
+    assert [QUESTION["question"] in call.ask for call in model.calls] == [True, True]
+    assert "less than 50 tokens" in model.calls[1].ask
+    assert "50" not in model.calls[0].ask
+    assert report["budget"] == 50
+
+
+def test_the_estimate_is_in_the_ledger_as_planning_is() -> None:
+    model = estimated("about [[50]]")
+    report = report_of(model, method="tale_ep")
+    spent = {name: part["output_tokens"] for name, part in report["usage"]["by_node"].items()}
+    assert spent == {"estimate": 2, "answer": 5}
+    assert report["usage"]["output_tokens"] == model.output_tokens == 7
+
+
+@pytest.mark.parametrize(
+    ("enforcement", "ceiling"), [("prompt", 1 + 500), ("cap", 1 + 50), ("force", 1 + 50)]
+)
+def test_an_enforced_estimate_is_a_hard_cap(enforcement: str, ceiling: int) -> None:
+    model = estimated("[[50]]", runs_on)
+    report = report_of(model, method="tale_ep", enforcement=enforcement, cutoff=500)
+    assert report["ceiling"] == ceiling
+    assert model.output_tokens <= ceiling
+
+
+def test_the_estimate_itself_is_capped() -> None:
+    model = estimated(runs_on(Call("solve", [], None, None, None, [], {})))
+    report = report_of(model, method="tale_ep", planner_cap=60, cutoff=500)
+    assert model.calls[0].cap == 60
+    assert model.output_tokens <= report["ceiling"] == 60 + 500
+
+
+@pytest.mark.parametrize(
+    ("reply", "budget"),
+    [
+        ("[[120]]", 120),
+        ("Budget: [[ 1,200 ]] tokens", 1200),
+        ("I think 30 to 40", 40),
+        ("[[0]]", 1),
+        ("[[9999999999999999999]]", 999999999),
+    ],
+)
+def test_the_number_is_read_as_models_write_it(reply: str, budget: int) -> None:
+    assert report_of(estimated(reply), method="tale_ep", enforcement="prompt")["budget"] == budget
+
+
+def test_without_a_number_the_question_is_asked_without_a_budget() -> None:
+    model = estimated("hard to say")
+    report = report_of(model, method="tale_ep", cutoff=500)
+    assert report["budget"] is None
+    assert "less than" not in model.calls[1].ask
+    assert report["ceiling"] == 3 + 500
+    assert any("no number of tokens" in warning for warning in report["warnings"])
+
+
+def test_an_estimate_that_fails_does_not_cost_the_answer() -> None:
+    report = report_of(estimated(HTTPError(400)), method="tale_ep")
+    assert report["answer"].endswith("42")
+    assert any("Solved without a budget" in warning for warning in report["warnings"])

@@ -1,0 +1,60 @@
+"""The rivals as rows of an evaluation: paid once, charged in full, found again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from optim.records import read_records
+from optim.summary import rows
+from tests.support.chat_model import Call, Said, ScriptedChat, runs_on
+from tests.support.evaluations import evaluated, leaks_collected, solves, tolerates_inspect
+
+__all__ = ["leaks_collected"]  # applies to every test here
+
+pytestmark = tolerates_inspect
+
+
+def estimates_and_solves(call: Call) -> Said:
+    """Answers for the question that was asked last: those before it are examples."""
+    if call.ask.endswith("[[number]]"):
+        return "[[ 40 ]]"
+    last = Call("solve", call.messages[-1:], None, None, None, [], {})
+    return solves(last)
+
+
+def test_every_rival_is_a_row_with_all_its_tokens(tmp_path: Path) -> None:
+    model = ScriptedChat(solve=estimates_and_solves)
+    made = evaluated(model, tmp_path, methods="vanilla,rivals,concise@300", limit=2)
+    found = {row.method: row for row in rows(made.records)}
+    assert set(found) == {
+        "vanilla",
+        "adaptive_consistency",
+        "certaindex",
+        "chain_of_draft",
+        "concise",
+        "concise@300",
+        "plan_and_solve",
+        "tale_ep",
+        "thinking_off",
+    }
+    assert {row.accuracy for row in found.values()} == {100.0}
+    tokens = {name: (row.tokens, row.solving_tokens) for name, row in found.items()}
+    assert tokens["vanilla"] == tokens["concise"] == (3.0, 3.0)
+    assert tokens["tale_ep"] == (6.0, 3.0)  # its estimate aside, as its paper counts
+    assert tokens["adaptive_consistency"] == (12.0, 12.0)
+    paid = len(model.calls)
+    again = evaluated(model, tmp_path, methods="vanilla,rivals,concise@300", limit=2)
+    assert len(model.calls) == paid
+    assert {row.method: row.tokens for row in rows(again.records)} == {
+        name: row.tokens for name, row in found.items()
+    }
+    assert len(read_records(tmp_path)) == len(made.records)
+
+
+def test_the_cap_in_a_rows_name_bounds_each_of_its_calls(tmp_path: Path) -> None:
+    model = ScriptedChat(solve=runs_on)
+    made = evaluated(model, tmp_path, methods="chain_of_draft@30,vanilla@20", limit=1)
+    assert {record.method: record.tokens for record in made.records} == {
+        "chain_of_draft@30": 30,
+        "vanilla@20": 20,
+    }
