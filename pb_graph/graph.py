@@ -24,7 +24,7 @@ from pb_graph.nodes.plan import plan
 from pb_graph.nodes.review import review
 from pb_graph.nodes.solve import solve
 from pb_graph.nodes.synthesize import synthesize
-from pb_graph.program import PlannerProgram
+from pb_graph.program import HasPlanner, PlannerProgram
 from pb_graph.runtime.answer_type import AnswerType
 from pb_graph.runtime.checked_input import CheckedGraph
 from pb_graph.runtime.edge import Edge
@@ -42,7 +42,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     estimator: Model = None,
     easy: Model = None,
     settings: Settings | Mapping[str, Any] | None = None,
-    planner_program: Program | None = None,
+    planner_program: Program | HasPlanner | None = None,
     checkpointer: Checkpointer = None,
     cap_policy: CapPolicy | str | Path | None = None,
     response_format: type[BaseModel] | None = None,
@@ -62,8 +62,8 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         settings: Every other choice, also as a mapping of the fields that are to differ from the
             defaults. None takes those that a tuned ``planner_program`` was
             measured with, else the defaults.
-        planner_program: A tuned `Planner`, or what was saved of one: a `PlannerProgram` or its
-            path.
+        planner_program: A tuned `Planner` or `optim.tune.GraphProgram`, or what was saved of one:
+            a `PlannerProgram` or its path.
         checkpointer: For threads and interrupts; leave it out when a host graph has one. Where
             calls cost money, run with ``durability="sync"``: when a process dies or a checkpointer
             fails, at most the call under way is paid again; with ``"async"``, LangGraph's default,
@@ -91,8 +91,10 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     """
     if isinstance(planner_program, str | Path):
         planner_program = PlannerProgram.load(planner_program)
-    if settings is None and isinstance(planner_program, PlannerProgram):
+    if settings is None and isinstance(planner_program, PlannerProgram | HasPlanner):
         settings = planner_program.settings
+    if isinstance(planner_program, HasPlanner):
+        planner_program = planner_program.prompts
     settings = Settings() if settings is None else settings_from(settings)
     if isinstance(cap_policy, str | Path):
         cap_policy = load_caps(cap_policy)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from pb_graph.settings import Settings
@@ -79,6 +79,20 @@ def whole_question(  # noqa: PLR0913 -- one argument for each thing the prompt s
 Example = tuple[str, str, str]
 """A worked example: the question, the working, and the answer alone."""
 
+Exchange = tuple[str, str]
+"""A question, and all of the reply to it."""
+
+SHORT_LINES = """Write only the lines that lead to the answer, one short step on each. Do not \
+restate the question, announce what you will do, or explain a line that speaks for itself."""
+"""The solver's instruction where it is shown worked examples; tuning may replace it."""
+
+
+class Teaching(NamedTuple):
+    """What a planner program tells the solver."""
+
+    instruction: str
+    examples: Sequence[Exchange] = ()
+
 
 def asked_in_style(query: Query, style: str, examples: Sequence[Example] = ()) -> list[Turn]:
     """Ask the whole question in one call, with a style of working that earlier turns have shown.
@@ -97,6 +111,25 @@ def asked_in_style(query: Query, style: str, examples: Sequence[Example] = ()) -
         ]
     ask = [problem(query, show_level=False), answer_format(query, WITH_WORKING)]
     return [*turns, _human("\n\n".join(ask), query)]
+
+
+def after_examples(query: Query, teaching: Teaching) -> list[Turn]:
+    """Ask the whole question in one call, after examples that look exactly as the question does.
+
+    What all of them have in common is said once, in the system message: every example that repeated
+    it would cost input tokens at each question.
+
+    Args:
+        query: The question and what was given with it.
+        teaching: How to work, said after the caller's own instruction if there is one; and
+            exchanges to imitate.
+    """
+    said = [query["instruction"], teaching.instruction, answer_format(query)]
+    turns: list[Turn] = [("system", "\n".join(filter(None, said)))]
+    for question, reply in teaching.examples:
+        asked: Query = {**query, "question": question, "reference": None, "conversation": None}
+        turns += [("human", problem(asked, show_level=False)), ("ai", reply)]
+    return [*turns, _human(problem(query, show_level=False), query)]
 
 
 def one_step(  # noqa: PLR0913 -- one argument for each thing the prompt says

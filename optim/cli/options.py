@@ -119,8 +119,10 @@ OPTIONS: dict[str, Option] = {
     "max_tokens_total": Option("Begin no answer once so many completion tokens are spent."),
     "retry_errors": Option("Answer failed questions again."),
     # Tuning
-    "tuned": Option("A prompt, or settings:", "--tune", names=TUNED, reads=str),
-    "optimizer": Option("Of prompts; gepa when not given:", names=OPTIMIZERS),
+    "tuned": Option("A prompt, all of them, or settings:", "--tune", names=TUNED, reads=str),
+    "optimizer": Option(
+        "Of prompts; when not given gepa, or shortest for solve:", names=OPTIMIZERS
+    ),
     "reflection_model": Option("Writes instructions. Default: the planner."),
     "candidates": Option("Instructions, with lines of --- between.", metavar="FILE"),
     "rounds": Option("How often the optimizer starts anew, at most."),

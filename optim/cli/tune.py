@@ -25,7 +25,7 @@ def tune_program(
     budget_minutes: Annotated[float | None, typer.Option(help="Minutes, likewise.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tune the planner's prompt, or the settings, for E³ on a dev split; write a program file.
+    """Tune prompts, worked examples or settings for E³ on a dev split; write a program file.
 
     A third of the questions is held out. What wins on the others is better (9 to 1 sure on those),
     undecided (not below there, so it is used), or the original is kept. The same command again
