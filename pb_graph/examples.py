@@ -11,24 +11,38 @@ if TYPE_CHECKING:
 
 _MATHEMATICS: tuple[Example, ...] = (
     (
-        "For how many positive integers $n$ is $n^2 - 9n + 14$ negative?",
-        "n^2 - 9n + 14 = (n - 2)(n - 7) < 0\n2 < n < 7\nn = 3, 4, 5, 6",
-        "4",
+        "The roots of $x^2 - 8x + k = 0$ are positive and one is three times the other. Find $k$.",
+        (
+            "Let the roots be $r$ and $3r$.\nSum: $r + 3r = 8$, so $4r = 8$ and $r = 2$.\n"
+            "The roots are $2$ and $6$.\nProduct: $k = 2 \\cdot 6 = 12$."
+        ),
+        "12",
     ),
     (
-        "Two fair dice are rolled. What is the probability that their maximum is 4?",
-        "max <= 4: 4^2 = 16 of 36\nmax <= 3: 3^2 = 9 of 36\n16 - 9 = 7",
-        r"\frac{7}{36}",
+        "Two fair dice are rolled. What is the probability that the sum is at least 10?",
+        (
+            "There are $6 \\cdot 6 = 36$ outcomes.\nSum 10: $(4,6), (5,5), (6,4)$, so 3.\n"
+            "Sum 11: $(5,6), (6,5)$, so 2.\nSum 12: $(6,6)$, so 1.\n"
+            "Total: $3 + 2 + 1 = 6$, and $\\frac{6}{36} = \\frac{1}{6}$."
+        ),
+        r"\frac{1}{6}",
     ),
     (
-        "$ABC$ has a right angle at $B$, $AB = 9$, $BC = 12$; $M$ bisects $AC$. What is $[ABM]$?",
-        "[ABC] = 9 * 12 / 2 = 54\n[ABM] = 54 / 2 = 27",
-        "27",
+        "How many positive divisors of 360 are multiples of 6?",
+        (
+            "$360 = 2^3 \\cdot 3^2 \\cdot 5$.\nExponent of $2$: $1, 2, 3$, so 3 choices.\n"
+            "Exponent of $3$: $1, 2$, so 2 choices.\nExponent of $5$: $0, 1$, so 2 choices.\n"
+            "Total: $3 \\cdot 2 \\cdot 2 = 12$."
+        ),
+        "12",
     ),
     (
-        "What is the remainder when $3^{50} + 5^{50}$ is divided by $13$?",
-        "mod 13: 3^3 = 1, so 3^50 = 3^2 = 9\n5^2 = -1, so 5^50 = (-1)^25 = -1\n9 - 1 = 8",
-        "8",
+        "In triangle $ABC$, $AB = 7$, $AC = 5$ and $\\cos A = \\frac{1}{7}$. Find its area.",
+        (
+            "$\\sin A = \\sqrt{1 - \\frac{1}{49}} = \\frac{4\\sqrt{3}}{7}$.\n"
+            "Area: $\\frac{1}{2} \\cdot 7 \\cdot 5 \\cdot \\frac{4\\sqrt{3}}{7} = 10\\sqrt{3}$."
+        ),
+        r"10\sqrt{3}",
     ),
 )
 _ARITHMETIC: tuple[Example, ...] = (

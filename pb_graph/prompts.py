@@ -82,8 +82,8 @@ Example = tuple[str, str, str]
 Exchange = tuple[str, str]
 """A question, and all of the reply to it."""
 
-SHORT_LINES = """Write only the lines that lead to the answer, one short step on each. Do not \
-restate the question, announce what you will do, or explain a line that speaks for itself."""
+SHORT_LINES = """Work in short lines: one for each step that the answer needs, an equation where \
+one can say it, with every intermediate result. Do not restate the question, explain, or check."""
 """The solver's instruction where it is shown worked examples; tuning may replace it."""
 
 
@@ -94,30 +94,20 @@ class Teaching(NamedTuple):
     examples: Sequence[Exchange] = ()
 
 
-def asked_in_style(query: Query, style: str, examples: Sequence[Example] = ()) -> list[Turn]:
-    """Ask the whole question in one call, with a style of working that earlier turns have shown.
-
-    Args:
-        query: The question and what was given with it.
-        style: How to work, said beside the instruction.
-        examples: Shown as questions that were answered before, in the format that is asked for.
-    """
-    role, instruction = system(query)
-    turns: list[Turn] = [(role, f"{instruction}\n{style}")]
-    for question, working, answer in examples:
-        turns += [
-            ("human", f"<question>\n{question}\n</question>"),
-            ("ai", f"{working}\n{final_line(query, answer)}"),
-        ]
-    ask = [problem(query, show_level=False), answer_format(query, WITH_WORKING)]
-    return [*turns, _human("\n\n".join(ask), query)]
+def exchanges(query: Query, examples: Sequence[Example]) -> list[Exchange]:
+    """Worked examples as replies that end as the query's answer is to end."""
+    return [
+        (question, f"{working}\n{final_line(query, answer)}")
+        for question, working, answer in examples
+    ]
 
 
 def after_examples(query: Query, teaching: Teaching) -> list[Turn]:
     """Ask the whole question in one call, after examples that look exactly as the question does.
 
     What all of them have in common is said once, in the system message: every example that repeated
-    it would cost input tokens at each question.
+    it would cost input tokens at each question; and where only the question asks for the answer
+    alone, a small model gives that and leaves the working out.
 
     Args:
         query: The question and what was given with it.

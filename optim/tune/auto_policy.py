@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from functools import cache
 
 from optim.records import Record, cut_off
-from optim.statistics.estimates import PERCENT, Interval, interval, smoothed_e3
 from optim.statistics.comparison import Comparison, Sample, compare
+from optim.statistics.estimates import PERCENT, Interval, interval, smoothed_e3
 from pb_graph.errors import InputError
 from pb_graph.settings import AutoPolicy
 
 SHORT, PLAIN = "worked_examples", "vanilla"
-"""The rows that the two ways of `auto` are read from; the name may go on, as in ``vanilla@1500``."""
+"""The rows that the two ways of `auto` are read from; a name may go on: ``vanilla@1500``."""
 
 _SHORT_CAPS = (40, 60, 80, 100, 120, 160, 200, 250, 300, 400, 600)
 _PLAIN_CAPS = (200, 300, 400, 500, 600, 800, 1000, 1500, 2000)
@@ -87,8 +87,8 @@ def traces(records: Iterable[Record]) -> list[Trace]:
     both = [ways for _, ways in sorted(found.items()) if len(ways) == len((SHORT, PLAIN))]
     if len(both) < _FEWEST or len(models) > 1:
         msg = (
-            f"a policy is fitted to at least {_FEWEST} questions that one model answered both ways; "
-            f"here are {len(both)}, by {len(models)} models. Run `pb-optim eval --methods "
+            f"a policy is fitted to at least {_FEWEST} questions that one model answered both "
+            f"ways; here are {len(both)}, by {len(models)} models. Run `pb-optim eval --methods "
             f"{SHORT},{PLAIN} --set budget=600` on them, and give its log folder."
         )
         raise InputError(msg)

@@ -1,4 +1,4 @@
-"""Auto: the cheapest way first; the question is asked again only where that came to nothing sure."""
+"""Auto: the cheapest way first, and the plain question only where that settled nothing."""
 
 from __future__ import annotations
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from pb_graph.budget.ledger import Purpose
 from pb_graph.examples import examples_for
 from pb_graph.methods.registry import OURS, Asked, method
-from pb_graph.prompts import SHORT_LINES, Teaching, after_examples, final_line
+from pb_graph.prompts import SHORT_LINES, Teaching, after_examples, exchanges
 
 if TYPE_CHECKING:
+    from pb_graph.prompts import Turn
     from pb_graph.runtime.node import NodeContext
-    from pb_graph.state import Query, State
+    from pb_graph.state import State
 
 
 @method(
@@ -25,9 +26,8 @@ async def worked_examples(asked: Asked, run: NodeContext) -> State:
 
     The budget is not said, which would only lengthen short answers; it is a cap.
     """
-    told = await run.calls.teaching()
     reply = await run.call_within_budget(
-        after_examples(asked.query, _with_examples(told, asked.query)),
+        await examples_prompt(asked, run),
         asked.budget,
         asked.query,
         Purpose("answer", level=asked.query["level"]),
@@ -35,12 +35,10 @@ async def worked_examples(asked: Asked, run: NodeContext) -> State:
     return {"answer": reply.text, "warnings": reply.notes("answer")}
 
 
-def _with_examples(told: Teaching | None, query: Query) -> Teaching:
-    """What a program tells; the package's own examples where it brings none."""
-    if told and told.examples:
-        return told
-    own = [
-        (question, f"{working}\n{final_line(query, answer)}")
-        for question, working, answer in examples_for(query["domain"])
-    ]
-    return Teaching(told.instruction if told else SHORT_LINES, own)
+async def examples_prompt(asked: Asked, run: NodeContext) -> list[Turn]:
+    """The question after what a program tells; after the package's examples where it has none."""
+    told = await run.calls.teaching()
+    if told is None or not told.examples:
+        own = exchanges(asked.query, examples_for(asked.query["domain"]))
+        told = Teaching(told.instruction if told else SHORT_LINES, own)
+    return after_examples(asked.query, told)

@@ -10,7 +10,7 @@ import pytest
 from pb_graph.prompts import SHORT_LINES
 from pb_graph.settings import AutoPolicy
 from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, runs_on
-from tests.support.graphs import report_of
+from tests.support.graphs import QUESTION, report_of
 
 
 def model(short: Any, plain: Any = "At length.\nFinal answer: 42") -> ScriptedChat:  # noqa: ANN401
@@ -78,8 +78,8 @@ def test_two_tries_must_state_the_same() -> None:
 
 def test_questions_known_to_be_hard_are_asked_plainly_at_once() -> None:
     policy = {"plain_from": 4}
-    easy = report_of(model("Final answer: 1"), {"level": 3}, method="auto", auto=policy)
-    hard = report_of(model("Final answer: 1"), {"level": 4}, method="auto", auto=policy)
+    easy = report_of(model("Final answer: 1"), QUESTION | {"level": 3}, method="auto", auto=policy)
+    hard = report_of(model("Final answer: 1"), QUESTION | {"level": 4}, method="auto", auto=policy)
     unknown = report_of(model("Final answer: 1"), method="auto", auto=policy)
     assert [list(nodes(report)) for report in (easy, hard, unknown)] == [
         ["short"],

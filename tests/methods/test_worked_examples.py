@@ -75,7 +75,7 @@ def test_examples_are_a_few_short_lines_that_end_as_is_asked(
         *working, last = reply.split("\n")
         assert re.fullmatch(ending, last)
         assert 1 <= len(working) <= 5
-        assert all(len(line) <= 60 for line in working)
+        assert all(len(line) <= 90 for line in working)
 
 
 def test_each_field_has_its_set_and_the_others_a_general_one() -> None:

@@ -40,13 +40,15 @@ def test_the_best_policy_that_keeps_the_accuracy_is_found() -> None:
     fit = fit_policy(WORLD)
     assert fit.policy == AutoPolicy(short=60, plain=400, plain_from=5)
     assert set(fit.folds) == {fit.policy}
-    assert fit.expected.value == pytest.approx(100**2 / 225)
-    assert fit.plain.value == pytest.approx(100**2 / 325)
+    assert fit.expected.e3 == pytest.approx(100**2 / 225)
+    assert fit.plain.e3 == pytest.approx(100**2 / 325)
     assert fit.against_plain.ratio == pytest.approx(325 / 225)
 
 
 def test_short_and_wrong_answers_win_only_where_accuracy_may_be_lost() -> None:
-    cheap = [Trace(str(n), None, (float(n % 3 == 0), 20, True), (1.0, 300, True)) for n in range(60)]
+    cheap = [
+        Trace(str(n), None, (float(n % 3 == 0), 20, True), (1.0, 300, True)) for n in range(60)
+    ]
     assert fit_policy(cheap).policy == AutoPolicy(tries=0, plain=300)
     assert fit_policy(cheap, loss=70).policy == AutoPolicy(short=40, plain=200)
 
