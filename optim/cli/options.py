@@ -18,7 +18,7 @@ from optim.cli.terminal import numbers, plain_errors
 from optim.datasets import DATASETS
 from optim.methods import ALL, NAMES, RIVALS
 from optim.scorers import NAMES as SCORERS
-from optim.tune.options import OPTIMIZERS, TUNED
+from optim.tune.options import AUTO, OPTIMIZERS, TUNED
 from pb_graph.cli.options import assignments, value_of
 from pb_graph.settings import Settings
 
@@ -119,7 +119,12 @@ OPTIONS: dict[str, Option] = {
     "max_tokens_total": Option("Begin no answer once so many completion tokens are spent."),
     "retry_errors": Option("Answer failed questions again."),
     # Tuning
-    "tuned": Option("A prompt, all of them, or settings:", "--tune", names=TUNED, reads=str),
+    "tuned": Option(
+        "A prompt, all of them, settings, or auto's policy:",
+        "--tune",
+        names=(*TUNED, AUTO),
+        reads=str,
+    ),
     "optimizer": Option(
         "Of prompts; when not given gepa, or shortest for solve:", names=OPTIMIZERS
     ),

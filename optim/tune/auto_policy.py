@@ -11,14 +11,17 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 from optim.records import Record, cut_off
 from optim.statistics.comparison import Comparison, Sample, compare
 from optim.statistics.estimates import PERCENT, Interval, interval, smoothed_e3
 from pb_graph.errors import InputError
-from pb_graph.settings import AutoPolicy
+from pb_graph.program import PlannerProgram
+from pb_graph.settings import AutoPolicy, Settings
 
 SHORT, PLAIN = "worked_examples", "vanilla"
 """The rows that the two ways of `auto` are read from; a name may go on: ``vanilla@1500``."""
@@ -69,6 +72,31 @@ class AutoFit:
     plain: Interval
     against_plain: Comparison
     folds: Sequence[AutoPolicy]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {
+            "policy": self.policy.model_dump(mode="json"),
+            "expected": asdict(self.expected),
+            "plain": asdict(self.plain),
+            "against_plain": asdict(self.against_plain),
+            "folds": [fold.model_dump(mode="json") for fold in self.folds],
+        }
+
+
+def program_of(fit: AutoFit, base: str | Path | None = None) -> PlannerProgram:
+    """A program file that answers by the policy; prompts and other settings are those of ``base``.
+
+    Raises:
+        PlannerProgramError: ``base`` is no program file.
+    """
+    from pb_graph.planner.planner import Planner  # noqa: PLC0415 -- DSPy takes a second
+
+    program = PlannerProgram.load(base) if base else Planner().program()
+    settings = (program.settings or Settings()).model_copy(
+        update={"method": "auto", "auto": fit.policy}
+    )
+    return program.model_copy(update={"settings": settings, "tuning": None})
 
 
 def traces(records: Iterable[Record]) -> list[Trace]:

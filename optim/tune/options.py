@@ -19,6 +19,8 @@ OPTIMIZERS = ("gepa", "copro", "miprov2", "simba", "random", "candidates", "shor
 """Names of those that tune a prompt, for help texts: the registry itself would load DSPy."""
 
 TUNED = ("decompose", "estimate", "solve", "all", "settings")
+AUTO = "auto"
+"""Tuned as well, but to logged answers: `optim.tune.auto_policy`."""
 
 
 @dataclass(frozen=True, kw_only=True)

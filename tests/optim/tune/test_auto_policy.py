@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import pytest
+import json
+from pathlib import Path
 
+import pytest
+from typer.testing import CliRunner
+
+from optim.cli import app
 from optim.records import Record
 from optim.tune.auto_policy import Trace, fit_policy, traces
-from pb_graph import InputError
+from pb_graph import InputError, build_graph
+from pb_graph.program import PlannerProgram
 from pb_graph.settings import AutoPolicy
 from tests.optim.report.samples import record
+from tests.support.chat_model import ScriptedChat
 
 
 def trace(number: int, *, easy: bool) -> Trace:
@@ -69,3 +76,27 @@ def test_the_rows_are_read_from_logs() -> None:
 def test_too_few_questions_say_what_to_run() -> None:
     with pytest.raises(InputError, match="pb-optim eval --methods worked_examples,vanilla"):
         traces([record("vanilla", 1, error=None, score=1.0)])
+
+
+def test_the_command_writes_a_program_that_answers_by_the_policy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [
+        record(method, number, error=None, score=1.0)
+        for method in ("worked_examples", "vanilla")
+        for number in range(25)
+    ]
+    monkeypatch.setattr("optim.records.read_records", lambda _: found)
+    words = ["tune", "--dataset", "math500", "--tune", "auto", "--run-dir", str(tmp_path)]
+    assert CliRunner().invoke(app, words).exit_code == 2
+    done = CliRunner().invoke(app, [*words, "--logs", "logs", "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    settings = PlannerProgram.load(tmp_path / "program.json").settings
+    assert settings is not None
+    assert settings.method == "auto"
+    assert settings.auto == AutoPolicy.model_validate(told["policy"])
+    model = ScriptedChat(solve="Final answer: 42")
+    graph = build_graph(model, planner_program=tmp_path / "program.json")
+    report = graph.invoke({"question": "What is 6 * 7?"})["report"]
+    assert (report["method"], report["answer"]) == ("auto", "Final answer: 42")
