@@ -256,8 +256,9 @@ class _Loop:
             for optimizer, predictor in turns:
                 if self.evaluator.refusal is None:
                     self._round(optimizer, predictor, optimizer.name)
+            if isinstance(self.evaluator.refusal, OutageError):
+                raise self.evaluator.refusal
             if self.evaluator.refusal is not None:
-                self._raise_outage()
                 return str(self.evaluator.refusal)
             if turns and self.incumbent.measurement.e3 / before - 1.0 < threshold:
                 return f"the last round gained less than {threshold:.1%}"
