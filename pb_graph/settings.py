@@ -76,7 +76,7 @@ class AutoPolicy(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    short: PositiveInt = Field(default=160, description="Completion tokens of a short try.")
+    short: PositiveInt = Field(default=200, description="Completion tokens of a short try.")
     tries: Literal[0, 1, 2] = Field(
         default=1, description="Short tries; two must state the same answer to be believed."
     )
