@@ -174,3 +174,12 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     done = evaluation()
     assert done.exit_code == cli.INTERRUPTED
     assert "the same command goes on from here" in done.stderr
+
+
+def test_a_part_is_an_option_and_one_without_a_question_is_no_failure(stub: Stub) -> None:
+    stub.records = []
+    done = evaluation("--part", "3/16")
+    assert done.exit_code == 0, done.output
+    assert [asked.part for asked in stub.asked] == ["3/16"]
+    assert "No question falls into this part" in done.stderr
+    assert evaluation("--part", "17/16").exit_code == cli.USAGE
