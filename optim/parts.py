@@ -87,7 +87,8 @@ def pooled(
     logs = sorted(logs, key=lambda log: _place(log[0]))
     for header, _ in logs[1:]:
         _refuse_to_mix(logs[0][0], header)
-    _refuse_repeated(logs)
+    if len(logs) > 1:
+        _refuse_repeated(logs)
     records = [record for _, records in logs for record in records]
     about = logs[0][0].part
     if about is None:
@@ -95,11 +96,12 @@ def pooled(
     gaps = list(_gaps(logs, about))
     if gaps and not partial:
         msg = (
-            f"{_named(logs[0][0])} is cut in {about['of']} parts: {'; '.join(gaps)}. Run the command of "
-            "such a part (again), or take what there is: --partial (in Python, partial=True)."
+            f"{_named(logs[0][0])} is cut in {about['of']} parts: {'; '.join(gaps)}. Run the "
+            "command of such a part (again), or take what there is: --partial (in Python, "
+            "partial=True)."
         )
         raise InputError(msg)
-    told = {"parts": f"{about['of']}: {'; '.join(gaps) or 'complete'}"}
+    told = {"parts": about["of"]} | ({"gaps": "; ".join(gaps)} if gaps else {})
     return [replace(record, made_by={**record.made_by, **told}) for record in records]
 
 
@@ -135,10 +137,7 @@ def _conditions(header: LogHeader) -> dict[str, Any]:
         | {"settings": None, "scorer": header.metadata.get("scorer")}
         | {name: made_by.get(name) for name in ("temperature", "top_p")}
         | (conditions.get("settings") or {})
-        | {
-            "the number of parts": part and part["of"],
-            "the questions drawn": part and part["drawn"],
-        }
+        | {f"parts: {name}": part and part[name] for name in ("of", "drawn")}
     )
 
 
@@ -146,14 +145,15 @@ def _refuse_repeated(logs: Sequence[tuple[LogHeader, Sequence[Record]]]) -> None
     seen: dict[tuple[str, int], LogHeader] = {}
     for header, records in logs:
         for record in records:
-            other = seen.setdefault((record.question, record.epoch), header)
-            if other is not header:
+            answer = record.question, record.epoch
+            if answer in seen:
                 msg = (
                     f"question {record.question!r} (epoch {record.epoch}) of {_named(header)} is "
-                    f"both in {other.path.parent} and in {header.path.parent}. Leave one of these "
-                    "folders out."
+                    f"both in {seen[answer].path.parent} and in {header.path.parent}. Leave one "
+                    "of these folders out."
                 )
                 raise InputError(msg)
+            seen[answer] = header
 
 
 def _gaps(

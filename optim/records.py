@@ -241,8 +241,8 @@ def read_records(
     empty = [folder for folder, headers in found.items() if not headers]
     headers = [header for folder in folders for header in found[folder]]
     # A part without a question has no log, and one that is missing is told of by the others.
-    if empty and not (headers and all(header.part for header in headers)):
-        msg = f"{empty[0]} holds no log of `pb-optim eval`"
+    if not headers or (empty and not all(header.part for header in headers)):
+        msg = f"{', '.join(map(str, empty)) or 'no folder'} holds no log of `pb-optim eval`"
         raise InputError(msg)
     tasks: dict[Task, list[LogHeader]] = {}
     for header in headers:
@@ -271,9 +271,8 @@ def records_of(header: LogHeader) -> Iterator[Record]:
 def _latest(folder: str | Path) -> list[LogHeader]:
     """The latest log of each task in a folder, and of each part of it."""
     headers = log_headers(folder)
-    return list(
-        {(h.task, h.part and (h.part["number"], h.part["of"])): h for h in headers}.values()
-    )
+    latest = {(h.task, h.part and (h.part["number"], h.part["of"])): h for h in headers}
+    return list(latest.values())
 
 
 def _age(header: LogHeader) -> tuple[str, int]:
