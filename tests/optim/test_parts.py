@@ -182,7 +182,7 @@ def test_logs_say_which_part_they_are_and_their_folder_takes_no_other(
     with pytest.raises(
         InputError, match=r"other conditions \(part: 12/16 → 3/16\).*another --log-"
     ):
-        part(model, root, 3, log_dir=root / "part-12")
+        evaluated(model, root / "part-12", **WHOLE, part=f"3/{OF}")
 
 
 def part_in(model: ScriptedChat, folder: Path, **options: Any) -> Evaluation:  # noqa: ANN401
