@@ -84,6 +84,11 @@ OPTIONS: dict[str, Option] = {
         reads=list[str] | None, read=lambda texts: assignments("--field", texts),
     ),
     "skip_bad_rows": Option("Leave out rows that are no questions."),
+    "part": Option(
+        "Only this part of the questions, for several machines; a --log-dir for each, and "
+        "`pb-optim report DIR...` pools them.",
+        metavar="I/N",
+    ),
     "levels": Option(
         "Only these levels, such as 1,2.",
         read=lambda text: numbers("--levels", text) if text else None,
@@ -116,7 +121,9 @@ OPTIONS: dict[str, Option] = {
     "concurrency": Option("Questions answered at once."),
     "log_dir": Option("Folder of logs and of what is paid for.", reads=str),
     "run_dir": Option("Folder of the run.", reads=str),
-    "max_tokens_total": Option("Begin no answer once so many completion tokens are spent."),
+    "max_tokens_total": Option(
+        "Begin no answer once so many completion tokens are spent; each --part may spend as many."
+    ),
     "retry_errors": Option("Answer failed questions again."),
     # Tuning
     "tuned": Option(
