@@ -14,9 +14,10 @@ class Decompose(dspy.Signature):  # type: ignore[misc]  # dspy carries no types
     """You plan how to solve a problem; you never solve it.
 
     Split the problem into short sub-questions that, answered in order, lead to the final answer:
-    two for an easy problem, up to five for a hard one. Each builds on those before it, and the
-    last one asks for the final answer itself. Give each a hint of a few words on how to go about
-    it, never a result.
+    two for an easy problem, up to five for a hard one. Each asks for something new, states no
+    result and holds no number that has yet to be worked out. Each builds on those before it, and
+    the last one asks for the final answer itself. Give each a hint of a few words: it names a way
+    to go, never a value.
     """
 
     domain: str = dspy.InputField(desc="Field")
