@@ -8,8 +8,6 @@ import re
 
 from pb_graph.errors import PlanAndBudgetError
 
-__all__ = ["MissingPackageError", "extra_of", "require"]
-
 _EXTRAS = ("eval", "tune", "local")  # not dev, which has all of them
 _REQUIREMENT = re.compile(r"([\w.-]+).*\bextra\s*==\s*['\"](\w+)['\"]")
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from pb_graph.budget.rules import LevelTable, PerLevel
 from pb_graph.errors import InputError, did_you_mean
@@ -20,12 +20,14 @@ from pb_graph.settings import Settings
 
 __all__ = [
     "ALL",
+    "ENDING",
     "ESTIMATED",
     "NAMES",
     "PAPER_DEFAULTS",
     "RIVALS",
     "Grid",
     "Method",
+    "Truncation",
     "check_distinct",
     "method_from_file",
     "methods",
@@ -40,6 +42,9 @@ RIVALS = "rivals"
 ESTIMATED = "default_estimated"
 """``default`` where the planner estimates the level, and is paid for it."""
 
+ENDING = "ending"
+"""What the ledger calls the request for the result of an answer that was cut."""
+
 PAPER_DEFAULTS: Mapping[str, Any] = MappingProxyType(
     {
         "enforcement": "prompt",
@@ -52,6 +57,45 @@ PAPER_DEFAULTS: Mapping[str, Any] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
+class Truncation:
+    """A budget at which a longer answer is cut, and its result asked for.
+
+    Attributes:
+        budget: Completion tokens of solving, those of the result included.
+        largest: The budget within which the answer was written; the same as ``budget`` for a run
+            of its own.
+        reserve: Tokens that are kept back for the result; of a small budget two thirds at most.
+        ending: How the result is asked for: the model goes on from its own words, where the server
+            lets it, or is told to stop in a further turn. None: the former for local models.
+    """
+
+    budget: int
+    largest: int
+    reserve: int = 32
+    ending: Literal["continuation", "turn"] | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 < self.budget <= self.largest:
+            msg = f"a budget lies between 2 and the largest, {self.largest}, not at {self.budget}"
+            raise InputError(msg)
+
+    @property
+    def held_back(self) -> int:
+        """Tokens for the result."""
+        return self.budget - self.room
+
+    @property
+    def room(self) -> int:
+        """Tokens for the answer before."""
+        return _room(self.budget, self.reserve)
+
+    @property
+    def asked(self) -> int:
+        """The cap at which the model is asked for the whole answer."""
+        return _room(self.largest, self.reserve)
+
+
+@dataclass(frozen=True, slots=True)
 class Method:
     """One way to answer.
 
@@ -60,11 +104,13 @@ class Method:
         settings: Of the graph.
         estimate_level: Whether the planner estimates a question's level, and is paid for it, also
             where the data set has a label.
+        truncation: A budget that a longer answer is cut at; None to answer as the settings say.
     """
 
     name: str
     settings: Settings
     estimate_level: bool = False
+    truncation: Truncation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +273,11 @@ class Grid:
             for initial in self.initial
             for rule in (PerLevel(initial=initial, per_level=each) for each in self.per_level)
         ]
+
+
+def _room(budget: int, reserve: int) -> int:
+    """What is left of a budget for the answer itself, as ``enforcement="force"`` has it."""
+    return budget - min(reserve, budget * 2 // 3)
 
 
 def _expanded(text: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from optim.methods import NAMES
+from optim.methods import ENDING, NAMES
 from pb_graph.errors import InputError
 from pb_graph.state import Report
 
@@ -26,6 +26,7 @@ __all__ = [
     "LevelSource",
     "LogHeader",
     "Record",
+    "cut_off",
     "log_headers",
     "paid_for_nothing",
     "planning_seconds",
@@ -159,6 +160,26 @@ def planning_tokens(report: Report) -> int:
 def planning_seconds(report: Report) -> float:
     """Seconds of planning and estimation; of a shared plan, those it originally took."""
     return sum(part["seconds"] for part in _planning(report))
+
+
+def cut_off(record: Record) -> bool:
+    """Whether an answer, or a step of it, ran into its cap.
+
+    A report has no word for that where a question is answered in one call, so it is read off the
+    tokens: those up to the ceiling, less what a forced ending keeps back.
+    """
+    report = record.report
+    if ENDING in report["usage"]["by_node"]:
+        return True
+    if any(step["finish"] in {"length", "forced"} for step in report["steps"]):
+        return True
+    if report["ceiling"] is None:
+        return False
+    settings = record.made_by.get("settings") or {}
+    room = report["ceiling"] - planning_tokens(report)
+    forces = settings.get("enforcement") == "force" and report["budget"] is not None
+    reserve = min(settings.get("reserve", 0), room * 2 // 3) if forces else 0
+    return record.solving_tokens >= max(1, room - reserve)
 
 
 def paid_for_nothing(report: Report) -> bool:

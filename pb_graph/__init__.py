@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pb_graph.agents import TokenBudgetMiddleware, plan_and_budget_tool
+    from pb_graph.budget.shared import Budget
     from pb_graph.errors import (
+        BudgetUsedUpError,
         InputError,
         ModelCallError,
         ModelSetupError,
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Artefact": "program",
+    "Budget": "budget.shared",
+    "BudgetUsedUpError": "errors",
     "Context": "settings",
     "InputError": "errors",
     "ModelCallError": "errors",
@@ -45,6 +49,8 @@ _HOMES = {
 
 __all__ = [
     "Artefact",
+    "Budget",
+    "BudgetUsedUpError",
     "Context",
     "InputError",
     "ModelCallError",

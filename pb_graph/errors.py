@@ -52,6 +52,15 @@ class ModelCallError(PlanAndBudgetError):
         return sum(charge["output_tokens"] for charge in self.lost)
 
 
+class BudgetUsedUpError(ModelCallError, RuntimeError):
+    """A call was not made, since nothing is left of the budget that it was to draw on."""
+
+    def __init__(self, total: int) -> None:
+        super().__init__(
+            f"Nothing is left of the budget of {total} tokens: raise it, or begin another."
+        )
+
+
 class NoAnswerError(PlanAndBudgetError):
     """Nothing could be answered. ``report`` tells what was spent and which step failed how."""
 

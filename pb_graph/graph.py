@@ -8,6 +8,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Checkpointer, Send
 
+from pb_graph.budget.shared import Budget
 from pb_graph.models.caps import CapPolicy
 from pb_graph.nodes.allocate import allocate, route_next_wave
 from pb_graph.nodes.answer import answer
@@ -34,6 +35,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     planner_program: Program | None = None,
     checkpointer: Checkpointer = None,
     cap_policy: CapPolicy | None = None,
+    shared_budget: Budget | None = None,
 ) -> CompiledStateGraph[State, Context, Input, Output]:
     """Compile the graph.
 
@@ -49,6 +51,9 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         checkpointer: For threads and interrupts; leave it out when a host graph has one.
         cap_policy: How a token cap becomes the models' call arguments, when the one chosen by a
             model's class does not fit.
+        shared_budget: A `Budget` that every query draws on, beside whatever else is given it. A
+            question's own budget shrinks to what is left of it, and the report says so. Within an
+            agent that has one, the agent's is found without being given.
 
     Returns:
         A graph that takes `Input` and gives `Output`, sync and async.
@@ -61,7 +66,9 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         planner_program = PlannerProgram.load(planner_program)
     if settings is None and isinstance(planner_program, PlannerProgram):
         settings = planner_program.settings
-    registry = ModelRegistry(model, planner, settings or Settings(), planner_program, cap_policy)
+    registry = ModelRegistry(
+        model, planner, settings or Settings(), planner_program, cap_policy, shared_budget
+    )
     builder = StateGraph(State, context_schema=Context, input_schema=Input, output_schema=Output)
     builder.add_node("intake", Node(intake, registry, opens=True))
     for step in (plan, review, estimate, allocate, answer, synthesize, finish):

@@ -21,6 +21,7 @@ from pydantic import (
 from pb_graph.budget.rules import LEVELS, BudgetRule, Fixed, LevelTable
 from pb_graph.budget.schedules import Schedule as PositionalSchedule
 from pb_graph.budget.schedules import Shape
+from pb_graph.budget.shared import Budget
 from pb_graph.errors import InputError, did_you_mean
 from pb_graph.methods import METHODS, known_method
 
@@ -290,6 +291,10 @@ class Context:
             "were saved with it replace the graph's."
         },
     )
+    shared_budget: Any = field(
+        default=None,
+        metadata={"description": "A Budget that this run draws on, beside others."},
+    )
 
     def settings_over(self, base: Settings) -> Settings:
         """The settings of this run: ``base`` with the fields that this context sets itself."""
@@ -314,6 +319,9 @@ class Context:
             return cls()
         known = {name: fields[name] for name in cls.__dataclass_fields__ if name in fields}
         known["settings"] = _settings_in(known.get("settings"))
+        if not isinstance(known.get("shared_budget"), Budget | None):
+            msg = f"a context's shared_budget is a Budget, not {known['shared_budget']!r:.100}"
+            raise InputError(msg)
         return cls(**known)
 
 

@@ -21,6 +21,7 @@ from langgraph.types import Overwrite
 from typing_extensions import TypedDict  # pydantic cannot read typing's own before Python 3.12
 
 from pb_graph.budget.ledger import Charge, QueryUsage
+from pb_graph.budget.shared import newer
 
 Finish = Literal["stop", "length", "forced", "error"]
 """How a step ended: by itself, at its cap, by a forced statement, or not at all."""
@@ -125,6 +126,8 @@ class State(Input, total=False):
     results: Annotated[list[StepResult], operator.add]
     charges: Annotated[list[Charge], operator.add]
     warnings: Annotated[list[str], operator.add]
+    shared_budget: Annotated[dict[str, Any], newer]
+    """The shared budget that the graph was given, so that a resumed run goes on with it."""
     answer: str
     answer_id: str | None
     """Id of the message that it was shown as while it was written, if it was."""
@@ -161,5 +164,6 @@ class SolveTask(TypedDict):
     results: list[StepResult]
     index: int
     budget: int
+    shared_budget: dict[str, Any]
     closing: NotRequired[bool]
     """Whether this step also has to give the final answer."""

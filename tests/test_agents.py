@@ -50,12 +50,13 @@ def tool_messages(out: dict[str, Any]) -> list[ToolMessage]:
 
 
 class TestTool:
-    def test_the_agent_sees_one_question_and_nothing_else(self) -> None:
+    def test_the_agent_sees_a_question_and_an_optional_budget(self) -> None:
         made = plan_and_budget_tool(ScriptedChat())
         schema = made.tool_call_schema
         assert isinstance(schema, type)
         shown = schema.model_json_schema()
-        assert list(shown["properties"]) == ["question"]
+        assert list(shown["properties"]) == ["question", "budget"]
+        assert shown["required"] == ["question"]
         assert len(json.dumps(shown)) < MAX_SCHEMA
         assert made.name == "plan_and_budget"
 

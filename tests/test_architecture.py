@@ -16,7 +16,7 @@ FRAMEWORKS = {"langgraph", "langchain", "langchain_core", "langchain_openai", "d
 # What a part of the package may know of the others; types for annotations are free for all.
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
-    "budget": set(),
+    "budget": {"errors"},
     "settings": {"budget", "errors", "methods"},
     "program": {"errors", "settings"},
     "state": {"budget"},
@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "local": {"errors"},
     "models": {"budget", "errors", "local"},
     "planner": {"program", "budget", "errors", "models", "state"},
-    "runtime": {"program", "errors", "models", "planner", "prompts", "settings", "state"},
+    "runtime": {"program", "budget", "errors", "models", "planner", "prompts", "settings", "state"},
     "nodes": {
         "budget",
         "errors",
@@ -39,8 +39,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         "settings",
         "state",
     },
-    "graph": {"program", "models", "nodes", "runtime", "settings", "state"},
-    "agents": {"errors", "graph", "models", "runtime", "state"},
+    "graph": {"budget", "program", "models", "nodes", "runtime", "settings", "state"},
+    "middleware": {"budget", "errors", "models", "runtime"},
+    "agents": {"budget", "errors", "graph", "middleware", "runtime", "state"},
 }
 FRAMEWORKS_OF: dict[str, set[str]] = {
     "errors": set(),

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from optim.records import Record
 
-__all__ = ["Calibration", "Cell", "LevelFit", "calibrate"]
-
 _OVERSPENT = 1.25  # times its budget: then the budget was a word only
 _WIDE = 4.0  # ratio of beta's upper end to its lower one that is worth a warning
 _TOO_WIDE = 10.0  # and that says nothing: between such betas, tokens remove little or nearly all

@@ -25,8 +25,6 @@ from pb_graph.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["BETA_RANGE", "Curve", "Estimate", "error_chance", "fit_curve"]
-
 BETA_RANGE: Final = (0.05, 8.0)
 """Where beta is sought. Below, a doubling of tokens removes 3 % of the error; above, 99.6 %."""
 

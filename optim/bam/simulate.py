@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.console import Console
 
-__all__ = ["RULES", "Outcome", "Queries", "World", "allocations", "draw", "simulate", "worth"]
-
 _SCHEDULES: Final[tuple[Schedule, ...]] = get_args(Schedule)
 
 RULES: Final = (*_SCHEDULES, "bam", "closed_form", "optimal")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from optim.cli import bam, evaluate, logs, tune
+from optim.cli import bam, certify, curve, evaluate, logs, tune
 from pb_graph.cli.exit import FAILED, INTERRUPTED, USAGE
 
 __all__ = ["FAILED", "INTERRUPTED", "USAGE", "app", "main"]
@@ -16,9 +16,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("eval")(evaluate.evaluate_methods)
+app.command()(curve.curve)
 app.command()(logs.levels)
 app.command()(logs.latency)
 app.command()(logs.report)
+app.command()(certify.certify)
 app.command("tune")(tune.tune_program)
 app.command()(tune.show)
 app.command()(bam.simulate)

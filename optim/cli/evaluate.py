@@ -54,6 +54,11 @@ def evaluate_methods(  # noqa: PLR0913 -- one parameter for each option
     experiment = _experiment(options, settings_file or (), (grid_initial, grid_per_level))
     evaluation = evaluate_planners(experiment, planner or [None])
     _show(evaluation, as_json=as_json, by_budget=grid_initial is not None)
+    fail_if_nothing(evaluation)
+
+
+def fail_if_nothing(evaluation: Evaluation) -> None:
+    """End the process where no answer has a score."""
     if not any(row.n for row in evaluation.rows):
         error = next((record.error for record in evaluation.records if record.error), None)
         exits.failed(f"nothing was answered: {error or 'the limit of tokens was reached before'}")
@@ -95,7 +100,7 @@ def evaluate_planners(
 
 
 def _show(evaluation: Evaluation, *, as_json: bool, by_budget: bool) -> None:
-    from optim.report.terminal import console, grid_of, notes, table  # noqa: PLC0415
+    from optim.report.terminal import Figures, console, grid_of, notes  # noqa: PLC0415
     from optim.summary import budget_grid, sensitivity  # noqa: PLC0415
 
     records, summary = evaluation.records, evaluation.rows
@@ -119,12 +124,12 @@ def _show(evaluation: Evaluation, *, as_json: bool, by_budget: bool) -> None:
         typer.echo("\nE³ by B_init (down) and B_per_level (across)")
         console().print(grid_of(figures["budget_grid"]), *notes(summary), sep="\n")
     else:
-        console().print(table(summary))
-    for note in [*_errors(evaluation), *_comparisons(records), *_notes(evaluation)]:
+        console().print(Figures(summary))
+    for note in [*errors_of(evaluation), *_comparisons(records), *notes_of(evaluation)]:
         typer.echo(note)
 
 
-def _errors(evaluation: Evaluation) -> Iterator[str]:
+def errors_of(evaluation: Evaluation) -> Iterator[str]:
     """How many answers have no score, and the commonest reasons."""
     reasons = Counter(str(r.error) for r in evaluation.records if r.score is None)
     if not reasons:
@@ -152,7 +157,7 @@ def _comparisons(records: Sequence[Record]) -> Iterator[str]:
             yield f"{versus.method} against {study.baseline}: {told}"
 
 
-def _notes(evaluation: Evaluation) -> Iterator[str]:
+def notes_of(evaluation: Evaluation) -> Iterator[str]:
     """What else a reader of the table has to know."""
     yield (
         f"{evaluation.spent} completion tokens spent in {evaluation.log_dir}; shared plans count "

@@ -25,8 +25,6 @@ from pb_graph.settings import Settings
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["OPTIONS", "AsJson", "Logs", "Option", "with_options"]
-
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON only.")]
 Logs = Annotated[str, typer.Argument(help="The --log-dir of `pb-optim eval`.")]
 

@@ -17,8 +17,6 @@ from pb_graph.errors import InputError, PlanAndBudgetError
 if TYPE_CHECKING:
     from optim.summary import Cells
 
-__all__ = ["echo", "exits", "numbers", "plain_errors", "print_rows", "write"]
-
 exits = Exits("pb-optim")
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pb_graph.program import PlannerProgram
 
 
-@with_options(TuneOptions, "filelock", "jinja2", "matplotlib")
+@with_options(TuneOptions, "filelock", "jinja2")
 def tune_program(
     options: dict[str, Any],
     *,
@@ -38,7 +38,7 @@ def tune_program(
     outcome = run(TuneOptions(**options, limits=limits))
     _show_program(outcome.result.artefact, as_json=as_json)
     typer.echo(f"{outcome.path} is written: pb-graph solve --program {outcome.path}", err=True)
-    typer.echo(f"The candidates: {', '.join(map(str, outcome.pictures))}", err=True)
+    typer.echo(f"The candidates: {outcome.page}", err=True)
 
 
 @plain_errors()

@@ -7,27 +7,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 from pb_graph.errors import InputError, did_you_mean
-
-__all__ = [
-    "DATASETS",
-    "LEVELS",
-    "DataSet",
-    "Generator",
-    "HubSource",
-    "LeftOutError",
-    "Question",
-    "Row",
-    "answers",
-    "content_id",
-    "data_set",
-    "dataset",
-    "level",
-    "optional_text",
-    "text",
-]
 
 LEVELS = (1, 2, 3, 4, 5)
 Row = Mapping[str, Any]
@@ -97,15 +79,6 @@ class HubSource:
     split: str
 
 
-class Generator(Protocol):
-    """Makes questions where nothing is read."""
-
-    def __call__(
-        self, count: int, *, seed: int, levels: Iterable[int], split: str
-    ) -> list[Question]:
-        """Make that many questions, as evenly over the levels as possible."""
-
-
 @dataclass(frozen=True, slots=True)
 class DataSet:
     """How to come by the questions of one data set, and who scores the answers.
@@ -120,7 +93,8 @@ class DataSet:
         read: Reads one row into a question; raises InputError with the reason when it cannot.
         hub: Where it lives on the hub, or None when only a local file will do.
         expand: Turns a JSON object that holds many items into rows, or None.
-        generate: Makes the questions itself, or None.
+        generate: Makes questions where nothing is read, as evenly over the levels as possible:
+            ``generate(count, *, seed, levels, split)``; or None.
     """
 
     name: str
@@ -132,7 +106,7 @@ class DataSet:
     read: Reader
     hub: HubSource | None = None
     expand: Callable[[Row], Iterable[Row]] | None = None
-    generate: Generator | None = None
+    generate: Callable[..., list[Question]] | None = None
 
     def parse(self, row: Row) -> Question:
         """Read one row into a whole question.

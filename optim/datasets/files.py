@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from optim.datasets.dataset import HubSource, Row
 
-__all__ = ["Entry", "hub_rows", "read_rows"]
-
 _BOM = b"\xef\xbb\xbf"
 _LONGEST_CELL = 16 * 2**20  # characters; TravelPlanner's reference exceeds csv's own limit
 
@@ -76,15 +74,14 @@ def _jsonl(path: Path) -> Iterator[Entry]:
     with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             content = line.removeprefix(_BOM).strip() if number == 1 else line.strip()
-            if content:
-                yield _json_line(number, content)
-
-
-def _json_line(number: int, content: bytes) -> Entry:
-    try:
-        return Entry.of(number, json.loads(content.decode()))
-    except (ValueError, RecursionError) as error:
-        return Entry(number, {}, f"invalid JSON: {error}")
+            if not content:
+                continue
+            try:
+                value = json.loads(content.decode())
+            except (ValueError, RecursionError) as error:
+                yield Entry(number, {}, f"invalid JSON: {error}")
+            else:
+                yield Entry.of(number, value)
 
 
 def _json(path: Path, expand: Callable[[Row], Iterable[Row]] | None) -> Iterator[Entry]:
@@ -108,17 +105,13 @@ def _csv(path: Path) -> Iterator[Entry]:
         try:
             start = reader.line_num + 1 if reader.fieldnames else 1
             for row in reader:
-                yield _csv_entry(start, row)
+                # None is DictReader's key for cells beyond the header.
+                problem = "has more cells than the header" if None in row else None
+                yield Entry(start, {} if problem else row, problem)
                 start = reader.line_num + 1
         except (csv.Error, UnicodeDecodeError) as error:
             msg = f"{path.name} is not valid CSV in UTF-8, near line {reader.line_num}: {error}"
             raise InputError(msg) from error
-
-
-def _csv_entry(line: int, row: dict[Any, Any]) -> Entry:
-    if None in row:  # DictReader's key for cells beyond the header
-        return Entry(line, {}, "has more cells than the header")
-    return Entry(line, row)
 
 
 @contextmanager

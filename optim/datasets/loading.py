@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from optim.datasets.dataset import DataSet, Question
     from optim.datasets.files import Entry
 
-__all__ = ["BadRow", "BadRowsError", "load"]
-
 _SHOWN = 10  # bad rows that a message spells out; the attribute has all
 _GENERATED = 50  # questions made when no limit says how many
 _log = logging.getLogger(__name__)

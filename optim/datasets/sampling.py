@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from optim.datasets.dataset import Question
 
-__all__ = ["exemplars", "level_examples", "sample"]
-
 _LONGEST_EXAMPLE = 400  # characters; a planner compares kinds of problems, not their details
 
 
@@ -40,7 +38,7 @@ def sample(questions: Sequence[Question], n: int, seed: int) -> list[Question]:
     if n < 1:
         msg = f"the number of questions to draw must be at least 1, not {n}"
         raise InputError(msg)
-    return list(islice(_rounds(_drawn(questions, seed), seed), n))
+    return list(islice(_rounds(drawn_by_level(questions, seed), seed), n))
 
 
 def exemplars(
@@ -60,15 +58,15 @@ def exemplars(
     """
     held_out = list(evaluated)
     ids = {question.id for question in held_out}
-    texts = {_plain(question.question) for question in held_out}
+    texts = {folded(question.question) for question in held_out}
     left = [
         question
         for question in questions
         if question.level is not None
         and question.id not in ids
-        and _plain(question.question) not in texts
+        and folded(question.question) not in texts
     ]
-    drawn = _drawn(left, seed)
+    drawn = drawn_by_level(left, seed)
     return [item for level in sorted(drawn, key=str) for item in drawn[level][-per_level:]]
 
 
@@ -93,7 +91,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST_EXAMPLE else text[: _LONGEST_EXAMPLE - 2].rstrip() + " …"
 
 
-def _drawn(questions: Collection[Question], seed: int) -> dict[int | None, list[Question]]:
+def drawn_by_level(questions: Collection[Question], seed: int) -> dict[int | None, list[Question]]:
     """Give the questions of each level in drawn order."""
     levels: dict[int | None, list[Question]] = defaultdict(list)
     for question in sorted(questions, key=lambda item: _lot(seed, item.id)):
@@ -112,5 +110,6 @@ def _lot(seed: int, name: str) -> bytes:
     return hashlib.sha256(f"{seed}:{name}".encode()).digest()
 
 
-def _plain(text: str) -> str:
+def folded(text: str) -> str:
+    """A text up to case and spacing."""
     return " ".join(text.casefold().split())

@@ -23,7 +23,7 @@ from optim.datasets.dataset import (
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 _INSTRUCTION = (
     "Plan the trip that is asked for. Take every flight, drive, restaurant, attraction and "
@@ -136,10 +136,7 @@ def _structure(row: Row, column: str) -> Any:  # noqa: ANN401 - whatever the lit
     try:
         return json.loads(written)
     except (ValueError, RecursionError):
-        return _literal(written, column)
-
-
-def _literal(written: str, column: str) -> Any:  # noqa: ANN401 - likewise
+        pass
     try:
         return ast.literal_eval(written)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
@@ -165,13 +162,10 @@ def _is_table(table: Any) -> bool:  # noqa: ANN401 - judged here
 
 
 def _table_text(table: Mapping[str, Any]) -> str:
+    """A table as text; rows one to a line under their column names."""
     content = table["Content"]
-    body = content if isinstance(content, str) else _lines(content)
-    return f"{table['Description']}\n{body}"
-
-
-def _lines(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Write rows one to a line under their column names."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    lines = [" | ".join(str(row.get(name, "")) for name in names) for row in rows]
-    return "\n".join([" | ".join(names), *lines])
+    if not isinstance(content, str):
+        names = list(dict.fromkeys(name for row in content for name in row))
+        lines = [names, *([str(row.get(name, "")) for name in names] for row in content)]
+        content = "\n".join(map(" | ".join, lines))
+    return f"{table['Description']}\n{content}"

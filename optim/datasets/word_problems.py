@@ -14,8 +14,6 @@ from itertools import pairwise
 from operator import add, floordiv, mod, mul, sub
 from typing import TypeVar
 
-__all__ = ["FAMILIES", "DeterministicRandom", "Number", "Step", "Story"]
-
 _Item = TypeVar("_Item")
 _LARGE = 400  # quantities above it are no longer multiplied, so that numbers stay readable
 _OPERATIONS = {"+": add, "-": sub, "*": mul, "/": floordiv, "//": floordiv, "%": mod}

@@ -14,7 +14,7 @@ import json
 import os
 import threading
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypedDict, cast
@@ -25,29 +25,16 @@ from pb_graph.budget.ledger import Charge
 from pb_graph.errors import InputError, ModelCallError, PlanAndBudgetError
 from pb_graph.models.client import ChatClient
 from pb_graph.models.reply import Purpose, Reply
+from pb_graph.runtime.node import finished
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from langchain_core.messages import BaseMessage
 
     from pb_graph.models.caps import Limits
     from pb_graph.models.streaming import OnText
-
-__all__ = [
-    "REPLIES",
-    "CachedClient",
-    "Call",
-    "Journal",
-    "Message",
-    "Recording",
-    "ReplyCache",
-    "StorageError",
-    "UnknownReplyError",
-    "recording",
-    "storage_error",
-]
 
 REPLIES = "replies.jsonl"
 _FULL = {errno.ENOSPC, errno.EDQUOT}
@@ -128,7 +115,10 @@ class Journal:
         self._places: dict[str, int] = {}
         self._lock = threading.Lock()
         if path.exists():
-            self._mend()
+            content = path.read_bytes()
+            whole = content.rfind(b"\n") + 1
+            if whole < len(content):
+                os.truncate(path, whole)
             for place, line in self._lines():
                 self._places[line["key"]] = place
 
@@ -169,12 +159,6 @@ class Journal:
                 raise storage_error(self.path, error) from error
             self._places[key] = place
 
-    def _mend(self) -> None:
-        content = self.path.read_bytes()
-        whole = content.rfind(b"\n") + 1
-        if whole < len(content):
-            os.truncate(self.path, whole)
-
     def _lines(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Every line, and where it begins."""
         place = 0
@@ -213,15 +197,20 @@ class ReplyCache:
         self.spent = sum(map(_tokens, self._journal.entries()))
         self.failure: StorageError | None = None
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self.lock = threading.Lock()
-        """For calls without an event loop, which are made one at a time."""
+        self._lock = threading.Lock()
 
-    def lock_of(self, key: str) -> asyncio.Lock:
-        """Held while a reply is asked for: who wants the same waits for it."""
+    @asynccontextmanager
+    async def held(self, key: str, *, blocking: bool) -> AsyncIterator[None]:
+        """While a reply is asked for: who wants the same waits; blocking calls take turns."""
+        if blocking:
+            with self._lock:
+                yield
+            return
         lock = self._locks.get(key)
         if lock is None:
             self._locks[key] = lock = asyncio.Lock()
-        return lock
+        async with lock:
+            yield
 
     def get(self, key: str, purpose: Purpose) -> Reply | None:
         """The reply under a key, charged to this purpose as if it had just been made."""
@@ -299,18 +288,7 @@ class CachedClient(ChatClient):
             StorageError: Its reply cannot be kept, or an earlier one could not.
             UnknownReplyError: This is a recall, and there is no such reply.
         """
-        record = _recording.get() or Recording()
-        key = self._key(messages, limits, record)
-        with self._cache.lock:
-            reply = self._known(key, purpose, record)
-            if reply is None:
-                try:
-                    reply = self._client.call(messages, limits, purpose, on_text)
-                except ModelCallError as error:
-                    self._cache.keep_lost(key, error.lost)
-                    raise
-                self._cache.keep(key, reply)
-        return self._noted(messages, reply, record)
+        return finished(self._call(messages, limits, purpose, on_text, blocking=True))
 
     async def acall(
         self,
@@ -320,26 +298,39 @@ class CachedClient(ChatClient):
         on_text: OnText | None = None,
     ) -> Reply:
         """`call` for an event loop; who asks what is being asked waits for that reply."""
-        record = _recording.get() or Recording()
-        key = self._key(messages, limits, record)
-        async with self._cache.lock_of(key):
+        return await self._call(messages, limits, purpose, on_text, blocking=False)
+
+    async def _call(
+        self,
+        messages: Sequence[BaseMessage],
+        limits: Limits,
+        purpose: Purpose,
+        on_text: OnText | None,
+        *,
+        blocking: bool,
+    ) -> Reply:
+        record, asked = _recording.get() or Recording(), _plain(messages)
+        sample = 1 if self._one_sample and not limits.sampled else record.sample
+        request: list[object] = [limits.cap, limits.schema, limits.thinking, sample]
+        request += [how for how in ("sampled", "continues") if getattr(limits, how)]
+        key = digest([self._identity, asked, *request])
+        record.asked[key] += 1
+        key = f"{key}-{record.asked[key]}"
+        async with self._cache.held(key, blocking=blocking):
             reply = self._known(key, purpose, record)
             if reply is None:
+                given = (messages, limits, purpose, on_text)
                 try:
-                    reply = await self._client.acall(messages, limits, purpose, on_text)
+                    reply = (
+                        self._client.call(*given) if blocking else await self._client.acall(*given)
+                    )
                 except ModelCallError as error:
                     self._cache.keep_lost(key, error.lost)
                     raise
                 self._cache.keep(key, reply)
-        return self._noted(messages, reply, record)
-
-    def _key(self, messages: Sequence[BaseMessage], limits: Limits, record: Recording) -> str:
-        sample = 1 if self._one_sample and not limits.sampled else record.sample
-        request: list[object] = [limits.cap, limits.schema, limits.thinking, sample]
-        request += [how for how in ("sampled", "continues") if getattr(limits, how)]
-        key = digest([self._identity, _plain(messages), *request])
-        record.asked[key] += 1
-        return f"{key}-{record.asked[key]}"
+        for charge, text in [*((lost, "") for lost in reply.lost), (reply.charge, reply.text)]:
+            record.calls.append(Call(model=self._name, messages=asked, text=text, charge=charge))
+        return reply
 
     def _known(self, key: str, purpose: Purpose, record: Recording) -> Reply | None:
         """The reply that there is; where there is none, see that one may be asked for."""
@@ -350,13 +341,6 @@ class CachedClient(ChatClient):
             raise self._cache.failure
         if reply is None and self._before is not None:
             self._before()
-        return reply
-
-    def _noted(self, messages: Sequence[BaseMessage], reply: Reply, record: Recording) -> Reply:
-        asked = _plain(messages)
-        attempts = [*((charge, "") for charge in reply.lost), (reply.charge, reply.text)]
-        for charge, text in attempts:
-            record.calls.append(Call(model=self._name, messages=asked, text=text, charge=charge))
         return reply
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pb_graph.models.caps import CapPolicy
     from pb_graph.planner.planner import Planner
 
-__all__ = ["Experiment"]
-
 _SERVED = {"mathematics", "arithmetic", "general"}  # by the package's own problems of known level
 
 

@@ -21,15 +21,6 @@ if TYPE_CHECKING:
     from optim.datasets import Question
     from pb_graph.planner.planner import Planner
 
-__all__ = [
-    "digest",
-    "made_by",
-    "model_identity",
-    "planner_identity",
-    "question_identity",
-    "scorer_name",
-]
-
 _LOCAL = "local:"
 _ENDPOINTS = ("openai_api_base", "base_url", "azure_endpoint", "endpoint")
 

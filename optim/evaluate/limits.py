@@ -20,16 +20,6 @@ if TYPE_CHECKING:
 
     from optim.evaluate.cache import Journal, ReplyCache
 
-__all__ = [
-    "BudgetSpentError",
-    "ConcurrencyLimit",
-    "EarlyStopping",
-    "Limits",
-    "Meter",
-    "Spent",
-    "TokenLimit",
-]
-
 _SECONDS = 60.0
 
 
@@ -83,6 +73,7 @@ class ConcurrencyLimit:
             self._semaphore.release()
 
 
+@dataclass(frozen=True, slots=True)
 class EarlyStopping:
     """Inspect's early-stopping hook of one task: asked before each sample starts.
 
@@ -90,24 +81,17 @@ class EarlyStopping:
     no longer be left out of the log; so the limit is looked at when it matters. Once it is
     reached, only what costs nothing passes.
 
-    Args:
+    Attributes:
         task: Name of the task.
         places: Shared by all tasks.
         tokens: Shared by all tasks.
         is_free: Whether the sample of this id and epoch can be answered from the cache.
     """
 
-    def __init__(
-        self,
-        task: str,
-        places: ConcurrencyLimit,
-        tokens: TokenLimit,
-        is_free: Callable[[str, int], Awaitable[bool]],
-    ) -> None:
-        self._task = task
-        self._places = places
-        self._tokens = tokens
-        self._is_free = is_free
+    task: str
+    places: ConcurrencyLimit
+    tokens: TokenLimit
+    is_free: Callable[[str, int], Awaitable[bool]]
 
     async def start_task(
         self,
@@ -120,15 +104,15 @@ class EarlyStopping:
 
     async def schedule_sample(self, id: str | int, epoch: int) -> EarlyStop | None:  # noqa: A002
         """Let a sample start, now or later, or leave it out."""
-        holder = (self._task, str(id), epoch)
-        await self._places.acquire(holder)
-        if self._tokens.stop is None or await self._is_free(str(id), epoch):
+        holder = (self.task, str(id), epoch)
+        await self.places.acquire(holder)
+        if self.tokens.stop is None or await self.is_free(str(id), epoch):
             return None
         from inspect_ai.util import EarlyStop  # noqa: PLC0415 -- tuning does without Inspect
 
-        self._places.release(holder)
-        self._tokens.refused += 1
-        return EarlyStop(id=id, epoch=epoch, reason=self._tokens.stop or "")
+        self.places.release(holder)
+        self.tokens.refused += 1
+        return EarlyStop(id=id, epoch=epoch, reason=self.tokens.stop or "")
 
     @contextmanager
     def held(self, question: str, epoch: int) -> Iterator[None]:
@@ -136,7 +120,7 @@ class EarlyStopping:
         try:
             yield
         finally:
-            self._places.release((self._task, question, epoch))
+            self.places.release((self.task, question, epoch))
 
     async def complete_sample(
         self,
@@ -145,11 +129,11 @@ class EarlyStopping:
         scores: dict[str, SampleScore],  # noqa: ARG002
     ) -> None:
         """Give back the place of a sample that never came to its solver."""
-        self._places.release((self._task, str(id), epoch))
+        self.places.release((self.task, str(id), epoch))
 
     async def complete_task(self) -> dict[str, JsonValue]:
         """Note what had been spent when the task ended."""
-        return {"completion_tokens_spent": self._tokens.spent, "limit": self._tokens.most}
+        return {"completion_tokens_spent": self.tokens.spent, "limit": self.tokens.most}
 
 
 class BudgetSpentError(PlanAndBudgetError):

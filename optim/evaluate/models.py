@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pb_graph.planner.planner import Planner
     from pb_graph.settings import Settings
 
-__all__ = ["ModelSpec", "Models", "build_models", "temperature_of"]
-
 ModelSpec = BaseChatModel | str | None
 """A model as `build_graph` takes it."""
 
@@ -101,7 +99,11 @@ def build_models(  # noqa: PLR0913 -- all but two by name
     chosen = dict(sampling or {})
     solves = _model(model, settings, cap_policy, chosen)
     thinks = solves if planner is None else _model(planner, settings, cap_policy, chosen)
-    tuned = _program(program)
+    tuned = None
+    if program is not None:
+        from pb_graph.planner.planner import load_planner  # noqa: PLC0415 -- DSPy takes a second
+
+        tuned = load_planner(program)
     shared = not fresh_plans or thinks.temperature == 0
     return Models(
         solver=solves.cached(cache, one_sample=solves.temperature == 0),
@@ -170,11 +172,3 @@ def _name_of(model: BaseChatModel) -> str:
         if isinstance(name, str) and name:
             return name
     return type(model).__name__
-
-
-def _program(given: Planner | str | Path | None) -> Planner | None:
-    if given is None:
-        return None
-    from pb_graph.planner.planner import load_planner  # noqa: PLC0415 -- DSPy takes a second
-
-    return load_planner(given)

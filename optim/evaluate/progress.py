@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from optim.evaluate.task import Job
     from pb_graph.state import Report
 
-__all__ = ["EvaluationProgress", "Progress"]
-
 _EVERY = 30.0  # seconds between two lines where nothing can be drawn over
 _PERCENT = 100.0
 

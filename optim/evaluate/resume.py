@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from optim.evaluate.task import Job
     from optim.records import LogHeader, Record
 
-__all__ = ["LOCK", "LogFolder", "claim", "held", "refuse_former"]
-
 LOCK, RUN = ".pb-optim.lock", "run.json"
 _FORMER = ("answers.jsonl", "plans.jsonl")
 _DONE = "success"

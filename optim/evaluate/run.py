@@ -9,10 +9,10 @@ Inspect's own recovery of finished samples would lose the steps of unfinished on
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from inspect_ai import eval as inspect_eval
 from inspect_ai.model import get_model
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from optim.records import Record
     from optim.scorers import Scorer
     from optim.summary import Row
-
-__all__ = ["Evaluation", "EvaluationError", "evaluate"]
 
 _FLUSHES = 50  # times that Inspect writes a log while it grows; each time it writes all of it
 _PROBE = 1 << 16  # bytes that a disk with room can take
@@ -91,7 +89,8 @@ def evaluate(experiment: Experiment, *, console: Console | None = None) -> Evalu
     questions = experiment.questions()
     methods = experiment.chosen_methods(questions)
     judge, folder = experiment.judge(), Path(experiment.log_dir)
-    with held(folder), _closing(judge):
+    with held(folder), ExitStack() as ended:
+        ended.callback(getattr(judge, "close", lambda: None))  # what the scorer has started
         refuse_former(folder)
         cache = ReplyCache(folder / REPLIES)
         limit = TokenLimit(experiment.max_tokens_total, cache)
@@ -121,6 +120,13 @@ def _job(
     experiment: Experiment, method: Method, questions: Sequence[Question], models: Models
 ) -> Job:
     runner = Runner(method, models, seed=experiment.seed, estimate_level=experiment.estimate_level)
+    about = made_by(
+        experiment.dataset,
+        data=experiment.data,
+        split=experiment.split,
+        seed=experiment.seed,
+        scorer=experiment.scorer_name,
+    )
     return Job(
         dataset=experiment.dataset,
         runner=runner,
@@ -130,25 +136,14 @@ def _job(
         model=models.model,
         planner=models.planner_model,
         conditions={"source": experiment.source, "fresh_plans": experiment.fresh_plans},
-        made_by=_made_by(experiment, method, models),
+        made_by=about
+        | {
+            "epochs": experiment.epochs,
+            "temperature": models.temperature,
+            "top_p": experiment.top_p,
+            "settings": method.settings.model_dump(mode="json"),
+        },
     )
-
-
-def _made_by(experiment: Experiment, method: Method, models: Models) -> dict[str, Any]:
-    """How a log came about, for those who read it."""
-    about = made_by(
-        experiment.dataset,
-        data=experiment.data,
-        split=experiment.split,
-        seed=experiment.seed,
-        scorer=experiment.scorer_name,
-    )
-    return about | {
-        "epochs": experiment.epochs,
-        "temperature": models.temperature,
-        "top_p": experiment.top_p,
-        "settings": method.settings.model_dump(mode="json"),
-    }
 
 
 def _run(
@@ -216,14 +211,3 @@ def _storage_error_in(error: BaseException, folder: Path) -> StorageError | None
     finally:
         probe.unlink(missing_ok=True)
     return None
-
-
-@contextmanager
-def _closing(judge: Scorer) -> Iterator[None]:
-    """End what the scorer started, if it can be ended."""
-    try:
-        yield
-    finally:
-        close = getattr(judge, "close", None)
-        if close is not None:
-            close()

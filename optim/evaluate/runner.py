@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from optim.evaluate.cache import Call, Recording, StorageError, UnknownReplyError, recording
+from optim.evaluate.truncation import TruncatingClient
 from optim.scorers import Score
 from pb_graph.budget.ledger import by_node
 from pb_graph.errors import NoAnswerError
 from pb_graph.graph import build_graph
+from pb_graph.models.resolve import LOCAL_PREFIX
+from pb_graph.settings import Context
 from pb_graph.state import Input, Report
 
 if TYPE_CHECKING:
@@ -18,14 +21,12 @@ if TYPE_CHECKING:
 
     from optim.datasets import Question
     from optim.evaluate.models import Models
-    from optim.methods import Method
+    from optim.methods import Method, Truncation
     from optim.scorers import Scorer
-    from pb_graph.settings import Context, Settings
+    from pb_graph.settings import Settings
     from pb_graph.state import Output, State
 
     Graph = CompiledStateGraph[State, Context, Input, Output]
-
-__all__ = ["Outcome", "Runner", "judged"]
 
 # They decide whether a call succeeds, not what it says.
 _NO_MATTER = {"timeout", "max_retries"}
@@ -73,6 +74,10 @@ class Runner:
             "seed": seed,
             "estimate_level": self.estimates_level,
         }
+        self._solver = models.solver
+        self._truncation = _known_ending(method.truncation, models.model)
+        if self._truncation is not None:
+            self.conditions["truncation"] = asdict(self._truncation)
         self._graph: Graph = build_graph(
             models.solver,
             planner=models.planner,
@@ -99,19 +104,37 @@ class Runner:
 
     async def _outcome(self, question: Question, record: Recording) -> Outcome:
         try:
-            output = await self._graph.ainvoke(self._input(question))
+            output = await self._graph.ainvoke(
+                self._input(question), context=self._context(question)
+            )
         except NoAnswerError as error:
             from optim.records import paid_for_nothing  # noqa: PLC0415 -- Inspect takes a second
 
             wrong = paid_for_nothing(error.report)
-            return Outcome(error.report, record.calls, None if wrong else str(error))
+            report = self._within_budget(error.report)
+            return Outcome(report, record.calls, None if wrong else str(error))
         except (StorageError, UnknownReplyError):
             raise
         except Exception as error:  # noqa: BLE001 -- one question must not end the others
             reason = f"{type(error).__name__}: {error}"
             report = _broken_off(self.method.settings, question.level, record.calls)
             return Outcome(report, record.calls, reason)
-        return Outcome(output["report"], record.calls)
+        return Outcome(self._within_budget(output["report"]), record.calls)
+
+    def _context(self, question: Question) -> Context | None:
+        """A solver that keeps to the budget that its answers are cut at, if there is one."""
+        if self._truncation is None:
+            return None
+        return Context(model=TruncatingClient(self._solver, self._truncation, question))
+
+    def _within_budget(self, report: Report) -> Report:
+        """The report with the budget that the graph was not told of."""
+        if self._truncation is not None:
+            from optim.records import planning_tokens  # noqa: PLC0415 -- Inspect takes a second
+
+            report["budget"] = self._truncation.budget
+            report["ceiling"] = planning_tokens(report) + self._truncation.budget
+        return report
 
     def _input(self, question: Question) -> Input:
         asked = Input(
@@ -137,6 +160,14 @@ def judged(judge: Scorer, report: Report, question: Question) -> Score:
         spent = report["usage"]["output_tokens"]
         return Score(0.0, None, f"{spent} completion tokens were paid, and no answer came of them")
     return judge.score(report["answer"], question)
+
+
+def _known_ending(truncation: Truncation | None, model: str) -> Truncation | None:
+    """Llama.cpp goes on from a last message that is the model's own; of other servers not known."""
+    if truncation is None or truncation.ending is not None:
+        return truncation
+    local = model.startswith(LOCAL_PREFIX)
+    return replace(truncation, ending="continuation" if local else "turn")
 
 
 def _broken_off(settings: Settings, level: int | None, calls: Sequence[Call]) -> Report:

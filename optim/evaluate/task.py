@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from optim.scorers import Scorer
     from pb_graph.state import Report
 
-__all__ = ["Callback", "Job", "NoSolutionError", "task_of"]
-
 
 class NoSolutionError(PlanAndBudgetError):
     """A question has no answer. Makes Inspect record the sample as an error, without a score."""

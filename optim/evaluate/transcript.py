@@ -33,10 +33,7 @@ if TYPE_CHECKING:
 
     from optim.evaluate.cache import Call, Message
     from optim.evaluate.runner import Outcome
-    from pb_graph.budget.ledger import Charge
     from pb_graph.state import Report, StepReport
-
-__all__ = ["PROVIDER", "show"]
 
 PROVIDER = "recorded"
 _NOTHING = "–"  # noqa: RUF001 -- an en dash stands for nothing
@@ -102,19 +99,15 @@ def _output(call: Call) -> ModelOutput:
     charge = call["charge"]
     reason: StopReason = "max_tokens" if charge["finish"] == "length" else "stop"
     output = ModelOutput.from_content(call["model"], call["text"], stop_reason=reason)
-    output.usage = _usage(charge)
-    output.time = charge["seconds"]
-    return output
-
-
-def _usage(charge: Charge) -> ModelUsage:
-    return ModelUsage(
+    output.usage = ModelUsage(
         input_tokens=charge["input_tokens"] - charge["cached_tokens"],
         output_tokens=charge["output_tokens"],
         total_tokens=charge["input_tokens"] + charge["output_tokens"],
         input_tokens_cache_read=charge["cached_tokens"],
         reasoning_tokens=charge["reasoning_tokens"],
     )
+    output.time = charge["seconds"]
+    return output
 
 
 def _overview(report: Report) -> str:

@@ -12,8 +12,6 @@ from optim.summary import RATES
 if TYPE_CHECKING:
     from optim.summary import Row
 
-__all__ = ["COLUMNS", "RATE_COLUMNS", "Column"]
-
 _PERCENT = 100.0
 
 

@@ -9,12 +9,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from optim.report.published import published_of
+from optim.report.reachable import reachable
 from optim.summary import RATES, budget_use, by_level, by_position, mean_parts
 
 if TYPE_CHECKING:
     from optim.report.groups import Study
-
-__all__ = ["as_csv", "as_json"]
 
 _PAIRED = (  # the columns that were there first, and in this order
     "ratio", "lower", "upper", "p_value", "p_value_method", "probability_better",
@@ -40,6 +39,7 @@ def as_csv(found: Sequence[Study]) -> str:
 
 
 def _study(study: Study, *, paper: bool) -> dict[str, Any]:
+    best = reachable(study)
     whole = {
         "dataset": study.dataset,
         "model": study.model,
@@ -52,6 +52,7 @@ def _study(study: Study, *, paper: bool) -> dict[str, Any]:
         "tokens_by_part": {name: mean_parts(study.of(name)) for name in study.methods},
         "budgets": {name: _budgets(study, name) for name in study.methods},
         "made_by": study.made_by(),
+        "reachable": best and best.to_dict(),
     }
     if paper:
         whole["published"] = [asdict(row) for row in published_of(study.dataset)]

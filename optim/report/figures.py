@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from markupsafe import Markup, escape
 
-from optim.report.formatting import factor, number
+from optim.report.formatting import factor, number, span
 from optim.report.groups import studies
 from pb_graph.errors import InputError
 
@@ -23,14 +23,10 @@ if TYPE_CHECKING:
     from optim.records import Record
     from optim.report.groups import Study
 
-__all__ = [
-    "KINDS", "Child", "Figure", "Frame", "Point", "Scale", "breakable", "contour_values", "front",
-    "joined", "kind_of", "line", "marker", "plot", "points", "polyline", "scatter", "svg", "tag",
-    "text", "ticks", "whisker",
-]  # fmt: skip
-
 KINDS = ("no plan", "a plan, one budget", "plan and budget, one pass", "plan and budget, stepwise")
 """Kinds of methods: each has a colour and a shape of its own."""
+EARLY, ORIGINAL = 4, 5
+"""Two more, of a tuning's candidates: given up early, and the one to be improved on."""
 
 Child: TypeAlias = "str | float | Iterable[Child] | None"
 Ends: TypeAlias = tuple[float | None, float | None]
@@ -112,7 +108,11 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A method's place among the others; intervals are None where there are none."""
+    """A method's place among the others; intervals are None where there are none.
+
+    One that is not ``named`` has its name where one points at it only; one that is not ``ranked``
+    has no part in the front.
+    """
 
     name: str
     kind: int
@@ -120,15 +120,19 @@ class Point:
     score: float
     e3: float
     token_ends: Ends
-    score_ends: tuple[float, float]
+    score_ends: Ends
+    named: bool = True
+    ranked: bool = True
 
     def __str__(self) -> str:
         """What a reader sees who points at it."""
-        ends = "\N{EN DASH}".join(number(end) for end in self.score_ends)
-        cost = "\N{EN DASH}".join(number(end) for end in self.token_ends if end is not None)
+        score, cost = (
+            "" if ends[0] is None else f" ({span(*ends)})"
+            for ends in (self.score_ends, self.token_ends)
+        )
         return (
-            f"{self.name}: score {number(self.score, 1)} % ({ends}), T {number(self.tokens)}"
-            f"{f' ({cost})' if cost else ''}, E³ {factor(self.e3)}"
+            f"{self.name}: score {number(self.score, 1)} %{score}, T {number(self.tokens)}{cost}, "
+            f"E³ {factor(self.e3)}"
         )
 
 
@@ -211,10 +215,11 @@ def scatter(found: Sequence[Point], width: int, height: int, class_: str = "") -
     """
     frame = _frame(found, width, height)
     steps: list[tuple[float, float]] = []
-    for point in front(found):
+    for point in front([point for point in found if point.ranked]):
         x, y = frame.x(point.tokens), frame.y(point.score)
         steps += [(x, steps[-1][1]), (x, y)] if steps else [(x, y)]
-    label = "Score in percent against completion tokens per query. " + "; ".join(map(str, found))
+    label = "Score in percent against completion tokens per query. "
+    label += "; ".join(str(point) for point in found if point.named)
     return svg(
         width,
         height,
@@ -222,19 +227,31 @@ def scatter(found: Sequence[Point], width: int, height: int, class_: str = "") -
         frame.axes("T: completion tokens per query, planning included", "score, %"),
         _contours(found, frame),
         polyline(steps, "front") if len(steps) > 1 else None,
-        [_whiskers(point, frame) for point in found],
+        [
+            tag(
+                "g",
+                whisker(frame.x, frame.y(p.score), p.token_ends),
+                whisker(frame.y, frame.x(p.tokens), p.score_ends, upright=True),
+                class_=f"k{p.kind}",
+            )
+            for p in found
+        ],
         [marker(p.kind, frame.x(p.tokens), frame.y(p.score), str(p)) for p in found],
         _labels(found, frame),
         class_=class_,
     )
 
 
-def marker(kind: int, x: float, y: float, title: str | None = None, size: float = 5.5) -> Markup:
-    """Draw the shape of a kind of method."""
+def marker(
+    kind: int, x: float, y: float, title: str | None = None, size: float | None = None
+) -> Markup:
+    """Draw the shape of a kind: those of `KINDS`, then `EARLY` and `ORIGINAL`, both hollow."""
+    size = size or (9.0 if kind == ORIGINAL else 5.5)
     corners = {
         1: ((-1, -1), (1, -1), (1, 1), (-1, 1)),
         2: ((0, -1.35), (1.35, 0), (0, 1.35), (-1.35, 0)),
         3: ((0, -1.3), (1.25, 1), (-1.25, 1)),
+        ORIGINAL: ((-1, -1), (1, -1), (1, 1), (-1, 1)),
     }
     hint = tag("title", title) if title else None
     if kind not in corners:
@@ -332,8 +349,8 @@ def _frame(found: Sequence[Point], width: int, height: int) -> Frame:
     high = min(max([dear, *(p.token_ends[1] or dear for p in found)]), dear + room)
     low, high = min(low, cheap - room / 10), max(high, dear + room / 10)
     pad = 0.04 * (high - low)
-    floor = max(0.0, min([*scores, *(p.score_ends[0] for p in found)]) - 4)
-    ceiling = min(100.0, max([*scores, *(p.score_ends[1] for p in found)]) + 4)
+    scores += [end for p in found for end in p.score_ends if end is not None]
+    floor, ceiling = max(0.0, min(scores) - 4), min(100.0, max(scores) + 4)
     x = Scale(max(0.0, low - pad), high + pad, _LEFT, width - _RIGHT)
     return Frame(x, Scale(floor, max(ceiling, floor + 10), height - _BOTTOM, _TOP))
 
@@ -353,19 +370,11 @@ def _contours(found: Sequence[Point], frame: Frame) -> Iterator[Markup]:
             yield joined(polyline(places, "contour"), text(x - 3, y + 13, name, "fine", "end"))
 
 
-def _whiskers(point: Point, frame: Frame) -> Markup:
-    x, y = frame.x(point.tokens), frame.y(point.score)
-    wide = whisker(frame.x, y, point.token_ends)
-    return tag(
-        "g", wide, whisker(frame.y, x, point.score_ends, upright=True), class_=f"k{point.kind}"
-    )
-
-
 def _labels(found: Sequence[Point], frame: Frame) -> Iterator[Markup]:
     """Write the names where they cover neither each other nor a point; with a line if far away."""
     spots = [(frame.x(point.tokens), frame.y(point.score)) for point in found]
     taken: list[Box] = [(x - 7, y - 7, x + 7, y + 7) for x, y in spots]
-    for point in sorted(found, key=lambda p: -p.score):
+    for point in sorted((p for p in found if p.named), key=lambda p: -p.score):
         x, y = frame.x(point.tokens), frame.y(point.score)
         box, far = _place(x, y, _LETTER * len(point.name), taken, frame)
         taken.append(box)

@@ -6,21 +6,6 @@ import json
 import math
 from collections.abc import Mapping
 
-__all__ = [
-    "NOTHING",
-    "certainty",
-    "count",
-    "factor",
-    "lines_of",
-    "number",
-    "p_value",
-    "percent",
-    "setting",
-    "settings",
-    "shortened",
-    "span",
-]
-
 NOTHING = "\N{EN DASH}"
 _SMALLEST_P = 0.001
 _HUGE = 10_000.0

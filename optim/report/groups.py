@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from optim.records import Record
 
-__all__ = ["Study", "Versus", "studies"]
-
 _USUAL_BASELINES = ("global_budget", "vanilla")
 
 

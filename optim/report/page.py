@@ -20,15 +20,14 @@ from optim.report.columns import COLUMNS, RATE_COLUMNS
 from optim.report.figures import KINDS, breakable, kind_of, marker, points, scatter, svg, tag, ticks
 from optim.report.panels import RatioAxis, Series, budget_panel, level_panel, part_class, stacked
 from optim.report.published import PublishedRow, published_of
+from optim.report.reachable import WASTE, reachable
 from optim.scorers.travelplanner import by_constraint
 from optim.summary import FEW, PARTS, budget_use, by_position, mean_parts, summarize
 
 if TYPE_CHECKING:
     from optim.records import Record
-    from optim.report.groups import Study, Versus
+    from optim.report.groups import Study
     from optim.summary import BudgetUse
-
-__all__ = ["document", "page", "render"]
 
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _ALPHA = 0.05
@@ -63,15 +62,8 @@ def page(found: Sequence[Study], *, paper: bool = False, title: str | None = Non
     )  # fmt: skip
 
 
-def document(title: str, content: Markup) -> str:
-    """Put content into a page of its own, with the style sheets and the policy."""
-    return render("report/base.html.j2", title=title, content=content)
-
-
-def render(template: str, *, pictures: bool = False, **context: object) -> str:
+def render(template: str, **context: object) -> str:
     """Fill a template of this package, such as ``report/page.html.j2``, that extends the base.
-
-    With ``pictures`` the page may show those that it holds itself, as ``data:``.
 
     Everything is escaped unless it is markup. Control characters are replaced, and so are lone
     surrogates, which a log's JSON may hold and a file may not.
@@ -79,7 +71,6 @@ def render(template: str, *, pictures: bool = False, **context: object) -> str:
     style = Markup(_style())  # noqa: S704 -- our own
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    policy += "; img-src data:" if pictures else ""
     html = _environment().get_template(template).render(style=style, policy=policy, **context)
     return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", html).encode("utf-8", "replace").decode()
 
@@ -92,7 +83,10 @@ def _environment() -> Environment:
     )  # fmt: skip
     names = ("count", "factor", "number", "p_value", "percent", "setting", "settings", "span")
     found.filters |= {name: getattr(formatting, name) for name in names}
-    found.filters |= {"breakable": breakable, "cut": _cut}
+    found.filters |= {
+        "breakable": breakable,
+        "cut": lambda text, limit: formatting.shortened(text or "", limit)[0],
+    }
     found.tests["right"] = _right
     found.globals |= {"NOTHING": formatting.NOTHING, "span": formatting.span}
     return found
@@ -103,10 +97,6 @@ def _style() -> str:
     folder = files("optim.report")
     names = ("charts.css", "page.css")
     return "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
-
-
-def _cut(text: str | None, limit: int) -> str:
-    return formatting.shortened(text or "", limit)[0]
 
 
 def _room(answers: int, whole: int, most: int, least: int) -> int:
@@ -149,6 +139,8 @@ def _view(study: Study, name: str, *, paper: bool) -> dict[str, Any]:
         "by_level": _levels(study),
         "parts": _parts(study),
         "budgets": _budgets(study),
+        "reachable": reachable(study),
+        "waste": WASTE,
         "published": _published(study) if paper else None,
         "cells": cells,
         "first": {record.question: record for record in reversed(study.records)},
@@ -203,13 +195,9 @@ def _differing(study: Study) -> str:
             f"After Holm's correction no method's E³ differs from that of {study.baseline} at the "
             "5 % level: the order of the methods may be chance."
         )
-    named = ", ".join(f"{v.method} {_higher_or_lower(v)}" for v in clear)
+    known = [(v.method, v.comparison) for v in clear if v.comparison]
+    named = ", ".join(f"{name} {'higher' if c.e3_a > c.e3_b else 'lower'}" for name, c in known)
     return f"Against {study.baseline}, at the 5 % level after Holm's correction: {named}."
-
-
-def _higher_or_lower(versus: Versus) -> str:
-    found = versus.comparison
-    return "higher" if found is not None and found.e3_a > found.e3_b else "lower"
 
 
 def _doubts(study: Study) -> Iterator[str]:
@@ -314,7 +302,10 @@ def _budgets(study: Study) -> dict[str, Any] | None:
     if not used:
         return None
     every = [one for _, found in used.values() for one in found]
-    top = _top(every)
+    # The end of the axes: all budgets, and what was used, but for the few that ran far away.
+    tokens = sorted(one.tokens for one in every)
+    usual = tokens[int(0.98 * (len(tokens) - 1))]
+    top = _round_up(max([usual, *(one.budget for one in every)]))
     steps = {name: {p[0]: p for p in by_position(study.of(name))} for name in used}
     return {
         "panels": {n: [budget_panel(n, found, top, unit)] for n, (unit, found) in used.items()},
@@ -337,13 +328,6 @@ def _use(name: str, unit: str, found: Sequence[BudgetUse]) -> dict[str, Any]:
         "share": 100 * tokens / budget if budget else None,
         "over": 100 * sum(one.tokens > one.budget for one in found) / len(found),
     }
-
-
-def _top(every: Sequence[BudgetUse]) -> float:
-    """End of the axes: all budgets, and what was used, but for the few that ran far away."""
-    tokens = sorted(one.tokens for one in every)
-    usual = tokens[int(0.98 * (len(tokens) - 1))]
-    return _round_up(max([usual, *(one.budget for one in every)]))
 
 
 def _round_up(value: float) -> float:

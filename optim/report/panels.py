@@ -26,8 +26,6 @@ from optim.summary import PARTS
 if TYPE_CHECKING:
     from optim.summary import BudgetUse
 
-__all__ = ["RatioAxis", "budget_panel", "level_panel", "part_class", "stacked"]
-
 Series: TypeAlias = Mapping[int, tuple[float | None, float | None, float | None]]
 """A figure at each level, with the ends of its interval; None where nothing has a score."""
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-__all__ = ["PublishedRow", "published_of", "published_rows"]
-
 _PAPERS_NAME = {
     "math500": "MATH-500",
     "natural_instructions": "NaturalInstructions",
@@ -44,19 +42,13 @@ class PublishedRow:
     e3: float
 
 
-def published_rows() -> list[PublishedRow]:
+@cache
+def published_rows() -> tuple[PublishedRow, ...]:
     """Give the 240 rows of the six result tables, in the paper's order."""
-    return list(_rows())
+    text = files("optim.report").joinpath("published.json").read_text(encoding="utf-8")
+    return tuple(PublishedRow(**row) for row in json.loads(text)["rows"])
 
 
 def published_of(dataset: str) -> list[PublishedRow]:
     """Give the paper's rows on a data set; none where it has none."""
     return [row for row in published_rows() if row.dataset == _PAPERS_NAME.get(dataset)]
-
-
-@cache
-def _rows() -> tuple[PublishedRow, ...]:
-    document = json.loads(
-        files("optim.report").joinpath("published.json").read_text(encoding="utf-8")
-    )
-    return tuple(PublishedRow(**row) for row in document["rows"])

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from rich.console import ConsoleOptions, JustifyMethod, RenderResult
 
 
-__all__ = ["Figures", "console", "grid_of", "notes", "table"]
-
 _COLUMNS = (*COLUMNS, *RATE_COLUMNS)
 BIASED = f"E³ of fewer than {FEW} questions is biased upwards."
 
@@ -52,22 +50,15 @@ def grid_of(rows: Sequence[Cells]) -> Table:
     return grid
 
 
-def table(summary: Sequence[Row], title: str | None = None) -> Figures:
-    """Lay the rows out for a terminal of any width, with what a reader has to know below."""
-    return Figures(summary, title)
-
-
 @dataclass(frozen=True, slots=True)
 class Figures:
     """A table that shows as many columns as fit, the essential ones always and in full.
 
     Attributes:
         rows: What to show.
-        title: Above the table.
     """
 
     rows: Sequence[Row]
-    title: str | None = None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Make the table for the width that there is."""
@@ -79,7 +70,7 @@ class Figures:
         }
         names = {n: [getattr(row, n) for row in self.rows] for n in [*labels, "method"]}
         left_out = _left_out(names, columns, options.max_width)
-        grid = Table(title=self.title, box=None, header_style="bold", pad_edge=False)
+        grid = Table(box=None, header_style="bold", pad_edge=False)
         for name in names:
             grid.add_column(name, overflow="fold", no_wrap=name == "method")
         for head in columns:

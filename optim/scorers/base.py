@@ -12,8 +12,6 @@ from pb_graph.errors import InputError, PlanAndBudgetError, did_you_mean
 if TYPE_CHECKING:
     from optim.datasets import Question
 
-__all__ = ["NAMES", "Score", "Scorer", "ScorerError", "as_scorer", "register", "scorer"]
-
 
 class ScorerError(PlanAndBudgetError):
     """A scorer could not do its work: the answer is unscored, which is not the same as wrong."""

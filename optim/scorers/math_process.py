@@ -39,13 +39,6 @@ def answer(line: str) -> dict[str, Any]:
         return {"correct": False, "answer": None, kind: f"{type(error).__name__}: {error}"[:500]}
 
 
-def _limit_memory() -> None:
-    with suppress(ImportError, ValueError, OSError):  # POSIX only, and not everywhere there
-        import resource  # noqa: PLC0415 - absent on Windows
-
-        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_LIMIT, _MEMORY_LIMIT))
-
-
 def _allow(seconds: float) -> None:
     """End this process by SIGPROF after so many seconds of computing; waiting does not count."""
     if hasattr(signal, "setitimer"):  # absent on Windows
@@ -61,7 +54,10 @@ def main(limit: float) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to handle
     if hasattr(signal, "SIGPROF"):
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    _limit_memory()
+    with suppress(ImportError, ValueError, OSError):  # POSIX only, and not everywhere there
+        import resource  # noqa: PLC0415 - absent on Windows
+
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_LIMIT, _MEMORY_LIMIT))
     try:
         import math_verify  # noqa: F401, PLC0415 - loaded before the clock of a request runs
     except ImportError as error:

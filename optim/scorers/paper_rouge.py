@@ -147,19 +147,13 @@ def normalize(text: str) -> str:
     for old, new in _RENAMED:
         text = text.replace(old, new)
     text = re.sub(r"\\text{.*?}$", "", text).strip() or text
-    text = _without_units(text)
+    for rule in (*_UNIT_RULES, *_UNIT_RULES):  # twice, as the release does
+        text = rule.sub(r"\1\2", text) or text
     for mark in _DROPPED:
         text = text.replace(mark, "")
     text = _number_words(text)
     text = _without_wrappers(text)
     return _tighten(text) if text else text
-
-
-def _without_units(text: str) -> str:
-    for _ in range(2):
-        for rule in _UNIT_RULES:
-            text = rule.sub(r"\1\2", text) or text
-    return text
 
 
 def _number_words(text: str) -> str:

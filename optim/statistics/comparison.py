@@ -96,6 +96,9 @@ class Comparison:
         samples_b: Samples of b on them.
         dropped: Questions left out because only one method has them, in order.
         confidence: Nominal coverage of the intervals.
+        accuracy_lower: Lower end of the difference's interval, in percentage points; None with a
+            single question.
+        accuracy_upper: Upper end, likewise.
     """
 
     e3_a: float
@@ -120,6 +123,8 @@ class Comparison:
     samples_b: int
     dropped: tuple[str, ...]
     confidence: float
+    accuracy_lower: float | None = None
+    accuracy_upper: float | None = None
 
     @property
     def accuracy_undecided(self) -> bool:
@@ -174,6 +179,7 @@ def compare(  # noqa: PLR0913 - five independent choices of one analysis, all wi
     accuracy_p, accuracy_test = _accuracy_test(first, second)
     tokens_ratio, tokens_lower, tokens_upper = _token_ratio(first, second, confidence)
     found = _ratio(first, second, confidence)
+    accuracy_lower, accuracy_upper = _accuracy_ends(first, second, confidence)
     return Comparison(
         e3_a=first.e3,
         e3_b=second.e3,
@@ -197,6 +203,8 @@ def compare(  # noqa: PLR0913 - five independent choices of one analysis, all wi
         samples_b=len(second.scores),
         dropped=dropped,
         confidence=confidence,
+        accuracy_lower=accuracy_lower,
+        accuracy_upper=accuracy_upper,
     )
 
 
@@ -291,6 +299,19 @@ def _token_ratio(a: _Arm, b: _Arm, confidence: float) -> tuple[float, float | No
     return ratio, *log_ends(math.log(ratio), t_quantile(confidence, degrees) * error)
 
 
+def _accuracy_ends(a: _Arm, b: _Arm, confidence: float) -> tuple[float | None, float | None]:
+    """The interval of the paired difference, with the same pseudo-questions (Agresti & Min)."""
+    degrees = int(a.groups.max())
+    if degrees == 0:
+        return None, None
+    ours, theirs = mean_of(a.scores, a.groups, _CELLS_A), mean_of(b.scores, b.groups, _CELLS_B)
+    error = standard_error(ours.influence - theirs.influence, _CELLS_A)
+    centre, reach = ours.value - theirs.value, t_quantile(confidence, degrees) * error
+    plain = a.score.value - b.score.value
+    low, high = min(plain, centre - reach), max(plain, centre + reach)
+    return PERCENT * max(-1.0, low), PERCENT * min(1.0, high)
+
+
 def _accuracy_test(a: _Arm, b: _Arm) -> tuple[float | None, Literal["mcnemar", "paired_t"] | None]:
     if a.once_right_or_wrong() and b.once_right_or_wrong():
         only_a = int((a.scores > b.scores).sum())
@@ -354,17 +375,12 @@ def _bootstrap(a: _Arm, b: _Arm, resamples: int, seed: int) -> float:
     while left:
         draws = min(left, max(1, _DRAWS_AT_ONCE // count))
         times = random.multinomial(count, np.full(count, 1.0 / count), size=draws)
-        wins += _wins(times @ totals)
+        score_a, tokens_a, n_a, score_b, tokens_b, n_b = (times @ totals).T
+        # Cross-multiplied: a draw without tokens or without a right answer needs no division.
+        margin = (score_a / n_a) ** 2 * (tokens_b / n_b) - (score_b / n_b) ** 2 * (tokens_a / n_a)
+        wins += float((margin > 0.0).sum() + 0.5 * (margin == 0.0).sum())
         left -= draws
     return wins / resamples
-
-
-def _wins(sums: Floats) -> float:
-    """Count wins of a, ties half; columns as in `_Arm.totals`, a's then b's."""
-    score_a, tokens_a, n_a, score_b, tokens_b, n_b = sums.T
-    # Cross-multiplied, so that a draw without tokens or without a right answer needs no division.
-    margin = (score_a / n_a) ** 2 * (tokens_b / n_b) - (score_b / n_b) ** 2 * (tokens_a / n_a)
-    return float((margin > 0.0).sum() + 0.5 * (margin == 0.0).sum())
 
 
 def _times(ratio: float | None, lower: float | None, upper: float | None) -> str:

@@ -29,22 +29,6 @@ if TYPE_CHECKING:
     from optim.tune.search import SearchResult
     from optim.tune.selection import Measurement, Trial
 
-__all__ = [
-    "MAX_CANDIDATES",
-    "CandidateRecord",
-    "Cost",
-    "Data",
-    "Figure",
-    "Measured",
-    "Models",
-    "Paired",
-    "SplitRecord",
-    "Tuning",
-    "artefact_of",
-    "changed",
-    "tuning_of",
-]
-
 MAX_CANDIDATES = 500
 """More than the widest search of settings proposes."""
 

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from optim.evaluate.identity import digest
+from optim.tune.optimizer import Uncopied
 from pb_graph.errors import InputError
 from pb_graph.planner.planner import Planner
 from pb_graph.program import PlannerProgram
@@ -19,17 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pb_graph.planner.planner import Program
-
-__all__ = [
-    "OWN",
-    "TUNABLE",
-    "Candidate",
-    "candidate_of",
-    "decomposer",
-    "distinct",
-    "predictor_of",
-    "with_instructions",
-]
 
 MAX_CHARACTERS = 8000  # of one instruction; a model that rambles on is not taken at its word
 
@@ -43,7 +33,7 @@ TUNABLE = tuple(OWN)
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Candidate(Uncopied):
     """Instructions for the planner, under settings.
 
     Attributes:
@@ -66,9 +56,6 @@ class Candidate:
     def __hash__(self) -> int:
         return hash(self.identity)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Candidate:
-        return self  # it cannot change
-
     @cached_property
     def identity(self) -> str:
         """A digest that tells candidates apart."""
@@ -86,13 +73,6 @@ class Candidate:
     def planner(self) -> Planner | None:
         """A planner with these instructions; None for the package's own."""
         return with_instructions(self.instructions) if self.instructions else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON."""
-        return {
-            "instructions": dict(self.instructions),
-            "settings": self.settings.model_dump(mode="json"),
-        }
 
 
 def with_instructions(instructions: Mapping[str, str]) -> Planner:

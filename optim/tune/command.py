@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from optim.extras import require
 from optim.tune.examples import part
 from optim.tune.optimizers import check
 from optim.tune.options import TuneOptions
-from optim.tune.page import NEEDS, write
+from optim.tune.page import write
 from optim.tune.program import GraphProgram
 from optim.tune.tuning import tune
 
@@ -25,10 +24,12 @@ if TYPE_CHECKING:
     from optim.tune.search import Callback
     from optim.tune.tuning import TuneResult
 
-__all__ = ["TuneOptions", "Tuned", "run"]
-
 _TRAIN = (1, 4)  # a quarter of the questions
 _SPARE = 200  # questions beyond the limit that may be held out as well
+_PASSED_ON = (
+    *("run_dir", "optimizer", "reflection_model", "tuned", "candidates", "rounds", "seed"),
+    *("estimate_level", "concurrency", "retry_errors", "dataset"),
+)
 PROGRAM, INSTRUCTIONS = "program.json", "candidates.json"
 
 
@@ -40,13 +41,13 @@ class Tuned:
         result: Of `tune`.
         path: Where its artefact is.
         instructions: File with every instruction that was measured, for ``--candidates``.
-        pictures: The candidates on the accuracy-token plane, as a page and as a PNG.
+        page: The candidates on the accuracy-token plane.
     """
 
     result: TuneResult
     path: Path
     instructions: Path
-    pictures: Sequence[Path]
+    page: Path
 
 
 def run(options: TuneOptions, callback: Callback | None = None) -> Tuned:
@@ -62,7 +63,7 @@ def run(options: TuneOptions, callback: Callback | None = None) -> Tuned:
         PlannerProgramError: The program to begin from does not fit.
         PlanAndBudgetError: A model cannot be set up or reached, or the reflection model is silent.
     """
-    require(*NEEDS)
+    require("jinja2")
     named = options.reflection_model is not None
     chosen = check(options.optimizer, options.tuned, options.candidates, reflection=named)
     require(*chosen.needs)
@@ -80,19 +81,9 @@ def run(options: TuneOptions, callback: Callback | None = None) -> Tuned:
         dev,
         scorer=options.scorer or data_set(options.dataset).scorer,
         budget=options.limits or Limits(),
-        run_dir=options.run_dir,
-        optimizer=options.optimizer,
-        reflection_model=options.reflection_model,
-        tuned=options.tuned,
-        candidates=options.candidates,
         spare=spare,
-        rounds=options.rounds,
-        seed=options.seed,
-        estimate_level=options.estimate_level,
-        concurrency=options.concurrency,
-        retry_errors=options.retry_errors,
-        dataset=options.dataset,
         callback=callback,
+        **{name: getattr(options, name) for name in _PASSED_ON},
     )
     return _saved(_with_origin(result, options), Path(options.run_dir))
 
@@ -135,9 +126,9 @@ def _questions(
 def _saved(result: TuneResult, folder: Path) -> Tuned:
     path, instructions = folder / PROGRAM, folder / INSTRUCTIONS
     result.save(path)
-    pictures = write(result.record, folder)
+    page = write(result.record, folder)
     search = result.search
     texts = [trial.candidate.text(search.predictor) for trial in search.trials[1:]]
     content = json.dumps(list(dict.fromkeys(texts)), indent=2, ensure_ascii=False)
     instructions.write_text(content, encoding="utf-8", errors="replace")
-    return Tuned(result, path, instructions, pictures)
+    return Tuned(result, path, instructions, page)

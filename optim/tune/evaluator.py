@@ -9,9 +9,8 @@ the same replies, takes the scores as they were, and goes the same way.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,20 +19,18 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from anyio.from_thread import start_blocking_portal
 
 from optim.evaluate.cache import REPLIES, Journal, ReplyCache
-from optim.evaluate.identity import digest, planner_identity, question_identity
+from optim.evaluate.identity import digest, planner_identity, question_identity, scorer_name
 from optim.evaluate.limits import BudgetSpentError, Limits, Meter
 from optim.evaluate.models import build_models
 from optim.evaluate.resume import held, refuse_former
 from optim.evaluate.runner import Runner, judged
 from optim.methods import Method
-from optim.scorers import ScorerError
-from optim.scorers import scorer as make_scorer
+from optim.scorers import ScorerError, as_scorer
+from optim.tune.optimizer import Uncopied
 from pb_graph.errors import InputError, PlanAndBudgetError
 from pb_graph.settings import Settings
 
 if TYPE_CHECKING:
-    from anyio.from_thread import BlockingPortal
-
     from optim.datasets import Question
     from optim.evaluate.limits import Spent
     from optim.evaluate.models import ModelSpec
@@ -42,8 +39,6 @@ if TYPE_CHECKING:
     from optim.tune.candidate import Candidate
     from pb_graph.models.caps import CapPolicy
     from pb_graph.state import Report
-
-__all__ = ["Evaluator", "OutageError", "Result"]
 
 RESULTS, CLOCK = "results.jsonl", "clock.jsonl"
 _TRIES = 3  # of an answer that does not come for a reason outside
@@ -76,7 +71,7 @@ class Result:
     error: str | None
 
 
-class Evaluator:
+class Evaluator(Uncopied):
     """Answers with any candidate; a context manager that holds the run folder.
 
     What is paid and comes to nothing is a wrong answer. An answer that does not come for a reason
@@ -88,14 +83,11 @@ class Evaluator:
         model: Solves, as for `build_graph`.
         planner: Plans; None for the same model.
         scorer: Name of a scorer, or one of your own.
-        run_dir: A local folder for what has been paid for.
         limits: What the folder may cost over all its starts.
-        concurrency: How many answers run at once.
-        seed: Part of what identifies a run.
-        estimate_level: Let the planner estimate a question's level instead of telling it.
         settings: Time-out and retries of the models.
-        cap_policy: As for `build_graph`.
         retry_errors: Judge again what nobody could judge in an earlier start.
+
+    The other arguments are as for `optim.tune.tune`.
 
     Attributes:
         refusal: Why an answer was not begun: the budget is spent, or the model out of reach. From
@@ -131,9 +123,7 @@ class Evaluator:
         self.concurrency, self.seed = concurrency, seed
         self.limits = limits or Limits()
         self.settings = settings or Settings()
-        self._judge = make_scorer(scorer) if isinstance(scorer, str) else scorer
-        own = getattr(scorer, "name", type(scorer).__qualname__)
-        self.scorer_name = scorer if isinstance(scorer, str) else own
+        self._judge, self.scorer_name = as_scorer(scorer), scorer_name(scorer)
         self._estimate_level, self._retry_errors = estimate_level, retry_errors
         self._lock = held(self.run_dir).lock
         try:
@@ -153,7 +143,10 @@ class Evaluator:
         except BaseException:
             self._lock.release()
             raise
-        self._loop = _Loop()
+        # One event loop on a thread of its own, for callers on any thread.
+        portal = start_blocking_portal("asyncio", name="pb-optim-tune")
+        self._ended = ExitStack()
+        self._portal = self._ended.enter_context(portal)
         self._places = asyncio.Semaphore(concurrency)
         self._runners: dict[str, Runner] = {}
         self._known: dict[_Key, Result] = {}
@@ -165,22 +158,19 @@ class Evaluator:
     def __enter__(self) -> Self:
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self  # optimizers copy programs; there is one evaluator
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
         """Cancel what runs, end what was started, and let go of the folder."""
         try:
-            self._loop.close()
+            with suppress(RuntimeError):  # it is closed already
+                self._portal.call(self._portal.stop, True)
+            self._ended.close()
             if self.reflections.failure is None:
                 self.meter.tick()
         finally:
-            close = getattr(self._judge, "close", None)
-            if close is not None:
-                close()
+            getattr(self._judge, "close", lambda: None)()
             self._lock.release()
 
     @property
@@ -215,22 +205,32 @@ class Evaluator:
             OutageError: An answer did not come for a reason outside. With a `refusal`, none does.
             StorageError: What is paid for cannot be written down.
         """
-        return self._loop.run(self._all(candidate, questions))
+        return self._run(self._all, candidate, questions)
 
     def one(self, candidate: Candidate, question: Question, epoch: int = 1) -> Result:
         """Answer one question, for the epoch-th time; from any thread. Raises as `measure`."""
         known = self._known.get((candidate.identity, question.id, epoch))
-        return known or self._loop.run(self._once(candidate, question, epoch))
+        return known or self._run(self._once, candidate, question, epoch)
 
     def is_known(self, candidate: Candidate, questions: Sequence[Question]) -> bool:
         """Whether measuring would cost nothing."""
-        return self._loop.run(self._is_known(candidate, questions))
+        return self._run(self._is_known, candidate, questions)
 
     def reserve(self, answers: int) -> None:
         """Keep so many answers back for what comes last; 0 lets go of them."""
         self.meter.reserved = answers
         if isinstance(self.refusal, BudgetSpentError):
             self.refusal = None
+
+    def _run(self, work: Callable[..., Coroutine[Any, Any, T]], *about: object) -> T:
+        """Run in the loop until it is done. An interrupt while waiting cancels the work."""
+        waiting = self._portal.start_task_soon(work, *about)
+        try:
+            result: T = waiting.result()
+        except BaseException:
+            waiting.cancel()
+            raise
+        return result
 
     async def _is_known(self, candidate: Candidate, questions: Sequence[Question]) -> bool:
         for question in questions:
@@ -356,44 +356,3 @@ class Evaluator:
                 estimate_level=self._estimate_level,
             )
         return self._runners[candidate.identity]
-
-
-class _Loop:
-    """One event loop on a thread of its own, for callers on any thread; started on first use."""
-
-    def __init__(self) -> None:
-        self._stack = ExitStack()
-        self._portal: BlockingPortal | None = None
-        self._lock = threading.Lock()
-        self._closed = False
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run until it is done. An interrupt while waiting cancels the work."""
-        with self._lock:
-            if self._closed:
-                work.close()
-                msg = "it has been closed"
-                raise RuntimeError(msg)
-            if self._portal is None:
-                self._portal = self._stack.enter_context(
-                    start_blocking_portal("asyncio", name="pb-optim-tune")
-                )
-            waiting = self._portal.start_task_soon(_awaited, work)
-        try:
-            result: T = waiting.result()
-        except BaseException:
-            waiting.cancel()
-            raise
-        return result
-
-    def close(self) -> None:
-        """Cancel what still runs, and end the thread."""
-        with self._lock:
-            self._closed, portal = True, self._portal
-        if portal is not None:
-            portal.call(portal.stop, True)
-        self._stack.close()
-
-
-async def _awaited(work: Coroutine[Any, Any, T]) -> T:
-    return await work

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,22 +9,11 @@ import dspy
 
 from optim.datasets import Question
 from optim.datasets.jsonl import parse
+from optim.datasets.sampling import drawn_by_level, folded
 from optim.evaluate.identity import digest, question_identity
-from optim.scorers import Score, Scorer, ScorerError
+from optim.scorers import Scorer
+from optim.scorers.base import FunctionScorer
 from pb_graph.errors import InputError
-
-__all__ = [
-    "Judge",
-    "Metric",
-    "Split",
-    "example",
-    "examples",
-    "part",
-    "question_of",
-    "questions_of",
-    "scorer_of",
-    "split_of",
-]
 
 Metric = Callable[..., float]
 """A metric as DSPy has them: ``metric(example, prediction, trace=None)``, from 0 to 1."""
@@ -69,36 +56,17 @@ def question_of(given: dspy.Example) -> Question:
 
 
 def scorer_of(given: Judge) -> str | Scorer:
-    """A scorer for the bench; a metric is wrapped."""
-    if isinstance(given, str) or hasattr(given, "score"):
+    """A scorer for the bench; a metric is wrapped, and sees the example that it knows."""
+    if isinstance(given, str | Scorer):
         return given
-    return _MetricScorer(given)
+    metric = given
 
+    def judge(output: str, question: Question) -> float:
+        known = question.metadata.get(_EXAMPLE) or example(question)
+        return float(metric(known, dspy.Prediction(answer=output)))
 
-class _MetricScorer:
-    """Judges with a metric, which sees the example that it knows.
-
-    Attributes:
-        name: The metric's, for the fingerprint of a run.
-    """
-
-    def __init__(self, metric: Metric) -> None:
-        self._metric = metric
-        self.name = getattr(metric, "__qualname__", type(metric).__qualname__)
-
-    def score(self, output: str, question: Question) -> Score:
-        """Score the output.
-
-        Raises:
-            ScorerError: The metric failed, or gave no number from 0 to 1.
-        """
-        try:
-            given = question.metadata.get(_EXAMPLE) or example(question)
-            value = float(self._metric(given, dspy.Prediction(answer=output)))
-            return Score(value, None, f"by {self.name}")
-        except Exception as error:
-            msg = f"the metric {self.name} failed: {type(error).__name__}: {error}"
-            raise ScorerError(msg) from error
+    judge.__qualname__ = getattr(metric, "__qualname__", type(metric).__qualname__)
+    return FunctionScorer(judge)
 
 
 def _at(place: int, given: Question | dspy.Example) -> Question:
@@ -192,8 +160,8 @@ def split_of(
         (dev, held_out, "held-out and dev"),
     ):
         _check_apart(one, other, names)
-    used = {_plain(question) for question in (*train, *dev, *held_out)}
-    left = [question for question in spare if _plain(question) not in used]
+    used = {folded(question.question) for question in (*train, *dev, *held_out)}
+    left = [question for question in spare if folded(question.question) not in used]
     return Split(train or dev, dev, held_out, left)
 
 
@@ -205,9 +173,7 @@ def part(
     What levels cannot give evenly is made up for over all of them, so the size is as near to
     ``len(questions) * parts / of`` as whole questions allow.
     """
-    levels: dict[int | None, list[Question]] = defaultdict(list)
-    for question in sorted(questions, key=lambda item: _lot(seed, item.id)):
-        levels[question.level].append(question)
+    levels = drawn_by_level(questions, seed)
     lined_up = [item for level in sorted(levels, key=str) for item in levels[level]]
     chosen = {item.id for place, item in enumerate(lined_up) if place % of < parts}
     return (
@@ -217,8 +183,8 @@ def part(
 
 
 def _check_apart(one: Sequence[Question], other: Sequence[Question], names: str) -> None:
-    texts = {_plain(question) for question in one}
-    both = [question.id for question in other if _plain(question) in texts]
+    texts = {folded(question.question) for question in one}
+    both = [question.id for question in other if folded(question.question) in texts]
     if both:
         msg = (
             f"{names} share {len(both)} questions ({', '.join(both[:_NAMED])}"
@@ -226,11 +192,3 @@ def _check_apart(one: Sequence[Question], other: Sequence[Question], names: str)
             "nothing. Leave them out of one."
         )
         raise InputError(msg)
-
-
-def _plain(question: Question) -> str:
-    return " ".join(question.question.casefold().split())
-
-
-def _lot(seed: int, name: str) -> bytes:
-    return hashlib.sha256(f"{seed}:{name}".encode()).digest()

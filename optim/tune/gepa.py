@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from optim.tune.candidate import Candidate
     from optim.tune.optimizer import Round
 
-__all__ = ["HigherE3", "gepa"]
-
 _PROMPT = """\
 A planner splits a problem into sub-questions with hints. A solver then answers them one after \
 another, each within its share of a token budget. What counts is accuracy squared, divided by the \

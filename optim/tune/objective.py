@@ -17,14 +17,13 @@ if TYPE_CHECKING:
 
     from optim.datasets import Question
     from optim.e3 import Incumbent
-    from pb_graph.state import Report, StepReport
-
-__all__ = ["FAR_BELOW", "clipped", "feedback", "with_feedback", "worth"]
+    from pb_graph.state import Report
 
 FAR_BELOW = -100.0
 """The score of what is no result: below any honest one that an optimizer can tell from others."""
 
 _SHOWN = 300  # characters of an answer
+_ENDS = {"length": ", cut off at its cap", "forced": ", hit its cap", "error": ", failed"}
 
 
 def clipped(baseline: Incumbent) -> Callable[..., float | bool]:
@@ -124,13 +123,9 @@ def _steps(report: Report) -> Iterator[str]:
     yield f"The plan had {len(steps)} step{'' if len(steps) == 1 else 's'}."
     for step in steps:
         if step["answer"] is not None:
-            yield f"Step {step['index'] + 1} ({_how(step)}) gave: {_short(step['answer'])}"
+            how = f"{step['tokens']} tokens{_ENDS.get(step['finish'] or '', '')}"
+            yield f"Step {step['index'] + 1} ({how}) gave: {_short(step['answer'])}"
     yield from (f"Note: {_short(warning)}" for warning in report["warnings"])
-
-
-def _how(step: StepReport) -> str:
-    ends = {"length": ", cut off at its cap", "forced": ", hit its cap", "error": ", failed"}
-    return f"{step['tokens']} tokens{ends.get(step['finish'] or '', '')}"
 
 
 def _short(text: str) -> str:

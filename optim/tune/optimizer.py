@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from pb_graph.errors import InputError
 
@@ -18,9 +18,14 @@ if TYPE_CHECKING:
     from optim.tune.reflection import Reflector
     from optim.tune.selection import Measurement
 
-__all__ = ["NOT_MEASURED", "REGISTERED", "Optimizer", "Proposal", "Round", "optimizer"]
-
 NOT_MEASURED = "not measured: the budget was spent"
+
+
+class Uncopied:
+    """Is shared by the copies that optimizers make of a program."""
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,7 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class Round(Uncopied):
     """One round's work.
 
     Attributes:

@@ -89,12 +89,12 @@ class _WholeSplit(dspy.Module):  # type: ignore[misc]  # dspy carries no types
 
     def __init__(self, task: Round) -> None:
         super().__init__()
-        self._task = _Uncopied(task)
+        self._task = task
         self.program = task.program()
 
     def forward(self, split: str) -> dspy.Prediction:  # noqa: ARG002 -- there is one
         """Answer them all."""
-        task = self._task.kept
+        task = self._task
         try:
             candidate = self.program.candidate
             self.program.seen.setdefault(candidate.identity, candidate)
@@ -104,16 +104,6 @@ class _WholeSplit(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         value = e3([result.score for result in results], [result.tokens for result in results])
         baseline = task.baseline
         return dspy.Prediction(ratio=value * baseline.tokens / baseline.accuracy**2, error=None)
-
-
-class _Uncopied:
-    """Keeps a round out of the copies that optimizers make of a program."""
-
-    def __init__(self, kept: Round) -> None:
-        self.kept = kept
-
-    def __deepcopy__(self, memo: object) -> _Uncopied:
-        return self
 
 
 @optimizer(

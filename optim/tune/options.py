@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from optim.scorers import Scorer
     from pb_graph.models.caps import CapPolicy
 
-__all__ = ["OPTIMIZERS", "TUNED", "TuneOptions"]
-
 OPTIMIZERS = ("gepa", "copro", "miprov2", "simba", "random", "candidates")
 """Names of those that tune a prompt, for help texts: the registry itself would load DSPy."""
 
@@ -27,29 +25,15 @@ TUNED = ("decompose", "estimate", "settings")
 class TuneOptions:
     """Everything that a command says.
 
+    Names are those of `optim.tune.tune`, and of `optim.datasets.load` with ``data`` for its path.
+
     Attributes:
-        dataset: A name of `optim.datasets.DATASETS`.
-        data: A local file instead of the hub.
-        split: Another split of the hub's.
-        fields: The file's name for a column.
-        levels: Only these levels.
-        limit: How many questions, drawn evenly over the levels.
         scorer: Another scorer than the data set's, by name or as an object.
         model: Solves.
         planner: Plans; None for the same.
-        reflection_model: Writes instructions; None for the planner.
-        optimizer: One of `OPTIMIZERS`; None as for `tune`.
-        tuned: One of `TUNED`.
-        candidates: File of instructions, used as by `tune`.
         program: A saved program to begin from; its settings count unless others are given.
         settings: Overrides, such as ``{"execution": "single_pass"}``.
         limits: What the run folder may cost; None for no limit.
-        rounds: How often the tangent is moved, at most.
-        run_dir: For what is paid for, and the outcome.
-        seed: Of everything drawn by chance.
-        estimate_level: Let the planner estimate levels, and pay for that.
-        concurrency: How many answers run at once.
-        retry_errors: Answer again what failed in an earlier start.
         cap_policy: As for `build_graph`.
     """
 

@@ -1,41 +1,29 @@
-"""The candidates of a tuning on the accuracy-token plane: one picture, and a page around it."""
+"""The candidates of a tuning on the accuracy-token plane, and a page around them."""
 
 from __future__ import annotations
 
-import base64
-import io
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optim.report.figures import contour_values
+from optim.report.figures import EARLY, ORIGINAL, Point, marker, scatter, svg
 from optim.report.formatting import NOTHING, certainty, factor, lines_of, number
 from optim.statistics.comparison import FEW
+from optim.tune.artefact import Figure
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from optim.tune.artefact import CandidateRecord, Measured, Paired, Tuning
 
-    from optim.tune.artefact import CandidateRecord, Figure, Measured, Paired, Tuning
-
-__all__ = ["KINDS", "NEEDS", "by_rank", "html", "png", "verdict_words", "write"]
-
-NEEDS = ("jinja2", "matplotlib")
-"""Modules that writing the page and the picture takes."""
-
-PAGE, PICTURE = "candidates.html", "candidates.png"
-_INK, _QUIET = "#22262b", "#5d6670"
-_DPI = 150
-# Kinds in the order of drawing: mark, colour, size, and whether it is filled. The original comes
-# last and is an open square that is larger than the rest, so that it can be seen around a
-# candidate that measured the same.
-KINDS: dict[str, tuple[str, str, int, bool]] = {
-    "given up early": ("o", "#6a7178", 30, False),
-    "candidate": ("o", "#6a7178", 32, True),
-    "without a plan": ("s", "#a2661a", 34, True),
-    "best on dev": ("^", "#7b3fa0", 60, True),
-    "original": ("s", "#1f5fa8", 150, False),
+PAGE = "candidates.html"
+# Kinds in the order of drawing. The original comes last and is an open square that is larger than
+# the rest, so that it can be seen around a candidate that measured the same.
+_MARKS = {
+    "given up early": EARLY,
+    "candidate": 0,
+    "without a plan": 1,
+    "best on dev": 3,
+    "original": ORIGINAL,
 }
 _OF_ROLE = {
     "other": "candidate",
@@ -51,31 +39,25 @@ _VERDICTS = {
 }
 
 
-def write(tuning: Tuning, folder: Path) -> tuple[Path, Path]:
-    """Write the page and the picture; give their paths.
+def write(tuning: Tuning, folder: Path) -> Path:
+    """Write the page; give its path.
 
     Raises:
         InputError: There is no candidate to show, or the folder cannot be written to.
     """
-    page, picture = folder / PAGE, folder / PICTURE
-    drawn = png(tuning)
+    page, content = folder / PAGE, html(tuning)
     try:
-        page.write_text(html(tuning, drawn), encoding="utf-8")
-        picture.write_bytes(drawn)
+        page.write_text(content, encoding="utf-8")
     except OSError as error:
         msg = f"cannot write to {folder}: {error.strerror}"
         raise InputError(msg) from error
-    return page, picture
+    return page
 
 
-def html(tuning: Tuning, picture: bytes | None = None) -> str:
+def html(tuning: Tuning) -> str:
     """A page that holds everything: the verdict, the picture, and every proposal.
 
     Text of models is escaped, and the page's policy forbids any script.
-
-    Args:
-        tuning: What to show.
-        picture: As `png` draws it, which takes longer than all the rest; None to draw it here.
 
     Raises:
         InputError: There is no candidate to show.
@@ -84,20 +66,19 @@ def html(tuning: Tuning, picture: bytes | None = None) -> str:
 
     return render(
         "tune/page.html.j2",
-        pictures=True,
         title=f"Tuning on {tuning.data.name}",
         tuning=tuning,
-        facts=_facts(tuning),
+        facts=facts_of(tuning),
         before=lines_of(tuning.settings_before.model_dump(mode="json")),
         verdict=verdict_words(tuning),
-        picture=base64.b64encode(png(tuning) if picture is None else picture).decode("ascii"),
-        splits=list(_splits(tuning)),
+        drawn=_drawn(tuning),
+        splits=list(splits_of(tuning)),
         notes=list(notes_on(tuning)),
         candidates=by_rank(tuning.candidates),
     )
 
 
-def _facts(tuning: Tuning) -> dict[str, str]:
+def facts_of(tuning: Tuning) -> dict[str, str]:
     """Who took part, how it came about, and what it cost."""
     models, data, cost = tuning.models, tuning.data, tuning.cost
     return {
@@ -130,41 +111,49 @@ def by_rank(candidates: Iterable[CandidateRecord]) -> list[CandidateRecord]:
     )
 
 
-def png(tuning: Tuning) -> bytes:
-    """The plane as a picture.
-
-    Raises:
-        InputError: There is no candidate to show.
-    """
-    from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 -- takes a second
-
-    shown = [one for one in tuning.candidates if one.is_measured]
+def _drawn(tuning: Tuning) -> dict[str, Any]:
+    """Every measured candidate, wide and narrow, with the key of the marks."""
+    whole, marks = tuning.dev.before.questions, list(_MARKS)
+    shown = {
+        one.name: (one, "given up early" if one.questions < whole else _OF_ROLE[one.role])
+        for one in tuning.candidates
+        if one.is_measured
+    }
     if not shown:
         msg = "the tuning holds no candidate to show; keep some in the artefact"
         raise InputError(msg)
-    canvas = Canvas(figsize=(8, 5), dpi=_DPI, layout="constrained")
-    axes = canvas.add_subplot()
-    whole = tuning.dev.before.questions
-    _frame(axes, shown)
-    _lines_of_equal_e3(axes, [one.e3 or 0.0 for one in shown])
-    _front(axes, [one for one in shown if one.questions >= whole])
-    for kind in KINDS:
-        _marks(axes, kind, [one for one in shown if kind_of(one, whole) == kind], tuning)
-    canvas.legend(loc="outside lower center", ncols=len(KINDS), frameon=False)
-    title = f"{tuning.data.name}: {verdict_words(tuning)}"
-    axes.set_title(title, parse_math=False, loc="left", fontsize=10)
-    file = io.BytesIO()
-    canvas.savefig(file, format="png", metadata={"Software": None})
-    return file.getvalue()
+    measured = {"original": tuning.dev.before, "best on dev": tuning.dev.after}
+    none = Figure(value=0.0)
+    found = [
+        Point(
+            name=one.name,
+            kind=_MARKS[kind],
+            tokens=one.tokens or 0.0,
+            score=one.accuracy or 0.0,
+            e3=one.e3 or 0.0,
+            token_ends=_ends(measured[kind].tokens if kind in measured else none),
+            score_ends=_ends(measured[kind].accuracy if kind in measured else none),
+            named=kind in {*measured, "without a plan"},
+            ranked=kind != "given up early",
+        )
+        for one, kind in sorted(shown.values(), key=lambda pair: marks.index(pair[1]))
+    ]
+    kinds = {kind for _, kind in shown.values()}
+    return {
+        "figures": [scatter(found, 640, 440, "broad"), scatter(found, 350, 430, "slim")],
+        "keys": [
+            (svg(20, 20, "", marker(mark, 10, 10), class_="key"), kind)
+            for kind, mark in _MARKS.items()
+            if kind in kinds
+        ],
+    }
 
 
-def kind_of(candidate: CandidateRecord, whole: int) -> str:
-    """How it is drawn, given how many questions dev has."""
-    early = candidate.questions < whole
-    return "given up early" if early else _OF_ROLE[candidate.role]
+def _ends(figure: Figure) -> tuple[float | None, float | None]:
+    return figure.lower, figure.upper
 
 
-def compared(paired: Paired, *, on_dev: bool) -> tuple[str, str, str, str]:
+def _compared(paired: Paired, *, on_dev: bool) -> tuple[str, str, str, str]:
     """Ratio of E³, ratio of tokens, how many scores differ, and how sure the first is.
 
     Of dev there is no confidence: the winner was chosen by these questions.
@@ -197,88 +186,12 @@ def _with_ends(value: float | None, lower: float | None, upper: float | None) ->
     return f"{factor(value)} ({factor(lower)}{NOTHING}{'∞' if upper is None else factor(upper)})"
 
 
-def _splits(tuning: Tuning) -> Iterator[tuple[str, str, Measured, Sequence[str]]]:
+def splits_of(tuning: Tuning) -> Iterator[tuple[str, str, Measured, Sequence[str]]]:
     """Split, program, its figures, and how it compares in words."""
     for name, split in (("dev", tuning.dev), ("held out", tuning.held_out)):
         if split is None:
             continue
         yield name, "original", split.before, [NOTHING] * 4
         if split.paired is not None:
-            yield name, "best on dev", split.after, compared(split.paired, on_dev=name == "dev")
-
-
-def _xy(one: CandidateRecord) -> tuple[float, float]:
-    return one.tokens or 0.0, one.accuracy or 0.0
-
-
-def _frame(axes: Axes, shown: Sequence[CandidateRecord]) -> None:
-    tokens, scores = zip(*map(_xy, shown), strict=True)
-    room = 0.12 * max(max(tokens) - min(tokens), 0.5 * max(tokens), 1.0)
-    axes.set_xlim(max(0.0, min(tokens) - room), max(tokens) + room)
-    axes.set_ylim(max(0.0, min(scores) - 12), min(103.0, max(scores) + 12))
-    axes.set_xlabel("T: completion tokens per query, planning included")
-    axes.set_ylabel("score, %")
-    axes.spines[["top", "right"]].set_visible(False)
-
-
-def _lines_of_equal_e3(axes: Axes, values: Sequence[float]) -> None:
-    """A few round values from the lowest to the highest, written where a line leaves."""
-    (low, high), (floor, top) = axes.get_xlim(), axes.get_ylim()
-    tokens = [low + (high - low) * step / 200 for step in range(201)]
-    for value in contour_values(values):
-        points = [(t, math.sqrt(value * t)) for t in tokens]
-        inside = [(t, score) for t, score in points if floor <= score <= top]
-        if not inside:
-            continue
-        style: dict[str, Any] = {"color": _QUIET, "linewidth": 0.8, "linestyle": (0, (1, 4))}
-        axes.plot(*zip(*inside, strict=True), **style)
-        axes.text(*inside[-1], f"E³ = {value:g}", ha="right", color=_QUIET, fontsize=8)
-
-
-def _front(axes: Axes, shown: Sequence[CandidateRecord]) -> None:
-    """The Pareto front: nothing else scores higher for fewer tokens."""
-    best: list[tuple[float, float]] = []
-    for tokens, score in sorted(map(_xy, shown), key=lambda point: (point[0], -point[1])):
-        if not best or score > best[-1][1]:
-            best.append((tokens, score))
-    if len(best) > 1:
-        axes.step(*zip(*best, strict=True), where="post", color=_INK, linewidth=1.5, alpha=0.6)
-
-
-def _marks(axes: Axes, kind: str, candidates: Sequence[CandidateRecord], tuning: Tuning) -> None:
-    mark, colour, size, filled = KINDS[kind]
-    if not candidates:
-        return
-    tokens, scores = zip(*map(_xy, candidates), strict=True)
-    axes.scatter(
-        tokens,
-        scores,
-        marker=mark,
-        s=size,
-        facecolors=colour if filled else "none",
-        edgecolors="white" if filled else colour,
-        linewidths=1.0 if filled else 1.8,
-        zorder=3 + list(KINDS).index(kind),
-        label=kind,
-    )
-    ends = {"original": tuning.dev.before, "best on dev": tuning.dev.after}.get(kind)
-    for one in candidates:
-        if ends is not None:
-            _whiskers(axes, one, ends, colour)
-        if kind not in {"candidate", "given up early"}:
-            offset = (9, -14) if kind == "original" else (7, 5)
-            place: dict[str, Any] = {"xytext": offset, "textcoords": "offset points", "fontsize": 9}
-            axes.annotate(one.name, _xy(one), parse_math=False, **place)
-
-
-def _whiskers(axes: Axes, one: CandidateRecord, measured: Measured, colour: str) -> None:
-    tokens, score = _xy(one)
-    style: dict[str, Any] = {"color": colour, "alpha": 0.4, "scalex": False, "scaley": False}
-    if measured.tokens.lower is not None and measured.tokens.upper is not None:
-        axes.plot([measured.tokens.lower, measured.tokens.upper], [score] * 2, **style)
-    axes.plot([tokens] * 2, _ends(measured.accuracy), **style)
-
-
-def _ends(figure: Figure) -> tuple[float, float]:
-    low, high = figure.lower, figure.upper
-    return figure.value if low is None else low, figure.value if high is None else high
+            program = "tuned" if tuning.adopted else "best on dev"
+            yield name, program, split.after, _compared(split.paired, on_dev=name == "dev")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import dspy
 
 from optim.tune.candidate import Candidate, candidate_of, decomposer, with_instructions
+from optim.tune.optimizer import Uncopied
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from pb_graph.state import Input, Output, Report, State, StepReport
 
     Graph = CompiledStateGraph[State, Context, Input, Output]
-
-__all__ = ["GUARD", "GraphProgram", "TrialProgram", "TunableProgram"]
 
 # MIPROv2 cuts off the first words of an instruction when a colon follows them ("Be brief: ask
 # only ..."). An invisible character in front keeps it from that; it never reaches a model.
@@ -143,7 +142,7 @@ class GraphProgram(TunableProgram):
             return _failed(error)
 
 
-class Graphs:
+class Graphs(Uncopied):
     """The graph for each candidate, with the models that all of them share.
 
     Args:
@@ -157,9 +156,6 @@ class Graphs:
         self.planner = planner
         self.cap_policy = cap_policy
         self._known: dict[str, Graph] = {}
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Graphs:
-        return self  # optimizers copy programs; models are not copied with them
 
     def of(self, candidate: Candidate) -> Graph:
         """Compile it, or give the one that was compiled before."""
@@ -244,7 +240,9 @@ class TrialProgram(TunableProgram):
             shared.seen.setdefault(candidate.identity, candidate)
             result = shared.evaluator.one(candidate, asked, self._epoch)
         except Exception as error:  # noqa: BLE001 -- an optimizer would score it with a constant
-            return _refused(error)
+            return dspy.Prediction(
+                answer="", score=0.0, tokens=0, report=None, error=str(error), refused=True
+            )
         self._trace(asked, result)
         return dspy.Prediction(
             answer=result.report["answer"],
@@ -266,11 +264,12 @@ class TrialProgram(TunableProgram):
         trace = dspy.settings.trace
         if trace is not None:
             given = {"domain": question.domain, "problem": question.question}
-            said = dspy.Prediction(plan=_written(result.report))
+            plan = "\n".join(map(_line, result.report["steps"]))
+            said = dspy.Prediction(plan=plan or "(no plan)")
             trace.append((getattr(self, self.tuned), given, said))
 
 
-class _Shared:
+class _Shared(Uncopied):
     """What the copies of a program have in common: optimizers copy a program for each trial."""
 
     def __init__(self, evaluator: Evaluator, questions: Iterable[Question]) -> None:
@@ -278,23 +277,9 @@ class _Shared:
         self.questions = {question.id: question for question in questions}
         self.seen: dict[str, Candidate] = {}
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Shared:
-        return self
-
-
-def _written(report: Report) -> str:
-    """The plan in a report, a line for each step, with its grades where it has any."""
-    return "\n".join(map(_line, report["steps"])) or "(no plan)"
-
 
 def _line(step: StepReport) -> str:
     hint = f" | {step['hint']}" if step["hint"] else ""
     graded = step["level"] is not None and step["credit"] is not None
     grades = f" (level {step['level']}, {step['credit']:.0f} credits)" if graded else ""
     return f"{step['index'] + 1}. {step['question']}{hint}{grades}"
-
-
-def _refused(error: Exception) -> dspy.Prediction:
-    return dspy.Prediction(
-        answer="", score=0.0, tokens=0, report=None, error=str(error), refused=True
-    )

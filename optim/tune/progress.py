@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from optim.tune.optimizer import Proposal
     from optim.tune.selection import Trial
 
-__all__ = ["TuneProgress"]
-
 _SHOWN = 70  # characters of an instruction
 _SECONDS = 60.0
 
@@ -112,19 +110,14 @@ class TuneProgress(Progress):
         return safe(text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …", "dim")
 
     def _answered(self, candidate: Candidate, result: Result) -> None:
-        self._weigh(candidate, result)
-        self._moved()
-
-    def _weigh(self, candidate: Candidate, result: Result) -> None:
         """Take note of a candidate that has met all of dev, long before its round is over."""
-        if result.question not in self._dev:
-            return
         met = self._met.setdefault(candidate.identity, {})
-        met[result.question] = result
-        if len(met) == len(self._dev):
+        met |= {result.question: result} if result.question in self._dev else {}
+        if result.question in self._dev and len(met) == len(self._dev):
             found = Measurement(list(met.values()))
             if found.tokens and (self._best is None or found.e3 > self._best.e3):
                 self._best = found
+        self._moved()
 
     def _line(self) -> Text:
         if self._evaluator is None:

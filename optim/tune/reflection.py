@@ -35,15 +35,6 @@ if TYPE_CHECKING:
     from pb_graph.models.caps import CapPolicy
     from pb_graph.models.streaming import OnText
 
-__all__ = [
-    "ReflectionAdapter",
-    "ReflectionError",
-    "Reflector",
-    "compiling",
-    "instruction_in",
-    "quiet",
-]
-
 CAP = 2048  # completion tokens of a reflection
 _TEMPERATURE = 1.0  # the same prompt is asked several times over, for different ideas
 _PATIENCE = 3  # empty replies in a row

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from optim.tune.examples import Split
     from optim.tune.reflection import Reflector
 
-__all__ = ["Callback", "NullCallback", "RoundRecord", "SearchResult", "search"]
-
 _ANSWERS_PER_QUESTION = 10  # of a round where no number of answers is set
 _LEAST_PASSES = 2  # over dev, in a round: else a candidate could not even be measured
 _COMPARED = 2  # on the held-out questions: the original and the winner of dev
@@ -137,18 +135,10 @@ def search(  # noqa: PLR0913 -- all but three by name
 
     The same call with the same run folder goes on where it was killed, and pays for nothing twice.
 
-    Args:
-        evaluator: Measures, within its limits; its folder then belongs to this run.
-        split: The questions.
-        optimizer: Who proposes.
-        start: The original, with the settings that it works under.
-        tuned: ``decompose`` or ``estimate``; ``settings`` for an optimizer that leaves prompts be.
-        pool: Instructions that are measured before the optimizer's first round.
-        reflector: Writes instructions, for optimizers that have them written.
-        rounds: How often the tangent is moved to the incumbent, at most.
-        threshold: Gain of E³ below which a round was the last one, relative.
-        seed: Of everything drawn by chance.
-        callback: Is told how far it is.
+    The evaluator measures, within its limits, and its folder then belongs to this run; ``start`` is
+    the original, with the settings that it works under; ``pool`` are instructions that are measured
+    before the optimizer's first round; ``reflector`` writes instructions for optimizers that have
+    them written. All else is as `tune` says.
 
     Returns:
         The result. A spent budget ends the search, not the call.
@@ -214,7 +204,9 @@ class _Loop:
         rounds: int,
         threshold: float,
     ) -> SearchResult:
-        self.callback.begins(self.split, self.evaluator, self._forecast(optimizer, original))
+        forecast, about = optimizer.forecast, (len(self.split.dev), self._calls(optimizer))
+        told = forecast(*about, original, self.seed + 1) if forecast else ""
+        self.callback.begins(self.split, self.evaluator, told)
         self.evaluator.reserve(_COMPARED * len(self.split.held_out))
         first = self._first(original)
         turns: Iterator[Optimizer] = iter([optimizer] * (1 if optimizer.once else rounds))
@@ -224,7 +216,8 @@ class _Loop:
         for number, turn in enumerate(turns, start=1):
             gain = self._round(number, turn, _POOL if pool and number == 1 else turn.name)
             if self.evaluator.refusal is not None:
-                self._raise_outage()
+                if isinstance(self.evaluator.refusal, OutageError):
+                    raise self.evaluator.refusal
                 ended = str(self.evaluator.refusal)
                 break
             if gain < threshold and not (pool and number == 1):
@@ -304,12 +297,6 @@ class _Loop:
             number=number,
         )
 
-    def _forecast(self, optimizer: Optimizer, original: Candidate) -> str:
-        if optimizer.forecast is None:
-            return ""
-        calls, seed = self._calls(optimizer), self.seed + 1
-        return optimizer.forecast(len(self.split.dev), calls, original, seed)
-
     def _calls(self, turn: Optimizer) -> int:
         """Answers of a round: half of the budget, so that the tangent is moved at least once.
 
@@ -323,7 +310,3 @@ class _Loop:
             return _ANSWERS_PER_QUESTION * dev
         whole = most - _COMPARED * len(self.split.held_out)
         return max(_LEAST_PASSES * dev, whole if turn.once else most // 2)
-
-    def _raise_outage(self) -> None:
-        if isinstance(self.evaluator.refusal, OutageError):
-            raise self.evaluator.refusal

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from optim.tune.evaluator import Evaluator, Result
     from optim.tune.examples import Split
 
-__all__ = ["SURE", "Measurement", "Trial", "Verdict", "VerdictName", "decide", "judge", "winner_of"]
-
 SURE = 0.9
 """One-sided confidence on the held-out questions from which the winner of dev is called better."""
 
@@ -93,10 +91,6 @@ class Measurement:
             )
             raise InputError(msg)
         return Incumbent.of(self.scores, self.costs)
-
-    def first(self, count: int) -> Measurement:
-        """The same on the first questions only."""
-        return Measurement(self.results[:count])
 
     def against(self, other: Measurement, seed: int = 0, resamples: int = 10_000) -> Comparison:
         """Compare with another on the same questions, paired."""

@@ -32,8 +32,6 @@ from pb_graph.settings import Settings, choices
 if TYPE_CHECKING:
     from optim.datasets import Question
 
-__all__ = ["DIMENSIONS", "REFERENCES", "Plan", "design", "scaled", "settings_search"]
-
 FIRST = 5  # questions of the first rung
 MOST = 200  # settings in it
 _JOINING = 0.25  # share of a further rung that is predicted rather than kept

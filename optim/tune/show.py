@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from optim.report.formatting import setting, settings
+from optim.report.formatting import NOTHING, setting, settings
 from optim.tune.artefact import tuning_of
-from optim.tune.page import by_rank, compared, notes_on, verdict_words
+from optim.tune.page import by_rank, facts_of, notes_on, splits_of, verdict_words
 from pb_graph.cli.display import safe
 from pb_graph.planner.planner import Planner
 
@@ -23,13 +23,10 @@ if TYPE_CHECKING:
     from optim.tune.artefact import CandidateRecord, Figure, Tuning
     from pb_graph.program import PlannerProgram
 
-__all__ = ["document", "prompt_diff", "shown"]
-
 _GONE, _NEW = "red", "green"
 _KIN = 0.5  # below this share of common words, two texts are shown one after the other
 _LONGEST = 4000  # words; comparing takes time that grows with their square
 _BEST = 12  # candidates shown
-_NOTHING = "–"  # noqa: RUF001 -- an en dash stands for nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +51,6 @@ def shown(program: PlannerProgram) -> Iterator[RenderableType]:
         yield _figures(tuning)
         if notes := list(notes_on(tuning)):
             yield Text(" ".join(notes), "dim")
-        yield _cost(tuning)
     changes = settings_changes(program, tuning)
     if changes:
         yield _settings(changes, "before" if tuning else "default")
@@ -156,16 +152,7 @@ def _about(tuning: Tuning) -> Iterator[RenderableType]:
     yield Text(verdict_words(tuning), style).append_text(
         safe(f" {tuning.reason}", "not bold default")
     )
-    models, data = tuning.models, tuning.data
-    reflection = f", reflected by {models.reflection}" if models.reflection else ""
-    yield safe(
-        f"{tuning.optimizer}, seed {tuning.seed}, {tuning.date:%Y-%m-%d %H:%M %Z}. "
-        f"Solved by {models.solver}, planned by {models.planner}{reflection}.\n"
-        f"{data.name}: {data.train} questions to train on, {data.dev} to choose by, "
-        f"{data.held_out} held out (data {data.fingerprint[:12]}).\n"
-        + ", ".join(f"{name} {version}" for name, version in tuning.versions.items())
-        + "".join(f"\n{name}: {value}" for name, value in tuning.made_by.items())
-    )
+    yield safe("\n".join(f"{name}: {value}" for name, value in facts_of(tuning).items()))
 
 
 def _figures(tuning: Tuning) -> Table:
@@ -173,26 +160,9 @@ def _figures(tuning: Tuning) -> Table:
         "split", "program", "n", "accuracy, %", "T", "E³", "ratio of E³", "ratio of T",
         "scores that differ", "confidence",
     )  # fmt: skip
-    chosen = "tuned" if tuning.adopted else "best on dev"
-    splits = {"dev": tuning.dev, "held out": tuning.held_out}
-    for name, split in splits.items():
-        if split is None:
-            continue
-        for program, part in (("original", split.before), (chosen, split.after)):
-            if program != "original" and split.paired is None:
-                continue
-            words = [""] * 4
-            if program != "original" and split.paired is not None:
-                words = [*compared(split.paired, on_dev=name == "dev")]
-            grid.add_row(
-                name,
-                program,
-                str(part.questions),
-                _span(part.accuracy, 1),
-                _span(part.tokens, 0),
-                _span(part.e3, 2),
-                *words,
-            )
+    for name, program, part, words in splits_of(tuning):
+        spans = (_span(part.accuracy, 1), _span(part.tokens, 0), _span(part.e3, 2))
+        grid.add_row(name, program, str(part.questions), *spans, *words)
     return grid
 
 
@@ -201,16 +171,7 @@ def _span(figure: Figure, digits: int) -> str:
         return f"{figure.value:.{digits}f}"
     low = f"{figure.lower:.{digits}f}"
     high = "∞" if figure.upper is None else f"{figure.upper:.{digits}f}"
-    return f"{figure.value:.{digits}f} ({low}{_NOTHING}{high})"
-
-
-def _cost(tuning: Tuning) -> Text:
-    cost = tuning.cost
-    minutes, seconds = divmod(round(cost.seconds), 60)
-    return Text(
-        f"Cost: {cost.metric_calls:,} answers, {cost.tokens:,} completion tokens, "
-        f"{minutes} min {seconds} s."
-    )
+    return f"{figure.value:.{digits}f} ({low}{NOTHING}{high})"
 
 
 def _settings(changes: Mapping[str, tuple[Any, Any]], before: str) -> Table:
@@ -246,7 +207,7 @@ def _candidates(tuning: Tuning) -> Table:
 
 
 def _row(one: CandidateRecord) -> list[Text]:
-    figures = ["0", *[_NOTHING] * 3]
+    figures = ["0", *[NOTHING] * 3]
     if one.accuracy is not None and one.tokens is not None and one.e3 is not None:
         figures = [f"{one.questions}", f"{one.accuracy:.1f}", f"{one.tokens:.0f}", f"{one.e3:.2f}"]
     role = "" if one.role == "other" else one.role

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from optim.tune.selection import Verdict
     from pb_graph.program import PlannerProgram
 
-__all__ = ["TuneResult", "tune"]
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TuneResult:
@@ -195,7 +193,9 @@ def tune(  # noqa: PLR0913 -- all but three by name
         retry_errors=retry_errors,
     )
     with evaluator, nullcontext(callback) if callback else TuneProgress() as shown:
-        reflector = _reflector(program, reflection_model, evaluator) if chosen.reflects else None
+        writes = reflection_model or program.graphs.planner or program.graphs.model
+        shared = (evaluator.reflections, evaluator.meter, start.settings, program.graphs.cap_policy)
+        reflector = Reflector(writes or model_name(None), *shared) if chosen.reflects else None
         result = search(
             evaluator,
             split,
@@ -228,16 +228,3 @@ def _check(program: object, rounds: int) -> None:
     if rounds < 1:
         msg = f"rounds must be at least 1, not {rounds}"
         raise InputError(msg)
-
-
-def _reflector(
-    program: GraphProgram, model: BaseChatModel | str | None, evaluator: Evaluator
-) -> Reflector:
-    asked = model or program.graphs.planner or program.graphs.model or model_name(None)
-    return Reflector(
-        asked,
-        evaluator.reflections,
-        evaluator.meter,
-        evaluator.settings,
-        program.graphs.cap_policy,
-    )

@@ -78,6 +78,11 @@ class Attempts:
             ) from cause
         return wait
 
+    @property
+    def lost(self) -> tuple[Charge, ...]:
+        """What the attempts that failed were charged, or may have been."""
+        return tuple(self._lost)
+
     def reply(self, message: AIMessage) -> Reply:
         """What the attempt that succeeded came to, and what those before it cost."""
         reply = reply_of(message, self._prompt, self._limits, self._purpose, self._seconds())

@@ -15,6 +15,7 @@ from pb_graph.errors import ModelSetupError
 from pb_graph.models.attempts import Attempts, without_schema
 from pb_graph.models.caps import CapPolicy, Limits, constructor_overrides, policy_for
 from pb_graph.models.caps.limits import CONTINUING
+from pb_graph.models.charging import Attempt
 from pb_graph.models.provider_errors import secrets_of
 from pb_graph.models.retry import RetryPolicy, has_own_retries, without_sdk_retries
 from pb_graph.models.streaming import StreamedReply
@@ -105,9 +106,11 @@ class ChatClient:
         """
         attempts = self._attempts(messages, limits, purpose, on_text)
         while True:
-            outcome = self._attempt(messages, attempts.next_limits(), attempts.on_text)
-            if isinstance(outcome, AIMessage):
-                return self._remember_refusals(attempts, outcome)
+            with Attempt(attempts) as attempt:
+                outcome = self._attempt(messages, attempt.reserved(), attempts.on_text)
+                if isinstance(outcome, AIMessage):
+                    return attempt.settled(self._remember_refusals(attempts, outcome))
+                attempt.failed(outcome)
             time.sleep(attempts.delay_before_next(outcome))
 
     async def acall(
@@ -120,9 +123,12 @@ class ChatClient:
         """`call` for an event loop."""
         attempts = self._attempts(messages, limits, purpose, on_text)
         while True:
-            outcome = await self._aattempt(messages, attempts.next_limits(), attempts.on_text)
-            if isinstance(outcome, AIMessage):
-                return self._remember_refusals(attempts, outcome)
+            with Attempt(attempts) as attempt:
+                within = await attempt.areserved()
+                outcome = await self._aattempt(messages, within, attempts.on_text)
+                if isinstance(outcome, AIMessage):
+                    return attempt.settled(self._remember_refusals(attempts, outcome))
+                attempt.failed(outcome)
             await asyncio.sleep(attempts.delay_before_next(outcome))
 
     def _attempt(

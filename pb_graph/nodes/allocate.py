@@ -29,22 +29,22 @@ def allocate(state: State, run: NodeContext) -> State:
     if state["shares"]:
         return _rolled_over(state, run)
     settings, query = run.settings, state["query"]
-    total = settings.budget_rule.total(query["level"])
-    update: State = {"budget": total}
+    total, notes = _total(query["level"], run)
+    update: State = {"budget": total, "warnings": notes}
     if not settings.splits:
         _tell(run, query["level"], total, [])
-        return update | {"ceiling": _ceiling(state, [total], total, settings)}
+        return update | {"ceiling": _ceiling(state, [total], total, run)}
     plan: list[SubQuestion] = state["plan"]
     if total < len(plan):
         note = f"{total} tokens cannot pay {len(plan)} sub-questions: solved as one step"
         plan = [whole_question()]
         run.tell({"event": "plan", "steps": plan})
-        update |= {"plan": plan, "warnings": [f"allocate: {note}"]}
+        update |= {"plan": plan, "warnings": [*notes, f"allocate: {note}"]}
     shares = _first_shares(plan, total, query["level"], settings)
     _tell(run, query["level"], total, shares)
     return update | {
         "shares": {str(index): share for index, share in enumerate(shares)},
-        "ceiling": _ceiling(state, shares, total, settings),
+        "ceiling": _ceiling(state, shares, total, run),
     }
 
 
@@ -75,9 +75,19 @@ def _task(state: State, index: int, settings: Settings) -> Send:
         ),
         index=index,
         budget=state["shares"][str(index)],
+        shared_budget=state.get("shared_budget", {}),
         closing=is_closing(state["plan"], index, settings),
     )
     return Send("solve", task)
+
+
+def _total(level: int | None, run: NodeContext) -> tuple[int, list[str]]:
+    """The question's budget, or what is left for it of a shared one, and a note of that."""
+    wanted, left = run.settings.budget_rule.total(level), run.left
+    if left is None or left >= wanted:
+        return wanted, []
+    note = f"the shared budget had {left} tokens left: the question's budget of {wanted} shrank"
+    return max(1, left), [f"allocate: {note} to it"]
 
 
 def _first_shares(
@@ -162,12 +172,13 @@ def _bam_shares(
     return [float(share) for share in bam.optimal_allocation(c, beta, total)]
 
 
-def _ceiling(state: State, shares: Sequence[int], total: int, settings: Settings) -> int:
+def _ceiling(state: State, shares: Sequence[int], total: int, run: NodeContext) -> int:
     """Completion tokens this query cannot exceed: those spent, and the caps of all calls to come.
 
     When the budget is only said, the cutoff of every call is the only bound there is, and there
     may be one call more, when the last step comes to nothing.
     """
+    settings = run.settings
     synthesis = settings.stepwise and settings.synthesis == "call"
     if settings.enforcement == "prompt":
         most = METHODS[settings.method].most(settings)
@@ -176,4 +187,4 @@ def _ceiling(state: State, shares: Sequence[int], total: int, settings: Settings
         to_come = total if settings.stepwise else min(total, settings.cutoff)
         if synthesis:
             to_come += min(synthesis_cap(total, len(shares), settings), settings.cutoff)
-    return spent(state["charges"]) + to_come
+    return spent(state["charges"]) + (to_come if run.left is None else min(to_come, run.left))

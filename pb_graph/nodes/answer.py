@@ -20,7 +20,8 @@ async def answer(state: State, run: NodeContext) -> State:
     """Write ``answer``; an answer that failed is empty, and the warnings say why."""
     method, ceiling = METHODS[run.settings.method], state["ceiling"]
     if ceiling is None:
-        ceiling = spent(state["charges"]) + method.most(run.settings)
+        most = method.most(run.settings)
+        ceiling = spent(state["charges"]) + (most if run.left is None else min(most, run.left))
     asked = Asked(
         query=state["query"],
         settings=run.settings,

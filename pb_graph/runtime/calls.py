@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from langchain_core.messages import convert_to_messages
 from langgraph.config import get_stream_writer
 
+from pb_graph.budget.shared import current, using
 from pb_graph.errors import ModelCallError
 from pb_graph.models.caps import Limits
 from pb_graph.models.reply import Reply
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 P = TypeVar("P")
+
+_KNOWN: OrderedDict[str, None] = OrderedDict()
+_MOST_KNOWN = 10_000
 
 
 class ModelCalls:
@@ -124,7 +129,9 @@ class ModelCalls:
             if kept is not None:
                 reply = cast("PlannerReply[T]", _raised(decode(kept, request.answer)))
             else:
-                reply = await self._asked(request)
+                around = current()  # of which planning leaves half for solving
+                with using(around and around.limit(around.left // 2)):
+                    reply = await self._asked(request)
         except ModelCallError as failure:
             self._end(name, failure, failure.lost)
             raise
@@ -196,14 +203,28 @@ class ModelCalls:
 
     async def _begin(self, asked: list[object]) -> tuple[str, Any]:
         self._journal = self._journal or CallJournal(blocking=self._blocking)
-        return await self._journal.next_call(asked)
+        name, kept = await self._journal.next_call(asked)
+        if name and kept is None:
+            _know(name)
+        return name, kept
 
     def _end(self, name: str, outcome: Outcome, charges: Sequence[Charge]) -> None:
         assert self._journal  # noqa: S101 -- begun above
         self._journal.keep(name, outcome)
+        account = current()
+        if account and name and name not in _KNOWN:  # another process made it
+            account.charge(sum(charge["output_tokens"] for charge in charges))
+            _know(name)
         self._charges += charges
         for charge in charges:
             tell({"event": "call", **charge})
+
+
+def _know(name: str) -> None:
+    """Remember that a shared budget of this process has a call in it, whoever made it."""
+    _KNOWN[name] = None
+    while len(_KNOWN) > _MOST_KNOWN:
+        _KNOWN.popitem(last=False)
 
 
 def tell(event: Event) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from langchain_core.runnables import Runnable
 from langgraph.runtime import get_runtime
 
+from pb_graph.budget.shared import current, drawn_on, using, within_all
 from pb_graph.runtime.budgeted_call import BudgetedReply, call_within_budget, cap_of
 from pb_graph.runtime.calls import ModelCalls, tell
 from pb_graph.settings import Context, Settings
@@ -37,6 +38,12 @@ class NodeContext:
 
     settings: Settings
     calls: ModelCalls
+
+    @property
+    def left(self) -> int | None:
+        """Tokens left of the shared budget around this run; None when there is none."""
+        account = current()
+        return account.left if account else None
 
     async def call_within_budget(  # noqa: PLR0913 -- as the function
         self,
@@ -112,10 +119,15 @@ class Node(Runnable[Any, State]):
         else:
             settings = await self._registry.settings_of(context, blocking=blocking)
         calls = ModelCalls(self._registry, settings, context, blocking=blocking)
-        given = self._function(state, NodeContext(settings, calls))
-        update = await given if inspect.isawaitable(given) else given
+        own = self._registry.shared_budget(context)
+        if own and not self._opens and (kept := state.get("shared_budget")):
+            own.adopt(kept)  # what another process knows of it
+        with using(within_all(drawn_on(own))):
+            given = self._function(state, NodeContext(settings, calls))
+            update = await given if inspect.isawaitable(given) else given
         account = calls.account(self.name, update.get("warnings", []))
-        return cast("State", {**update, **account})
+        shared = {"shared_budget": own.snapshot()} if own else {}
+        return cast("State", {**update, **account, **shared})
 
 
 def finished(work: Coroutine[Any, Any, T]) -> T:

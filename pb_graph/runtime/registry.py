@@ -19,6 +19,7 @@ from pb_graph.program import PlannerProgram
 from pb_graph.settings import Context, Settings
 
 if TYPE_CHECKING:
+    from pb_graph.budget.shared import Budget
     from pb_graph.planner.planner import Planner
     from pb_graph.planner.planner import Program as Program  # noqa: PLC0414 -- for others, too
 else:  # whoever reads annotations at run time is not to load DSPy for it
@@ -77,21 +78,24 @@ class ModelRegistry:
         settings: Of the graph.
         program: The planner's prompts: a `Planner`, a saved program or its path, or None for ours.
         cap_policy: How a cap becomes the models' arguments; None chooses by a model's class.
+        shared_budget: What all calls draw on.
 
     Raises:
         ModelSetupError: A model cannot be made from what was given.
         PlannerProgramError: The saved planner does not fit.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 -- the parts of a graph
         self,
         model: Model,
         planner: Model,
         settings: Settings,
         program: Program | None = None,
         cap_policy: CapPolicy | None = None,
+        shared_budget: Budget | None = None,
     ) -> None:
         self._settings = settings
+        self._shared_budget = shared_budget
         self._model, self._planner = model, planner
         self._program = program
         self._cap_policy = cap_policy
@@ -112,6 +116,10 @@ class ModelRegistry:
     def planner(self, context: Context) -> Model:
         """The run's own planner, else the graph's, else the solver."""
         return context.planner or self._planner or self.solver(context)
+
+    def shared_budget(self, context: Context) -> Budget | None:
+        """The run's own shared budget, else the graph's."""
+        return context.shared_budget or self._shared_budget
 
     def client_at_hand(self, model: Model, settings: Settings) -> ChatClient | None:
         """The client for a model, if nothing has to be made for it."""

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from pb_graph import Settings, build_graph
+from pb_graph import Budget, Settings, build_graph
 from pb_graph.state import Report
 from tests.support.chat_model import ScriptedChat, with_schema
 
@@ -21,13 +21,20 @@ DIAMOND = ("First?", "Left? | from the first | after 1", "Right? | after 1", "Bo
 CHAIN = ("First?", "Second?", "Third?", "Fourth?")
 
 
-def graph_of(model: ScriptedChat, *, checkpointer: Any = None, **settings: Any) -> Any:  # noqa: ANN401
+def graph_of(
+    model: ScriptedChat,
+    *,
+    checkpointer: Any = None,  # noqa: ANN401
+    shared_budget: Budget | None = None,
+    **settings: Any,  # noqa: ANN401
+) -> Any:  # noqa: ANN401
     """A graph whose planner sees its schema. What a test does not set is ours to choose."""
     return build_graph(
         model,
         settings=Settings(**settings),
         cap_policy=with_schema,
         checkpointer=checkpointer,
+        shared_budget=shared_budget,
     )
 
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from optim.scorers.base import Score, ScorerError, register
 from optim.scorers.travelplanner.constraints import (
@@ -36,7 +36,7 @@ from optim.scorers.travelplanner.constraints import (
     applicable,
     read_city_states,
 )
-from optim.scorers.travelplanner.plan import Day, read_plan, write_plan
+from optim.scorers.travelplanner.plan import read_plan, write_plan
 from optim.scorers.travelplanner.trip import Query, Trip, cost
 from pb_graph.answers import without_thinking
 
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from optim.datasets import Question
 
 __all__ = [
-    "Extraction",
-    "PlanExtractor",
     "Rates",
     "TravelPlannerScorer",
     "by_constraint",
@@ -57,21 +55,6 @@ __all__ = [
 ]
 
 _LONGEST = 100_000  # characters kept from the end; a plan of seven days has five thousand
-
-
-@dataclass(frozen=True)
-class Extraction:
-    """A plan rewritten in the prescribed format, and the completion tokens that took."""
-
-    text: str
-    tokens: int
-
-
-class PlanExtractor(Protocol):
-    """Rewrites free text in the prescribed format, as a language model can."""
-
-    def __call__(self, output: str) -> Extraction:
-        """Rewrite an output in which no plan could be read."""
 
 
 @register("travelplanner")
@@ -85,18 +68,10 @@ class TravelPlannerScorer:
     Args:
         city_states: City -> state of the benchmark's city set (`read_city_states`), to check that
             longer trips stay in their state; without it the rest of the route is checked.
-        extract: Asked only when no plan can be read; its tokens are reported apart, under
-            `extraction_tokens`.
     """
 
-    def __init__(
-        self,
-        *,
-        city_states: Mapping[str, str] | None = None,
-        extract: PlanExtractor | None = None,
-    ) -> None:
+    def __init__(self, *, city_states: Mapping[str, str] | None = None) -> None:
         self._city_states = city_states
-        self._extract = extract
 
     def score(self, output: str, question: Question) -> Score:
         """Score a plan.
@@ -106,7 +81,7 @@ class TravelPlannerScorer:
         """
         query = Query.from_metadata(question.metadata)
         trip = Trip.from_reference(question.metadata.get("reference_information"))
-        days, tokens = self._read(output)
+        days = read_plan(without_thinking(output)[-_LONGEST:])
         if days is None:
             undelivered = {
                 "delivered": False,
@@ -115,22 +90,13 @@ class TravelPlannerScorer:
                 "hard": dict.fromkeys(applicable(query.constraints), False),
                 "reasons": {},
                 "cost": None,
-                "extraction_tokens": tokens,
             }
             return Score(0.0, None, "no plan could be read", undelivered)
         case = Case(query, trip, days[: query.days], self._city_states)
-        metadata = {**_judge(case), "extraction_tokens": tokens}
+        metadata = _judge(case)
         said = "; ".join(f"{name}: {reason}" for name, reason in metadata["reasons"].items())
         passed = float(all(metadata["hard"].values()))
         return Score(passed, write_plan(days), said or "keeps every constraint", metadata)
-
-    def _read(self, output: str) -> tuple[list[Day] | None, int]:
-        text = without_thinking(output)[-_LONGEST:]
-        days = read_plan(text)
-        if days is not None or self._extract is None or not text:
-            return days, 0
-        extraction = self._extract(text)
-        return read_plan(extraction.text[-_LONGEST:]), extraction.tokens
 
 
 def _judge(case: Case) -> dict[str, Any]:

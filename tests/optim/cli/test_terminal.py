@@ -21,7 +21,7 @@ COMMANDS = [
     (["report", "logs"], "inspect_ai", "eval"),
     (["calibrate", "logs"], "inspect_ai", "eval"),
     ([*TUNE, "--optimizer", "miprov2"], "optuna", "tune"),
-    (TUNE, "matplotlib", "tune"),
+    (TUNE, "filelock", "eval"),
 ]
 
 
@@ -38,7 +38,7 @@ def test_a_missing_extra_is_said_first(
 
 @pytest.mark.parametrize("command", ["eval", "tune"])
 def test_help_needs_no_extra_and_no_dspy(command: str) -> None:
-    blocked = ("inspect_ai", "math_verify", "rouge_score", "datasets", "optuna", "matplotlib")
+    blocked = ("inspect_ai", "math_verify", "rouge_score", "datasets", "optuna", "jinja2")
     blocked += ("dspy",)  # takes seconds
     lines = (
         f"import sys; sys.modules.update(dict.fromkeys({blocked}))",

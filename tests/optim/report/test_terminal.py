@@ -12,14 +12,14 @@ from rich.console import Console
 from optim.records import Record
 from optim.report import page, studies
 from optim.report.columns import COLUMNS
-from optim.report.terminal import grid_of, table
+from optim.report.terminal import Figures, grid_of
 from optim.summary import rows
 from tests.optim.report.samples import record, records, travelled
 
 
 def shown(found: Sequence[Record], width: int) -> str:
     file = io.StringIO()
-    Console(file=file, width=width).print(table(rows(found)))
+    Console(file=file, width=width).print(Figures(rows(found)))
     return file.getvalue()
 
 

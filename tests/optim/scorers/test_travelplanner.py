@@ -9,7 +9,6 @@ import pytest
 
 from optim.scorers import ScorerError
 from optim.scorers.travelplanner import (
-    Extraction,
     TravelPlannerScorer,
     by_constraint,
     rates,
@@ -605,22 +604,6 @@ def test_without_the_city_set_the_state_is_not_checked() -> None:
 )
 def test_each_day_stays_in_its_city(pair: tuple[str, str]) -> None:
     assert not score(change(pair)).metadata["commonsense"]["within_current_city"]
-
-
-def test_free_text_can_be_rewritten_and_its_tokens_are_reported_apart() -> None:
-    asked: list[str] = []
-
-    def extract(output: str) -> Extraction:
-        asked.append(output)
-        return Extraction(PLAN, tokens=700)
-
-    made = TravelPlannerScorer(extract=extract)
-    judged = made.score("<think>hm</think>We fly to Bay City.", question())
-    assert (judged.value, judged.metadata["extraction_tokens"]) == (1, 700)
-    assert asked == ["We fly to Bay City."]
-    assert made.score(PLAN, question()).metadata["extraction_tokens"] == 0
-    assert len(asked) == 1
-    assert made.score("", question()).metadata["delivered"] is False
 
 
 def test_rates_are_those_of_the_benchmark() -> None:

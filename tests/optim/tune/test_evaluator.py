@@ -207,7 +207,7 @@ def test_copies_of_a_program_share_the_bench(tmp_path: Path) -> None:
 def test_a_closed_bench_answers_no_more(tmp_path: Path) -> None:
     with bench_in(tmp_path) as bench:
         bench.one(original(), FEW[0])
-    with pytest.raises(RuntimeError, match="closed"):
+    with pytest.raises(RuntimeError, match="not running"):
         bench.one(original(), FEW[1])
     assert "pb-optim-tune" not in {thread.name for thread in threading.enumerate()}
 

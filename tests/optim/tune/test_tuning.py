@@ -355,7 +355,7 @@ def test_a_metric_sees_the_example_with_all_its_fields() -> None:
 def test_a_metric_that_fails_leaves_the_answer_unscored() -> None:
     for metric in (lambda *_: 1 / 0, lambda *_: 7.0):
         scorer: Any = scorer_of(metric)
-        with pytest.raises(ScorerError, match=r"the metric .* failed"):
+        with pytest.raises(ScorerError, match=r"the scorer .* failed"):
             scorer.score("4", DEV[0])
 
 

@@ -1,0 +1,471 @@
+"""One account for many callers: a call reserves its cap first, and settles what it cost after.
+
+What is reserved is nobody else's, so that calls at the same time, in threads and in tasks, never
+spend more than the total together. An account may be drawn on through others: a *limit* draws on
+the accounts above it with each call; a *grant* is set aside at once, and what it leaves returns.
+"""
+# ruff: noqa: SLF001 -- the accounts of a tree are one thing to the lock, and know each other
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Any, Self
+from uuid import uuid4
+from weakref import WeakValueDictionary
+
+from pb_graph.errors import BudgetUsedUpError
+
+# One lock for all accounts, held for some microseconds: a call concerns several of them.
+_LOCK = threading.Lock()
+_WAITING: set[Future[None]] = set()
+_PROCESS = uuid4().hex[:12]
+
+# Accounts of this process by id, and the last ones for a while after nobody holds them any more:
+# a run that is resumed, or branches off, finds the account as it is, not as it once was.
+_LIVE: WeakValueDictionary[str, Budget] = WeakValueDictionary()
+_RECENT: deque[Budget] = deque(maxlen=1024)
+
+_CURRENT: ContextVar[Budget | None] = ContextVar("pb_graph_budget", default=None)
+
+
+class Budget:
+    """Completion tokens that any number of agents, graphs and threads spend together.
+
+    A call that got no usable account of its cost keeps its cap reserved for good (``unknown``): a
+    budget rather ends early than be overspent. Only a server that takes no notice of a cap can
+    spend more than was reserved; that is counted, too, and then nothing is left.
+
+    Args:
+        total: Tokens; at least 1.
+
+    Raises:
+        ValueError: A total below 1.
+    """
+
+    def __init__(self, total: int) -> None:
+        if total < 1:
+            msg = f"a budget has at least 1 token, not {total}"
+            raise ValueError(msg)
+        self._open_account(total, uuid4().hex)
+
+    def _open_account(self, total: int, name: str, above: Iterable[Budget] = ()) -> None:
+        self.total, self.id = total, name
+        self._above = tuple(above)
+        self._funder: Budget | None = None
+        self._closed = self._lasting = False
+        self._in_flight = 0
+        self._grants: dict[str, Budget] = {}
+        self._parted: set[str] = set()
+        self._version = 0
+        # By whom: process and account, so that copies of an account can be put together again.
+        self._spent: dict[str, int] = {}
+        self._unknown: dict[str, int] = {}
+        _LIVE[name] = self
+        _RECENT.append(self)
+
+    def __repr__(self) -> str:
+        return f"<Budget: {self.spent} of {self.total} tokens spent, {self.left} left>"
+
+    @property
+    def spent(self) -> int:
+        """Tokens of all calls that are settled."""
+        with _LOCK:
+            return sum(self._spent.values())
+
+    @property
+    def unknown(self) -> int:
+        """Caps of calls that may have been paid for, nobody knows how much; never given back."""
+        with _LOCK:
+            return sum(self._unknown.values())
+
+    @property
+    def left(self) -> int:
+        """Tokens that a call can reserve now."""
+        with _LOCK:
+            return self._free()
+
+    def reserve(self, tokens: int | None = None, *, keep: int = 0, at_least: int = 0) -> Call:
+        """Set tokens aside for a call that is about to be made.
+
+        In a thread that runs an event loop it does not wait; use `areserve` there.
+
+        Args:
+            tokens: Most that the call may cost; None for all that is left.
+            keep: Tokens to leave untouched.
+            at_least: Tokens that are worth waiting for, as long as other calls under way may give
+                some back. Whoever has one under way himself must not wait.
+
+        Returns:
+            The call, with at least one token and at most ``tokens``. Used as a context manager, it
+            keeps what it reserved if it is left without having been settled.
+
+        Raises:
+            BudgetUsedUpError: Nothing is left.
+        """
+        while isinstance(taken := self._take(tokens, keep, at_least, waits=not _in_loop()), Future):
+            taken.result()
+        return taken
+
+    async def areserve(
+        self, tokens: int | None = None, *, keep: int = 0, at_least: int = 0
+    ) -> Call:
+        """`reserve` for an event loop, which goes on with other tasks meanwhile."""
+        while isinstance(taken := self._take(tokens, keep, at_least, waits=True), Future):
+            await asyncio.wrap_future(taken)
+        return taken
+
+    def charge(self, tokens: int) -> None:
+        """Count tokens for which nothing was reserved."""
+        with _LOCK:
+            self._count("_spent", tokens)
+
+    def grant(self, tokens: int, name: str | None = None) -> Budget:
+        """Set tokens aside as a budget of their own; what it leaves returns when it is closed.
+
+        Args:
+            tokens: Most that it gets; less where less is left.
+            name: Under which it is found again, with all that it has spent: a grant that is asked
+                for once more, also after `restore`, is the same one and does not shrink.
+
+        Returns:
+            The grant, which is closed by ``with`` or `close`.
+        """
+        with _LOCK:
+            total, lasting = max(0, min(tokens, self._free())), name is not None
+            name = name or uuid4().hex
+            found = self._grants.get(self._id_of(name))
+            return found or self._new_grant(total, name, lasting=lasting)
+
+    def part(self, name: str, names: Sequence[str], *, keep: int) -> Budget:
+        """The grant of one of several that share what is left, ``keep`` aside, in equal parts.
+
+        Those of ``names`` that had theirs already are not counted again. It is no part of a
+        `snapshot`: what it has spent is.
+        """
+        with _LOCK:
+            found = self._grants.get(self._id_of(name))
+            if found is None:
+                to_come = len([other for other in {*names} - {name} if other not in self._parted])
+                self._parted.add(name)
+                total = max(0, self._free() - keep) // (to_come + 1)
+                found = self._new_grant(total, name, lasting=False)
+            return found
+
+    def limit(self, tokens: int) -> Budget:
+        """A budget that draws on this one call by call: nothing is set aside for it."""
+        return _limit(tokens, (self,))
+
+    def close(self) -> None:
+        """Give back what is left of a grant; calls that are under way still settle.
+
+        Other budgets have set nothing aside, and can be drawn on again.
+        """
+        with _LOCK:
+            if self._closed:
+                return
+            if self._funder:
+                self._closed = True
+                for account in self._funder._lines():
+                    for who, tokens in self._unknown.items():
+                        account._unknown[who] = account._unknown.get(who, 0) + tokens
+            if not self._lasting:
+                self._fold()
+            self._drop()
+        _wake()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def snapshot(self) -> dict[str, Any]:
+        """The account as plain JSON, for `restore`; without the calls that are under way."""
+        with _LOCK:
+            return self._plain()
+
+    @classmethod
+    def restore(cls, snapshot: Mapping[str, Any], above: Iterable[Budget] = ()) -> Budget:
+        """The account of a snapshot: the live one where this process has it, which knows more.
+
+        Args:
+            snapshot: What `snapshot` gave, here or in another process.
+            above: The accounts that it draws on, when it has to be made anew.
+        """
+        with _LOCK:
+            found = _LIVE.get(snapshot["id"])
+            if found is None:
+                found = cls.__new__(cls)
+                found._open_account(snapshot["total"], snapshot["id"], above)
+            found._merge(snapshot)
+            return found
+
+    def adopt(self, snapshot: Mapping[str, Any]) -> None:
+        """Count what a snapshot of this account, or of one that drew on it, knows beyond it."""
+        with _LOCK:
+            self._merge(snapshot)
+
+    # All below is called with the lock held.
+
+    def _free(self) -> int:
+        held = self._in_flight + sum(grant._held() for grant in self._grants.values())
+        used = sum(self._spent.values()) + sum(self._unknown.values())
+        free = 0 if self._closed else self.total - used - held
+        return max(0, min([free, *(account._free() for account in self._above)]))
+
+    def _held(self) -> int:
+        """What a grant keeps from its funder's other callers."""
+        return self._in_flight if self._closed else max(0, self.total - sum(self._spent.values()))
+
+    def _lines(self, *, funders: bool = False) -> list[Budget]:
+        """The accounts that a call concerns; those that funded them, only if asked or closed."""
+        found: dict[str, Budget] = {}
+        todo = [self]
+        while todo:
+            account = todo.pop()
+            if account.id not in found:
+                found[account.id] = account
+                todo += account._above
+                if account._funder and (funders or account._closed):
+                    todo.append(account._funder)
+        return list(found.values())
+
+    def _count(self, column: str, tokens: int) -> None:
+        for account in self._lines(funders=column == "_spent"):
+            entries: dict[str, int] = getattr(account, column)
+            entries[self._who] = entries.get(self._who, 0) + tokens
+            account._version += 1
+
+    @property
+    def _who(self) -> str:
+        return f"{_process()}:{self.id}"
+
+    def _new_grant(self, total: int, name: str, *, lasting: bool) -> Budget:
+        made = Budget.__new__(Budget)
+        made._open_account(total, self._id_of(name))
+        made._lasting, made._funder = lasting, self
+        for account in self._lines():
+            account._grants[made.id] = made
+            account._version += 1
+        return made
+
+    def _id_of(self, name: str) -> str:
+        return f"{self.id}/{name}"
+
+    def _fold(self) -> None:
+        """What is over need not be told apart any more."""
+        for account in self._lines(funders=True)[1:]:
+            for column in ("_spent", "_unknown"):
+                entries: dict[str, int] = getattr(account, column)
+                for who in [who for who in getattr(self, column) if who in entries]:
+                    if who.startswith(_process()):
+                        tokens = entries.pop(who)
+                        entries[account._who] = entries.get(account._who, 0) + tokens
+            account._version += 1
+
+    def _drop(self) -> None:
+        if self._funder and self._closed and not self._in_flight and not self._lasting:
+            for account in self._funder._lines():
+                account._grants.pop(self.id, None)
+
+    def _take(
+        self, tokens: int | None, keep: int, at_least: int, *, waits: bool
+    ) -> Call | Future[None]:
+        with _LOCK:
+            free = self._free() - keep
+            cap = free if tokens is None else min(tokens, free)
+            lines = self._lines()
+            enough = at_least if tokens is None else min(tokens, at_least)
+            if free < enough and waits and any(account._in_flight for account in lines):
+                turn: Future[None] = Future()
+                _WAITING.add(turn)
+                return turn
+            if cap < 1:
+                raise BudgetUsedUpError(self.total)
+            for account in lines:
+                account._in_flight += cap
+            return Call(self, cap, lines)
+
+    def _plain(self) -> dict[str, Any]:
+        lasting = {
+            grant.id.removeprefix(f"{self.id}/"): grant._plain()
+            for grant in self._grants.values()
+            if grant._lasting and grant._funder is self
+        }
+        return {
+            "id": self.id,
+            "total": self.total,
+            "closed": self._closed,
+            "by": _process(),
+            "version": self._version,
+            "spent": dict(self._spent),
+            "unknown": dict(self._unknown),
+            "grants": lasting,
+            "above": [account._plain() for account in self._above],
+        }
+
+    def _merge(self, snapshot: Mapping[str, Any]) -> None:
+        """Never lowers anything, and never touches the total."""
+        own = snapshot["id"] == self.id and snapshot["by"] == _process()
+        if own and snapshot["version"] <= self._version:
+            return  # how this account once was
+        for account in self._lines(funders=True):
+            _raise(account._spent, snapshot["spent"])
+            account._version += 1
+        for account in self._lines():
+            _raise(account._unknown, snapshot["unknown"])
+        for name, plain in snapshot["grants"].items():
+            grant = self._grants.get(self._id_of(name))
+            grant = grant or self._new_grant(plain["total"], name, lasting=True)
+            grant._closed = grant._closed or plain["closed"]
+            grant._merge(plain)
+        for account, plain in zip(self._above, snapshot["above"], strict=False):
+            account._merge(plain)
+
+
+class Call:
+    """Tokens reserved for one call, until it is settled.
+
+    Attributes:
+        tokens: The call's cap.
+    """
+
+    def __init__(self, account: Budget, tokens: int, lines: list[Budget]) -> None:
+        self.tokens = tokens
+        self._account, self._lines = account, lines
+        self._settled = False
+
+    def settle(self, tokens: int) -> None:
+        """Count what the call cost, and give back the rest; a second time, nothing happens.
+
+        Args:
+            tokens: Completion tokens, reasoning included; 0 when it was refused, and costs nothing.
+        """
+        self._close("_spent", max(0, tokens))
+
+    def keep(self) -> None:
+        """The call may have been paid for, and nobody can say how much: keep all of it reserved."""
+        self._close("_unknown", self.tokens)
+
+    def _close(self, column: str, tokens: int) -> None:
+        with _LOCK:
+            if self._settled:
+                return
+            self._settled = True
+            for account in self._lines:
+                account._in_flight -= self.tokens
+            self._account._count(column, tokens)
+            for account in self._lines:
+                account._drop()
+        _wake()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.keep()
+
+
+def newer(
+    before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
+) -> Mapping[str, Any] | None:
+    """Of two snapshots in a graph's state, the one to go on with: a reducer for LangGraph.
+
+    Of one account in one process the later one, in whatever order they come; of two processes
+    both together; another account takes the place of the one before.
+    """
+    if not before or not after or before["id"] != after["id"]:
+        return after
+    if before["by"] == after["by"]:
+        return max(before, after, key=lambda plain: plain["version"])
+    both = {column: dict(before[column]) for column in ("spent", "unknown")}
+    for column, entries in both.items():
+        _raise(entries, after[column])
+    return {**before, **after, **both, "grants": {**before["grants"], **after["grants"]}}
+
+
+def current() -> Budget | None:
+    """The account that calls in this thread or task draw on, if any."""
+    return _CURRENT.get()
+
+
+@contextmanager
+def using(budget: Budget | None) -> Iterator[None]:
+    """Let all calls below draw on an account: agents and graphs that are run within find it."""
+    token = _CURRENT.set(budget)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def drawn_on(own: Budget | None) -> tuple[Budget, ...]:
+    """The accounts that a caller with a budget of its own draws on, below whoever runs it.
+
+    One that is run within its own budget has the part that it was given there, and no more.
+    """
+    around = current()
+    if own is None or around is None:
+        return tuple(account for account in (own, around) if account)
+    with _LOCK:
+        within = own in around._lines(funders=True)
+    return (around,) if within else (own, around)
+
+
+def within_all(above: tuple[Budget, ...], tokens: int | None = None) -> Budget | None:
+    """One account that draws on several, and on no more than ``tokens`` of them."""
+    if tokens is None and len(above) < 2:  # noqa: PLR2004 -- one is its own account
+        return above[0] if above else None
+    totals = [account.total for account in above] + ([] if tokens is None else [tokens])
+    return _limit(min(totals), above)
+
+
+def _limit(tokens: int, above: Iterable[Budget]) -> Budget:
+    made = Budget.__new__(Budget)
+    made._open_account(max(0, tokens), uuid4().hex, above)
+    return made
+
+
+def _raise(entries: dict[str, int], known: Mapping[str, int]) -> None:
+    for who, tokens in known.items():
+        entries[who] = max(tokens, entries.get(who, 0))
+
+
+def _wake() -> None:
+    with _LOCK:
+        waiting = [*_WAITING]
+        _WAITING.clear()
+    for turn in waiting:
+        if turn.set_running_or_notify_cancel():
+            turn.set_result(None)
+
+
+def _process() -> str:
+    """Tells writers apart, also after a fork."""
+    return f"{_PROCESS}.{os.getpid()}"
+
+
+def _in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -1,0 +1,92 @@
+"""The shared budget that a call is made within: its cap is reserved before, and settled after."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Self
+
+from pb_graph.budget.shared import current
+from pb_graph.errors import BudgetUsedUpError
+from pb_graph.models.provider_errors import may_be_paid
+from pb_graph.models.usage import reported, tokens_of
+
+if TYPE_CHECKING:
+    from pb_graph.budget.shared import Call
+    from pb_graph.models.attempts import Attempts
+    from pb_graph.models.caps import Limits
+    from pb_graph.models.reply import Reply
+
+
+class Attempt:
+    """One attempt of a call, within the shared budget that there is around it, if there is one.
+
+    It is a context manager: left in any other way, it keeps all that it reserved.
+    """
+
+    def __init__(self, attempts: Attempts) -> None:
+        self._attempts = attempts
+        self._account = current()
+        self._held: Call | None = None
+
+    def reserved(self) -> Limits:
+        """Begin it, within what is left.
+
+        Raises:
+            BudgetUsedUpError: Nothing is left; with what the attempts before it cost.
+        """
+        limits = self._attempts.next_limits()
+        if self._account is None:
+            return limits
+        try:
+            self._held = self._account.reserve(limits.cap, at_least=limits.cap)
+        except BudgetUsedUpError as error:
+            error.lost = self._attempts.lost
+            raise
+        return replace(limits, cap=self._held.tokens)
+
+    async def areserved(self) -> Limits:
+        """`reserved` for an event loop."""
+        limits = self._attempts.next_limits()
+        if self._account is None:
+            return limits
+        try:
+            self._held = await self._account.areserve(limits.cap, at_least=limits.cap)
+        except BudgetUsedUpError as error:
+            error.lost = self._attempts.lost
+            raise
+        return replace(limits, cap=self._held.tokens)
+
+    def settled(self, reply: Reply) -> Reply:
+        """Count what it cost, without the attempts before it."""
+        if self._held:
+            self._held.settle(reply.charge["output_tokens"])
+        return reply
+
+    def failed(self, error: Exception) -> None:
+        """Count what it is known to have cost, although it failed."""
+        if self._held:
+            settle_failed(self._held, error)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._held:
+            self._held.keep()
+
+
+def settle_failed(call: Call, error: Exception) -> None:
+    """Count what a failed attempt is known to have cost.
+
+    Nothing for one that was refused or never sent; all that was reserved where nobody can say.
+    LangChain's errors about an answer's form carry the answer, which was paid for.
+    """
+    tokens, answer = reported(error), getattr(error, "ai_message", None)
+    if tokens is None and answer is not None:
+        tokens = tokens_of(answer, [])
+    if tokens is not None:
+        call.settle(tokens.output)
+    elif may_be_paid(error):
+        call.keep()
+    else:
+        call.settle(0)

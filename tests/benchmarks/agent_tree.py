@@ -1,0 +1,311 @@
+"""One budget over trees of agents whose models fail: `python tests/benchmarks/agent_tree.py`.
+
+By default 1,000 runs, a quarter each in deepagents, create_agent, langgraph-supervisor and plain
+LangGraph: eight sub-agents at once, three levels deep, and every tenth model call goes wrong
+(refused, cut off with a bill, or lost after it was paid). For each host it prints the runs, model
+calls, faults, tokens over the budget, crashes, and runs whose account is not the scripted
+provider's, to the token. The last three must be 0, else it exits with 1. A call that was lost after
+it was paid has no bill: its cap must cover it.
+"""
+# ruff: noqa: ANN401, S311 -- graphs of other packages; faults are drawn, not secret
+
+import argparse
+import asyncio
+import operator
+import random
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from deepagents import create_deep_agent
+from langchain.agents import create_agent
+from langchain.agents.middleware import ModelRetryMiddleware
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import tool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.graph import START, StateGraph
+from langgraph.types import Send
+from langgraph_supervisor import create_supervisor
+
+from pb_graph import Budget, BudgetUsedUpError, TokenBudgetMiddleware
+from pb_graph.budget.shared import current, using
+from pb_graph.models.charging import settle_failed
+from tests.support.chat_model import CutOffError, HTTPError
+
+WIDE, PER_CALL, LONGEST = 8, 300, 400
+ASK = {"messages": [HumanMessage("Go.")]}
+
+
+@dataclass
+class Provider:
+    """The provider's books of one run."""
+
+    known: int = 0
+    lost: int = 0
+    calls: int = 0
+    faults: int = 0
+
+    async def written(self, cap: int, chance: random.Random, share: float) -> int:
+        """What a call cost, or the fault that it ends in."""
+        self.calls += 1
+        await asyncio.sleep(0)
+        tokens = min(cap, chance.randrange(1, LONGEST))
+        if chance.random() >= share:
+            self.known += tokens
+            return tokens
+        self.faults += 1
+        kind = chance.randrange(3)
+        if kind == 0:
+            raise HTTPError(429)
+        if kind == 1:
+            self.known += tokens
+            raise CutOffError(tokens)
+        self.lost += tokens
+        msg = "the connection broke"
+        raise ConnectionError(msg)
+
+
+class World:
+    """What the models of all hosts share; ``provider`` is a new one for each run."""
+
+    def __init__(self, seed: int, share: float) -> None:
+        self.provider = Provider()
+        self.chance = random.Random(seed)
+        self.share = share
+
+
+class Model(BaseChatModel):
+    """Calls its tools once, if it has any, and then answers."""
+
+    world: Any
+    asks: list[dict[str, Any]] = []  # noqa: RUF012 -- pydantic copies it
+    by_hand: bool = False
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
+        return self.bind(tools=[convert_to_openai_tool(one) for one in tools], **kwargs)
+
+    def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:
+        raise NotImplementedError
+
+    async def _agenerate(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> ChatResult:
+        del stop, run_manager
+        if self.by_hand:
+            tokens = await paid(self.world)
+        else:
+            world = self.world
+            tokens = await world.provider.written(kwargs["max_tokens"], world.chance, world.share)
+        own = [call["name"] for call in self.asks]
+        rounds = sum(
+            bool(m.tool_calls) and m.tool_calls[0]["name"] in own
+            for m in messages
+            if isinstance(m, AIMessage)
+        )
+        asked = self.asks if kwargs.get("tools") and not rounds else []
+        if self.by_hand and rounds < len(self.asks):  # the supervisor hands over in turn
+            asked = [self.asks[rounds]]
+        message = AIMessage(
+            "done",
+            tool_calls=asked,
+            usage_metadata={
+                "input_tokens": 1,
+                "output_tokens": tokens,
+                "total_tokens": tokens + 1,
+            },
+            response_metadata={"finish_reason": "stop"},
+        )
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+async def paid(world: World) -> int:
+    """A call of a model that no middleware looks after: reserved and settled by hand."""
+    account = current()
+    assert account
+    for _ in range(3):
+        with await account.areserve(PER_CALL, at_least=PER_CALL) as call:
+            try:
+                tokens = await world.provider.written(call.tokens, world.chance, world.share)
+            except (HTTPError, ConnectionError) as error:
+                settle_failed(call, error)
+                continue
+            call.settle(tokens)
+            return tokens
+    return 0
+
+
+def asks(name: str, times: int, **args: str) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "args": args, "id": f"{name} {number}", "type": "tool_call"}
+        for number in range(times)
+    ]
+
+
+def guards(total: int | Budget) -> list[Any]:
+    return [
+        ModelRetryMiddleware(max_retries=2, initial_delay=0, jitter=False),
+        TokenBudgetMiddleware(total, per_call=PER_CALL),
+    ]
+
+
+def delegating(agent: Any) -> Any:
+    @tool
+    async def delegate(config: RunnableConfig) -> str:
+        """Let somebody else do it."""
+        return str((await agent.ainvoke(ASK, config))["messages"][-1].text)
+
+    return delegate
+
+
+def in_create_agent(world: World, total: int) -> Any:
+    leaf = create_agent(Model(world=world), [], middleware=guards(total))
+    middle = Model(world=world, asks=asks("delegate", 1))
+    between = create_agent(middle, [delegating(leaf)], middleware=guards(total))
+    top = Model(world=world, asks=asks("delegate", WIDE))
+    return create_agent(top, [delegating(between)], middleware=guards(total))
+
+
+def in_deepagents(world: World, total: int) -> Any:
+    def sub(runnable: Any) -> list[Any]:
+        return [{"name": "worker", "description": "Works.", "runnable": runnable}]
+
+    one = {"description": "job", "subagent_type": "worker"}
+    leaf = create_deep_agent(model=Model(world=world), middleware=guards(total))
+    between = create_deep_agent(
+        model=Model(world=world, asks=asks("task", 1, **one)),
+        subagents=sub(leaf),
+        middleware=guards(total),
+    )
+    return create_deep_agent(
+        model=Model(world=world, asks=asks("task", WIDE, **one)),
+        subagents=sub(between),
+        middleware=guards(total),
+    )
+
+
+def in_supervisor(world: World, total: int) -> Any:
+    leaf = create_agent(Model(world=world), [], middleware=guards(total))
+    workers = [
+        create_agent(
+            Model(world=world, asks=asks("delegate", WIDE)),
+            [delegating(leaf)],
+            name=f"worker_{number}",
+            middleware=guards(total),
+        )
+        for number in range(2)
+    ]
+    handed = [asks(f"transfer_to_worker_{number}", 1)[0] for number in range(2)]
+    boss = Model(world=world, asks=handed, by_hand=True)
+    return create_supervisor(workers, model=boss).compile()  # type: ignore[arg-type]
+
+
+class Sums(TypedDict):
+    """The state of the plain graphs."""
+
+    tokens: Annotated[list[int], operator.add]
+
+
+def in_plain_langgraph(world: World, total: int) -> Any:
+    """Nodes that reserve by hand; each of the eight branches has a grant."""
+
+    async def call(_: Sums) -> Any:
+        try:
+            return {"tokens": [await paid(world)]}
+        except BudgetUsedUpError:
+            return {"tokens": [0]}
+
+    def level(name: str, node: Callable[..., Any], wide: int) -> Any:
+        builder: Any = StateGraph(Sums)
+        builder.add_node("own", call)
+        builder.add_node(name, node)
+        builder.add_edge(START, "own")
+        builder.add_conditional_edges("own", lambda _: [Send(name, {})] * wide, [name])
+        return builder.compile()
+
+    between = level("leaf", call, 2)
+
+    async def granted(_: Sums) -> Any:
+        account = current()
+        assert account
+        with account.grant(total // WIDE) as grant, using(grant):
+            return await between.ainvoke({"tokens": []})
+
+    return level("branch", granted, WIDE)
+
+
+HOSTS: dict[str, Callable[[World, int], Any]] = {
+    "deepagents": in_deepagents,
+    "create_agent": in_create_agent,
+    "supervisor": in_supervisor,
+    "plain LangGraph": in_plain_langgraph,
+}
+
+
+@dataclass
+class Tally:
+    """What came of the runs in one host."""
+
+    runs: int = 0
+    calls: int = 0
+    faults: int = 0
+    tokens: int = 0
+    over: int = 0
+    crashes: int = 0
+    unequal: int = 0
+
+
+async def one(host: str, graph: Any, world: World, total: int, tally: Tally) -> None:
+    """One run under a budget of its own."""
+    world.provider = provider = Provider()
+    budget = Budget(total)
+    given: Any = {"tokens": []} if host == "plain LangGraph" else ASK
+    tally.runs += 1
+    try:
+        with using(budget):
+            await graph.ainvoke(given)
+    except Exception as error:  # noqa: BLE001 -- that is what is counted
+        tally.crashes += 1
+        print(f"{host}: {type(error).__name__}: {error}"[:200])
+    tally.calls += provider.calls
+    tally.faults += provider.faults
+    tally.tokens += provider.known + provider.lost
+    tally.over += max(0, provider.known + provider.lost - total)
+    covered = provider.lost <= budget.unknown
+    returned = budget.left == max(0, total - budget.spent - budget.unknown)
+    tally.unequal += budget.spent != provider.known or not covered or not returned
+
+
+def main() -> int:
+    """Run all hosts."""
+    warnings.filterwarnings("ignore")  # the supervisor package builds on what has moved
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--runs", type=int, default=1000)
+    options.add_argument("--budget", type=int, default=4000)
+    options.add_argument("--faults", type=float, default=0.1)
+    options.add_argument("--seed", type=int, default=1)
+    chosen = options.parse_args()
+    bad = False
+    for host, build in HOSTS.items():
+        world, tally, began = World(chosen.seed, chosen.faults), Tally(), time.perf_counter()
+        graph = build(world, chosen.budget)
+        for _ in range(chosen.runs // len(HOSTS)):
+            asyncio.run(one(host, graph, world, chosen.budget, tally))
+        print(f"{host}: {tally}, {(time.perf_counter() - began) / tally.runs:.2f} s a run")
+        bad |= bool(tally.over or tally.crashes or tally.unequal)
+    return int(bad)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

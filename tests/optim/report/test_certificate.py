@@ -1,0 +1,129 @@
+"""A certificate from records, and the command that prints it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from optim.cli import app
+from optim.evaluate.identity import digest
+from optim.records import Record
+from optim.report.certificate import certify
+from pb_graph.errors import InputError
+from tests.optim.report.samples import record
+
+QUESTIONS = 400
+
+
+def row(method: str, tokens: int, wrong: range, questions: int = QUESTIONS) -> list[Record]:
+    """Right but for these questions, at so many tokens each."""
+    found = [
+        record(method, number, score=float(number not in wrong), error=None)
+        for number in range(questions)
+    ]
+    for one in found:
+        one.report["usage"]["output_tokens"] = tokens
+    return found
+
+
+def rows() -> list[Record]:
+    nothing = range(0)
+    return [
+        *row("vanilla", 500, nothing),
+        *row("good", 300, range(2)),
+        *row("better", 250, range(2, 4)),
+        *row("bad", 100, range(0, QUESTIONS, 5)),
+        *row("dear", 900, nothing),
+    ]
+
+
+def test_the_cheapest_proven_row_is_certified_and_the_dear_one_no_candidate() -> None:
+    found = certify(rows())
+    assert (found.certified, found.saving) == ("better", 0.5)
+    assert [(one.row, one.proven) for one in found.trials][-1] == ("bad", False)
+    assert "dear" in found.left_out
+    assert (found.order, found.ordering_questions) == ("split", 80)
+    assert all(one.questions == QUESTIONS - 80 for one in found.trials)
+
+
+def test_the_questions_of_the_order_are_in_no_test() -> None:
+    whole = certify(rows(), order=["good", "better"])
+    assert {one.questions for one in whole.trials} == {QUESTIONS}
+    assert (whole.order, whole.ordering_questions) == ("given", 0)
+    assert certify(rows(), seed=1).to_dict() != certify(rows()).to_dict()
+    assert certify(rows()).to_dict() == certify(rows()).to_dict()
+
+
+def test_after_a_failure_nothing_is_tested() -> None:
+    found = certify(rows(), order=["bad", "good"])
+    assert (found.certified, found.saving, found.not_tested) == (None, None, ["good"])
+
+
+def test_an_answer_that_never_came_is_wrong_for_its_row() -> None:
+    lost = row("terse", 100, range(0))
+    for number in range(20):
+        lost[number] = record("terse", number, score=None, error="HTTP 500")
+    found = certify([*row("vanilla", 500, range(0)), *lost], order=["terse"])
+    (trial,) = found.trials
+    assert (trial.harmed, trial.questions, trial.proven) == (20, QUESTIONS, False)
+
+
+def test_the_certificate_shows_what_it_is_about_and_whether_it_was_changed() -> None:
+    told = certify(rows()).to_dict()
+    assert (told["about"]["dataset"], told["reference"]) == ("math500", "vanilla")
+    assert told.pop("digest") == digest(told)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"reference": "best"}, "no row named 'best'; choose one with --reference: vanilla, good"),
+        ({"order": ["good", "worse"]}, "no row named 'worse'; choose one with --order"),
+        ({"order": ["good", "vanilla"]}, "each row once, and not the reference 'vanilla'"),
+        ({"split": 100}, "--split lies between 0 and 100 percent, not at 100"),
+        ({"split": 99.9}, "400 questions are too few"),
+        ({"loss": 0}, "between 0 and 100 points"),
+        ({"confidence": 100}, "confidence lies between"),
+    ],
+)
+def test_what_cannot_be_certified_is_said(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        certify(rows(), **changes)
+
+
+def test_rows_of_several_models_are_refused() -> None:
+    with pytest.raises(InputError, match="one data set, solver and planner"):
+        certify([record("vanilla", 0), record("cosine", 0, model="other")])
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:  # noqa: ANN401
+    monkeypatch.setattr("optim.records.read_records", lambda _: rows())
+    monkeypatch.chdir(tmp_path)
+
+    def run(*options: object) -> Result:
+        return CliRunner().invoke(app, ["certify", "logs", *map(str, options)])
+
+    return run
+
+
+def test_the_command_prints_the_tests_and_writes_the_certificate(command: Any) -> None:  # noqa: ANN401
+    done = command("--loss", 3, "--confidence", 95)
+    assert done.exit_code == 0, done.output
+    assert "better loses at most 3 points against vanilla, with 95 % confidence" in done.stdout
+    assert "at 0.50 times its tokens" in done.stdout
+    assert json.loads(Path("certificate.json").read_text())["certified"] == "better"
+    printed = command("--json", "-o", "other.json")
+    assert json.loads(printed.stdout) == json.loads(Path("other.json").read_text())
+
+
+def test_the_command_says_what_a_proof_would_take(command: Any) -> None:  # noqa: ANN401
+    done = command("--order", "bad,good")
+    assert "No row is proven to lose at most 3 points against vanilla" in done.stdout
+    assert "takes 99 questions" in done.stdout
+    assert "Not tested, after the first failure: good." in done.stdout
+    assert command("--reference", "good", "--order", "dear,nobody").exit_code == 2

@@ -1,0 +1,384 @@
+"""One budget over a tree of agents: deepagents, create_agent, a supervisor, and plain LangGraph."""
+# ruff: noqa: ANN401, ASYNC110 -- graphs of other packages; a test that waits has no event to wait for
+
+from __future__ import annotations
+
+import asyncio
+import operator
+from typing import Annotated, Any, TypedDict, get_args
+
+import pytest
+from deepagents import create_deep_agent
+from langchain.agents import create_agent
+from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool, StructuredTool, tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command, Send, interrupt
+from langgraph_supervisor import create_supervisor
+
+from pb_graph import Budget, Context, NoAnswerError, TokenBudgetMiddleware, plan_and_budget_tool
+from pb_graph.budget import shared
+from tests.support.chat_model import Call, CutOffError, Reply, Said, ScriptedChat, in_turn, runs_on
+from tests.support.graphs import QUESTION, Way, checked, graph_of, run
+
+ASK = {"messages": [HumanMessage("Go.")]}
+THREAD: Any = {"configurable": {"thread_id": "1"}}
+WAYS = get_args(Way)
+
+pytestmark = pytest.mark.filterwarnings("ignore:create_react_agent has been moved")
+
+
+def calls(name: str, times: int, **args: str) -> Reply:
+    made = [{"name": name, "args": args, "id": f"c{number}"} for number in range(times)]
+    return Reply("off we go", tool_calls=made)  # type: ignore[arg-type]
+
+
+def once(first: Said, then: Said) -> Any:
+    """Says the one until a tool has answered, then the other."""
+    return lambda call: then if isinstance(call.messages[-1], ToolMessage) else first
+
+
+def words(number: int) -> str:
+    return "word " * number
+
+
+def forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in another process, which has nothing but what was checkpointed."""
+    monkeypatch.setattr(shared, "_PROCESS", "another")
+    shared._LIVE.clear()
+
+
+class Tree:
+    """Agents that delegate three deep, all with the middleware; and the provider's own count."""
+
+    def __init__(self, total: int | Budget, *, wide: int = 3, own: int = 10_000) -> None:
+        self.leaf = ScriptedChat(solve=runs_on)
+        self.middle = ScriptedChat(solve=once(calls("delegate", wide), "middle done"))
+        self.top = ScriptedChat(solve=once(calls("delegate", wide), "top done"))
+        leaf = self._agent(self.leaf, own, [])
+        middle = self._agent(self.middle, own, [self._delegating(leaf)])
+        self.agent = self._agent(self.top, total, [self._delegating(middle)])
+
+    @property
+    def paid(self) -> int:
+        return self.leaf.output_tokens + self.middle.output_tokens + self.top.output_tokens
+
+    @staticmethod
+    def _agent(model: ScriptedChat, total: int | Budget, tools: list[BaseTool]) -> Any:
+        return create_agent(model, tools, middleware=[TokenBudgetMiddleware(total)])
+
+    @staticmethod
+    def _delegating(agent: Any) -> BaseTool:
+        def delegate(config: RunnableConfig) -> str:
+            """Let somebody else do it."""
+            return str(agent.invoke(ASK, config)["messages"][-1].text)
+
+        async def adelegate(config: RunnableConfig) -> str:
+            return str((await agent.ainvoke(ASK, config))["messages"][-1].text)
+
+        return StructuredTool.from_function(delegate, adelegate, name="delegate")
+
+
+class TestCreateAgent:
+    @pytest.mark.parametrize("way", WAYS)
+    def test_three_levels_and_nine_leaves_spend_one_budget(self, way: Way) -> None:
+        tree = Tree(2000)
+        out = run(tree.agent, ASK, way)
+        assert out["messages"][-1].text == "top done"
+        assert len(tree.leaf.calls) == 18  # each is cut off, and then finishes
+        assert out["tokens_spent"] == tree.paid <= 2000
+
+    @pytest.mark.parametrize("way", WAYS)
+    def test_runs_at_the_same_time_spend_one_budget(self, way: Way) -> None:
+        budget = Budget(3000)
+        trees = [Tree(budget, own=500) for _ in range(4)]
+
+        async def together() -> None:
+            if way == "ainvoke":
+                await asyncio.gather(*(tree.agent.ainvoke(ASK) for tree in trees))
+            else:
+                await asyncio.gather(*(asyncio.to_thread(t.agent.invoke, ASK) for t in trees))
+
+        asyncio.run(together())
+        assert budget.spent == sum(tree.paid for tree in trees) <= 3000
+        assert budget.left == 3000 - budget.spent
+
+    def test_a_sub_agents_own_budget_does_not_lift_the_cap(self) -> None:
+        own = Budget(10**6)
+        model = ScriptedChat(solve=runs_on)
+        inner = create_agent(model, [], middleware=[TokenBudgetMiddleware(own)])
+        top = ScriptedChat(solve=once(calls("delegate", 1), "done"))
+        out = Tree._agent(top, 300, [Tree._delegating(inner)]).invoke(ASK)
+        assert out["tokens_spent"] == model.output_tokens + top.output_tokens <= 300
+        assert own.spent == model.output_tokens
+
+    def test_a_tool_that_writes_into_the_state_does_not_lift_the_cap(self) -> None:
+        @tool
+        def forge() -> Command[Any]:
+            """Say that nothing was spent."""
+            said = ToolMessage("free again", tool_call_id="c0")
+            forged = {"id": "forged", "total": 10**6, "spent": {}}
+            return Command(update={"messages": [said], "tokens_spent": 0, "token_budget": forged})
+
+        model = ScriptedChat(
+            solve=lambda _: Reply(words(50), tool_calls=calls("forge", 1).tool_calls)
+        )
+        out = Tree._agent(model, 300, [forge]).invoke(ASK)
+        assert out["tokens_spent"] == model.output_tokens <= 300
+
+    def test_a_lost_call_keeps_its_cap_and_a_refused_one_gives_it_back(self) -> None:
+        for error, left in [(TimeoutError("late"), 10), (ValueError("refused"), 100)]:
+            budget = Budget(100)
+            agent = Tree._agent(ScriptedChat(solve=error), budget, [])
+            with pytest.raises(type(error)):
+                agent.invoke(ASK)
+            assert (budget.spent, budget.left) == (0, left)
+
+    def test_a_cancelled_run_settles(self) -> None:
+        budget = Budget(100)
+        agent = Tree._agent(ScriptedChat(solve="late", seconds=60), budget, [])
+
+        async def cancelled() -> None:
+            task = asyncio.create_task(agent.ainvoke(ASK))
+            while budget.left == 100:
+                await asyncio.sleep(0.01)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        asyncio.run(cancelled())
+        assert (budget.spent, budget.unknown, budget.left) == (0, 90, 10)
+
+    def test_nothing_left_is_said_and_nothing_is_paid(self) -> None:
+        budget = Budget(100)
+        budget.charge(100)
+        model = ScriptedChat()
+        out = Tree._agent(model, budget, []).invoke(ASK)
+        assert "used up" in out["messages"][-1].text
+        assert model.calls == []
+
+
+class TestInterrupted:
+    """A sub-agent pauses in the middle; the run goes on with the same account."""
+
+    @staticmethod
+    def agents(saver: InMemorySaver) -> tuple[Any, list[ScriptedChat]]:
+        @tool
+        def approve() -> str:
+            """Ask a human."""
+            return str(interrupt("may I?"))
+
+        child = ScriptedChat(
+            solve=once(Reply(words(80), tool_calls=calls("approve", 1).tool_calls), words(20))
+        )
+        top = ScriptedChat(solve=once(calls("delegate", 1), "top done"))
+        inner = create_agent(child, [approve], middleware=[TokenBudgetMiddleware(500)])
+        outer = create_agent(
+            top,
+            [Tree._delegating(inner)],
+            middleware=[TokenBudgetMiddleware(200)],
+            checkpointer=saver,
+        )
+        return outer, [child, top]
+
+    @pytest.mark.parametrize("elsewhere", [False, True], ids=["same process", "another"])
+    @pytest.mark.parametrize("way", WAYS)
+    def test_a_resumed_run_goes_on_with_its_account(
+        self, way: Way, elsewhere: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        saver = InMemorySaver()
+        agent, before = self.agents(saver)
+        assert run(agent, ASK, way, config=THREAD)["__interrupt__"]
+        if elsewhere:
+            forget(monkeypatch)
+            agent, after = self.agents(saver)
+        else:
+            after = []
+        out = run(agent, Command(resume="yes"), way, config=THREAD)
+        paid = sum(model.output_tokens for model in [*before, *after])
+        assert out["tokens_spent"] == paid == 80 + 20 + 5
+        assert out["messages"][-1].text == "top done"
+
+    def test_a_branch_of_a_run_goes_on_with_all_that_was_spent(self) -> None:
+        agent, models = self.agents(InMemorySaver())
+        agent.invoke(ASK, THREAD)
+        paused = agent.get_state(THREAD).config
+        first = agent.invoke(Command(resume="yes"), THREAD)["tokens_spent"]
+        branch = agent.invoke(Command(resume="no"), paused)["tokens_spent"]
+        assert first < branch == sum(model.output_tokens for model in models) <= 200
+
+
+class TestDeepAgents:
+    @pytest.mark.parametrize("way", WAYS)
+    @pytest.mark.parametrize("same", [False, True], ids=["numbers", "one budget"])
+    def test_parallel_delegations_neither_overspend_nor_crash(self, way: Way, same: bool) -> None:
+        budget: Any = Budget(500) if same else 500
+        child = ScriptedChat(solve=lambda _: words(400))
+        top = ScriptedChat(
+            solve=once(calls("task", 3, description="job", subagent_type="worker"), words(100))
+        )
+        worker: Any = {
+            "name": "worker",
+            "description": "w",
+            "system_prompt": "w",
+            "tools": [],
+            "model": child,
+            "middleware": [TokenBudgetMiddleware(budget)],
+        }
+        agent = create_deep_agent(
+            model=top, subagents=[worker], middleware=[TokenBudgetMiddleware(budget)]
+        )
+        out = run(agent, ASK, way)
+        assert sorted(call.cap or 0 for call in child.calls)[-3:] == [134] * 3  # equal parts
+        assert out["tokens_spent"] == child.output_tokens + top.output_tokens <= 500
+
+
+class TestSupervisor:
+    @pytest.mark.parametrize("way", WAYS)
+    def test_its_workers_spend_one_budget(self, way: Way) -> None:
+        budget, model = Budget(250), ScriptedChat(solve=words(30))
+        workers = [
+            create_agent(model, [], name=f"worker_{n}", middleware=[TokenBudgetMiddleware(budget)])
+            for n in range(3)
+        ]
+        handed = [calls(f"transfer_to_worker_{n}", 1) for n in range(3)]
+        boss = ScriptedChat(solve=in_turn(*handed, "done"))
+        made = create_supervisor(workers, model=boss)  # type: ignore[arg-type]
+        out = run(made.compile(), ASK, way)
+        assert out["messages"][-1].text == "done"
+        assert budget.spent == model.output_tokens == 90
+        assert [call.cap for call in model.calls] == [225, 195, 165]
+
+
+class Sums(TypedDict):
+    """A host's own state."""
+
+    got: Annotated[list[int], operator.add]
+
+
+class TestPlainLangGraph:
+    async def test_nodes_reserve_by_hand_beside_our_graph(self) -> None:
+        budget, model, solver = Budget(600), ScriptedChat(solve=runs_on), ScriptedChat()
+        graph = graph_of(solver, shared_budget=budget)
+
+        async def node(_: Sums, config: RunnableConfig) -> Any:
+            with await budget.areserve(150, at_least=150) as call:
+                said = await model.ainvoke("?", config, max_tokens=call.tokens)
+                call.settle(said.usage_metadata["output_tokens"])  # type: ignore[index]
+            return {"got": [call.tokens]}
+
+        def ours(_: Sums) -> Any:
+            return {"got": [graph.invoke(QUESTION)["report"]["usage"]["output_tokens"]]}
+
+        builder: Any = StateGraph(Sums)
+        builder.add_node("node", node)
+        builder.add_node("ours", ours)
+        builder.add_conditional_edges(
+            START,
+            lambda _: [Send("node", {}), Send("node", {}), Send("ours", {})],
+            ["node", "ours"],
+        )
+        out = await builder.compile().ainvoke({"got": []})
+        assert len(out["got"]) == 3
+        assert budget.spent == model.output_tokens + solver.output_tokens <= 600
+
+
+class TestGraph:
+    @pytest.mark.parametrize("way", WAYS)
+    def test_a_questions_budget_shrinks_to_what_is_left_and_the_report_says_so(
+        self, way: Way
+    ) -> None:
+        budget, model = Budget(100), ScriptedChat(solve=runs_on)
+        graph = graph_of(model, shared_budget=budget, execution="stepwise")
+        report = checked(run(graph, QUESTION, way)["report"])
+        assert report["usage"]["output_tokens"] == model.output_tokens == budget.spent <= 100
+        assert report["budget"] < 100
+        assert report["ceiling"] <= 100
+        assert any("shared budget had" in warning for warning in report["warnings"])
+
+    @pytest.mark.parametrize("method", ["vanilla", "global_budget", "plan_and_budget"])
+    @pytest.mark.parametrize("enforcement", ["prompt", "force"])
+    def test_questions_at_once_never_spend_more(self, method: str, enforcement: str) -> None:
+        budget, model = Budget(2000), ScriptedChat(solve=runs_on)
+        graph = graph_of(
+            model, shared_budget=budget, method=method, enforcement=enforcement, cutoff=900
+        )
+        graph.batch([QUESTION] * 8, return_exceptions=True)
+        assert budget.spent == model.output_tokens <= 2000
+
+    def test_with_nothing_left_nothing_is_asked(self) -> None:
+        budget, model = Budget(50), ScriptedChat()
+        budget.charge(50)
+        with pytest.raises(NoAnswerError, match="budget of 50 tokens"):
+            graph_of(model, shared_budget=budget).invoke(QUESTION)
+        assert model.calls == []
+
+    def test_a_run_can_bring_its_own(self) -> None:
+        mine, model = Budget(5000), ScriptedChat()
+        graph_of(model).invoke(QUESTION, context=Context(shared_budget=mine))
+        assert mine.spent == model.output_tokens > 0
+
+    def test_a_lost_attempt_keeps_its_cap(self) -> None:
+        budget, lost = Budget(5000), [TimeoutError("late"), "42"]
+        model = ScriptedChat(solve=lambda _: lost.pop(0), max_retries=0)
+        graph_of(model, shared_budget=budget, method="vanilla", cutoff=300).invoke(QUESTION)
+        assert (budget.spent, budget.unknown) == (1, 300)
+
+    def test_a_refused_reply_counts_what_it_reported(self) -> None:
+        budget, said = Budget(5000), [CutOffError(7), "42"]
+        model = ScriptedChat(solve=lambda _: said.pop(0), max_retries=0)
+        graph_of(model, shared_budget=budget, method="vanilla", cutoff=300).invoke(QUESTION)
+        assert (budget.spent, budget.unknown) == (8, 0)
+
+    def test_a_paused_query_goes_on_with_the_account_in_another_process(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        saver, model, budget = InMemorySaver(), ScriptedChat(), Budget(5000)
+        budget.charge(1000)  # by others
+        made: Any = {"checkpointer": saver, "review_plan": True}
+        graph_of(model, shared_budget=budget, **made).invoke(QUESTION, THREAD)
+        forget(monkeypatch)
+        budget = Budget(5000)
+        graph_of(model, shared_budget=budget, **made).invoke(Command(resume=True), THREAD)
+        assert budget.spent == 1000 + model.output_tokens
+
+
+class TestTool:
+    @pytest.mark.parametrize("way", WAYS)
+    def test_it_draws_on_its_agents_budget(self, way: Way) -> None:
+        solver = ScriptedChat(solve=runs_on)
+        top = ScriptedChat(solve=once(calls("plan_and_budget", 2, question="6 * 7?"), "done"))
+        agent = create_agent(
+            top,
+            [plan_and_budget_tool(graph_of(solver))],
+            middleware=[TokenBudgetMiddleware(400)],
+        )
+        out = run(agent, ASK, way)
+        assert out["tokens_spent"] == top.output_tokens + solver.output_tokens <= 400
+
+    @pytest.mark.parametrize("way", WAYS)
+    def test_a_call_can_be_worth_less(self, way: Way) -> None:
+        budget, solver = Budget(5000), ScriptedChat(solve=runs_on)
+        made = plan_and_budget_tool(graph_of(solver), budget=budget)
+        given = {"question": "2 + 2?", "budget": 60}
+        asked = {"name": "plan_and_budget", "args": given, "id": "c1", "type": "tool_call"}
+        said = run(made, asked, way)
+        assert checked(said.artifact)["ceiling"] <= 60
+        assert budget.spent == solver.output_tokens <= 60
+
+
+def test_calls_are_told_when_their_part_is_nearly_used_up() -> None:
+    def solve(_: Call) -> Said:
+        return Reply(words(45), tool_calls=calls("again", 1).tool_calls)
+
+    @tool
+    def again() -> str:
+        """Once more."""
+        return "again"
+
+    child = ScriptedChat(solve=solve)
+    inner = create_agent(child, [again], middleware=[TokenBudgetMiddleware(1000, warn_at=0.5)])
+    top = ScriptedChat(solve=once(calls("delegate", 2), "done"))
+    Tree._agent(top, 250, [Tree._delegating(inner)]).invoke(ASK)
+    assert any("tokens are left" in str(call.messages) for call in child.calls)
