@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from pb_graph.budget.ledger import Charge
 from pb_graph.budget.ledger import Purpose as Purpose  # noqa: PLC0414 -- for others, too
-from pb_graph.models.usage import Tokens, finish_of, tokens_of, visible_text
+from pb_graph.models.usage import Tokens, finish_of, likely_tokens, tokens_of, visible_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from langchain_core.messages import AIMessage, BaseMessage
 
@@ -25,13 +25,16 @@ class Reply:
     """What came back: the visible text, why it ended, and what the call was charged.
 
     ``lost`` are the charges of attempts that came to nothing before it, where they may be paid for;
-    one of unknown cost is there with no tokens, and not ``measured``.
+    one of unknown cost is there with no tokens, and not ``measured``. ``likely`` has the first few
+    tokens and what might have stood in their place, with its probability, where that was asked for
+    and told.
     """
 
     text: str
     finish: str
     charge: Charge
     lost: tuple[Charge, ...] = ()
+    likely: Sequence[Mapping[str, float]] = ()
 
     @property
     def tokens(self) -> int:
@@ -56,7 +59,8 @@ def reply_of(
     longest = max(_LEAST_READ, limits.cap * _LONGEST_TOKEN)
     if len(text) > longest:  # only from a server that takes no notice of the cap
         return Reply(text[:longest], "length", charge)
-    return Reply(text, finish, charge)
+    likely = likely_tokens(message) if limits.probabilities else ()
+    return Reply(text, finish, charge, likely=likely)
 
 
 def _piece(message: AIMessage, prompt: Sequence[BaseMessage], limits: Limits) -> str:

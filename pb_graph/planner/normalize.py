@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from pb_graph.planner.parsing import Difficulty, GradedPlan, Plan, PlannedStep
@@ -93,7 +94,7 @@ class _Kept(NamedTuple):
     notes: list[str]
 
 
-def _kept(plan: Plan, max_steps: int, known: Set[str]) -> _Kept:
+def _kept(plan: Plan, max_steps: int, known: AbstractSet[str]) -> _Kept:
     """The first of each wording, as far as they ask, up to the limit."""
     first: dict[str, int] = {}
     kept = _Kept({}, {}, [])

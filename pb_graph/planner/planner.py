@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,11 +12,20 @@ import dspy
 from pydantic import TypeAdapter
 
 from pb_graph.errors import PlannerProgramError
-from pb_graph.planner.signatures import Decompose, DecomposeAndEstimate, EstimateDifficulty
+from pb_graph.planner.signatures import (
+    Decompose,
+    DecomposeAndEstimate,
+    EstimateDifficulty,
+    JudgeLevel,
+)
 from pb_graph.program import PlannerProgram
 
 # Fingerprints once also told where a class stands: what 0.1 wrote for these same fields.
 _SAME_AS = {"d5a2d5462caf5b40": "96a2ec520caddfbd"}
+# Of a first program, and what has been added since: that is saved where it was tuned, so that
+# other files stay as they were, in both directions.
+_FIRST = ("decompose", "estimate", "fused")
+_LATER = {"level": JudgeLevel}
 _FORM = frozenset({"type", "properties", "items", "anyOf", "enum", "required"})
 
 
@@ -27,6 +36,7 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         decompose: Question to sub-questions.
         estimate: Question and sub-questions to levels and credits.
         fused: Both in one call, for ``planning="fused"``.
+        level: The level alone, in one token, where no grades are needed.
     """
 
     def __init__(self) -> None:
@@ -34,23 +44,38 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         self.decompose = dspy.Predict(Decompose)
         self.estimate = dspy.Predict(EstimateDifficulty)
         self.fused = dspy.Predict(DecomposeAndEstimate)
+        self.level = dspy.Predict(JudgeLevel)
 
-    def fingerprint(self) -> str:
+    def fingerprint(self, names: Iterable[str] | None = None) -> str:
         """Identify the predictors, their fields and the form of what they give.
 
         DSPy loads a state with changed fields by position and without a word; this tells apart
         what does not fit. Tuned text does not count, nor do names of classes and modules.
+
+        Args:
+            names: Of the predictors; None for those that are saved.
         """
+        names = set(self._saved() if names is None else names)
         shape = {
             name: [list(part.signature.input_fields), _outputs(part.signature)]
             for name, part in self.named_predictors()
+            if name in names
         }
         return hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()[:16]
 
     def program(self) -> PlannerProgram:
         """Instructions and examples as they are saved; never a model's address."""
-        state = {name: part | {"lm": None} for name, part in self.dump_state().items()}
-        return PlannerProgram(fingerprint=self.fingerprint(), state=state)
+        state = self.dump_state()
+        kept = {name: state[name] | {"lm": None} for name in self._saved()}
+        return PlannerProgram(fingerprint=self.fingerprint(), state=kept)
+
+    def _saved(self) -> list[str]:
+        """Names of the predictors that a file holds: of later ones only those that are tuned."""
+        return [
+            name
+            for name, part in self.named_predictors()
+            if name not in _LATER or part.demos or not part.signature.equals(_LATER[name])
+        ]
 
     def save(self, path: str | Path) -> None:
         """Write instructions and examples as JSON; never a pickle.
@@ -79,14 +104,15 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
             PlannerProgramError: It is damaged, or one of a planner with other fields.
         """
         saved = _SAME_AS.get(program.fingerprint, program.fingerprint)
-        if saved != self.fingerprint():
+        if saved != self.fingerprint({*_FIRST, *program.state}):
             msg = (
                 f"{source} was saved by a planner with other fields than this version's. "
                 "Tune again with this version, or install the version that saved it."
             )
             raise PlannerProgramError(msg)
         try:
-            self.load_state(program.state)
+            own = {name: dspy.Predict(told).dump_state() for name, told in _LATER.items()}
+            self.load_state(own | program.state)
             for _, predictor in self.named_predictors():
                 _check(predictor)
         except (KeyError, TypeError, ValueError, AttributeError) as error:

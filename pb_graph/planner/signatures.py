@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dspy
 
-from pb_graph.planner.parsing import Difficulty, GradedPlan, Plan
+from pb_graph.planner.parsing import Difficulty, GradedPlan, Level, Plan
 
 
 class Decompose(dspy.Signature):  # type: ignore[misc]  # dspy carries no types
@@ -42,6 +42,19 @@ class EstimateDifficulty(dspy.Signature):  # type: ignore[misc]
     level: str = dspy.InputField(desc="Difficulty")
     correction: str = dspy.InputField(desc="Your last reply could not be used")
     difficulty: Difficulty = dspy.OutputField()
+
+
+class JudgeLevel(dspy.Signature):  # type: ignore[misc]
+    """You judge how hard a problem is; you never solve it.
+
+    Levels run from 1 (easiest) to 5 (hardest), by the ideas, the steps, the knowledge and the
+    pitfalls involved.
+    """
+
+    domain: str = dspy.InputField(desc="Field")
+    examples: str = dspy.InputField(desc="Problems of known level")
+    problem: str = dspy.InputField(desc="Problem")
+    level: Level = dspy.OutputField()
 
 
 class DecomposeAndEstimate(dspy.Signature):  # type: ignore[misc]

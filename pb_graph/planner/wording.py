@@ -8,13 +8,15 @@ and mathematics; what they do not know stays as it was written.
 from __future__ import annotations
 
 import re
-from collections.abc import Set
+from collections.abc import Set as AbstractSet
 
-_MATHS = str.maketrans("−–×·÷", "--**/")
-_TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+|[^\w\s.,;:?\"'`$“”‘’…]")
+_MATHS = str.maketrans(
+    {"\N{MINUS SIGN}": "-", "\N{EN DASH}": "-", "\N{MULTIPLICATION SIGN}": "*", "·": "*", "÷": "/"}
+)
+_TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+|[^\w\s.,;:?\"'`$“”\u2018\u2019…]")
 # Words that change nothing about what is asked, where they are what two sub-questions differ in.
 _FILLERS = frozenset(
-    "a an the is are what find calculate compute determine evaluate please".split()
+    ("a", "an", "the", "is", "are", "what", "find", "calculate", "compute", "determine", "evaluate")
 )
 _OPENING = re.compile(r"^\W*(?:(?:first(?:ly)?|next),|(?:then|now|finally|so),?)\s+")
 _PLACEHOLDERS = frozenset(
@@ -93,7 +95,7 @@ def key_of(question: str) -> str:
     return " ".join([token for token in tokens if token not in _FILLERS] or tokens)
 
 
-def asking_part(question: str, known: Set[str]) -> str:
+def asking_part(question: str, known: AbstractSet[str]) -> str:
     """A sub-question without the results that it states; empty where it asks for nothing.
 
     Args:
@@ -111,7 +113,7 @@ def asking_part(question: str, known: Set[str]) -> str:
     return " ".join(kept).strip(" :;,")
 
 
-def names_a_value(hint: str, known: Set[str]) -> bool:
+def names_a_value(hint: str, known: AbstractSet[str]) -> bool:
     """Whether a hint says more than a way: what something equals, or a figure that is not given."""
     text = hint.translate(_MATHS)
     return bool(_ASSIGNED.search(text)) or _new(text, known)
@@ -131,7 +133,7 @@ def _solves(text: str) -> bool:
     return bool(relation and _UNKNOWN.search(left)) and "=" not in right
 
 
-def _without_results(sentence: str, known: Set[str]) -> str:
+def _without_results(sentence: str, known: AbstractSet[str]) -> str:
     """A sentence that asks, without what it works out itself."""
     text = sentence.translate(_MATHS)
     worked = _WORKED.search(text)
@@ -145,7 +147,7 @@ def _without_results(sentence: str, known: Set[str]) -> str:
     return sentence if text == sentence.translate(_MATHS) else text
 
 
-def _new(text: str, known: Set[str]) -> bool:
+def _new(text: str, known: AbstractSet[str]) -> bool:
     """Whether there is a figure in it that is not given."""
     return not set(map(_spelled, _NUMBER.findall(text))) <= known
 
