@@ -102,15 +102,15 @@ def asking_part(question: str, known: AbstractSet[str]) -> str:
         question: As planned.
         known: Figures that are given (`numbers_in`), and may be repeated.
     """
-    sentences = _SENTENCE.split(question)
-    if not any(_ASKS.search(sentence) or not _states(sentence) for sentence in sentences):
-        return ""
-    kept = [
-        _without_results(sentence, known)
-        for sentence in sentences
-        if _ASKS.search(sentence) or not (_states(sentence) and _new(sentence, known))
-    ]
-    return " ".join(kept).strip(" :;,")
+    kept: list[str] = []
+    asks = False
+    for sentence in _SENTENCE.split(question):
+        if _ASKS.search(sentence) or not _states(sentence):
+            asks = True
+            kept.append(_without_results(sentence, known))
+        elif not asks and not _new(sentence, known):  # what follows a question is its answer
+            kept.append(sentence)
+    return " ".join(kept).strip(" :;,") if asks else ""
 
 
 def names_a_value(hint: str, known: AbstractSet[str]) -> bool:
