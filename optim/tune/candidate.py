@@ -137,12 +137,15 @@ def predictor_of(settings: Settings, tuned: str) -> str:
         return "decompose"
     if tuned == "decompose" and settings.plans:
         return decomposer(settings)
-    if (tuned, settings.method, settings.planning) == ("estimate", "plan_and_budget", "two_call"):
-        return "estimate"
+    if tuned == "estimate" and decomposer(settings) != "fused":
+        if settings.graded:
+            return "estimate"
+        if settings.budgets and settings.budget_rule.needs_level:
+            return "level"
     msg = (
         f"with method={settings.method} and planning={settings.planning} there is no {tuned!r} "
         "prompt to tune: the choices are decompose, for methods that plan, and estimate, for "
-        "plan_and_budget with planning=two_call"
+        "methods with a budget by level or a split by credits, and planning=two_call"
     )
     raise InputError(msg)
 

@@ -46,6 +46,7 @@ _WHAT = {
     "decompose": "planner",
     "fused": "planner, who also judges difficulty,",
     "estimate": "judge of the sub-questions' difficulty",
+    "level": "judge of a problem's difficulty",
 }
 _CASES = 16_000  # characters of all cases: what a small model's context leaves beside its reply
 _PROBLEM = 1500  # characters of one problem

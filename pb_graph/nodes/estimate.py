@@ -66,9 +66,4 @@ async def _level_alone(
 
 def _grades_matter(steps: Sequence[SubQuestion], settings: Settings) -> bool:
     """Whether the split of the budget depends on grades that are not there yet."""
-    return (
-        settings.splits
-        and settings.schedule != "uniform"
-        and len(steps) > 1
-        and any(step["credit"] is None for step in steps)
-    )
+    return settings.graded and len(steps) > 1 and any(step["credit"] is None for step in steps)

@@ -16,6 +16,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import mean
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,12 @@ from pb_graph.planner.engine import ask_planner
 from pb_graph.planner.examples import EXAMPLES
 from pb_graph.planner.parsing import expected_level
 from pb_graph.planner.planner import load_planner
-from pb_graph.planner.requests import UnreadableReplyError, estimation, level_alone
+from pb_graph.planner.requests import (
+    PlannerRequest,
+    UnreadableReplyError,
+    estimation,
+    level_alone,
+)
 from pb_graph.settings import Settings
 from pb_graph.state import Query
 
@@ -47,7 +53,8 @@ class Way:
 
 async def estimates(questions: Sequence[Question], model: str, program: str | None) -> list[Way]:
     """Ask for every level both ways, one question after another."""
-    client, planner, settings = ChatClient(resolve(model)), load_planner(program), Settings()
+    settings = Settings()
+    client, planner = ChatClient(resolve(model, settings)), load_planner(program)
     digit, exact, full = Way("digit"), Way("digit, mean"), Way("JSON")
     for question in questions:
         query = Query(
@@ -60,18 +67,20 @@ async def estimates(questions: Sequence[Question], model: str, program: str | No
         )
         for way in (digit, full):
             brief = way is digit
-            request = level_alone(query, EXAMPLES) if brief else estimation(query, [], EXAMPLES)
+            request: PlannerRequest[Any] = (
+                level_alone(query, EXAMPLES) if brief else estimation(query, [], EXAMPLES)
+            )
+            level = likely = None
             try:
                 reply = await ask_planner(
                     planner, client, request, settings, traced=False, blocking=False
                 )
             except (UnreadableReplyError, ModelCallError) as error:
                 spent = sum(made.tokens for made in getattr(error, "replies", []))
-                level = likely = None
-                way.unread += 1
             else:
                 spent = sum(made.tokens for made in reply.replies)
                 level, likely = reply.value.level, expected_level(reply.replies[-1].likely)
+            way.unread += level is None
             found = MIDDLE if level is None else min(max(level, 1.0), 5.0)
             way.tokens.append(spent)
             way.levels.append(found if likely is None else float(int(likely + 0.5)))
@@ -84,7 +93,7 @@ async def estimates(questions: Sequence[Question], model: str, program: str | No
 def spearman(levels: Sequence[float], labels: Sequence[float]) -> float:
     """Rank correlation, ties by their mean rank; 0 where one side does not vary."""
     pairs = np.array([levels, labels], dtype=float)
-    if any(len(set(row)) < 2 for row in pairs):  # noqa: PLR2004
+    if any(len(set(row)) < 2 for row in pairs):
         return 0.0
     ranks = [[np.mean(row < v) + np.mean(row <= v) for v in row] for row in pairs]
     return float(np.corrcoef(ranks)[0, 1])
