@@ -11,8 +11,11 @@ if TYPE_CHECKING:
     from pb_graph.state import Report
 
 
-class PlanAndBudgetError(Exception):
-    """Base of every error this package raises on purpose."""
+class PlanAndBudgetError(RuntimeError):
+    """Base of every error this package raises on purpose.
+
+    A RuntimeError, because LangGraph Server shows its clients no others but those of Python.
+    """
 
 
 class InputError(PlanAndBudgetError, ValueError):
@@ -21,6 +24,10 @@ class InputError(PlanAndBudgetError, ValueError):
 
 class ModelSetupError(PlanAndBudgetError):
     """No usable chat model: unknown name, missing extra or key, or a server that won't start."""
+
+
+class UnknownModelError(ModelSetupError, InputError):
+    """No provider, or no local model, has the name that was given."""
 
 
 class WeightsError(PlanAndBudgetError):
@@ -37,14 +44,21 @@ class ModelCallError(PlanAndBudgetError):
     Attributes:
         status: The HTTP status, where there was one.
         lost: What its attempts were charged, or may have been: those that may be paid for.
+        fatal: Whether any other call of the same model would fail in the same way.
     """
 
     def __init__(
-        self, message: str, status: int | None = None, lost: tuple[Charge, ...] = ()
+        self,
+        message: str,
+        status: int | None = None,
+        lost: tuple[Charge, ...] = (),
+        *,
+        fatal: bool = False,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.lost = lost
+        self.fatal = fatal
 
     @property
     def tokens(self) -> int:

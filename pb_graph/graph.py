@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from langchain_core.tools import BaseTool
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Checkpointer, Send
+from pydantic import BaseModel
 
+from pb_graph.budget.ledger import Prices
 from pb_graph.budget.shared import Budget
 from pb_graph.models.caps import CapPolicy
 from pb_graph.nodes.allocate import allocate, route_next_wave
 from pb_graph.nodes.answer import answer
 from pb_graph.nodes.estimate import estimate
-from pb_graph.nodes.finish import finish
+from pb_graph.nodes.finish import finish, no_answer
 from pb_graph.nodes.intake import intake
 from pb_graph.nodes.plan import plan
 from pb_graph.nodes.review import review
 from pb_graph.nodes.solve import solve
 from pb_graph.nodes.synthesize import synthesize
 from pb_graph.program import PlannerProgram
+from pb_graph.runtime.answer_type import AnswerType
+from pb_graph.runtime.checked_input import CheckedGraph
 from pb_graph.runtime.edge import Edge
-from pb_graph.runtime.node import Node
+from pb_graph.runtime.node import GraphOptions, Node
 from pb_graph.runtime.registry import Model, ModelRegistry, Program
-from pb_graph.settings import Context, Settings
+from pb_graph.runtime.tools import made_tools
+from pb_graph.settings import Context, Settings, read_prices, settings_from
 from pb_graph.state import Input, Output, SolveTask, State
 
 
@@ -31,10 +39,15 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     model: Model = None,
     *,
     planner: Model = None,
-    settings: Settings | None = None,
+    estimator: Model = None,
+    easy: Model = None,
+    settings: Settings | Mapping[str, Any] | None = None,
     planner_program: Program | None = None,
     checkpointer: Checkpointer = None,
     cap_policy: CapPolicy | None = None,
+    response_format: type[BaseModel] | None = None,
+    tools: Sequence[BaseTool | Callable[..., Any]] = (),
+    prices: Prices | None = None,
     shared_budget: Budget | None = None,
 ) -> CompiledStateGraph[State, Context, Input, Output]:
     """Compile the graph.
@@ -44,13 +57,26 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
             ``local:/path.gguf``. None means ``PB_MODEL``, else the local default if its extra is
             installed.
         planner: Plans and estimates; None for the same as ``model``.
-        settings: Every other choice. None takes those that a tuned ``planner_program`` was
+        estimator: Estimates; None for the same as plans.
+        easy: Solves sub-questions and questions of level 1 or 2; None for the same as ``model``.
+        settings: Every other choice, also as a mapping of the fields that are to differ from the
+            defaults. None takes those that a tuned ``planner_program`` was
             measured with, else the defaults.
         planner_program: A tuned `Planner`, or what was saved of one: a `PlannerProgram` or its
             path.
-        checkpointer: For threads and interrupts; leave it out when a host graph has one.
+        checkpointer: For threads and interrupts; leave it out when a host graph has one. Where
+            calls cost money, run with ``durability="sync"``: when a process dies or a checkpointer
+            fails, at most the call under way is paid again; with ``"async"``, LangGraph's default,
+            it may be the whole question.
         cap_policy: How a token cap becomes the models' call arguments, when the one chosen by a
             model's class does not fit.
+        response_format: A pydantic model for the final answer. The output then has it, as JSON, as
+            ``structured_response``: None when it could not be had within the budget.
+        tools: LangChain tools, or functions with a docstring, that the solver may call; what it
+            writes to call them, and after, comes out of the share of its step.
+        prices: Dollars per million tokens by model name: ``{"gpt-5-mini": (0.25, 2.0)}`` for input
+            and output, with a third figure where cached input has its own. With it, the report
+            says what a query cost.
         shared_budget: A `Budget` that every query draws on, beside whatever else is given it. A
             question's own budget shrinks to what is left of it, and the report says so. Within an
             agent that has one, the agent's is found without being given.
@@ -60,20 +86,34 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
 
     Raises:
         ModelSetupError: A model cannot be made from what was given.
+        InputError: A setting is wrong.
         PlannerProgramError: The saved planner does not fit this version.
     """
     if isinstance(planner_program, str | Path):
         planner_program = PlannerProgram.load(planner_program)
     if settings is None and isinstance(planner_program, PlannerProgram):
         settings = planner_program.settings
+    settings = Settings() if settings is None else settings_from(settings)
     registry = ModelRegistry(
-        model, planner, settings or Settings(), planner_program, cap_policy, shared_budget
+        model,
+        planner,
+        settings,
+        planner_program,
+        cap_policy,
+        shared_budget,
+        estimator=estimator,
+        easy=easy,
+    )
+    options = GraphOptions(
+        prices=None if prices is None else read_prices(prices),
+        answer_type=None if response_format is None else AnswerType(response_format),
+        tools=made_tools(tools),
     )
     builder = StateGraph(State, context_schema=Context, input_schema=Input, output_schema=Output)
-    builder.add_node("intake", Node(intake, registry, opens=True))
-    for step in (plan, review, estimate, allocate, answer, synthesize, finish):
-        builder.add_node(step.__name__, Node(step, registry))
-    builder.add_node("solve", Node(solve, registry), input_schema=SolveTask)
+    builder.add_node("intake", Node(intake, registry, options, opens=True))
+    for step in (plan, review, estimate, allocate, answer, synthesize, finish, no_answer):
+        builder.add_node(step.__name__, Node(step, registry, options))
+    builder.add_node("solve", Node(solve, registry, options), input_schema=SolveTask)
 
     builder.add_edge(START, "intake")
     builder.add_conditional_edges("intake", Edge(_after_intake), ["plan", "estimate", "answer"])
@@ -88,8 +128,11 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     builder.add_edge("solve", "allocate")
     builder.add_edge("answer", "finish")
     builder.add_edge("synthesize", "finish")
-    builder.add_edge("finish", END)
-    return builder.compile(checkpointer=checkpointer, name="plan_and_budget")
+    builder.add_conditional_edges("finish", Edge(_after_finish), ["no_answer", END])
+    builder.add_edge("no_answer", END)
+    compiled = builder.compile(checkpointer=checkpointer, name="plan_and_budget")
+    compiled.__class__ = CheckedGraph  # what `compile` makes cannot be chosen
+    return compiled
 
 
 def _after_intake(state: State) -> str:
@@ -114,7 +157,11 @@ def _after_allocate(state: State) -> str | list[Send]:
 def _after_review(state: State) -> str | list[Send]:
     """An edited plan has no budgets yet; an accepted one goes the way it would have gone."""
     settings = Settings.model_validate(state["settings"])
-    return "allocate" if settings.budgets and state["budget"] is None else route_next_wave(state)
+    return "allocate" if settings.budgets and state["total"] is None else route_next_wave(state)
+
+
+def _after_finish(state: State) -> str:
+    return END if state["report"]["answer"] else "no_answer"
 
 
 graph = build_graph()

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 if TYPE_CHECKING:
     from pb_graph.settings import Settings
     from pb_graph.state import Query, StepResult, SubQuestion
 
-Turn = tuple[Literal["system", "human", "ai"], str]
-"""Who speaks, and what: a message as LangChain's models take it, too."""
+Turn = tuple[Literal["system", "human", "ai"], str | list[str | dict[str, Any]]]
+"""Who speaks, and what: a message as LangChain's models take it, too. Blocks hold what is no text,
+such as an image.
+"""
+
+T = TypeVar("T")
 
 WORDS_PER_TOKEN = 0.75
 """English text runs at about four tokens for three words."""
@@ -30,7 +34,7 @@ STEP_BY_STEP = "Reason step by step."
 FORCE_STEP = "Stop here. State the result of this sub-question in one short line."
 FORCE_FINAL = "Stop here. From what has been found so far, write only the final answer."
 
-_OUR_TAGS = re.compile(r"<(?=\s*/?\s*(?:question|reference)\b)", re.IGNORECASE)
+_OUR_TAGS = re.compile(r"<(?=\s*/?\s*(?:question|reference|conversation|turn)\b)", re.IGNORECASE)
 
 
 def amount(tokens: int, settings: Settings) -> str:
@@ -69,7 +73,7 @@ def whole_question(  # noqa: PLR0913 -- one argument for each thing the prompt s
     if budget is not None:
         parts.append(f"Use less than {amount(budget, settings)} in all.")
     parts.append(answer_format(query, WITH_WORKING))
-    return [system(query), ("human", "\n\n".join(parts))]
+    return [system(query), _human("\n\n".join(parts), query)]
 
 
 Example = tuple[str, str, str]
@@ -92,7 +96,7 @@ def asked_in_style(query: Query, style: str, examples: Sequence[Example] = ()) -
             ("ai", f"{working}\n{final_line(query, answer)}"),
         ]
     ask = [problem(query, show_level=False), answer_format(query, WITH_WORKING)]
-    return [*turns, ("human", "\n\n".join(ask))]
+    return [*turns, _human("\n\n".join(ask), query)]
 
 
 def one_step(  # noqa: PLR0913 -- one argument for each thing the prompt says
@@ -134,9 +138,10 @@ def one_step(  # noqa: PLR0913 -- one argument for each thing the prompt says
         asks[-1] += "\n\nThis is the last one, so end with the answer to the whole question. "
         asks[-1] += answer_format(query, WITH_WORKING)
     messages: list[Turn] = [system(query)]
-    for ask, done in zip(asks, earlier, strict=False):
-        messages += [("human", ask), ("ai", done["answer"] or "(no result)")]
-    return [*messages, ("human", asks[-1])]
+    said = [_human(asks[0], query), *(("human", ask) for ask in asks[1:])]
+    for ask, done in zip(said, earlier, strict=False):
+        messages += [ask, ("ai", done["answer"] or "(no result)")]
+    return [*messages, said[-1]]
 
 
 def put_together(
@@ -160,10 +165,10 @@ def put_together(
             answer_format(query),
         ]
     )
-    return [system(query), ("human", text)]
+    return [system(query), _human(text, query)]
 
 
-def forced(messages: Sequence[Turn], partial: str, query: Query, *, final: bool) -> list[Turn]:
+def forced(messages: Sequence[T], partial: str, query: Query, *, final: bool) -> list[T | Turn]:
     """Interrupt a call that ran into its cap, and ask for its result only."""
     demand = f"{FORCE_FINAL} {answer_format(query)}" if final else FORCE_STEP
     return [*messages, ("ai", partial or "(still thinking)"), ("human", demand)]
@@ -176,17 +181,25 @@ def system(query: Query) -> Turn:
 
 def problem(query: Query, *, show_level: bool) -> str:
     """The question, and what was given with it, marked off as data."""
-    lines = [f"<question>\n{_data(query['question'])}\n</question>"]
+    before = query.get("conversation")
+    lines = [f"{before}\n\nThe question to answer now:"] if before else []
+    lines.append(f"<question>\n{as_data(query['question'])}\n</question>")
     if query["reference"]:
-        lines.append(f"<reference>\n{_data(query['reference'])}\n</reference>")
+        lines.append(f"<reference>\n{as_data(query['reference'])}\n</reference>")
     if show_level and query["level"] is not None:
         lines.append(f"Difficulty: level {query['level']} of 5.")
     return "\n".join(lines)
 
 
-def _data(text: str) -> str:
+def as_data(text: str) -> str:
     """Text that cannot close, or pretend to open, the tags it stands between."""
     return _OUR_TAGS.sub("&lt;", text)
+
+
+def _human(text: str, query: Query) -> Turn:
+    """The turn that asks the question, with the images and files that belong to it."""
+    media = query.get("media")
+    return ("human", [{"type": "text", "text": text}, *media] if media else text)
 
 
 def answer_format(query: Query, default: str = DEFAULT_FORMAT) -> str:

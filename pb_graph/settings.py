@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, Literal, Self, cast, get_args, get_origin
@@ -13,6 +13,7 @@ from pydantic import (
     ConfigDict,
     Field,
     PositiveInt,
+    TypeAdapter,
     ValidationError,
     field_validator,
     model_validator,
@@ -75,6 +76,12 @@ def default_budget() -> LevelTable:
     return LevelTable(tokens={level: 2 * tokens for level, tokens in LevelTable().tokens.items()})
 
 
+_BUDGETS = (
+    "a budget is a whole number of tokens, at least 1, such as 400, or a rule by level, such as "
+    '{"rule": "level_table", "tokens": {"1": 200, "2": 250, "3": 350, "4": 450, "5": 600}}'
+)
+
+
 class Settings(BaseModel):
     """How the graph plans, budgets and solves. Immutable; unknown fields are refused."""
 
@@ -124,6 +131,12 @@ class Settings(BaseModel):
     )
     cutoff: PositiveInt = Field(
         default=8192, description="Hard limit of completion tokens of every single call."
+    )
+    strict_ceiling: bool = Field(
+        default=False,
+        description="Whether an attempt that was lost, and whose bill nobody knows, uses up its "
+        "whole cap, so that the most that may be billed never passes the ceiling; such a call is "
+        "then not tried again.",
     )
     planner_cap: PositiveInt = Field(
         default=384, description="Hard limit of completion tokens of a planner call."
@@ -196,8 +209,9 @@ class Settings(BaseModel):
     @classmethod
     def _at_least_one_token(cls, budget: object) -> object:
         if isinstance(budget, bool) or (isinstance(budget, (int, float)) and budget < 1):
-            msg = "a budget is a whole number of tokens, at least 1, or a rule by level"
-            raise ValueError(msg)
+            raise ValueError(_BUDGETS)
+        if not isinstance(budget, int | Mapping | BaseModel):
+            raise ValueError(_BUDGETS)  # noqa: TRY004 -- pydantic reports no other
         return budget
 
     @classmethod
@@ -269,6 +283,31 @@ def describe_errors(error: ValidationError) -> str:
     return "; ".join(dict.fromkeys(faults))
 
 
+_PRICES = TypeAdapter(
+    dict[
+        str,
+        Annotated[
+            tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...],
+            Field(min_length=2, max_length=3),
+        ],
+    ]
+)
+
+
+def read_prices(given: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
+    """A table of prices as a user wrote it.
+
+    Raises:
+        InputError: Which price is wrong, and what one looks like.
+    """
+    try:
+        return _PRICES.validate_python(given)
+    except ValidationError as error:
+        msg = "prices are dollars per million tokens of input and output, such as "
+        msg += f'{{"gpt-5-mini": (0.25, 2.0)}}, not {given!r:.100}'
+        raise InputError(msg) from error
+
+
 CONTEXT_KEY = "plan_and_budget"
 
 
@@ -323,18 +362,23 @@ class Context:
         if not isinstance(fields, Mapping):
             return cls()
         known = {name: fields[name] for name in cls.__dataclass_fields__ if name in fields}
-        known["settings"] = _settings_in(known.get("settings"))
+        if known.get("settings") is not None:  # which a server hands over as JSON
+            known["settings"] = settings_from(known["settings"])
         if not isinstance(known.get("shared_budget"), Budget | None):
             msg = f"a context's shared_budget is a Budget, not {known['shared_budget']!r:.100}"
             raise InputError(msg)
         return cls(**known)
 
 
-def _settings_in(given: object) -> Settings | None:
-    """The settings of a context, which a server hands over as the JSON that they were sent as."""
-    if given is None or isinstance(given, Settings):
+def settings_from(given: object) -> Settings:
+    """Settings that were given as such, or as a mapping of their fields.
+
+    Raises:
+        InputError: They are something else, or a field is wrong.
+    """
+    if isinstance(given, Settings):
         return given
     if isinstance(given, Mapping):
         return Settings.read(given)
-    msg = f"a context's settings are a Settings or a mapping of its fields, not {given!r:.100}"
+    msg = f"settings are a Settings or a mapping of its fields, not {given!r:.100}"
     raise InputError(msg)

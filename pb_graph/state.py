@@ -71,6 +71,9 @@ class Report(TypedDict):
     """Solving tokens the question was given; None for methods without a budget."""
     ceiling: int | None
     """Completion tokens that this query cannot exceed, known before the first solving call."""
+    most_billed: int
+    """Completion tokens that may have been billed at most: those in ``usage``, where attempts that
+    were lost on the way, and whose bill is unknown, count as their whole cap."""
     answer: str
     steps: list[StepReport]
     usage: QueryUsage
@@ -86,6 +89,10 @@ class Query(TypedDict):
     answer_format: str | None
     domain: str
     level: int | None
+    conversation: NotRequired[str | None]
+    """What was said beside the question, marked off as data; None for a question of its own."""
+    media: NotRequired[list[dict[str, Any]]]
+    """Images and files for the solver: content blocks as the host wrote them, plain JSON."""
 
 
 class Input(TypedDict, total=False):
@@ -102,6 +109,8 @@ class Input(TypedDict, total=False):
     answer_format: Annotated[str, EphemeralValue(str)]
     domain: Annotated[str, EphemeralValue(str)]
     level: Annotated[int, EphemeralValue(int)]
+    budget: Annotated[int, EphemeralValue(int)]
+    """Solving tokens of this question, in place of ``Settings.budget``."""
 
 
 class Output(TypedDict):
@@ -110,6 +119,8 @@ class Output(TypedDict):
     messages: Annotated[list[AnyMessage], add_messages]
     answer: str
     report: Report
+    structured_response: NotRequired[Any]
+    """With a ``response_format``: the answer as JSON of that type; None if it could not be had."""
 
 
 class State(Input, total=False):
@@ -119,19 +130,23 @@ class State(Input, total=False):
     """The settings of this run as JSON, so that a resumed run keeps the ones it began with."""
     query: Query
     plan: list[SubQuestion]
-    budget: int | None
+    total: int | None
+    """Solving tokens of the question; None for methods without a budget."""
     ceiling: int | None
     shares: dict[str, int]
     """Tokens of each step by its index (as text: JSON has no other keys)."""
     results: Annotated[list[StepResult], operator.add]
     charges: Annotated[list[Charge], operator.add]
     warnings: Annotated[list[str], operator.add]
+    dead: Annotated[dict[str, str], operator.or_]
+    """Why a model, by its role, is not asked again for this question."""
     shared_budget: Annotated[dict[str, Any], newer]
     """The shared budget that the graph was given, so that a resumed run goes on with it."""
     answer: str
     answer_id: str | None
     """Id of the message that it was shown as while it was written, if it was."""
     report: Report
+    structured_response: Any
 
 
 @cache
@@ -164,6 +179,7 @@ class SolveTask(TypedDict):
     results: list[StepResult]
     index: int
     budget: int
+    dead: NotRequired[dict[str, str]]
     shared_budget: dict[str, Any]
     closing: NotRequired[bool]
     """Whether this step also has to give the final answer."""

@@ -39,7 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "settings",
         "state",
     },
-    "graph": {"budget", "program", "models", "nodes", "runtime", "settings", "state"},
+    "graph": {"budget", "errors", "program", "models", "nodes", "runtime", "settings", "state"},
     "middleware": {"budget", "errors", "models", "runtime"},
     "agents": {"budget", "errors", "graph", "middleware", "runtime", "state"},
 }
@@ -58,7 +58,7 @@ FRAMEWORKS_OF: dict[str, set[str]] = {
     "planner": {"langchain_core", "dspy"},
     "runtime": {"langchain_core", "langgraph"},
     "nodes": {"langchain_core", "langgraph"},
-    "graph": {"langgraph"},
+    "graph": {"langchain_core", "langgraph"},
 }
 
 

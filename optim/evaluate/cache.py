@@ -220,7 +220,7 @@ class ReplyCache:
         charged = {"node": purpose.node, "step": purpose.step}
         lost = tuple(cast("Charge", charge | charged) for charge in entry["lost"])
         likely = entry.get("likely", ())
-        return Reply(entry["text"], entry["finish"], entry["charge"] | charged, lost, likely)
+        return Reply(entry["text"], entry["finish"], entry["charge"] | charged, lost, likely=likely)
 
     def keep(self, key: str, reply: Reply) -> None:
         """Write a reply down, unless it is empty and was free: then it is worth another try."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from optim.evaluate.cache import Call, Recording, StorageError, UnknownReplyError, recording
 from optim.evaluate.truncation import TruncatingClient
 from optim.scorers import Score
-from pb_graph.budget.ledger import by_node
+from pb_graph.budget.ledger import by_node, most_billed
 from pb_graph.errors import NoAnswerError
 from pb_graph.graph import build_graph
 from pb_graph.models.resolve import LOCAL_PREFIX
@@ -183,5 +183,6 @@ def _broken_off(settings: Settings, level: int | None, calls: Sequence[Call]) ->
         answer="",
         steps=[],
         usage=by_node(call["charge"] for call in calls),
+        most_billed=most_billed(call["charge"] for call in calls),
         warnings=[],
     )

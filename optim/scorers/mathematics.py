@@ -2,8 +2,6 @@ r"""Mathematical answers: Math-Verify, in a process whose computing time is limi
 
 from __future__ import annotations
 
-import ast
-import math
 import re
 from functools import cache
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from optim.scorers.base import Score, ScorerError, register
 from optim.scorers.child_process import ChildProcess
+from optim.scorers.magnitude import is_beyond_computing, is_larger_than_all
 from pb_graph.answers import (
     boxed_answer,
     final_answer,
@@ -68,7 +67,7 @@ class MathScorer:
 
         Raises:
             ScorerError: The question has no target, the comparison takes too much time or memory,
-                or the process cannot run.
+                the answer is too large to be worked out, or the process cannot run.
         """
         if not question.targets:
             msg = "a question without a target cannot be scored by the math scorer"
@@ -82,8 +81,11 @@ class MathScorer:
         said = boxed if boxed is not None else final_answer(text)
         if said is not None and _plain(said) in map(_plain, question.targets):
             return Score(1.0, said, f"{said} equals {expected}", metadata)
-        if said is not None and _is_larger_than_all(said, question.targets):
+        if said is not None and is_larger_than_all(said, question.targets):
             return Score(0.0, said, f"{said} differs from {expected}", metadata)
+        if said is not None and is_beyond_computing(said):
+            msg = f"{said[:60]!r} is too large to be worked out"
+            raise ScorerError(msg)
         prediction = _unboxed(said, text) if boxed is None else _boxed(boxed)
         reply = self._process.ask({"golds": list(question.targets), "prediction": prediction})
         return _judge(reply, said, expected, metadata)
@@ -139,53 +141,3 @@ def _formula(said: str) -> str:
         return f"${quantity['number']}$"
     is_prose = _WORD.search(_COMMAND.sub("", _TEXT_COMMAND.sub("", line)))
     return line if is_prose else f"${line}$"
-
-
-_HUGE = 1e7  # digits; a tower of powers in a box would cost the whole time limit, twice
-_LONGEST_NUMBER = 100  # characters; anything longer is left to the process
-_SMALL_POWER = re.compile(r"\^(?:\w|\{[^{}^]{1,4}\})")
-_AS_PYTHON = ((r"\cdot", "*"), (r"\times", "*"), ("{", "("), ("}", ")"), ("^", "**"), ("!", "**F"))
-
-
-def _is_larger_than_all(said: str, targets: tuple[str, ...]) -> bool:
-    """Whether it is certainly a number with more digits than any of the targets can stand for."""
-    return _digits(said) > _HUGE and all(
-        len(target) <= _LONGEST_NUMBER
-        and "!" not in target
-        and "^" not in _SMALL_POWER.sub("", target)
-        for target in targets
-    )
-
-
-def _digits(text: str) -> float:
-    """Decimal logarithm of a text of whole numbers, +, times, powers and factorials; 0 for others.
-
-    Nothing is computed but logarithms, and none of these operations makes a number smaller.
-    """
-    text = re.sub(r"(?<=\d),(?=\d{3})", "", text.strip().strip("$"))
-    if len(text) > _LONGEST_NUMBER or not re.fullmatch(r"(?:[\d\s+*^!(){}]|\\cdot|\\times)+", text):
-        return 0.0
-    for written, python in _AS_PYTHON:
-        text = text.replace(written, python)
-    try:
-        return _logarithm(ast.parse(text.strip(), mode="eval").body)
-    except OverflowError:
-        return math.inf
-    except (SyntaxError, ValueError):
-        return 0.0
-
-
-def _logarithm(node: ast.expr) -> float:
-    match node:
-        case ast.Constant(value=int(value)):
-            return math.log10(value)  # a ValueError for 0
-        case ast.BinOp(left, ast.Add(), right):
-            return max(_logarithm(left), _logarithm(right))
-        case ast.BinOp(left, ast.Mult(), right):
-            return _logarithm(left) + _logarithm(right)
-        case ast.BinOp(left, ast.Pow(), ast.Name("F")):
-            return math.lgamma(10.0 ** _logarithm(left) + 1) / math.log(10)
-        case ast.BinOp(left, ast.Pow(), right):
-            base = _logarithm(left)
-            return base * 10.0 ** _logarithm(right) if base else 0.0
-    raise ValueError

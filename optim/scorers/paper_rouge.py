@@ -142,11 +142,12 @@ def _last_box(tail: str) -> str:
 def normalize(text: str) -> str:
     """One pass of the release's normalizer."""
     text = text.strip().replace("\n", "").rstrip(".").replace(r"\!", "")
-    text = re.sub(r"\\begin\{array\}\{.*?\}", r"\\begin{pmatrix}", text)
+    text = _replace_closed(r"\\begin\{array\}\{.*?\}", r"\\begin{pmatrix}", text)
     text = re.sub(r"\\end\{array\}", r"\\end{pmatrix}", text)
     for old, new in _RENAMED:
         text = text.replace(old, new)
-    text = re.sub(r"\\text{.*?}$", "", text).strip() or text
+    before, found, _ = text[:-1].partition(r"\text{")  # from the first on, if the last closes it
+    text = (before if found and text.endswith("}") else text).strip() or text
     for rule in (*_UNIT_RULES, *_UNIT_RULES):  # twice, as the release does
         text = rule.sub(r"\1\2", text) or text
     for mark in _DROPPED:
@@ -154,6 +155,12 @@ def normalize(text: str) -> str:
     text = _number_words(text)
     text = _without_wrappers(text)
     return _tighten(text) if text else text
+
+
+def _replace_closed(pattern: str, by: str, text: str) -> str:
+    """Replace what ends with a brace; what comes after the last one is not searched in vain."""
+    end = text.rfind("}") + 1
+    return re.sub(pattern, by, text[:end]) + text[end:]
 
 
 def _number_words(text: str) -> str:
@@ -173,7 +180,7 @@ def _number_words(text: str) -> str:
 
 
 def _without_wrappers(text: str) -> str:
-    text = re.sub(r"\\text\{(.*?)\}", r"\1", text)
+    text = _replace_closed(r"\\text\{(.*?)\}", r"\1", text)
     for name in _ASSIGNED:
         text = text.replace(name, "")
     text = text.replace(r"\emptyset", "{}").replace(r"(-\infty,\infty)", r"\mathbb{R}")
@@ -182,7 +189,7 @@ def _without_wrappers(text: str) -> str:
     if r"\infty" not in text:
         text = text.replace("inf", r"\infty")
     text = text.replace("and", "").replace(r"\mathbf", "")
-    text = re.sub(r"\\mbox{.*?}", "", text)
+    text = _replace_closed(r"\\mbox{.*?}", "", text)
     return text.replace("j", "i") if "j" in text and "i" not in text else text
 
 

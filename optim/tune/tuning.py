@@ -91,7 +91,7 @@ def tune(  # noqa: PLR0913 -- all but three by name
     dev: Sequence[Question | dspy.Example],
     *,
     scorer: Judge,
-    budget: int | Limits,
+    budget: int | Limits = 400,
     run_dir: str | Path,
     optimizer: str | Optimizer | None = None,
     reflection_model: BaseChatModel | str | None = None,

@@ -161,6 +161,9 @@ def _queries(c: ArrayLike, beta: ArrayLike, total: ArrayLike) -> _Queries:
     except ValueError as error:
         msg = f"shapes do not fit: c {c.shape}, beta {beta.shape}, total {total.shape}"
         raise ValueError(msg) from error
+    if c.ndim and c.shape[-1] != shape[-1]:
+        msg = f"c is for {c.shape[-1]} sub-questions along its last axis, and beta for {shape[-1]}"
+        raise ValueError(msg)
     if c.ndim == 0 or shape[-1] == 0:
         msg = f"c must hold at least one sub-question along its last axis, not have shape {c.shape}"
         raise ValueError(msg)

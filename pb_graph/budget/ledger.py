@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NotRequired, cast
 
 from typing_extensions import TypedDict  # pydantic cannot read typing's own before Python 3.12
+
+Prices = Mapping[str, Sequence[float]]
+"""Dollars per million tokens by model: of input, of output and, if it differs, of cached input."""
+
+
+EASY = 2
+"""The highest level that counts as easy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +22,13 @@ class Purpose:
 
     node: str
     step: int | None = None
+    level: int | None = None
+    """How hard it is, as far as that is known."""
+
+    @property
+    def is_easy(self) -> bool:
+        """Whether a smaller model may do it, if there is one."""
+        return self.level is not None and self.level <= EASY
 
 
 class Charge(TypedDict):
@@ -27,7 +42,7 @@ class Charge(TypedDict):
     """Completion tokens the call was allowed."""
     input_tokens: int
     output_tokens: int
-    """Completion tokens, reasoning included."""
+    """Completion tokens, reasoning included; of a lost attempt what is known to have arrived."""
     reasoning_tokens: int
     cached_tokens: int
     seconds: float
@@ -35,6 +50,8 @@ class Charge(TypedDict):
     """Why it ended: stop, length, filter or error."""
     measured: bool
     """Whether the provider reported the tokens; otherwise they are estimated."""
+    model: NotRequired[str | None]
+    """The model's name as its provider knows it."""
 
 
 class Usage(TypedDict):
@@ -47,18 +64,26 @@ class Usage(TypedDict):
     calls: int
     seconds: float
     measured: bool
+    cost: NotRequired[float | None]
+    """Dollars, where there is a table of prices; None when a model is not in it."""
+
+
+class NodeUsage(Usage):
+    """The usage of one node, with the names of the models that it asked."""
+
+    models: NotRequired[list[str]]
 
 
 class QueryUsage(Usage):
     """The usage of one query, also split by node."""
 
-    by_node: dict[str, Usage]
+    by_node: dict[str, NodeUsage]
 
 
-def total(charges: Iterable[Charge]) -> Usage:
+def total(charges: Iterable[Charge], prices: Prices | None = None) -> Usage:
     """Sum up ``charges``; the sum is measured only when every part of it is."""
     rows = list(charges)
-    return Usage(
+    usage = Usage(
         input_tokens=sum(row["input_tokens"] for row in rows),
         output_tokens=sum(row["output_tokens"] for row in rows),
         reasoning_tokens=sum(row["reasoning_tokens"] for row in rows),
@@ -67,18 +92,57 @@ def total(charges: Iterable[Charge]) -> Usage:
         seconds=round(sum(row["seconds"] for row in rows), 3),
         measured=all(row["measured"] for row in rows),
     )
+    if prices is not None:
+        costs = [_cost(row, prices) for row in rows]
+        known = [cost for cost in costs if cost is not None]
+        usage["cost"] = round(sum(known), 8) if len(known) == len(costs) else None
+    return usage
 
 
-def by_node(charges: Iterable[Charge]) -> QueryUsage:
+def by_node(charges: Iterable[Charge], prices: Prices | None = None) -> QueryUsage:
     """Sum up ``charges`` for the query, and for each node in order of first appearance."""
     rows = list(charges)
-    nodes = dict.fromkeys(row["node"] for row in rows)
+    nodes: dict[str, list[Charge]] = {}
+    for row in rows:
+        nodes.setdefault(row["node"], []).append(row)
     return QueryUsage(
-        **total(rows),
-        by_node={node: total(row for row in rows if row["node"] == node) for node in nodes},
+        **total(rows, prices),
+        by_node={node: _node_usage(made, prices) for node, made in nodes.items()},
     )
+
+
+def _node_usage(rows: list[Charge], prices: Prices | None) -> NodeUsage:
+    models = list(dict.fromkeys(name for row in rows if (name := row.get("model"))))
+    usage = total(rows, prices)
+    return NodeUsage(**usage, models=models) if models else cast("NodeUsage", usage)
+
+
+def _cost(row: Charge, prices: Prices) -> float | None:
+    """Dollars of one call; a table may name a model with or without its provider."""
+    named = row.get("model")
+    found = [price for name, price in prices.items() if named in (name, name.partition(":")[2])]
+    if not named or not found:
+        return None
+    fresh, output, cached = (*found[0], found[0][0])[:3]
+    read = row["cached_tokens"]
+    paid = (row["input_tokens"] - read) * fresh + read * cached + row["output_tokens"] * output
+    return paid / 1_000_000
 
 
 def spent(charges: Iterable[Charge]) -> int:
     """Completion tokens of ``charges``."""
     return sum(row["output_tokens"] for row in charges)
+
+
+def most_billed(charges: Iterable[Charge]) -> int:
+    """Completion tokens that the provider may have charged for: `spent`, at most.
+
+    A lost attempt, whose bill is unknown, counts as its whole cap. A reply that arrived whole
+    counts as it was charged, also where that is an estimate.
+    """
+    return sum(
+        max(row["output_tokens"], row["cap"])
+        if row["finish"] == "error" and not row["measured"]
+        else row["output_tokens"]
+        for row in charges
+    )

@@ -6,7 +6,7 @@ import difflib
 from dataclasses import dataclass
 from typing import Final
 
-from pb_graph.errors import ModelSetupError
+from pb_graph.errors import UnknownModelError
 
 __all__ = ["CATALOG", "HubFile", "LocalModel", "WheelPart", "find"]
 
@@ -91,11 +91,11 @@ def find(name: str) -> LocalModel:
     """Return a model of the catalog.
 
     Raises:
-        ModelSetupError: There is none of this name; lists those there are.
+        UnknownModelError: There is none of this name; lists those there are.
     """
     if name in CATALOG:
         return CATALOG[name]
     close = difflib.get_close_matches(name, CATALOG, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     msg = f"No local model is called {name!r}.{hint} Known: {', '.join(CATALOG)}."
-    raise ModelSetupError(msg)
+    raise UnknownModelError(msg)

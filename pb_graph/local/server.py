@@ -146,19 +146,20 @@ def local_chat_model(
 
 def _locate(name_or_path: str | Path, progress: Progress | None) -> Path:
     """Return the GGUF file meant, fetched when it is a name of the catalog."""
-    if _is_path(name_or_path):
+    if is_path(name_or_path):
         return _checked(Path(name_or_path).expanduser())
     return weights.fetch(str(name_or_path), progress=progress).resolve()
 
 
-def _is_path(name_or_path: str | Path) -> bool:
+def is_path(name_or_path: str | Path) -> bool:
+    """Whether a local model is given by its file instead of a name."""
     text = str(name_or_path)
     return isinstance(name_or_path, Path) or text.endswith(".gguf") or "/" in text or os.sep in text
 
 
 def public_name(name_or_path: str | Path) -> str:
     """Name a model in requests and reports without giving away where it lies."""
-    return Path(name_or_path).stem if _is_path(name_or_path) else str(name_or_path)
+    return Path(name_or_path).stem if is_path(name_or_path) else str(name_or_path)
 
 
 def _checked(path: Path) -> Path:
@@ -261,18 +262,22 @@ def _positive(variable: str, default: int) -> int:
 
 
 @atexit.register
-def _close_all() -> None:
-    """Stop every server before the interpreter tears down what they need."""
-    with _lock:
-        for server in list(_servers.values()):
+def _leave_to_the_system() -> None:
+    """Let a process end although its servers are at work, as after Ctrl-C.
+
+    llama.cpp's destructors wait until the answers under way are written, which nobody reads.
+    """
+    for server in list(_servers.values()):
+        if _skip_destructors():
+            _keep_for_ever(server)
+        else:
             server.close()
 
 
 def _leave_to_parent() -> None:
     """After a fork, call the parent's servers but never close them: their threads live there.
 
-    llama.cpp's destructors wait for those threads for ever. So the native objects are never
-    released here, and at exit C++ destructors are skipped (Python's own clean-up has run by then).
+    llama.cpp's destructors wait for those threads for ever.
     """
     global _lock, _forked  # noqa: PLW0603 -- another thread of the parent may have held the lock
     _lock = threading.RLock()
@@ -280,11 +285,22 @@ def _leave_to_parent() -> None:
         return
     _forked = True
     for server in _servers.values():
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(server._native))  # noqa: SLF001
+        _keep_for_ever(server)
         server._native = None  # noqa: SLF001
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "on_exit"):  # glibc
-        libc.on_exit(libc._exit, None)  # noqa: SLF001 -- a C function's name
+    _skip_destructors()
+
+
+def _keep_for_ever(server: LocalServer) -> None:
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(server._native))  # noqa: SLF001
+
+
+def _skip_destructors() -> bool:
+    """Whether this process will skip those of C++ at exit; Python has cleaned up by then."""
+    libc = ctypes.CDLL(None) if os.name == "posix" else None
+    if not hasattr(libc, "on_exit"):  # glibc has it
+        return False
+    libc.on_exit(libc._exit, None)  # type: ignore[union-attr] # noqa: SLF001 -- a C function's name
+    return True
 
 
 if hasattr(os, "register_at_fork"):

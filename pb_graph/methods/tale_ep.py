@@ -49,7 +49,7 @@ async def tale_ep(asked: Asked, run: NodeContext) -> State:
     solved = await run.call_within_budget(prompt, budget, asked.query, Purpose("answer"))
     return {
         "answer": solved.text,
-        "budget": budget,
+        "total": budget,
         "ceiling": tokens + run.cap_of(budget),
         "warnings": [*warnings, *solved.notes("answer")],
     }

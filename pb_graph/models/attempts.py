@@ -6,7 +6,13 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from langchain_core.messages import AIMessage
+
+from pb_graph.budget.ledger import most_billed, spent
+from pb_graph.errors import ModelCallError
+from pb_graph.models.naming import described, name_of
 from pb_graph.models.provider_errors import (
+    is_from_callback,
     is_too_long,
     may_be_paid,
     shown_safely,
@@ -14,12 +20,14 @@ from pb_graph.models.provider_errors import (
     to_model_call_error,
 )
 from pb_graph.models.reply import charge_of, reply_of
-from pb_graph.models.usage import Tokens, reported
+from pb_graph.models.streaming import StreamedReply
+from pb_graph.models.usage import Tokens, estimate, reported
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from langchain_core.messages import AIMessage, BaseMessage
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import BaseMessage
 
     from pb_graph.budget.ledger import Charge
     from pb_graph.models.caps import Limits
@@ -33,33 +41,53 @@ _UNSUPPORTED = frozenset({400, 422})
 class Attempts:
     """The attempts of one call: what is left for the next, and what the last ones came to."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 -- what a call is made of
         self,
         prompt: Sequence[BaseMessage],
         limits: Limits,
         purpose: Purpose,
         retry_policy: RetryPolicy,
         secrets: Sequence[str],
+        model: BaseChatModel,
     ) -> None:
         self._prompt, self._limits, self._purpose = prompt, limits, purpose
-        self._retry_policy, self._secrets = retry_policy, secrets
+        self._retry_policy, self._secrets, self._model = retry_policy, secrets, model
         self._lost: list[Charge] = []
         self._failed = 0
         self._started = 0.0
         self.on_text: OnText | None = None
         self.schema_refused = self.stream_refused = self.probabilities_refused = False
+        self._streamed: StreamedReply | None = None
 
     def next_limits(self) -> Limits:
         """Begin an attempt, within these limits."""
         self._started = time.perf_counter()
+        self._streamed = None
         return self._limits
+
+    def streamed(self, model: BaseChatModel, seconds: float) -> StreamedReply | None:
+        """Where to gather the reply of this attempt; None when it is not to be streamed."""
+        if self.on_text:
+            self._streamed = StreamedReply(model, self.on_text, seconds, self._limits.cap)
+        return self._streamed
+
+    def rescued(self, error: Exception) -> AIMessage | None:
+        """The reply of a failed attempt, if it had ended before the stream broke off."""
+        if self._streamed is None or is_from_callback(error):
+            return None
+        return self._streamed.rescued()
 
     def delay_before_next(self, error: Exception) -> float:
         """Take note of a failed attempt, and say how many seconds to wait before the next.
 
         Raises:
             ModelCallError: There is to be none.
+            Exception: The error itself, if it is that of a host's callback.
         """
+        if self._streamed:
+            self._streamed.give_up()
+        if is_from_callback(error):
+            raise error
         if _schema_refused(error, self._limits):
             self.schema_refused = True
             self._limits = without_schema(self._limits)
@@ -78,7 +106,11 @@ class Attempts:
             cause = shown_safely(error, self._secrets)
             lost = tuple(self._lost)
             raise to_model_call_error(
-                error, secrets=self._secrets, lost=lost, attempts=self._failed
+                error,
+                secrets=self._secrets,
+                lost=lost,
+                attempts=self._failed,
+                model=described(self._model),
             ) from cause
         return wait
 
@@ -90,22 +122,26 @@ class Attempts:
     def reply(self, message: AIMessage) -> Reply:
         """What the attempt that succeeded came to, and what those before it cost."""
         reply = reply_of(message, self._prompt, self._limits, self._purpose, self._seconds())
-        return replace(reply, lost=tuple(self._lost))
+        return replace(reply, charge=self._named(reply.charge), lost=tuple(self._lost))
 
     def _note(self, error: Exception) -> None:
-        """Charge what a failed attempt reported; note one that may be paid without a report."""
+        """Charge what a failed attempt reported, or what arrived of it if it may be paid."""
         tokens = reported(error)
-        if tokens is None and not may_be_paid(error):
-            return
-        charge = charge_of(
-            tokens or Tokens(0, 0, 0, 0, measured=False),
-            self._limits.cap,
-            self._purpose,
-            self._seconds(),
-            "error",
-        )
-        self._lost.append(charge)
-        self._limits = replace(self._limits, cap=self._limits.cap - charge["output_tokens"])
+        arrived = self._streamed.arrived if self._streamed else ""
+        if tokens is None and arrived:
+            tokens = estimate(AIMessage(arrived), self._prompt)
+        if tokens is None:
+            if not may_be_paid(error):
+                return
+            tokens = Tokens(0, 0, 0, 0, measured=False)
+        cap = self._limits.cap
+        charge = charge_of(tokens, cap, self._purpose, self._seconds(), "error")
+        self._lost.append(self._named(charge))
+        used_up = self._limits.strict and not tokens.measured
+        self._limits = replace(self._limits, cap=0 if used_up else cap - tokens.output)
+
+    def _named(self, charge: Charge) -> Charge:
+        return {**charge, "model": name_of(self._model)}
 
     def _seconds(self) -> float:
         return time.perf_counter() - self._started
@@ -123,3 +159,35 @@ def _unsupported(error: Exception) -> bool:
 def without_schema(limits: Limits) -> Limits:
     """The same limits for a server that cannot constrain its replies."""
     return replace(limits, schema=None)
+
+
+def limits_after(failures: Sequence[ModelCallError], limits: Limits) -> Limits:
+    """What the models asked before have left of a call's cap.
+
+    Raises:
+        ModelCallError: Nothing.
+    """
+    gone = most_billed if limits.strict else spent
+    left = limits.cap - sum(gone(failure.lost) for failure in failures)
+    if left < 1:
+        msg = "No fallback was asked, as the failed call has used up the budget."
+        raise ModelCallError(msg)
+    return replace(limits, cap=left)
+
+
+def reply_after(failures: Sequence[ModelCallError], reply: Reply) -> Reply:
+    """A reply with what the models asked before it are charged."""
+    lost = [charge for failure in failures for charge in failure.lost]
+    return replace(reply, lost=(*lost, *reply.lost)) if lost else reply
+
+
+def joined(failures: Sequence[ModelCallError]) -> ModelCallError:
+    """The failures of a model and of its fallbacks as one."""
+    if len(failures) == 1:
+        return failures[0]
+    return ModelCallError(
+        " ".join(map(str, failures)),
+        status=failures[-1].status,
+        lost=tuple(charge for failure in failures for charge in failure.lost),
+        fatal=all(failure.fatal for failure in failures),
+    )

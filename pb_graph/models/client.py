@@ -5,20 +5,28 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing, closing
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from pb_graph.errors import ModelSetupError
-from pb_graph.models.attempts import Attempts, without_schema
+from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
+from pb_graph.models.attempts import (
+    Attempts,
+    joined,
+    limits_after,
+    reply_after,
+    without_schema,
+)
 from pb_graph.models.caps import CapPolicy, Limits, constructor_overrides, policy_for
 from pb_graph.models.caps.limits import CONTINUING
 from pb_graph.models.charging import Attempt
-from pb_graph.models.provider_errors import secrets_of
+from pb_graph.models.connections import Connections
+from pb_graph.models.naming import name_of
 from pb_graph.models.retry import RetryPolicy, has_own_retries, without_sdk_retries
-from pb_graph.models.streaming import StreamedReply
+from pb_graph.models.secrets import secrets_of
 from pb_graph.models.timeout import own_timeout, within_deadline
 
 if TYPE_CHECKING:
@@ -58,6 +66,7 @@ class ChatClient:
             that is to be heard goes through one that streams, and asks for the usage.
         policy: How limits become arguments; chosen from the model when not given.
         retry_policy: How often, and after how long, a call that failed is tried again.
+        arguments: What else goes with every call.
     """
 
     def __init__(
@@ -65,17 +74,22 @@ class ChatClient:
         model: BaseChatModel,
         policy: CapPolicy | None = None,
         retry_policy: RetryPolicy | None = None,
+        *,
+        arguments: Mapping[str, Any] | None = None,
     ) -> None:
+        self._bound = arguments or {}
+        self._fallbacks: tuple[ChatClient, ...] = ()
         quiet: dict[str, object] = {"disable_streaming": True} | without_sdk_retries(model)
         if "streaming" in type(model).model_fields:
             quiet["streaming"] = False  # else the request asks for the stream that nobody reads
         self._policy = policy or policy_for(model)
         self.model = model.model_copy(update=quiet | constructor_overrides(model, self._policy))
         aloud = {"stream_usage": True} if "stream_usage" in type(model).model_fields else {}
-        self._speaking = model.model_copy(
+        speaking = model.model_copy(
             update=aloud | without_sdk_retries(model) | constructor_overrides(model, self._policy)
         )
-        self._sampler = self.model.model_copy(update={"cache": False})  # no two samples are one
+        sampler = self.model.model_copy(update={"cache": False})  # no two samples are one
+        self._connections = Connections(self.model, speaking, sampler)
         self.continues = next((how for it, how in CONTINUING if it is self._policy), None)
         self._constrains = _passes_on(self._policy, self.model, schema={"type": "object"})
         self._tells_probabilities = _passes_on(self._policy, self.model, probabilities=True)
@@ -83,6 +97,7 @@ class ChatClient:
         ours = RetryPolicy(max_retries=0) if has_own_retries(model) else retry_policy
         self._retry_policy = ours or RetryPolicy()
         self._secrets = secrets_of(model)
+        self.name = name_of(model)
         self._own_timeout = own_timeout(model)
 
     def call(
@@ -102,17 +117,20 @@ class ChatClient:
                 attempt breaks off.
 
         Raises:
-            ModelCallError: The call failed for good; it says what to do.
+            ModelCallError: The call failed for good, also with all fallbacks; it says what to do.
             ModelSetupError: A reply is to be continued, which the server cannot.
+            Exception: What a host's callback raised, as it is.
         """
-        attempts = self._attempts(messages, limits, purpose, on_text)
-        while True:
-            with Attempt(attempts) as attempt:
-                outcome = self._attempt(messages, attempt.reserved(), attempts.on_text)
-                if isinstance(outcome, AIMessage):
-                    return attempt.settled(self._remember_refusals(attempts, outcome))
-                attempt.failed(outcome)
-            time.sleep(attempts.delay_before_next(outcome))
+        failures: list[ModelCallError] = []
+        for client in (self, *self._fallbacks):
+            try:
+                left = limits_after(failures, limits)
+                return reply_after(failures, client._call(messages, left, purpose, on_text))  # noqa: SLF001
+            except BudgetUsedUpError:
+                raise
+            except ModelCallError as failure:
+                failures.append(failure)
+        raise joined(failures)
 
     async def acall(
         self,
@@ -122,61 +140,113 @@ class ChatClient:
         on_text: OnText | None = None,
     ) -> Reply:
         """`call` for an event loop."""
+        failures: list[ModelCallError] = []
+        for client in (self, *self._fallbacks):
+            try:
+                left = limits_after(failures, limits)
+                return reply_after(failures, await client._acall(messages, left, purpose, on_text))  # noqa: SLF001
+            except BudgetUsedUpError:
+                raise
+            except ModelCallError as failure:
+                failures.append(failure)
+        raise joined(failures)
+
+    def with_fallbacks(self, others: Sequence[ChatClient]) -> Self:
+        """This client, with others to ask, in this order, when its model fails for good."""
+        self._fallbacks += tuple(others)
+        return self
+
+    def _call(
+        self,
+        messages: Sequence[BaseMessage],
+        limits: Limits,
+        purpose: Purpose,
+        on_text: OnText | None,
+    ) -> Reply:
         attempts = self._attempts(messages, limits, purpose, on_text)
         while True:
             with Attempt(attempts) as attempt:
-                within = await attempt.areserved()
-                outcome = await self._aattempt(messages, within, attempts.on_text)
+                outcome = self._attempt(messages, attempt.reserved(), attempts)
+                if isinstance(outcome, AIMessage):
+                    return attempt.settled(self._remember_refusals(attempts, outcome))
+                attempt.failed(outcome)
+            time.sleep(attempts.delay_before_next(outcome))
+
+    async def _acall(
+        self,
+        messages: Sequence[BaseMessage],
+        limits: Limits,
+        purpose: Purpose,
+        on_text: OnText | None,
+    ) -> Reply:
+        attempts = self._attempts(messages, limits, purpose, on_text)
+        while True:
+            with Attempt(attempts) as attempt:
+                outcome = await self._aattempt(messages, await attempt.areserved(), attempts)
                 if isinstance(outcome, AIMessage):
                     return attempt.settled(self._remember_refusals(attempts, outcome))
                 attempt.failed(outcome)
             await asyncio.sleep(attempts.delay_before_next(outcome))
 
     def _attempt(
-        self, messages: Sequence[BaseMessage], limits: Limits, on_text: OnText | None
+        self, messages: Sequence[BaseMessage], limits: Limits, attempts: Attempts
     ) -> AIMessage | Exception:
         """One attempt. Errors are returned: raised from here, they would hang on to each other."""
         seconds = self._own_timeout or limits.timeout
-        streamed = StreamedReply(self._speaking, on_text, seconds) if on_text else None
+        streamed = attempts.streamed(self.model, seconds)
 
         def attempt(bound: Mapping[str, Any]) -> AIMessage:
+            quiet, speaking, sampler = self._connections.blocking()
             if streamed is None:
-                model = self._sampler if limits.sampled else self.model
-                return model.invoke(list(messages), _QUIET, **bound)
-            for chunk in self._speaking.stream(list(messages), _QUIET, **bound):
-                streamed.add(chunk)
+                return (sampler if limits.sampled else quiet).invoke(
+                    list(messages), _QUIET, **bound
+                )
+            chunks: Any = speaking.stream(list(messages), _QUIET, **bound)
+            with closing(chunks):
+                for chunk in chunks:
+                    streamed.add(chunk)
+                    if streamed.full:
+                        break
             return streamed.message()
 
         try:
             bound = self._arguments(messages, limits)
             return within_deadline(partial(attempt, bound), seconds + self._grace(bound))
         except Exception as error:  # noqa: BLE001 -- the attempts decide what it means
-            if streamed:
-                streamed.give_up()
-            return error
+            return attempts.rescued(error) or error
 
     async def _aattempt(
-        self, messages: Sequence[BaseMessage], limits: Limits, on_text: OnText | None
+        self, messages: Sequence[BaseMessage], limits: Limits, attempts: Attempts
     ) -> AIMessage | Exception:
         seconds = self._own_timeout or limits.timeout
+        streamed = attempts.streamed(self.model, seconds)
         try:
             bound = self._arguments(messages, limits)
             async with asyncio.timeout(seconds + self._grace(bound)):
-                if on_text is None:
-                    model = self._sampler if limits.sampled else self.model
+                quiet, speaking, sampler = await self._connections.awaited()
+                if streamed is None:
+                    model = sampler if limits.sampled else quiet
                     return await model.ainvoke(list(messages), _QUIET, **bound)
-                streamed = StreamedReply(self._speaking, on_text, seconds)
-                async for chunk in self._speaking.astream(list(messages), _QUIET, **bound):
-                    streamed.add(chunk)
+                chunks: Any = speaking.astream(list(messages), _QUIET, **bound)
+                async with aclosing(chunks):
+                    async for chunk in chunks:
+                        streamed.add(chunk)
+                        if streamed.full:
+                            break
                 return streamed.message()
         except Exception as error:  # noqa: BLE001 -- the attempts decide what it means
-            return error
+            return attempts.rescued(error) or error
 
     def _arguments(self, messages: Sequence[BaseMessage], limits: Limits) -> dict[str, Any]:
-        """What the policy says; and where samples are to differ, no temperature of 0."""
+        """What the user bound, the tools, and the policy's; for samples, no temperature of 0."""
         if limits.continues and messages[-1].type != "ai":  # the first piece, as any reply
             limits = replace(limits, continues=False)
-        bound = self._policy(self.model, limits)
+        tools: Any = self.model.bind_tools(limits.tools) if limits.tools else None
+        bound = {
+            **self._bound,
+            **(tools.kwargs if tools else {}),
+            **self._policy(self.model, limits),
+        }
         if not limits.sampled or getattr(self.model, "temperature", None) != 0:
             return bound
         options = bound.get("options")  # Ollama's own API has it there
@@ -202,7 +272,9 @@ class ChatClient:
         # Without the schema, once this server has been found not to know what to do with it.
         limits = limits if self._constrains else without_schema(limits)
         limits = limits if self._tells_probabilities else replace(limits, probabilities=False)
-        attempts = Attempts(messages, limits, purpose, self._retry_policy, self._secrets)
+        attempts = Attempts(
+            messages, limits, purpose, self._retry_policy, self._secrets, self.model
+        )
         attempts.on_text = on_text if self._streams else None
         return attempts
 

@@ -12,13 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
-from pydantic import SecretStr
-
 from pb_graph.errors import ModelCallError
 
 if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
-
     from pb_graph.budget.ledger import Charge
 
 _SECRETS = re.compile(
@@ -34,8 +30,6 @@ _SECRETS = re.compile(
 )
 _MAX_DETAIL = 300
 _MAX_READ = 10_000
-_SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
-_LEAST_SECRET = 4  # a local server's 'x' is none, and would blank out half of the message
 _ERRORS = range(400, 600)
 
 _TRANSIENT_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
@@ -60,9 +54,10 @@ _BROKEN_BODY = re.compile(
     r"|list index out of range"
 )
 _TOO_LONG = re.compile(r"context[ _](length|window|size)", re.IGNORECASE)
-_NEVER_SENT = frozenset(
-    {"ConnectError", "ConnectTimeout", "PoolTimeout", "ConnectionRefusedError", "gaierror"}
-)
+_NO_SERVER = frozenset({"ConnectError", "ConnectTimeout", "ConnectionRefusedError", "gaierror"})
+_NEVER_SENT = _NO_SERVER | {"PoolTimeout"}
+_GONE = frozenset({401, 403, 404})
+_CALLBACKS = "langchain_core.callbacks.manager"
 _NO_CREDIT = "insufficient_quota"
 
 _REMEDIES = {
@@ -82,6 +77,7 @@ def to_model_call_error(
     secrets: Sequence[str] = (),
     lost: tuple[Charge, ...] = (),
     attempts: int = 1,
+    model: str = "",
 ) -> ModelCallError:
     """Make one of our exceptions of any exception of a model call.
 
@@ -90,6 +86,7 @@ def to_model_call_error(
         secrets: What must not be shown, besides all that looks like a key.
         lost: What the attempts were charged, or may have been.
         attempts: How many there were.
+        model: Its name and where its server is, without credentials.
     """
     if isinstance(error, ModelCallError):
         return error
@@ -97,8 +94,9 @@ def to_model_call_error(
     kind = type(error).__name__ + (f" (HTTP {status})" if status else "")
     detail = " ".join(redact(str(error)[:_MAX_READ], secrets).split())[:_MAX_DETAIL]
     times = f", {attempts} times," if attempts > 1 else ""
-    msg = f"The model call failed{times} with {kind}: {detail} {_remedy(error, status)}"
-    return ModelCallError(msg, status=status, lost=lost)
+    to = f" to {redact(model, secrets)}" if model else ""
+    msg = f"The model call{to} failed{times} with {kind}: {detail} {_remedy(error, status)}"
+    return ModelCallError(msg, status=status, lost=lost, fatal=_is_fatal(error, status))
 
 
 def status_of(error: Exception) -> int | None:
@@ -140,6 +138,16 @@ def may_be_paid(error: Exception) -> bool:
     return is_transient(error) and not any(_names(cause) & _NEVER_SENT for cause in _chain(error))
 
 
+def is_from_callback(error: Exception) -> bool:
+    """Whether a host's callback raised it (``raise_error=True``), and no model's client."""
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_globals.get("__name__") == _CALLBACKS:
+            return True
+        trace = trace.tb_next
+    return False
+
+
 def retry_after(error: Exception) -> float:
     """Seconds that the server asked to wait (``Retry-After``, as seconds or as a date); else 0."""
     headers = getattr(getattr(error, "response", None), "headers", None)
@@ -170,21 +178,6 @@ def shown_safely(error: Exception, secrets: Sequence[str]) -> Exception | None:
     return None if shows or any(_SECRETS.search(text[:_MAX_READ]) for text in texts) else error
 
 
-def secrets_of(model: BaseChatModel) -> tuple[str, ...]:
-    """What a chat model object is known to keep to itself: its keys, and headers that are keys."""
-    found: list[str] = []
-    for value in vars(model).values():
-        if isinstance(value, SecretStr):
-            found.append(value.get_secret_value())
-        elif isinstance(value, Mapping):
-            found += [
-                text
-                for name, text in value.items()
-                if isinstance(text, str) and _SECRET_HEADER.search(str(name))
-            ]
-    return tuple(secret for secret in found if len(secret) >= _LEAST_SECRET)
-
-
 def _remedy(error: Exception, status: int | None) -> str:
     if _out_of_credit(error):
         return "The account has no credit left: top it up, or use another key."
@@ -198,6 +191,13 @@ def _remedy(error: Exception, status: int | None) -> str:
     ):
         return "The reply is no chat completion: check the base URL, and the proxies on the way."
     return "Check that the model's server is running and reachable."
+
+
+def _is_fatal(error: Exception, status: int | None) -> bool:
+    """Whether another request would fare no better: no server, no such model, no access to it."""
+    if status is not None:
+        return status in _GONE or _out_of_credit(error)
+    return any(_names(cause) & _NO_SERVER for cause in _chain(error))
 
 
 def _names(error: BaseException) -> set[str]:

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pb_graph.budget.ledger import Charge
+from langchain_core.messages import message_to_dict
+
+from pb_graph.budget.ledger import Charge, most_billed, spent
 from pb_graph.budget.ledger import Purpose as Purpose  # noqa: PLC0414 -- for others, too
-from pb_graph.models.usage import Tokens, finish_of, likely_tokens, tokens_of, visible_text
+from pb_graph.models.usage import (
+    Tokens,
+    estimate,
+    finish_of,
+    likely_tokens,
+    read_usage,
+    visible_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,21 +34,29 @@ class Reply:
     """What came back: the visible text, why it ended, and what the call was charged.
 
     ``lost`` are the charges of attempts that came to nothing before it, where they may be paid for;
-    one of unknown cost is there with no tokens, and not ``measured``. ``likely`` has the first few
-    tokens and what might have stood in their place, with its probability, where that was asked for
-    and told.
+    one of unknown cost is there with what arrived of it, and not ``measured``. ``doubt`` says why
+    the tokens that a server reported were not believed. ``likely`` has the first few tokens and
+    what might have stood in their place, with its probability, where that was asked for and told.
     """
 
     text: str
     finish: str
     charge: Charge
     lost: tuple[Charge, ...] = ()
+    doubt: str = ""
+    calls_tools: dict[str, Any] | None = None
+    """The whole message, as JSON, where it calls tools: some providers want all of it back."""
     likely: Sequence[Mapping[str, float]] = ()
 
     @property
     def tokens(self) -> int:
         """Completion tokens of all attempts."""
-        return self.charge["output_tokens"] + sum(lost["output_tokens"] for lost in self.lost)
+        return spent((*self.lost, self.charge))
+
+    @property
+    def most_billed(self) -> int:
+        """The same, with the whole caps of those whose bill is unknown."""
+        return most_billed((*self.lost, self.charge))
 
 
 def reply_of(
@@ -50,17 +67,20 @@ def reply_of(
     seconds: float,
 ) -> Reply:
     """Read what a model wrote, and charge it; a text far beyond its cap is cut off."""
-    tokens = tokens_of(message, prompt)
     finish = finish_of(message)
-    if not tokens.measured:
-        tokens = tokens._replace(output=_plausible(tokens.output, finish, limits.cap))
-    charge = charge_of(tokens, limits.cap, purpose, seconds, finish)
+    found = read_usage(message, limits.cap)
+    doubt = found if isinstance(found, str) else ""
+    if not isinstance(found, Tokens):
+        found = estimate(message, prompt)
+        found = found._replace(output=_plausible(found.output, finish, limits.cap))
+    charge = charge_of(found, limits.cap, purpose, seconds, finish)
     text = _piece(message, prompt, limits) if limits.continues else visible_text(message)
     longest = max(_LEAST_READ, limits.cap * _LONGEST_TOKEN)
     if len(text) > longest:  # only from a server that takes no notice of the cap
-        return Reply(text[:longest], "length", charge)
+        text, finish = text[:longest], "length"
+    calls = message_to_dict(message) if message.tool_calls else None
     likely = likely_tokens(message) if limits.probabilities else ()
-    return Reply(text, finish, charge, likely=likely)
+    return Reply(text, finish, charge, doubt=doubt, calls_tools=calls, likely=likely)
 
 
 def _piece(message: AIMessage, prompt: Sequence[BaseMessage], limits: Limits) -> str:
@@ -87,12 +107,17 @@ def charge_of(tokens: Tokens, cap: int, purpose: Purpose, seconds: float, finish
     )
 
 
-def _plausible(estimate: int, finish: str, cap: int) -> int:
+def _plausible(guess: int, finish: str, cap: int) -> int:
     """What a capped reply can have cost, given the estimate from its text.
 
     One that ended at its cap cost the cap, however much of it was hidden thinking. An estimate a
     little above the cap is the estimate's fault; one far above it shows that the cap was ignored.
     """
-    if estimate > 2 * cap + 16:
-        return estimate
-    return cap if finish == "length" else min(estimate, cap)
+    if passes_cap(guess, cap):
+        return guess
+    return cap if finish == "length" else min(guess, cap)
+
+
+def passes_cap(guess: int, cap: int) -> bool:
+    """Whether an estimate is so far above a cap that the cap was ignored."""
+    return guess > 2 * cap + 16

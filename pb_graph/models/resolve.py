@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
-from pb_graph.errors import ModelSetupError
-from pb_graph.local import server
+from pb_graph.errors import ModelSetupError, UnknownModelError, did_you_mean
+from pb_graph.local import catalog, server
 from pb_graph.models.provider_errors import redact
 from pb_graph.models.retry import RetryPolicy
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from pb_graph.settings import Settings
 
+_UNKNOWN_PROVIDER = re.compile(r"Supported model providers are: ([\w, ]+)")  # LangChain's words
 MODEL_VARIABLE = "PB_MODEL"
 LOCAL_PREFIX = "local:"
 # Google's clients count attempts, and take 0 for their own default.
@@ -44,8 +46,19 @@ def model_name(given: str | None) -> str:
     if not (provider and separator and model):
         msg = f"{name!r} names no model. Write 'provider:model', such as 'openai:gpt-5-mini' or "
         msg += "'local:qwen2.5-coder-1.5b'; `pb-graph models` lists the local ones."
-        raise ModelSetupError(msg)
+        raise UnknownModelError(msg)
     return name
+
+
+def check_local_name(name: str) -> None:
+    """Make sure that there is such a local model, without fetching or loading anything.
+
+    Raises:
+        UnknownModelError: There is none of this name; a path is looked at when it is used.
+    """
+    local_name = name.removeprefix(LOCAL_PREFIX)
+    if not server.is_path(local_name):
+        catalog.find(local_name)
 
 
 def resolve(name: str, settings: Settings, **options: Any) -> BaseChatModel:  # noqa: ANN401
@@ -77,6 +90,9 @@ def resolve(name: str, settings: Settings, **options: Any) -> BaseChatModel:  # 
             **options,
         )
     except Exception as error:
+        if unknown := _UNKNOWN_PROVIDER.search(str(error)):
+            msg = f"no provider is called {provider!r}; there are: local, {unknown[1]}"
+            raise UnknownModelError(msg + did_you_mean(provider, unknown[1].split(", "))) from error
         raise ModelSetupError(_setup_message(name, provider, error)) from error
     return made
 

@@ -7,15 +7,18 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from langchain_core.messages import AIMessageChunk
+from langchain_core.messages import AIMessage, AIMessageChunk
+
+from pb_graph.models.caps.compatible import is_openai_like
+from pb_graph.models.reply import passes_cap
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
-    from langchain_core.messages import AIMessage
 
 OnText = Callable[[str | None], None]
 """Is told the next piece of a reply's visible text; None says that the reply begins (anew)."""
 
+_CHARACTERS_A_TOKEN = 4
 _REASONS = ("finish_reason", "stop_reason", "status")
 _OPEN, _CLOSED = "<think>", "</think>"
 _HALF_TAG = re.compile(r"(?:<(?:/?(?:t(?:h(?:i(?:nk?)?)?)?)?)?)?\Z")
@@ -28,12 +31,16 @@ class StreamedReply:
         model: Whose reply it is.
         on_text: Whom to tell of the text, in time that grows with its length and no faster.
         seconds: How long the reply may take; a client's own time limit starts anew with each chunk.
+        cap: Completion tokens that were asked for.
     """
 
-    def __init__(self, model: BaseChatModel, on_text: OnText, seconds: float) -> None:
+    def __init__(self, model: BaseChatModel, on_text: OnText, seconds: float, cap: int) -> None:
         # OpenAI's and Anthropic's protocols end with a reason; without it, the stream broke off.
         self._says_why = "stream_usage" in type(model).model_fields
+        # Where each report of usage is a sum so far; other protocols report differences.
+        self._counts_up = is_openai_like(model)
         self._on_text: OnText | None = on_text
+        self._cap, self._characters = cap, 0
         self._ends = time.perf_counter() + seconds
         self._chunks: list[AIMessageChunk] = []
         self._held = ""
@@ -50,6 +57,7 @@ class StreamedReply:
             msg = "the streamed reply took too long"
             raise TimeoutError(msg)
         self._chunks.append(chunk)
+        self._characters += len(chunk.text)
         if visible := self._visible(chunk.text):
             self._told = True
             self._on_text(visible)
@@ -58,22 +66,51 @@ class StreamedReply:
         """Tell nothing more, whoever may still be reading the stream."""
         self._on_text = None
 
+    @property
+    def full(self) -> bool:
+        """Whether more text has come than the cap can carry: nothing more is to be paid for."""
+        return passes_cap(self._characters // _CHARACTERS_A_TOKEN, self._cap)
+
+    @property
+    def arrived(self) -> str:
+        """The text so far, visible or not."""
+        return "".join(chunk.text for chunk in list(self._chunks))
+
     def message(self) -> AIMessage:
         """The reply.
 
         Raises:
             ConnectionError: The stream ended before the reply did.
         """
+        if self.full:  # what it cost in the end, nobody will tell
+            return AIMessage(self.arrived, response_metadata={"finish_reason": "length"})
         if not self._chunks:
             msg = "the stream was empty"
             raise ConnectionError(msg)
-        first, *rest = self._chunks
+        reports = [chunk.usage_metadata for chunk in self._chunks if chunk.usage_metadata]
+        single = self._counts_up and len(reports) > 1
+        bare = [chunk.model_copy(update={"usage_metadata": None}) for chunk in self._chunks]
+        first, *rest = bare if single else self._chunks
         message = first + rest if rest else first
+        if single:
+            message.usage_metadata = reports[-1]
         reasons = [message.response_metadata.get(name) for name in _REASONS]
-        if self._says_why and not any(reasons):
+        told_all = message.usage_metadata is not None and not message.text
+        if self._says_why and not any(reasons) and not told_all:
             msg = "the stream ended before the reply did"
             raise ConnectionError(msg)
         return message
+
+    def rescued(self) -> AIMessage | None:
+        """The reply of a stream that broke off after the reply had ended: only the usage is lost.
+
+        None if it had not, or this cannot be known.
+        """
+        reasons = (chunk.response_metadata.get("finish_reason") for chunk in self._chunks)
+        reason = next(filter(None, reasons), None)
+        if not reason or not self.arrived:
+            return None
+        return AIMessage(self.arrived, response_metadata={"finish_reason": reason})
 
     def _visible(self, piece: str) -> str:
         """What can be told of the text with this piece: `visible_text`, one piece at a time."""

@@ -8,7 +8,7 @@ from langgraph.types import Send
 
 from pb_graph.budget import allocate as split_by_schedule
 from pb_graph.budget import schedule_weights, split
-from pb_graph.budget.ledger import spent
+from pb_graph.budget.ledger import most_billed, spent
 from pb_graph.methods import METHODS
 from pb_graph.nodes.plan import whole_question
 from pb_graph.nodes.waves import is_closing, next_wave, transitive_dependencies
@@ -25,12 +25,12 @@ MIDDLE_LEVEL = 3
 
 
 def allocate(state: State, run: NodeContext) -> State:
-    """Write ``budget``, ``ceiling`` and ``shares`` before the first wave, new ``shares`` later."""
+    """Write ``total``, ``ceiling`` and ``shares`` before the first wave, new ``shares`` later."""
     if state["shares"]:
         return _rolled_over(state, run)
     settings, query = run.settings, state["query"]
     total, notes = _total(query["level"], run)
-    update: State = {"budget": total, "warnings": notes}
+    update: State = {"total": total, "warnings": notes}
     if not settings.splits:
         _tell(run, query["level"], total, [])
         return update | {"ceiling": _ceiling(state, [total], total, run)}
@@ -53,7 +53,9 @@ def route_next_wave(state: State) -> str | list[Send]:
     settings = Settings.model_validate(state["settings"])
     if not settings.stepwise:
         return "answer"
-    plan, results = state["plan"], state["results"]
+    plan, results, ceiling = state["plan"], state["results"], state["ceiling"]
+    if ceiling is not None and spent(state["charges"]) >= ceiling:
+        return "synthesize"  # nothing more is to be paid
     wave = next_wave(plan, {result["index"] for result in results}, settings)
     return [_task(state, step["index"], settings) for step in wave] or "synthesize"
 
@@ -75,6 +77,7 @@ def _task(state: State, index: int, settings: Settings) -> Send:
         ),
         index=index,
         budget=state["shares"][str(index)],
+        dead=state["dead"],
         shared_budget=state.get("shared_budget", {}),
         closing=is_closing(state["plan"], index, settings),
     )
@@ -116,10 +119,13 @@ def _rolled_over(state: State, run: NodeContext) -> State:
     rest = [step for step in state["plan"] if step["index"] not in done]
     if not run.settings.rollover or not rest:
         return {}
-    total = state["budget"] or 0  # which there is, where there are shares
-    unspent = total - sum(result["tokens"] for result in done.values())
-    # A budget that is only said can be overspent; the steps to come are not to suffer for that.
-    left = max(unspent, sum(state["shares"][str(step["index"])] for step in rest))
+    total = state["total"] or 0  # which there is, where there are shares
+    gone = most_billed if run.settings.strict_ceiling else spent
+    left = total - gone(charge for charge in state["charges"] if charge["node"] == "solve")
+    if run.settings.enforcement == "prompt":
+        # A budget that is only said can be overspent; the steps to come are not to suffer for that.
+        left = max(left, sum(state["shares"][str(step["index"])] for step in rest))
+    left = max(left, len(rest))  # a server that takes no notice of caps may have used it up
     shares = split(
         _positional_shares(state, rest, left, run.settings),
         left,
@@ -173,7 +179,7 @@ def _bam_shares(
 
 
 def _ceiling(state: State, shares: Sequence[int], total: int, run: NodeContext) -> int:
-    """Completion tokens this query cannot exceed: those spent, and the caps of all calls to come.
+    """Completion tokens this query cannot exceed: those billed, and the caps of all calls to come.
 
     When the budget is only said, the cutoff of every call is the only bound there is, and there
     may be one call more, when the last step comes to nothing.
@@ -187,4 +193,5 @@ def _ceiling(state: State, shares: Sequence[int], total: int, run: NodeContext) 
         to_come = total if settings.stepwise else min(total, settings.cutoff)
         if synthesis:
             to_come += min(synthesis_cap(total, len(shares), settings), settings.cutoff)
-    return spent(state["charges"]) + (to_come if run.left is None else min(to_come, run.left))
+    billed = most_billed(state["charges"])
+    return billed + (to_come if run.left is None else min(to_come, run.left))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from pb_graph.budget.ledger import spent
+from pb_graph.budget.ledger import most_billed
 from pb_graph.errors import ModelCallError
 from pb_graph.methods import METHODS, Asked
 from pb_graph.models.reply import Purpose
@@ -21,11 +21,12 @@ async def answer(state: State, run: NodeContext) -> State:
     method, ceiling = METHODS[run.settings.method], state["ceiling"]
     if ceiling is None:
         most = method.most(run.settings)
-        ceiling = spent(state["charges"]) + (most if run.left is None else min(most, run.left))
+        billed = most_billed(state["charges"])
+        ceiling = billed + (most if run.left is None else min(most, run.left))
     asked = Asked(
         query=state["query"],
         settings=run.settings,
-        budget=state["budget"],
+        budget=state["total"],
         plan=state["plan"],
         shares={int(index): share for index, share in state["shares"].items()} or None,
     )
@@ -43,7 +44,7 @@ async def _asked_once(method: Method, asked: Asked, run: NodeContext) -> State:
         cast("Prompt", method.function)(asked),
         asked.budget,
         asked.query,
-        Purpose("answer"),
+        Purpose("answer", level=asked.query["level"]),
         closing=True,
         stream=True,
         thinking=method.thinking,

@@ -5,50 +5,103 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from langchain_core.messages import AIMessage
+from langchain_core.messages.ai import UsageMetadata
 
-from pb_graph.budget.ledger import by_node
+from pb_graph.budget.ledger import by_node, most_billed
 from pb_graph.errors import NoAnswerError
 from pb_graph.runtime.answer_stream import MESSAGE_NAME
 from pb_graph.state import Report
 
 if TYPE_CHECKING:
+    from pb_graph.budget.ledger import Prices, QueryUsage
     from pb_graph.runtime.node import NodeContext
     from pb_graph.settings import Settings
     from pb_graph.state import State, StepReport
 
 
 def finish(state: State, run: NodeContext) -> State:
-    """Write ``report`` and the final message.
-
-    Raises:
-        NoAnswerError: Nothing was answered; the report tells what was spent on it.
-    """
-    report = build_report(state, run.settings)
+    """Write ``report`` and, when there is an answer, the final message with the account on it."""
+    report = build_report(state, run.settings, run.options.prices)
+    answer_type, typed = run.options.answer_type, None
+    if answer_type and report["answer"]:
+        typed = answer_type.read(report["answer"])
+        note = "finish: the answer holds no JSON that fits response_format"
+        report["warnings"] = report["warnings"] + [note] * (typed is None)
     run.tell({"event": "answer", "answer": report["answer"], "usage": report["usage"]})
     if not report["answer"]:
-        reasons = report["warnings"] or ["every reply of the model was empty"]
-        spent = report["usage"]["output_tokens"]
-        msg = "\n- ".join([f"No answer, after {spent} completion tokens.", *reasons])
-        raise NoAnswerError(msg, report)
-    # The id of the pieces that a host was shown already: it does not get them a second time.
-    message = AIMessage(report["answer"], name=MESSAGE_NAME, id=state["answer_id"])
-    return {"report": report, "messages": [message]}
+        return {"report": report}
+    message = AIMessage(
+        report["answer"],
+        name=MESSAGE_NAME,
+        # That of the pieces that a host was shown already: it does not get them a second time.
+        id=state["answer_id"],
+        usage_metadata=_usage_metadata(report["usage"]),
+        response_metadata=_essentials(report),
+    )
+    update: State = {"report": report, "messages": [message]}
+    return update | {"structured_response": typed} if answer_type else update
 
 
-def build_report(state: State, settings: Settings) -> Report:
+def no_answer(state: State, run: NodeContext) -> State:
+    """End a run that came to nothing; its report stays in the state, for whoever looks there.
+
+    Raises:
+        NoAnswerError: Always; the report tells what was spent.
+    """
+    del run
+    report = state["report"]
+    # Once a model is known to be out of reach, all else that went wrong goes wrong for that.
+    reasons = list(dict.fromkeys(state["dead"].values())) or report["warnings"]
+    spent = report["usage"]["output_tokens"]
+    lines = [f"No answer, after {spent} completion tokens.", *reasons]
+    if not reasons:
+        lines.append("every reply of the model was empty")
+    raise NoAnswerError("\n- ".join(lines), report)
+
+
+def _usage_metadata(usage: QueryUsage) -> UsageMetadata:
+    """The account of the whole query in LangChain's words, for hosts and tracers."""
+    return UsageMetadata(
+        input_tokens=usage["input_tokens"],
+        output_tokens=usage["output_tokens"],
+        total_tokens=usage["input_tokens"] + usage["output_tokens"],
+        input_token_details={"cache_read": usage["cached_tokens"]},
+        output_token_details={"reasoning": usage["reasoning_tokens"]},
+    )
+
+
+def _essentials(report: Report) -> dict[str, Any]:
+    """What a host should know that sees the message only: the report without its steps."""
+    usage = report["usage"]
+    models = [name for part in usage["by_node"].values() for name in part.get("models", [])]
+    kept = ("method", "execution", "schedule", "level", "budget", "ceiling", "warnings")
+    ours: dict[str, Any] = {name: report[name] for name in kept}  # type: ignore[literal-required]
+    ours |= {name: usage.get(name) for name in ("calls", "seconds", "measured", "cost")}
+    return {"model_name": models[-1] if models else "", MESSAGE_NAME: ours}
+
+
+def build_report(state: State, settings: Settings, prices: Prices | None = None) -> Report:
     """The account of a query, from what the nodes left in the state."""
     local = settings.splits
+    warnings, most, ceiling = state["warnings"], most_billed(state["charges"]), state["ceiling"]
+    if ceiling is not None and most > ceiling:
+        note = f"up to {most} completion tokens may be billed, above the ceiling of {ceiling}"
+        warnings = [
+            *warnings,
+            f"{note}: Settings(strict_ceiling=True) keeps lost attempts below it",
+        ]
     return Report(
         method=settings.method,
         execution=settings.execution if local else None,
         schedule=settings.schedule if local else None,
         level=state["query"]["level"],
-        budget=state["budget"],
-        ceiling=state["ceiling"],
+        budget=state["total"],
+        ceiling=ceiling,
+        most_billed=most,
         answer=state.get("answer", ""),
         steps=_steps(state),
-        usage=by_node(state["charges"]),
-        warnings=state["warnings"],
+        usage=by_node(state["charges"], prices),
+        warnings=warnings,
     )
 
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from langchain_core.messages import HumanMessage
 from langgraph.types import Overwrite
 
 from pb_graph.errors import InputError
+from pb_graph.nodes.conversation import read_conversation
 from pb_graph.state import Query, emptied
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from langchain_core.messages import AnyMessage
-
     from pb_graph.runtime.node import NodeContext
+    from pb_graph.settings import Settings
     from pb_graph.state import State
 
 MAX_QUESTION = 100_000
@@ -24,39 +21,59 @@ MAX_EXTRA = 20_000
 MAX_LEVEL = 5
 
 
-def intake(state: State, run: NodeContext) -> State:
+async def intake(state: State, run: NodeContext) -> State:
     """Turn the input into a `Query`, and forget what an earlier question left on the thread.
 
+    A question of its own (``question``) stands alone; one in messages comes with its conversation.
+
     Raises:
-        InputError: No question, an empty or oversized one, or a level outside 1 to 5.
+        InputError: No question, an empty or oversized one, a level outside 1 to 5, a budget that is
+            no positive number, or an image or file that the model cannot be sent.
     """
+    own = state.get("question")
+    said = read_conversation([] if own is not None else state.get("messages") or [])
+    settings, warnings = _settings(state.get("budget"), run.settings)
+    form = _text(state.get("answer_format"), "'answer_format'", MAX_EXTRA)
+    typed = run.options.answer_type.form if run.options.answer_type else None
     query = Query(
-        question=_question(state),
-        reference=_text(state, "reference", MAX_REFERENCE),
-        instruction=_text(state, "instruction", MAX_EXTRA),
-        answer_format=_text(state, "answer_format", MAX_EXTRA),
-        domain=_text(state, "domain", MAX_EXTRA) or run.settings.domain,
+        question=_question(said.question if own is None else own),
+        reference=_text(state.get("reference"), "'reference'", MAX_REFERENCE),
+        instruction=_text(state.get("instruction"), "'instruction'", MAX_EXTRA)
+        or _text(said.instruction, "The system message", MAX_QUESTION),
+        answer_format="\n".join(part for part in (form, typed) if part) or None,
+        domain=_text(state.get("domain"), "'domain'", MAX_EXTRA) or settings.domain,
         level=_level(state.get("level")),
+        conversation=said.turns,
+        media=said.media,
     )
-    run.tell({"event": "intake", "method": run.settings.method})
+    await run.calls.check_media(said.media)
+    run.tell({"event": "intake", "method": settings.method})
     update = emptied() | {
-        "settings": run.settings.model_dump(mode="json"),
+        "settings": settings.model_dump(mode="json"),
         "query": query,
-        "warnings": Overwrite(_unused(state)),
+        "warnings": Overwrite(said.warnings + warnings),
     }
     return cast("State", update)
 
 
-def _question(state: State) -> str:
-    given = state.get("question")
-    if given is None and (last := _last_human(state.get("messages") or [])):
-        given = str(last.text)
+def _settings(budget: object, settings: Settings) -> tuple[Settings, list[str]]:
+    """The settings of this question, and a warning when a budget is given and has no use."""
+    if budget is None:
+        return settings, []
+    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
+        msg = f"A budget is a whole number of tokens, at least 1, not {budget!r}."
+        raise InputError(msg)
+    unused = f"intake: the method {settings.method!r} has no budget: {budget} was not used"
+    return settings.model_copy(update={"budget": budget}), [] if settings.budgets else [unused]
+
+
+def _question(given: object) -> str:
     if not isinstance(given, str):
         msg = 'There is no question. Give {"question": "..."} or {"messages": [...]}.'
         raise InputError(msg)
     question = given.strip()
     if not question:
-        msg = "The question is empty. Give it as text."
+        msg = "The question is empty. Give it as text, also with an image or a file."
         raise InputError(msg)
     if len(question) > MAX_QUESTION:
         msg = (
@@ -67,35 +84,14 @@ def _question(state: State) -> str:
     return question
 
 
-def _last_human(messages: Sequence[AnyMessage]) -> HumanMessage | None:
-    return next((said for said in reversed(messages) if isinstance(said, HumanMessage)), None)
-
-
-def _unused(state: State) -> list[str]:
-    """A warning about what else there is in the messages, when the question comes from them."""
-    messages = state.get("messages") or []
-    last = _last_human(messages)
-    if state.get("question") is not None or last is None:
-        return []
-    blocks = last.content if isinstance(last.content, list) else []
-    other = sum(isinstance(block, dict) and block.get("type") != "text" for block in blocks)
-    parts = {"other message(s)": len(messages) - 1, "image(s) or file(s)": other}
-    unused = " and ".join(f"{count} {what}" for what, count in parts.items() if count)
-    if not unused:
-        return []
-    note = "were not read: only the text of the last human message is the question. Give what else"
-    return [f"intake: {unused} {note} it needs as 'question' or 'reference'"]
-
-
-def _text(state: State, name: str, limit: int) -> str | None:
-    value = state.get(name)
+def _text(value: object, what: str, limit: int) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        msg = f"{name!r} must be text, not {type(value).__name__}."
+        msg = f"{what} must be text, not {type(value).__name__}."
         raise InputError(msg)
     if len(value) > limit:
-        msg = f"{name!r} has {len(value)} characters; at most {limit} are taken. Shorten it."
+        msg = f"{what} has {len(value)} characters; at most {limit} are taken. Shorten it."
         raise InputError(msg)
     return value or None
 

@@ -33,7 +33,7 @@ def review(state: State, run: NodeContext) -> State:
     shown = {
         "plan": state["plan"],
         "level": state["query"]["level"],
-        "budget": state["budget"],
+        "budget": state["total"],
         "budgets": [state["shares"][str(index)] for index in range(len(state["shares"]))],
         "ceiling": state["ceiling"],
         "help": HELP,
@@ -53,12 +53,12 @@ def _update(answer: object, state: State, run: NodeContext) -> State:
     """What an edit writes; without budget and shares, they are allocated once more."""
     edit = _read(answer)
     plan = state["plan"] if edit.plan is None else apply_edits(edit.plan, state["plan"])
-    _check_size(len(plan), edit.budget, state["budget"], run.settings)
+    _check_size(len(plan), edit.budget, state["total"], run.settings)
     settings = state["settings"] | {"review_plan": False}
     if edit.budget is not None:
         settings["budget"] = edit.budget
     run.tell({"event": "plan", "steps": plan})
-    return {"settings": settings, "plan": plan, "budget": None, "ceiling": None, "shares": {}}
+    return {"settings": settings, "plan": plan, "total": None, "ceiling": None, "shares": {}}
 
 
 def _read(answer: object) -> PlanEdit:

@@ -37,7 +37,7 @@ async def solve(task: SolveTask, run: NodeContext) -> State:
             messages,
             budget,
             task["query"],
-            Purpose("solve", index),
+            Purpose("solve", index, task["plan"][index]["level"] or task["query"]["level"]),
             closing=closing,
             stream=closing,
         )

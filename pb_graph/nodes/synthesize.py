@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pb_graph.budget.ledger import spent
+from pb_graph.budget.ledger import most_billed, spent
 from pb_graph.errors import ModelCallError
 from pb_graph.models.reply import Purpose
 from pb_graph.nodes.allocate import synthesis_cap
@@ -27,19 +27,30 @@ async def synthesize(state: State, run: NodeContext) -> State:
     results = sorted(state["results"], key=lambda result: result["index"])
     found = [result for result in results if result["answer"]]
     by_call = run.settings.synthesis == "call"
-    if not found or (found[-1] is results[-1] and not by_call):
+    missing = len(state["plan"]) - len(results)
+    if not found or (found[-1] is results[-1] and not by_call and not missing):
         return {"answer": found[-1]["answer"] if found else ""}
+    if missing:
+        note = f"synthesize: the ceiling was reached before the last {missing} step(s) were asked"
+        return _fallback(found, [note])
     warnings = [] if by_call else ["synthesize: the last step gave no answer; asked once more"]
+    gone = most_billed if run.settings.strict_ceiling else spent
     budget = min(
-        synthesis_cap(state["budget"] or 0, len(state["plan"]), run.settings),
-        (state["ceiling"] or 0) - spent(state["charges"]),
+        synthesis_cap(state["total"] or 0, len(state["plan"]), run.settings),
+        (state["ceiling"] or 0) - gone(state["charges"]),
     )
     if budget < 1:
         return _fallback(found, ["synthesize: no budget left for a final call"])
     messages = put_together(state["query"], run.settings, state["plan"], found, budget=budget)
     try:
         reply = await call_within_budget(
-            run, messages, budget, state["query"], Purpose("synthesize"), closing=True, stream=True
+            run,
+            messages,
+            budget,
+            state["query"],
+            Purpose("synthesize", level=state["query"]["level"]),
+            closing=True,
+            stream=True,
         )
     except ModelCallError as failure:
         return _fallback(found, [*warnings, f"synthesize: {failure}"])

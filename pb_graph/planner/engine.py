@@ -17,7 +17,7 @@ from dspy.utils.exceptions import AdapterParseError
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 from pb_graph.models.caps import Limits
-from pb_graph.models.provider_errors import to_model_call_error
+from pb_graph.models.provider_errors import is_from_callback, to_model_call_error
 from pb_graph.models.reply import Purpose
 from pb_graph.planner.adapter import TerseAdapter
 from pb_graph.planner.requests import PlannerReply, PlannerRequest, UnreadableReplyError
@@ -166,6 +166,7 @@ async def ask_planner(  # noqa: PLR0913 -- who is asked what, by whom, and how
         settings.timeout,
         request.schema,
         thinking="off" if brief else "bounded",
+        strict=settings.strict_ceiling,
         probabilities=brief,
     )
     engine = LangChainEngine(client, limits, Purpose(request.node))
@@ -199,7 +200,8 @@ def _planner_context(
 def _cause(error: Exception, engine: LangChainEngine) -> Exception:
     """What really went wrong below DSPy, with the replies that were paid for."""
     if engine.errors:
-        return to_model_call_error(engine.errors[-1])
+        last = engine.errors[-1]
+        return last if is_from_callback(last) else to_model_call_error(last)
     if isinstance(error, AdapterParseError) or engine.replies:
         return UnreadableReplyError(str(error.__cause__ or "it was empty"), engine.replies)
     return to_model_call_error(error)

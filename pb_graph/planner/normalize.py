@@ -188,6 +188,6 @@ def _credits(values: list[float | None], notes: list[str]) -> list[float]:
         bad = len(values) - len(usable)
         notes.append(f"{bad} credit(s) were no positive numbers: the mean of the others is used")
     full = [value if value is not None and value >= 0 else mean for value in values]
-    if abs(sum(full) - ALL_CREDITS) > _ROUNDING:
+    if abs(sum(full) - ALL_CREDITS) > _ROUNDING * len(full):
         notes.append(f"the credits summed to {sum(full):g}: re-scaled to 100")
     return [round(value / sum(full) * ALL_CREDITS, 2) for value in full]

@@ -39,6 +39,7 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _DIGITS = frozenset("12345")
 _LEVEL_DIGIT = re.compile(r"(?<![\w.-])[1-5](?!\w|\.\d)")
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_BRACKET = re.compile(r"[\[{]")
 _FENCED = re.compile(r"```(?:json)?\s*(.*?)(?:```|\Z)", re.DOTALL)
 
 # A LaTeX command that a model wrote into JSON without doubling its backslash.
@@ -223,6 +224,8 @@ def _json_in(text: str) -> object:
 
 
 def _mended(body: str) -> object:
+    if len(_BRACKET.findall(body)) > 2 * MAX_ITEMS:
+        return None  # mending takes time that grows with the square of the nesting
     try:
         return repair_json(body, return_objects=True)
     except (ValueError, RecursionError):  # nested deeper than the parsers go

@@ -171,10 +171,14 @@ def _array(items: dict[str, Any], least: int, most: int | None = None) -> dict[s
 
 
 def _about(query: Query) -> dict[str, str]:
-    level = query["level"]
+    level, problem = query["level"], query["question"]
+    if before := query.get("conversation"):
+        problem = f"{before}\n\nThe problem to look at now:\n{problem}"
+    if media := query.get("media"):
+        problem += f"\n({len(media)} image(s) or file(s), which only the solver gets to see.)"
     return {
         "domain": query["domain"],
-        "problem": query["question"],
+        "problem": problem,
         "level": "" if level is None else f"level {level} of 5",
         "correction": "",
     }

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from pb_graph.budget.ledger import most_billed, spent
 from pb_graph.errors import ModelCallError
 from pb_graph.prompts import forced
+from pb_graph.runtime.tools import MAX_ROUNDS, without_tools
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from langchain_core.messages import BaseMessage
+
+    from pb_graph.budget.ledger import Charge
     from pb_graph.models.caps import Thinking
-    from pb_graph.models.reply import Purpose
+    from pb_graph.models.reply import Purpose, Reply
     from pb_graph.prompts import Turn
     from pb_graph.runtime.node import NodeContext
     from pb_graph.settings import Settings
@@ -53,7 +58,7 @@ def _thinking(budget: int | None, settings: Settings) -> Thinking:
 
 async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and within what
     run: NodeContext,
-    prompt: Sequence[Turn],
+    prompt: Sequence[Turn | BaseMessage],
     budget: int | None,
     query: Query,
     purpose: Purpose,
@@ -80,29 +85,66 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
     settings = run.settings
     cap = cap_of(budget, settings)
     forces = budget is not None and settings.enforcement == "force"
-    reserve = min(settings.reserve, _most_reserved(cap, closing=closing)) if forces else 0
-    reply = await run.calls.solver(
-        prompt,
-        cap - reserve,
-        purpose,
-        thinking=thinking or _thinking(budget, settings),
-        follows="" if stream else None,
-    )
-    spent = reply.tokens
+    answer_type = run.options.answer_type if closing else None
+    least = max(settings.reserve, answer_type.reserve if answer_type else 0)
+    reserve = min(least, _most_reserved(cap, closing=closing)) if forces else 0
+    how = thinking or _thinking(budget, settings)
+    prompt, reply, made = await _worked(run, prompt, cap - reserve, purpose, how, stream=stream)
+    paid = spent(made)
     finish: Finish = "length" if reply.finish == "length" else "stop"
-    left = cap - spent
-    if not forces or left <= 0 or (finish == "stop" and reply.text):
-        return BudgetedReply(reply.text, spent, finish, max(0, spent - cap))
-    ending = forced(prompt, reply.text, query, final=closing)
+    left = cap - (most_billed(made) if settings.strict_ceiling else paid)
+    whole = finish == "stop" and bool(reply.text) and not reply.calls_tools
+    fits = answer_type is None or answer_type.read(reply.text) is not None
+    asks_again = not fits if whole else forces or bool(reply.calls_tools)
+    if left <= 0 or not asks_again:
+        return BudgetedReply(reply.text, paid, finish, max(0, paid - cap))
+    ending = forced(without_tools(prompt), reply.text, query, final=closing)
     follows = f"{reply.text}\n\n" if stream else None
+    schema = answer_type.schema if answer_type else None
     try:
-        stated = await run.calls.solver(ending, left, purpose, thinking="off", follows=follows)
+        stated = await run.calls.solver(
+            ending, left, purpose, thinking="off", follows=follows, schema=schema
+        )
     except ModelCallError as failure:  # what was paid for already is kept
         ended: Finish = finish if reply.text else "error"
-        return BudgetedReply(reply.text, spent + failure.tokens, ended, 0, str(failure))
-    spent += stated.tokens
+        return BudgetedReply(reply.text, paid + failure.tokens, ended, 0, str(failure))
+    paid += stated.tokens
     text = _joined(reply.text, stated.text, closing=closing)
-    return BudgetedReply(text, spent, "forced", max(0, spent - cap))
+    return BudgetedReply(text, paid, "forced", max(0, paid - cap))
+
+
+async def _worked(  # noqa: PLR0913 -- as the function above
+    run: NodeContext,
+    prompt: Sequence[Turn | BaseMessage],
+    cap: int,
+    purpose: Purpose,
+    thinking: Thinking,
+    *,
+    stream: bool,
+) -> tuple[Sequence[Turn | BaseMessage], Reply, list[Charge]]:
+    """Ask and, while the reply calls tools, ask again with their results, all within the cap.
+
+    Returns:
+        The prompt with what the tools gave, the last reply, and what all of them were charged. What
+        is written while there are tools is not streamed: it may turn out to be no answer.
+    """
+    tools = run.options.tools
+    gone = most_billed if run.settings.strict_ceiling else spent
+    follows = "" if stream and not tools else None
+    paid: list[Charge] = []
+    for left in range(MAX_ROUNDS, -1, -1):
+        try:
+            reply = await run.calls.solver(
+                prompt, cap - gone(paid), purpose, thinking=thinking, follows=follows, tools=tools
+            )
+        except ModelCallError as failure:
+            failure.lost = (*paid, *failure.lost)  # for its step, which cost all of them
+            raise
+        paid += [*reply.lost, reply.charge]
+        if not (reply.calls_tools and left and gone(paid) < cap):
+            break
+        prompt = [*prompt, *await run.calls.use_tools(tools, reply.calls_tools)]
+    return prompt, reply, paid
 
 
 def _most_reserved(cap: int, *, closing: bool) -> int:

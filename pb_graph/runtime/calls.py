@@ -4,29 +4,31 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from langchain_core.messages import convert_to_messages
+from langchain_core.messages import ToolMessage, convert_to_messages, messages_from_dict
 from langgraph.config import get_stream_writer
 
 from pb_graph.budget.shared import current, using
-from pb_graph.errors import ModelCallError
+from pb_graph.errors import InputError, ModelCallError
 from pb_graph.models.caps import Limits
 from pb_graph.models.reply import Reply
 from pb_graph.planner.requests import PlannerReply, PlannerRequest, UnreadableReplyError
 from pb_graph.runtime.answer_stream import AnswerStream
 from pb_graph.runtime.journal import CallJournal, Outcome, decode
+from pb_graph.runtime.tools import result_of
 
 if TYPE_CHECKING:
-    from langchain_core.messages import MessageLikeRepresentation
+    from langchain_core.messages import AIMessage, BaseMessage, MessageLikeRepresentation
+    from langchain_core.tools import BaseTool
 
     from pb_graph.budget.ledger import Charge
     from pb_graph.events import Event
     from pb_graph.models.caps import Thinking
     from pb_graph.models.client import ChatClient
     from pb_graph.models.reply import Purpose
-    from pb_graph.runtime.registry import Model, ModelRegistry
+    from pb_graph.runtime.registry import ModelRegistry, Role
     from pb_graph.settings import Context, Settings
     from pb_graph.state import State
 
@@ -48,16 +50,25 @@ class ModelCalls:
         settings: Of this run.
         context: Of this run.
         blocking: Whether calls block; then nothing that is awaited here ever suspends.
+        dead: Roles whose model has failed for good in this query, and how: it is not asked again.
     """
 
     def __init__(
-        self, registry: ModelRegistry, settings: Settings, context: Context, *, blocking: bool
+        self,
+        registry: ModelRegistry,
+        settings: Settings,
+        context: Context,
+        *,
+        blocking: bool,
+        dead: Mapping[str, str] | None = None,
     ) -> None:
         self._registry, self._settings, self._context = registry, settings, context
         self._blocking = blocking
+        self._dead, self._died = dict(dead or {}), dict[str, str]()
         self._journal: CallJournal | None = None
         self._stream = AnswerStream()
         self._charges: list[Charge] = []
+        self._doubts: list[str] = []
 
     async def solver(  # noqa: PLR0913 -- what to ask, and how
         self,
@@ -67,6 +78,8 @@ class ModelCalls:
         *,
         thinking: Thinking = "bounded",
         follows: str | None = None,
+        schema: dict[str, Any] | None = None,
+        tools: tuple[BaseTool, ...] = (),
         sampled: bool = False,
         continues: bool = False,
     ) -> Reply:
@@ -79,6 +92,8 @@ class ModelCalls:
             thinking: Whether the cap is a budget that thinking has to fit into.
             follows: What of the final answer comes before the reply, which is streamed to the host;
                 None when it is no part of the answer.
+            schema: What the reply has to follow, where the server can see to it.
+            tools: What the model may call.
             sampled: Whether the reply is one of several that are to differ.
             continues: Whether it is a piece of a text, which a last turn of the model's begins.
 
@@ -86,13 +101,19 @@ class ModelCalls:
             ModelCallError: The call failed for good.
             ModelSetupError: There is no model to call.
         """
+        settings = self._settings
         limits = Limits(
-            min(cap, self._settings.cutoff),
-            self._settings.timeout,
-            thinking=thinking,
+            min(cap, settings.cutoff),
+            settings.timeout,
+            schema,
+            thinking,
+            tools,
+            strict=settings.strict_ceiling,
             sampled=sampled,
             continues=continues,
         )
+        role: Role = "easy" if purpose.is_easy else "solver"
+        self._check_alive(role)
         messages = convert_to_messages(prompt)
         on_text = self._stream.on_text(follows)
         said = [(message.type, message.content) for message in messages]
@@ -101,20 +122,46 @@ class ModelCalls:
             if kept is not None:
                 reply = cast("Reply", _raised(decode(kept)))
             else:
-                client = await self._client(self._registry.solver(self._context))
+                client = await self._client(role)
                 if self._blocking:
                     reply = client.call(messages, limits, purpose, on_text)
                 else:
                     reply = await client.acall(messages, limits, purpose, on_text)
         except ModelCallError as failure:
-            self._end(name, failure, failure.lost)
+            self._end(name, failure, lost=failure.lost)
+            self._bury(role, failure)
             if on_text:
                 self._stream.finish("")
             raise
-        self._end(name, reply, _charges([reply]))
+        self._end(name, reply, [reply])
         if on_text:
             self._stream.finish(reply.text)
         return reply
+
+    async def use_tools(
+        self, tools: Sequence[BaseTool], asked: Mapping[str, Any]
+    ) -> list[BaseMessage]:
+        """Call the tools that a reply asks for, one after another; none twice after a restart.
+
+        Args:
+            tools: What there is.
+            asked: The reply's message, as JSON.
+
+        Returns:
+            That message and the results, for the next prompt.
+        """
+        (message,) = messages_from_dict([dict(asked)])
+        found: list[BaseMessage] = [message]
+        for call in cast("AIMessage", message).tool_calls:
+            name, kept = await self._begin(["tool", call["name"], call["args"]])
+            text = (
+                str(decode(kept))
+                if kept is not None
+                else await result_of(tools, call, blocking=self._blocking)
+            )
+            self._end(name, text, [])
+            found.append(ToolMessage(text, tool_call_id=call["id"] or "", name=call["name"]))
+        return found
 
     async def planner(self, request: PlannerRequest[T]) -> PlannerReply[T]:
         """Ask the planner one thing.
@@ -124,6 +171,8 @@ class ModelCalls:
             ModelSetupError: There is no model to call.
             UnreadableReplyError: The reply could not be used.
         """
+        role: Role = "estimator" if request.node == "estimate" else "planner"
+        self._check_alive(role)
         name, kept = await self._begin([request.predictor, request.inputs, request.form])
         try:
             if kept is not None:
@@ -131,14 +180,15 @@ class ModelCalls:
             else:
                 around = current()  # of which planning leaves half for solving
                 with using(around and around.limit(around.left // 2)):
-                    reply = await self._asked(request)
+                    reply = await self._asked(request, role)
         except ModelCallError as failure:
-            self._end(name, failure, failure.lost)
+            self._end(name, failure, lost=failure.lost)
+            self._bury(role, failure)
             raise
         except UnreadableReplyError as unreadable:
-            self._end(name, unreadable, _charges(unreadable.replies))
+            self._end(name, unreadable, unreadable.replies)
             raise
-        self._end(name, reply, _charges(reply.replies))
+        self._end(name, reply, reply.replies)
         return reply
 
     async def planner_with_repair(self, request: PlannerRequest[T]) -> tuple[T | None, list[str]]:
@@ -160,22 +210,43 @@ class ModelCalls:
             return None, [f"{what}: {failure} Going on without."]
         return again.value, [f"{what}: the first reply could not be read ({complaint})"]
 
+    async def check_media(self, media: Sequence[Mapping[str, Any]]) -> None:
+        """See that the solver takes images, sound or film, as far as LangChain's profile knows.
+
+        Raises:
+            InputError: It takes none.
+        """
+        if not media:
+            return
+        client = await self._client("solver")
+        profile: Any = getattr(client.model, "profile", None) or {}
+        for kind in ("image", "audio", "video"):
+            wanted = any(kind in str(block["type"]) for block in media)
+            if wanted and profile.get(f"{kind}_inputs") is False:
+                msg = f"{client.name} takes no {kind}: give one that does as the model."
+                raise InputError(msg)
+
     def account(self, node: str, warnings: Sequence[str]) -> State:
         """For the state: the charges of all calls, and the id under which the answer was shown.
 
         A warning is added for attempts that the provider may charge for unseen.
         """
         update = self._stream.update()
+        if self._died:
+            update["dead"] = self._died
         if self._charges:
             update["charges"] = self._charges
         unseen = sum(call["finish"] == "error" and not call["measured"] for call in self._charges)
+        notes = [f"{node}: {doubt}; estimated instead" for doubt in dict.fromkeys(self._doubts)]
         if unseen:
-            note = f"{node}: {unseen} attempt(s) broke off without an account of their tokens, "
-            update["warnings"] = [*warnings, note + "which are not counted here"]
+            note = f"{node}: {unseen} attempt(s) broke off without an account of their tokens; "
+            notes.append(note + "only what arrived is counted")
+        if notes:
+            update["warnings"] = [*warnings, *notes]
         return update
 
-    async def _asked(self, request: PlannerRequest[T]) -> PlannerReply[T]:
-        client = await self._client(self._registry.planner(self._context))
+    async def _asked(self, request: PlannerRequest[T], role: Role) -> PlannerReply[T]:
+        client = await self._client(role)
         program = self._context.planner_program
         planner = self._registry.planner_at_hand(program)
         if planner is None:
@@ -191,7 +262,21 @@ class ModelCalls:
             blocking=self._blocking,
         )
 
-    async def _client(self, model: Model) -> ChatClient:
+    def _check_alive(self, role: Role) -> None:
+        """Raise ModelCallError for a model that failed for good when it was asked before."""
+        mine = self._registry.model_for(role, self._context)
+        for other in self._dead | self._died:
+            theirs = self._registry.model_for(cast("Role", other), self._context)
+            if mine is theirs or (isinstance(mine, str) and mine == theirs):
+                msg = "not asked: its model cannot be reached or used, as was found before."
+                raise ModelCallError(msg, fatal=True)
+
+    def _bury(self, role: Role, failure: ModelCallError) -> None:
+        if failure.fatal:
+            self._died[role] = str(failure)
+
+    async def _client(self, role: Role) -> ChatClient:
+        model = self._registry.model_for(role, self._context)
         client = self._registry.client_at_hand(model, self._settings)
         if client is None:
             client = await self._loaded(self._registry.client, model, self._settings)
@@ -208,14 +293,22 @@ class ModelCalls:
             _know(name)
         return name, kept
 
-    def _end(self, name: str, outcome: Outcome, charges: Sequence[Charge]) -> None:
+    def _end(
+        self,
+        name: str,
+        outcome: Outcome,
+        replies: Sequence[Reply] = (),
+        lost: Sequence[Charge] = (),
+    ) -> None:
         assert self._journal  # noqa: S101 -- begun above
         self._journal.keep(name, outcome)
+        charges = [*lost, *(charge for reply in replies for charge in (*reply.lost, reply.charge))]
         account = current()
         if account and name and name not in _KNOWN:  # another process made it
             account.charge(sum(charge["output_tokens"] for charge in charges))
             _know(name)
         self._charges += charges
+        self._doubts += [reply.doubt for reply in replies if reply.doubt]
         for charge in charges:
             tell({"event": "call", **charge})
 
@@ -230,10 +323,6 @@ def _know(name: str) -> None:
 def tell(event: Event) -> None:
     """Send a progress event to whoever streams in ``custom`` mode."""
     get_stream_writer()(event)
-
-
-def _charges(replies: Sequence[Reply]) -> list[Charge]:
-    return [charge for reply in replies for charge in (*reply.lost, reply.charge)]
 
 
 def _raised(outcome: Outcome) -> Outcome:

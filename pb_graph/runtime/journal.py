@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 _CHANNEL = "plan_and_budget:call"
 
-Outcome = Reply | PlannerReply[Any] | ModelCallError | UnreadableReplyError
-"""What a call can come to."""
+Outcome = Reply | PlannerReply[Any] | ModelCallError | UnreadableReplyError | str
+"""What a call can come to; of a tool, its text."""
 
 
 class CallJournal:
@@ -103,7 +103,10 @@ def encode(outcome: Outcome) -> dict[str, Any]:
     """An outcome as plain JSON."""
     if isinstance(outcome, ModelCallError):
         lost = [dict(charge) for charge in outcome.lost]
-        return {"error": str(outcome), "status": outcome.status, "lost": lost}
+        known = {"status": outcome.status, "fatal": outcome.fatal}
+        return {"error": str(outcome), **known, "lost": lost}
+    if isinstance(outcome, str):
+        return {"tool": outcome}
     if isinstance(outcome, Reply):
         return {"replies": [_encode_reply(outcome)]}
     replies = [_encode_reply(reply) for reply in outcome.replies]
@@ -115,7 +118,11 @@ def encode(outcome: Outcome) -> dict[str, Any]:
 def decode(plain: Mapping[str, Any], form: type[Any] | None = None) -> Outcome:
     """An outcome as it was; ``form`` is the type of a planner's value, and None for a solver's."""
     if "error" in plain:
-        return ModelCallError(plain["error"], plain["status"], tuple(plain["lost"]))
+        fatal = plain.get("fatal", False)
+        lost = tuple(plain["lost"])
+        return ModelCallError(plain["error"], plain["status"], lost, fatal=fatal)
+    if "tool" in plain:
+        return str(plain["tool"])
     replies = [Reply(**reply | {"lost": tuple(reply["lost"])}) for reply in plain["replies"]]
     if "unreadable" in plain:
         return UnreadableReplyError(plain["unreadable"], replies)

@@ -22,14 +22,26 @@ from pb_graph.state import Query, State
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
+    from langchain_core.tools import BaseTool
 
+    from pb_graph.budget.ledger import Prices
     from pb_graph.events import Event
     from pb_graph.models.caps import Thinking
     from pb_graph.models.reply import Purpose
     from pb_graph.prompts import Turn
+    from pb_graph.runtime.answer_type import AnswerType
     from pb_graph.runtime.registry import ModelRegistry
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class GraphOptions:
+    """What `build_graph` was given beside models and settings."""
+
+    prices: Prices | None = None
+    answer_type: AnswerType | None = None
+    tools: tuple[BaseTool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +50,7 @@ class NodeContext:
 
     settings: Settings
     calls: ModelCalls
+    options: GraphOptions = GraphOptions()
 
     @property
     def left(self) -> int | None:
@@ -83,16 +96,23 @@ class Node(Runnable[Any, State]):
     Args:
         function: The node; its name is the node's in checkpoints, streams and reports.
         registry: Has the models.
+        options: What the graph was built with besides.
         opens: Whether it is the first node. That one goes by the graph's settings and the run's
             context; the others go by what it then wrote into the state, so that a query that is
             resumed keeps the settings it began with.
     """
 
     def __init__(
-        self, function: NodeFunction, registry: ModelRegistry, *, opens: bool = False
+        self,
+        function: NodeFunction,
+        registry: ModelRegistry,
+        options: GraphOptions | None = None,
+        *,
+        opens: bool = False,
     ) -> None:
         self.name: str = getattr(function, "__name__", type(function).__name__)
         self._function, self._registry, self._opens = function, registry, opens
+        self._options = options or GraphOptions()
 
     def invoke(
         self,
@@ -118,12 +138,13 @@ class Node(Runnable[Any, State]):
             settings = Settings.model_validate(state["settings"])
         else:
             settings = await self._registry.settings_of(context, blocking=blocking)
-        calls = ModelCalls(self._registry, settings, context, blocking=blocking)
+        dead = {} if self._opens else state.get("dead")
+        calls = ModelCalls(self._registry, settings, context, blocking=blocking, dead=dead)
         own = self._registry.shared_budget(context)
         if own and not self._opens and (kept := state.get("shared_budget")):
             own.adopt(kept)  # what another process knows of it
         with using(within_all(drawn_on(own))):
-            given = self._function(state, NodeContext(settings, calls))
+            given = self._function(state, NodeContext(settings, calls, self._options))
             update = await given if inspect.isawaitable(given) else given
         account = calls.account(self.name, update.get("warnings", []))
         shared = {"shared_budget": own.snapshot()} if own else {}

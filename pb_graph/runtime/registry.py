@@ -7,14 +7,22 @@ import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import Runnable
 
-from pb_graph.errors import ModelSetupError
 from pb_graph.models.caps import CapPolicy
 from pb_graph.models.client import ChatClient
-from pb_graph.models.resolve import LOCAL_PREFIX, model_name, resolve, retry_policy_for
+from pb_graph.models.resolve import (
+    LOCAL_PREFIX,
+    check_local_name,
+    model_name,
+    resolve,
+    retry_policy_for,
+)
+from pb_graph.models.retry import RetryPolicy
+from pb_graph.models.wrapped import choices_in, client_of
 from pb_graph.program import PlannerProgram
 from pb_graph.settings import Context, Settings
 
@@ -25,7 +33,10 @@ if TYPE_CHECKING:
 else:  # whoever reads annotations at run time is not to load DSPy for it
     Program = PlannerProgram | str | Path | Any
 
-Model = BaseChatModel | ChatClient | str | None
+Model = BaseChatModel | Runnable[Any, Any] | ChatClient | str | None
+Role = Literal["solver", "easy", "planner", "estimator"]
+"""What a model is asked for."""
+
 V = TypeVar("V")
 _MOST_KEPT = 64
 
@@ -79,6 +90,8 @@ class ModelRegistry:
         program: The planner's prompts: a `Planner`, a saved program or its path, or None for ours.
         cap_policy: How a cap becomes the models' arguments; None chooses by a model's class.
         shared_budget: What all calls draw on.
+        estimator: Estimates; None for the same as plans.
+        easy: Solves what is of a low level; None for the same as ``model``.
 
     Raises:
         ModelSetupError: A model cannot be made from what was given.
@@ -93,8 +106,12 @@ class ModelRegistry:
         program: Program | None = None,
         cap_policy: CapPolicy | None = None,
         shared_budget: Budget | None = None,
+        *,
+        estimator: Model = None,
+        easy: Model = None,
     ) -> None:
         self._settings = settings
+        self._estimator, self._easy = estimator, easy
         self._shared_budget = shared_budget
         self._model, self._planner = model, planner
         self._program = program
@@ -102,20 +119,27 @@ class ModelRegistry:
         self._clients: _Made[ChatClient] = _Made()
         self._planners: _Made[Planner] = _Made()
         self._files: _Made[PlannerProgram] = _Made()
-        for given in (model, planner):
-            waits = given is None or (isinstance(given, str) and given.startswith(LOCAL_PREFIX))
-            if not waits:
+        for given in (model, planner, estimator, easy):
+            if isinstance(given, str) and given.startswith(LOCAL_PREFIX):
+                check_local_name(given)
+            elif given is not None:
                 self.client(given, settings)
         if program is not None:
             self.load_planner(None)
 
-    def solver(self, context: Context) -> Model:
-        """The run's own solver if it names one, else the graph's."""
-        return context.model or self._model
+    def model_for(self, role: Role, context: Context) -> Model:
+        """The model of a role: the run's own, else the graph's, else that which it stands in for.
 
-    def planner(self, context: Context) -> Model:
-        """The run's own planner, else the graph's, else the solver."""
-        return context.planner or self._planner or self.solver(context)
+        A run that names a model of its own has all solving done by it, and likewise all planning.
+        """
+        if role == "easy" and self._easy is not None and context.model is None:
+            return self._easy
+        solver = context.model or self._model
+        if role in ("solver", "easy"):
+            return solver
+        if role == "estimator" and self._estimator is not None and context.planner is None:
+            return self._estimator
+        return context.planner or self._planner or solver
 
     def shared_budget(self, context: Context) -> Budget | None:
         """The run's own shared budget, else the graph's."""
@@ -135,13 +159,12 @@ class ModelRegistry:
         """
         if isinstance(model, ChatClient):
             return model
-        _check(model)
 
         def make() -> ChatClient:
-            chat = model
-            if not isinstance(chat, BaseChatModel):
-                chat = resolve(model_name(chat), settings)
-            return ChatClient(chat, self._cap_policy, retry_policy_for(model, settings))
+            if not isinstance(model, str | None):
+                return client_of(model, self._cap_policy, RetryPolicy(settings.max_retries))
+            made = resolve(model_name(model), settings)
+            return ChatClient(made, self._cap_policy, retry_policy_for(model, settings))
 
         return self._clients.get(_key(model, settings), make, source=model)
 
@@ -178,20 +201,12 @@ class ModelRegistry:
         return self._files.get(_stamp(path), lambda: PlannerProgram.load(path))
 
 
-def _check(model: object) -> None:
-    if not isinstance(model, BaseChatModel | str | None):
-        msg = (
-            f"{type(model).__name__} is no chat model. Pass 'provider:model', or a chat model "
-            "object itself instead of one wrapped by .bind() or .with_config()."
-        )
-        raise ModelSetupError(msg)
-
-
 def _key(model: Model, settings: Settings) -> Hashable:
     """What bears on a client. A model object keeps its own time limit; one made here has ours."""
     if isinstance(model, str | None):
         return (model, settings.timeout, settings.max_retries)
-    return (id(model), settings.max_retries)
+    chosen = None if isinstance(model, BaseChatModel) else choices_in(model)
+    return (id(model), settings.max_retries, chosen)
 
 
 def _stamp(path: str | Path) -> Hashable:

@@ -94,3 +94,17 @@ def test_the_nodes_add_up_to_the_query(charges: list[Charge]) -> None:
     assert usage["output_tokens"] == spent(charges)
     assert usage["measured"] == all(part["measured"] for part in parts)
     assert abs(usage["seconds"] - sum(part["seconds"] for part in parts)) < 0.01
+
+
+def test_a_cost_is_known_only_where_every_model_has_a_price() -> None:
+    rows = [
+        charge("plan", 10, model="small", cached_tokens=0),
+        charge("solve", 10, model="large", cached_tokens=10),
+    ]
+    prices = {"openai:small": (1.0, 2.0), "large": (10.0, 20.0, 5.0)}
+    both = by_node(rows, prices)
+    assert both["by_node"]["plan"]["cost"] == 50e-6
+    assert both["by_node"]["solve"]["cost"] == (20 * 10 + 10 * 5 + 10 * 20) / 1e6
+    assert both["cost"] == 500e-6
+    assert by_node(rows, {"large": (1.0, 1.0)})["cost"] is None
+    assert "cost" not in by_node(rows)

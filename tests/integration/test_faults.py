@@ -93,11 +93,14 @@ def test_a_passing_fault_costs_a_second_attempt_and_not_the_answer(
         report = solve(server, method="vanilla")
     assert report["answer"] == "Final answer: 42"
     assert server.served == 2
-    assert report["usage"]["output_tokens"] == 3
-    free = fault in FREE
-    assert report["usage"]["measured"] is free
-    assert report["usage"]["calls"] == (1 if free else 2)
-    assert [UNSEEN in warning for warning in report["warnings"]] == [True] * (not free)
+    told = fault in (*FREE, "no_choices")
+    assert report["usage"]["output_tokens"] == (3 + 3 if fault == "no_choices" else 3)
+    assert report["usage"]["measured"] is told
+    assert report["usage"]["calls"] == (1 if fault in FREE else 2)
+    notes = [] if told else [UNSEEN, "tokens may be billed, above the ceiling"]
+    for note, warning in zip(notes, report["warnings"], strict=True):
+        assert note in warning
+    assert server.billed <= report["most_billed"]
 
 
 @pytest.mark.parametrize("fault", TRANSIENT)
@@ -109,7 +112,8 @@ def test_a_fault_that_does_not_pass_ends_after_three_more_attempts(
     assert server.served == 4
     assert "failed, 4 times," in report["error"]
     assert report["answer"] == ""
-    assert report["usage"]["output_tokens"] == 0
+    assert report["usage"]["output_tokens"] == (server.billed if fault == "no_choices" else 0)
+    assert server.billed <= report["most_billed"]
 
 
 @pytest.mark.parametrize("fault", REFUSED_FOR_GOOD)

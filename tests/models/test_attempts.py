@@ -63,5 +63,27 @@ def test_an_attempt_of_unknown_cost_is_said_to_be_one(way: Way) -> None:
     report = report_of(way, TimeoutError(), WORDS, method="vanilla")
     assert report["usage"]["calls"] == 2
     assert not report["usage"]["measured"]
-    (warning,) = report["warnings"]
+    warning, bill = report["warnings"]
     assert warning.startswith("answer: 1 attempt(s) broke off without an account of their tokens")
+    assert report["most_billed"] == 8192 + 4 > report["ceiling"] == 8192
+    assert bill.startswith("up to 8196 completion tokens may be billed, above the ceiling of 8192")
+
+
+@both_ways
+def test_under_a_strict_ceiling_it_uses_up_its_cap_and_is_not_tried_again(way: Way) -> None:
+    said = (WORDS, TimeoutError(), WORDS)
+    report = report_of(way, *said, retries=3, strict_ceiling=True, rollover=True)
+    assert [step["finish"] for step in report["steps"]] == ["stop", "error", "stop", "stop"]
+    assert report["usage"]["output_tokens"] < report["most_billed"] <= report["ceiling"]
+    assert not any("may be billed" in note for note in report["warnings"])
+
+
+@both_ways
+@pytest.mark.parametrize("enforcement", ["prompt", "cap", "force"])
+def test_what_may_be_billed_never_passes_a_strict_ceiling(way: Way, enforcement: str) -> None:
+    long = str(runs_on(None))  # type: ignore[arg-type]
+    rough = (TimeoutError(), long, CutOffError(10), TimeoutError(), WORDS, TimeoutError())
+    for first in range(len(rough)):
+        said = (*rough[first:], long)
+        report = report_of(way, *said, enforcement=enforcement, strict_ceiling=True, cutoff=300)
+        assert report["most_billed"] <= report["ceiling"]

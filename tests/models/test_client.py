@@ -72,6 +72,7 @@ def test_a_reply_is_text_ending_and_charge(call: Make) -> None:
         "seconds": 0,
         "finish": "stop",
         "measured": True,
+        "model": "scripted-1",
     }
 
 
@@ -369,6 +370,37 @@ class TestTryingAgain:
         assert len(model.calls) == 1
 
 
+@pytest.mark.parametrize("moment", ["on_chat_model_start", "on_llm_end"])
+@pytest.mark.parametrize("streams", [False, True], ids=["quiet", "streamed"])
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+async def test_what_a_hosts_callback_raises_is_raised_as_it_is(
+    moment: str, *, streams: bool, asynchronous: bool
+) -> None:
+    model = ScriptedChat(solve="42", max_retries=0)
+    client = ChatClient(model, retry_policy=RetryPolicy(3, initial_interval=0.001))
+    error = ConnectionError("the host's own")
+
+    class Host(BaseCallbackHandler):
+        raise_error = True
+
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    handler = Host()
+    setattr(handler, moment, fails)
+    given: Any = (ASK, LIMITS, PURPOSE, (lambda _: None) if streams else None)
+
+    async def inside(_: object) -> Reply:
+        return await client.acall(*given)
+
+    host = RunnableLambda(lambda _: client.call(*given), inside)
+    config: Any = {"callbacks": [handler]}
+    with pytest.raises(ConnectionError) as caught:
+        await host.ainvoke("go", config) if asynchronous else host.invoke("go", config)
+    assert caught.value is error
+    assert len(model.calls) == (moment == "on_llm_end")
+
+
 class TestSecrets:
     """A key that a server repeats, in whatever form, goes no further."""
 
@@ -505,7 +537,7 @@ class TestOverHTTP:
         client = self.client(lambda _: self.completion('{"level": '))
         wanted: Any = {"type": "json_schema", "json_schema": {"name": "r", "schema": {}}}
         model: Any = client.model
-        client.model = model.model_copy(update={"model_kwargs": {"response_format": wanted}})
+        client = ChatClient(model.model_copy(update={"model_kwargs": {"response_format": wanted}}))
         with pytest.raises(ModelCallError) as caught:
             client.call(ASK, LIMITS, PURPOSE)
         assert isinstance(caught.value.__cause__, LengthFinishReasonError)

@@ -76,8 +76,14 @@ def test_a_reply_has_them_by_token(policy: CapPolicy | None) -> None:
 
 @pytest.mark.parametrize(
     "logprobs",
-    [None, {}, [], "x", {"content": None}, {"content": [3]}, {"content": [{"token": "4"}]}]
-    + [
+    [
+        None,
+        {},
+        [],
+        "x",
+        {"content": None},
+        {"content": [3]},
+        {"content": [{"token": "4"}]},
         {"content": [{"token": "4", "logprob": "high"}]},
         {"content": [{"token": [], "logprob": 0}]},
     ],

@@ -116,7 +116,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", ["nosuch:model", "http://localhost:8000/v1", "open ai:gpt-5"])
 def test_an_unknown_provider_lists_the_known_ones(name: str) -> None:
-    with pytest.raises(ModelSetupError, match=r"anthropic, .*Check the spelling") as caught:
+    with pytest.raises(ModelSetupError, match=r"there are: local, anthropic, .*xai") as caught:
         resolve.resolve(name, SETTINGS)
     assert len(str(caught.value)) < 500
     assert caught.value.__cause__ is not None

@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.messages.ai import UsageMetadata
 
-from pb_graph.models.usage import finish_of, tokens_of, visible_text
+from pb_graph.models.usage import finish_of, read_usage, tokens_of, visible_text
 
 PROMPT = [HumanMessage("What is 6 * 7? " * 20)]
 
@@ -35,6 +35,53 @@ def test_reasoning_and_cached_tokens_are_parts_of_the_sums() -> None:
 def test_empty_details_count_as_nothing() -> None:
     details = usage(12, output_token_details={}, input_token_details={})
     assert tokens_of(AIMessage("42", usage_metadata=details), PROMPT) == (30, 12, 0, 0, True)
+
+
+@pytest.mark.parametrize(
+    ("given", "output"),
+    [
+        ({"total_tokens": 30 + 12 + 60}, 72),
+        ({"total_tokens": 30 + 12 + 60, "output_token_details": {"reasoning": 60}}, 72),
+        ({"output_token_details": {"reasoning": 60}}, 60),
+        ({"total_tokens": 0}, 12),
+        ({"total_tokens": 30 + 12 + 25, "input_token_details": {"cache_read": 25}}, 12),
+    ],
+)
+def test_reasoning_that_was_left_out_is_found(given: dict[str, Any], output: int) -> None:
+    tokens = tokens_of(AIMessage("42", usage_metadata=usage(12, **given)), PROMPT)
+    assert (tokens.output, tokens.measured) == (output, True)
+
+
+@pytest.mark.parametrize("lie", [-65, 10**12, "many", True, 12.5, float("nan"), None])
+@pytest.mark.parametrize("name", ["input_tokens", "output_tokens"])
+def test_what_cannot_be_a_count_is_estimated_instead(lie: object, name: str) -> None:
+    message = AIMessage("forty-two")
+    message.usage_metadata = usage(12, **{name: lie})
+    tokens = tokens_of(message, PROMPT)
+    assert not tokens.measured
+    assert 1 <= tokens.output <= 5
+    assert "the server reported" in str(read_usage(message))
+
+
+@pytest.mark.parametrize(
+    ("text", "output", "measured"),
+    [
+        ("42", 101, False),  # more than was asked for, and than its text can have cost
+        ("42", 100, True),
+        ("word " * 100, 101, True),  # the server took no notice of the cap, and says so
+        ("word " * 100, 501, False),
+    ],
+)
+def test_more_than_was_asked_for_is_believed_if_the_text_bears_it_out(
+    text: str, output: int, *, measured: bool
+) -> None:
+    message = AIMessage(text, usage_metadata=usage(output))
+    assert tokens_of(message, PROMPT, cap=100).measured is measured
+
+
+def test_so_is_thinking_that_a_cap_did_not_bind() -> None:
+    told = usage(900, output_token_details={"reasoning": 890})
+    assert tokens_of(AIMessage("42", usage_metadata=told), PROMPT, cap=100).output == 900
 
 
 def test_without_a_report_tokens_are_estimated_and_marked() -> None:

@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from pb_graph import NoAnswerError, PlanAndBudgetError
+from pb_graph import InputError, NoAnswerError, PlanAndBudgetError, build_graph
 from tests.support.chat_model import (
     HTTPError,
     Script,
@@ -14,6 +14,7 @@ from tests.support.chat_model import (
     in_turn,
     says_nothing,
     thinks_in_vain,
+    with_schema,
 )
 from tests.support.graphs import CHAIN, QUESTION, Way, checked, graph_of, report_of, run
 
@@ -48,10 +49,10 @@ def test_silence_is_no_answer(method: dict[str, Any], solve: Script) -> None:
 
 
 def test_no_key_gets_into_a_report() -> None:
-    model = ScriptedChat(solve=in_turn(HTTPError(401, "Bad key sk-1234567890abcdef"), "42"))
+    model = ScriptedChat(solve=in_turn(HTTPError(400, "Bad key sk-1234567890abcdef"), "42"))
     report = report_of(model, method="plan_and_budget", execution="stepwise")
     assert "1234567890" not in str(report)
-    assert any("HTTP 401" in note for note in report["warnings"])
+    assert any("HTTP 400" in note for note in report["warnings"])
 
 
 def test_usage_is_split_by_node_in_the_order_of_the_question() -> None:
@@ -78,3 +79,48 @@ def test_reasoning_is_counted_within_the_output() -> None:
         run(graph_of(model, method="vanilla", cutoff=50), QUESTION)
     usage = caught.value.report["usage"]
     assert (usage["output_tokens"], usage["reasoning_tokens"]) == (50, 50)
+
+
+def test_the_final_message_carries_the_account_for_hosts_and_tracers() -> None:
+    model = ScriptedChat(plan=CHAIN)
+    out = run(graph_of(model, execution="stepwise"), QUESTION)
+    message, usage = out["messages"][-1], out["report"]["usage"]
+    assert message.usage_metadata["output_tokens"] == usage["output_tokens"] == model.output_tokens
+    assert message.usage_metadata["input_tokens"] == usage["input_tokens"]
+    assert message.response_metadata["model_name"] == "scripted-1"
+    ours = message.response_metadata["plan_and_budget"]
+    assert (ours["budget"], ours["ceiling"]) == (out["report"]["budget"], out["report"]["ceiling"])
+    assert ours["calls"] == usage["calls"]
+
+
+def test_each_node_names_the_models_that_it_asked() -> None:
+    solver, planner = ScriptedChat(model_name="large"), ScriptedChat(model_name="small")
+    graph = build_graph(solver, planner=planner, cap_policy=with_schema)
+    nodes = checked(run(graph)["report"])["usage"]["by_node"]
+    assert {name: part["models"] for name, part in nodes.items()} == {
+        "plan": ["small"],
+        "estimate": ["small"],
+        "answer": ["large"],
+    }
+
+
+def test_a_table_of_prices_says_what_a_query_cost() -> None:
+    graph = build_graph(ScriptedChat(), prices={"scripted-1": (2.0, 10.0)})
+    usage = checked(run(graph)["report"])["usage"]
+    cost = (2 * usage["input_tokens"] + 10 * usage["output_tokens"]) / 1e6
+    assert usage["cost"] == pytest.approx(cost)
+    assert sum(part["cost"] for part in usage["by_node"].values()) == pytest.approx(cost)
+
+
+@pytest.mark.parametrize("wrong", [{"m": 2.0}, {"m": (1.0,)}, {"m": (1.0, -1.0)}, {"m": "free"}])
+def test_prices_of_another_form_are_refused_with_an_example(wrong: Any) -> None:  # noqa: ANN401
+    with pytest.raises(InputError, match=r'such as \{"gpt-5-mini": \(0.25, 2.0\)\}'):
+        build_graph(ScriptedChat(), prices=wrong)
+
+
+def test_what_was_spent_in_vain_is_in_the_state_for_a_client_that_gets_no_exception() -> None:
+    model = ScriptedChat(solve=thinks_in_vain)
+    parts: list[Any] = []
+    with pytest.raises(RuntimeError, match="No answer, after"):
+        list(map(parts.append, graph_of(model).stream(QUESTION, stream_mode="values")))
+    assert checked(parts[-1]["report"])["usage"]["calls"] > 0

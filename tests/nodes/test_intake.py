@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, get_args
 
 import pytest
@@ -36,6 +35,9 @@ IMAGE: dict[str, Any] = {"type": "image_url", "image_url": {"url": "data:image/p
         ({**QUESTION, "level": 0}, "not 0"),
         ({**QUESTION, "level": "hard"}, "not 'hard'"),
         ({**QUESTION, "level": True}, "not True"),
+        ({**QUESTION, "budget": 0}, "at least 1, not 0"),
+        ({**QUESTION, "budget": "400"}, "not '400'"),
+        ({**QUESTION, "budget": True}, "not True"),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -116,26 +118,21 @@ def test_the_next_question_on_a_thread_goes_by_its_own_settings() -> None:
     assert run(graph, config=thread)["report"]["method"] == "plan_and_budget"
 
 
-@pytest.mark.parametrize(
-    ("messages", "unused"),
-    [
-        (
-            [HumanMessage("It is 7."), AIMessage("Good."), HumanMessage("Double it.")],
-            "2 oth",
-        ),
-        ([HumanMessage([{"type": "text", "text": "How many?"}, IMAGE])], "1 image"),
-        (
-            [SystemMessage("Brief."), HumanMessage(["?", IMAGE])],
-            "1 other .* and 1 image",
-        ),
-    ],
-    ids=["turns", "an image", "both"],
-)
-def test_what_is_not_read_of_the_messages_is_said(messages: list[Any], unused: str) -> None:
-    (warning,) = report_of(ScriptedChat(), {"messages": messages})["warnings"]
-    assert re.match(f"intake: {unused}.* were not read.*'reference'", warning)
-
-
 def test_a_question_of_its_own_leaves_nothing_unread() -> None:
     given = QUESTION | {"messages": [HumanMessage("Hello"), HumanMessage(["Look", IMAGE])]}
     assert report_of(ScriptedChat(), given)["warnings"] == []
+
+
+@pytest.mark.parametrize("way", get_args(Way))
+def test_a_budget_given_with_the_question_is_that_of_this_question_only(way: Way) -> None:
+    graph = graph_of(ScriptedChat(), checkpointer=InMemorySaver(), budget=400)
+    thread = {"configurable": {"thread_id": "1"}}
+    first = checked(run(graph, QUESTION | {"budget": 99}, way, config=thread)["report"])
+    second = checked(run(graph, QUESTION, way, config=thread)["report"])
+    assert (first["budget"], second["budget"]) == (99, 400)
+    assert sum(step["budget"] for step in first["steps"]) == 99
+
+
+def test_a_budget_without_use_is_said() -> None:
+    (note,) = report_of(ScriptedChat(), QUESTION | {"budget": 99}, method="vanilla")["warnings"]
+    assert "'vanilla' has no budget: 99 was not used" in note

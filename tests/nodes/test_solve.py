@@ -21,6 +21,7 @@ from tests.support.chat_model import (
 from tests.support.graphs import CHAIN, Way, report_of
 
 # Four steps of 100 tokens each.
+ONE_AFTER_ANOTHER = ("First?", "Second? | of it | after 1", "Third? | of it | after 2", "Last?")
 STEPWISE: dict[str, Any] = {
     "method": "plan_and_budget",
     "execution": "stepwise",
@@ -136,9 +137,27 @@ def test_what_was_paid_before_a_forced_ending_failed_is_kept_and_counted(rollove
 def test_a_server_that_ignores_its_cap_is_noted() -> None:
     model = ScriptedChat(plan=CHAIN, solve="word " * 150, obeys_cap=False)
     report = report_of(model, enforcement="cap", **STEPWISE)
-    assert [step["tokens"] for step in report["steps"]] == [150] * 4
+    assert [step["tokens"] for step in report["steps"]] == [150, 150, 150, None]
     assert report["usage"]["output_tokens"] == model.output_tokens
-    assert sum("50 tokens more than its cap" in note for note in report["warnings"]) == 4
+    assert sum("50 tokens more than its cap" in note for note in report["warnings"]) == 3
+
+
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+def test_once_the_ceiling_is_passed_nothing_more_is_asked(way: Way) -> None:
+    model = ScriptedChat(plan=ONE_AFTER_ANOTHER, solve="word " * 900, obeys_cap=False)
+    report = report_of(model, way=way, **(STEPWISE | {"rollover": True}))
+    assert len(model.solving()) == 1
+    assert report["usage"]["output_tokens"] == model.output_tokens > report["ceiling"]
+    assert report["answer"].startswith("word")
+    assert any("before the last 3 step(s) were asked" in note for note in report["warnings"])
+
+
+def test_what_a_step_wrote_beyond_its_cap_is_taken_from_those_to_come() -> None:
+    said = in_turn("word " * 300, "fine")
+    model = ScriptedChat(plan=ONE_AFTER_ANOTHER, solve=said, obeys_cap=False)
+    report = report_of(model, **(STEPWISE | {"rollover": True, "enforcement": "cap"}))
+    assert sum(step["budget"] for step in report["steps"][1:]) <= 400
+    assert report["steps"][1]["budget"] <= 100 // 3 + 1
 
 
 @pytest.mark.parametrize("solve", ["An answer of several long-winded words.", runs_on])

@@ -66,8 +66,8 @@ def test_a_record_says_all_about_its_answer(run: Evaluation) -> None:
     question = next(q for q in QUESTIONS if q.id == record.question)
     assert (record.dataset, record.model, record.planner) == (
         "arithmetic",
-        "ScriptedChat",
-        "ScriptedChat",
+        "scripted-1",
+        "scripted-1",
     )
     assert record.question_text == question.question
     assert record.target == question.targets[0]

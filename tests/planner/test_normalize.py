@@ -263,3 +263,8 @@ def assert_grades(steps: list[SubQuestion]) -> None:
     assert all(share is not None and share >= 0 for share in shares)
     assert sum(share or 0 for share in shares) == pytest.approx(100, abs=0.01 * len(shares))
     assert all(step["level"] in range(1, 6) for step in steps)
+
+
+def test_credits_that_are_off_by_rounding_are_nothing_to_speak_of() -> None:
+    assert graded(Difficulty(level=1, levels=[1, 1, 1], credits=[33, 33, 33]), 3)[-1] == []
+    assert len(graded(Difficulty(level=1, levels=[1, 1], credits=[49, 49]), 2)[-1]) == 1

@@ -308,3 +308,13 @@ def test_written_difficulties_read_back(
 ) -> None:
     found = Difficulty(level=level, levels=[x for x, _ in rows], credits=[x for _, x in rows])
     assert Difficulty.read(found.written()) == found
+
+
+@pytest.mark.parametrize(
+    "nested", ['{"level": 4, "x": ' + "[" * 300, '{"level": 4, "x": ' + "{" * 300]
+)
+def test_brackets_in_brackets_are_not_mended(nested: str) -> None:
+    """Mending them takes time that grows with the square of their depth."""
+    assert Difficulty.read(nested[:30]).level == 4
+    with pytest.raises(ValueError, match="no levels found"):
+        Difficulty.read(nested.replace("level", "grade"))

@@ -137,10 +137,11 @@ def test_a_missing_planner_program_shows_when_the_graph_is_built(tmp_path: Path)
     ("model", "complaint"),
     [
         (RunnableLambda(len), "RunnableLambda is no chat model"),
-        (ScriptedChat().bind(stop=["."]), "is no chat model.*instead of one wrapped by"),
+        (ScriptedChat() | RunnableLambda(len), "RunnableSequence is no chat model"),
+        (ScriptedChat().bind_tools([abs]), r"give tools as build_graph\(tools="),
         (42, "int is no chat model"),
         ("gpt-5", "'gpt-5' names no model"),
-        ("nobody:knows", "Cannot set up 'nobody:knows'"),
+        ("nobody:knows", "no provider is called 'nobody'"),
         ("openai:gpt-5-mini", "OPENAI_API_KEY"),
     ],
     ids=lambda value: str(value)[:20],
@@ -243,3 +244,33 @@ def test_a_saved_program_is_made_a_planner_once(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("function", [build_graph, plan_and_budget_tool])
 def test_annotations_can_be_read_at_run_time(function: Any) -> None:  # noqa: ANN401
     assert "return" in get_type_hints(function)
+
+
+def test_each_role_may_have_a_model_of_its_own() -> None:
+    models = {
+        name: ScriptedChat(levels=[1, 5]) for name in ("model", "planner", "estimator", "easy")
+    }
+    graph = build_graph(**models, settings=Settings(execution="stepwise"), cap_policy=with_schema)
+    run(graph)
+    assert {name: [call.role for call in model.calls] for name, model in models.items()} == {
+        "planner": ["decompose"],
+        "estimator": ["estimate"],
+        "easy": ["solve"],
+        "model": ["solve"],
+    }
+    assert "What is given?" in models["easy"].calls[0].ask
+
+
+@pytest.mark.parametrize(("level", "who"), [(2, "easy"), (3, "model"), (None, "model")])
+def test_an_easy_question_goes_to_the_small_model(level: int | None, who: str) -> None:
+    models: dict[str, Any] = {name: ScriptedChat() for name in ("model", "easy")}
+    given = QUESTION | ({} if level is None else {"level": level})
+    run(build_graph(**models, settings=Settings(method="vanilla")), given)
+    assert [name for name, model in models.items() if model.calls] == [who]
+
+
+def test_a_run_that_names_its_model_has_all_solving_done_by_it() -> None:
+    graph_s, easy, own = ScriptedChat(), ScriptedChat(), ScriptedChat()
+    graph = build_graph(graph_s, easy=easy, settings=Settings(method="vanilla"))
+    run(graph, QUESTION | {"level": 1}, context=Context(model=own))
+    assert (len(graph_s.calls), len(easy.calls), len(own.calls)) == (0, 0, 1)

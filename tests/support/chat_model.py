@@ -165,6 +165,7 @@ class ScriptedChat(BaseChatModel):
         seconds: How long a solver's call takes.
         max_retries: Above 0, as a client that has tried again by itself: what fails, fails for
             good. At 0 the package tries again.
+        model_name: What accounts and errors call it.
     """
 
     plan: Sequence[str] = ("What is given?", "What follows? | from the first")
@@ -178,6 +179,7 @@ class ScriptedChat(BaseChatModel):
     obeys_cap: bool = True
     seconds: float = 0.0
     max_retries: int = 1
+    model_name: str = "scripted-1"
     record: Record = Field(default_factory=Record, repr=False)
 
     @property
@@ -259,7 +261,7 @@ class ScriptedChat(BaseChatModel):
             "".join(written),
             tool_calls=list(reply.tool_calls),
             usage_metadata=_usage(call, reasoning) if self.reports_usage else None,
-            response_metadata={"model_name": "scripted-1", "finish_reason": call.finish}
+            response_metadata={"model_name": self.model_name, "finish_reason": call.finish}
             | self._logprobs(call, written),
         )
         return ChatResult(generations=[ChatGeneration(message=message)])
@@ -323,7 +325,7 @@ def _role(schema: dict[str, Any] | None, node: str | None) -> Role:
         roles: dict[str | None, Role] = {"plan": "fused", "estimate": "estimate"}
         return roles.get(node, "solve")
     if "steps" not in schema["properties"]:
-        return "estimate"
+        return "solve" if node in ("answer", "solve", "synthesize") else "estimate"
     items = schema["properties"]["steps"]["items"]
     return "fused" if items["type"] == "object" else "decompose"
 

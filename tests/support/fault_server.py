@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import copy
 import itertools
 import json
 import random
@@ -81,6 +82,7 @@ _REFUSED: dict[Fault, tuple[int, str, str]] = {
     "context_too_long": (400, "context_length_exceeded", "Maximum context length exceeded."),
 }
 _LOST_USAGE_TOKENS = 3
+_WORD = b'"delta": {"content"'
 
 
 @dataclass(slots=True)
@@ -150,6 +152,13 @@ class FaultServer:
         key: The key that requests must carry; None takes any.
         wait: Value of ``Retry-After`` in ``rate_limit_with_wait``.
         remembers: Whether requests are kept; in a long run they would only fill the memory.
+        changed: What it makes of a true completion before it is sent: where it lies.
+        counts: When a stream reports its usage: at the end, twice there, or with each word the sum
+            so far.
+        obeys_cap: Whether a reply ends at its cap.
+
+    Attributes:
+        billed: Completion tokens that were written, whoever received and reported them.
     """
 
     def __init__(  # noqa: PLR0913 -- a knob for each thing a test varies
@@ -163,11 +172,15 @@ class FaultServer:
         key: str | None = None,
         wait: str = str(WAIT),
         remembers: bool = True,
+        changed: Callable[[dict[str, Any]], dict[str, Any]] = lambda reply: reply,
+        counts: Literal["once", "twice", "each"] = "once",
+        obeys_cap: bool = True,
     ) -> None:
         self.script, self.plan, self.answer = script, plan, answer
         self.latency, self.stall, self.key, self.wait = latency, stall, key, wait
         self.requests: list[Request] = []
-        self.served = 0
+        self.served = self.billed = 0
+        self.changed, self.counts, self.obeys_cap = changed, counts, obeys_cap
         self._remembers = remembers
         self._open: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
@@ -254,9 +267,14 @@ class FaultServer:
         return True
 
     async def _replied(self, request: Request, writer: asyncio.StreamWriter) -> bool:
-        reply = _reply(request, self._text(request))
-        if request.body.get("stream"):
-            parts = _events(request, reply)
+        cap = request.cap if self.obeys_cap or request.plans else 10**6
+        reply = _reply(request, self._text(request), cap)
+        streams = request.body.get("stream")
+        written = reply.get("usage", {}).get("completion_tokens", 0)
+        self.billed += 0 if streams else written
+        reply = self.changed(copy.deepcopy(reply))
+        if streams:
+            parts = _events(request, reply, self.counts)
         else:
             body = json.dumps(reply).encode()
             if request.fault == "invalid_json":
@@ -270,6 +288,7 @@ class FaultServer:
         for part in parts:
             writer.write(part)
             await writer.drain()
+            self.billed += bool(streams) and _WORD in part
         return not request.body.get("stream")
 
     def _text(self, request: Request) -> str:
@@ -314,11 +333,11 @@ def _refusal(status: int, code: str, message: str, **headers: str) -> bytes:
     return _response(status, json.dumps(error).encode(), "application/json", **headers)
 
 
-def _reply(request: Request, text: str) -> dict[str, Any]:
+def _reply(request: Request, text: str, cap: int) -> dict[str, Any]:
     """A completion that keeps to its cap."""
     words = re.findall(r"\s*\S+", text)
-    written, fault = words[: request.cap], request.fault
-    finish = "length" if len(words) > request.cap else "stop"
+    written, fault = words[:cap], request.fault
+    finish = "length" if len(words) > cap else "stop"
     message: dict[str, Any] = {"role": "assistant", "content": "".join(written)}
     tokens = len(written)
     if fault == "empty_at_cap":
@@ -343,21 +362,26 @@ def _reply(request: Request, text: str) -> dict[str, Any]:
     return reply if fault == "no_usage" else reply | {"usage": usage}
 
 
-def _events(request: Request, reply: dict[str, Any]) -> list[bytes]:
+def _events(request: Request, reply: dict[str, Any], counts: str) -> list[bytes]:
     """The same completion as server-sent events, a word in each."""
     frame = {name: reply[name] for name in ("id", "created", "model")}
     frame["object"] = "chat.completion.chunk"
-    (choice,) = reply["choices"] or [{"message": {"content": ""}, "finish_reason": "stop"}]
+    nothing = {"message": {"content": ""}, "finish_reason": "stop"}
+    (choice,) = reply["choices"] or [nothing]
+    usage = reply.get("usage")
 
     def chunk(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
         return frame | {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
 
-    words = re.findall(r"\s*\S+", choice["message"]["content"] or "")
+    words = re.findall(r"\s*\S+", (choice["message"] or {}).get("content") or "")
     chunks = [chunk({"role": "assistant", "content": ""})]
-    chunks += [chunk({"content": word}) for word in words]
-    chunks.append(chunk({}, choice["finish_reason"]))
-    if "usage" in reply and (request.body.get("stream_options") or {}).get("include_usage"):
-        chunks.append(frame | {"choices": [], "usage": reply["usage"]})
+    for count, word in enumerate(words, start=1):
+        so_far = {"usage": usage | {"completion_tokens": count}} if counts == "each" else {}
+        chunks.append(chunk({"content": word}) | so_far)
+    if reply["choices"] != []:
+        chunks.append(chunk({}, choice["finish_reason"]))
+    if usage is not None and (request.body.get("stream_options") or {}).get("include_usage"):
+        chunks += [frame | {"choices": [], "usage": usage}] * (2 if counts == "twice" else 1)
     lines = [f"data: {json.dumps(part)}\n\n".encode() for part in chunks]
     if request.fault == "invalid_json":
         lines[1] = b'data: {"choices": [\n\n'

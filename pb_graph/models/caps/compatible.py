@@ -86,6 +86,12 @@ def timeout_argument(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     return {"timeout": limits.timeout} if settings.request_timeout is None else {}
 
 
+def is_openai_like(model: BaseChatModel) -> bool:
+    """Whether a model is LangChain's client for OpenAI's protocol; no package is imported."""
+    kinds = ((kind.__module__.split(".")[0], kind.__name__) for kind in type(model).__mro__)
+    return ("langchain_openai", "BaseChatOpenAI") in kinds
+
+
 def host_of(model: BaseChatModel) -> str:
     """The host name of an OpenAI-like model's server; empty for OpenAI's own by default."""
     return urlsplit(address_of(model)).hostname or ""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.tools import BaseTool
 
 Thinking = Literal["free", "bounded", "off"]
 """How much a model may think before it answers, where its provider lets one say.
@@ -28,6 +29,8 @@ class Limits:
         timeout: Seconds.
         schema: JSON schema that the reply should follow, where the server can see to it.
         thinking: Whether the cap is a budget that thinking has to fit into.
+        tools: What the model may call.
+        strict: Whether an attempt whose bill is unknown uses up the cap, as it may have.
         sampled: Whether the reply is one of several that are to differ.
         continues: Whether the reply is a piece of a text, which a last turn of the model's begins.
         repeats: Whether the server says that beginning again, in front of the piece.
@@ -38,6 +41,8 @@ class Limits:
     timeout: float
     schema: dict[str, Any] | None = None
     thinking: Thinking = "bounded"
+    tools: tuple[BaseTool, ...] = ()
+    strict: bool = False
     sampled: bool = False
     continues: bool = False
     repeats: bool = False

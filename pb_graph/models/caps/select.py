@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pb_graph.local import server
-from pb_graph.models.caps.compatible import address_of, host_of, openai_compatible
+from pb_graph.models.caps.compatible import (
+    address_of,
+    host_of,
+    is_openai_like,
+    openai_compatible,
+)
 from pb_graph.models.caps.generic import generic
 from pb_graph.models.caps.limits import BY_CLASS, BY_DOMAIN, CHANGES
 from pb_graph.models.caps.openai import openai
@@ -16,7 +21,6 @@ if TYPE_CHECKING:
 
     from pb_graph.models.caps.limits import CapPolicy
 
-_OPENAI_LIKE = "langchain_openai.BaseChatOpenAI"
 _AZURE = "langchain_openai.AzureChatOpenAI"
 
 
@@ -27,7 +31,7 @@ def policy_for(model: BaseChatModel) -> CapPolicy:
     OpenAI's protocol are told apart by their address.
     """
     kinds = [f"{kind.__module__.split('.')[0]}.{kind.__name__}" for kind in type(model).__mro__]
-    if _OPENAI_LIKE in kinds:
+    if is_openai_like(model):
         return openai if _AZURE in kinds else _by_address(model)
     return next((BY_CLASS[kind] for kind in kinds if kind in BY_CLASS), generic)
 

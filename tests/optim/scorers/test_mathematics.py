@@ -204,7 +204,7 @@ def test_what_only_looks_large_is_computed(scorer: MathScorer, gold: str, output
 
 def test_what_cannot_be_computed_in_time_is_an_error_not_a_0() -> None:
     scorer = MathScorer(time_limit=0.5)
-    with pytest.raises(ScorerError, match=r"longer than 0.5 s of computing|too much memory"):
+    with pytest.raises(ScorerError, match=r"longer than 0.5 s|too much memory|too large"):
         scorer.score(r"\boxed{x + 9999999^{9999999^{99}}}", Question(("1",)))
 
 

@@ -83,7 +83,7 @@ def test_the_program_tells_how_it_was_come_by(found: Tuned) -> None:
     tuning = found.result.record
     assert (tuning.verdict, tuning.optimizer, tuning.seed) == ("better", "candidates", 0)
     assert (tuning.data.train, tuning.data.dev, tuning.data.held_out) == (0, 13, 9)
-    assert (tuning.models.solver, tuning.models.reflection) == ("ScriptedChat", None)
+    assert (tuning.models.solver, tuning.models.reflection) == ("scripted-1", None)
     assert tuning.settings_before == Settings(method="planned_vanilla")
     assert tuning.cost.metric_calls == found.result.search.spent.calls == 4 * 13 + 2 * 9
     assert {"dspy", "langgraph"} <= set(tuning.versions)

@@ -129,7 +129,7 @@ def test_the_record_names_questions_models_and_cost(tmp_path: Path) -> None:
     result = run(tmp_path, dataset="my questions", budget=Limits(calls=300, minutes=60.0))
     record = result.record
     assert (record.data.name, record.data.dev, record.data.held_out) == ("my questions", 12, 6)
-    assert record.models.solver == "ScriptedChat"
+    assert record.models.solver == "scripted-1"
     assert record.cost.metric_calls == result.search.spent.calls
 
 

@@ -1,0 +1,119 @@
+"""Connections that belong to one event loop and one process.
+
+A client for OpenAI's protocol keeps its connections open, and LangChain shares them between all
+models of an address. One that was opened in an event loop that is gone is dead: a call on it may be
+paid, and is made again. One that was opened before a fork is used by both processes, and may bring
+either the other's answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Any
+
+from pb_graph.models.caps.compatible import is_openai_like
+
+if TYPE_CHECKING:
+    import ssl
+
+    from langchain_core.language_models import BaseChatModel
+
+    Models = tuple[BaseChatModel, ...]
+
+_forks = 0
+
+
+def _forked() -> None:
+    global _forks  # noqa: PLW0603 -- counts the forks that led to this process
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+class Connections:
+    """Copies of chat models that keep to the connections of where they are used.
+
+    The copies of one place share theirs. Models of another protocol, and those that were given an
+    HTTP client, are used as they are.
+
+    Args:
+        *models: That talk to the same server.
+    """
+
+    def __init__(self, *models: BaseChatModel) -> None:
+        self._models = models
+        self._built = _forks
+        self._blocking: dict[int, Models] = {}
+        self._of_loop: dict[tuple[int, asyncio.AbstractEventLoop], tuple[Models, object]] = {}
+
+    def blocking(self) -> Models:
+        """The models for a call that blocks, from any thread of this process."""
+        if _forks == self._built or not _shares(self._models[0], "root_client", "http_client"):
+            return self._models
+        if _forks not in self._blocking:
+            self._blocking = {_forks: tuple(_own_blocking(model) for model in self._models)}
+        return self._blocking[_forks]
+
+    async def awaited(self) -> Models:
+        """The models for a call in the running event loop."""
+        if not _shares(self._models[0], "root_async_client", "http_async_client"):
+            return self._models
+        here = (_forks, asyncio.get_running_loop())
+        if here not in self._of_loop:
+            for gone in [place for place in self._of_loop if place[1].is_closed()]:
+                self._of_loop.pop(gone, None)
+            # Held until the loop ends, which then closes the connections.
+            opened = _own_awaited(self._models)
+            self._of_loop[here] = (await anext(opened), opened)
+        return self._of_loop[here][0]
+
+
+def _shares(model: BaseChatModel, sdk: str, given: str) -> bool:
+    """Whether a model's connections are those that LangChain shares, and not the caller's own."""
+    return (
+        is_openai_like(model)
+        and getattr(model, sdk, None) is not None
+        and getattr(model, given, None) is None
+    )
+
+
+def _own_blocking(model: Any) -> BaseChatModel:  # noqa: ANN401 -- of LangChain's package for OpenAI
+    import openai  # noqa: PLC0415 -- costs a second, and is there with the model
+
+    sdk = model.root_client
+    http = openai.DefaultHttpxClient(
+        base_url=sdk.base_url, timeout=sdk.timeout, verify=_certificates()
+    )
+    own = sdk.with_options(http_client=http)
+    copied: BaseChatModel = model.model_copy(
+        update={"root_client": own, "client": own.chat.completions}
+    )
+    return copied
+
+
+async def _own_awaited(models: tuple[Any, ...]) -> AsyncGenerator[Models]:
+    """Copies with connections that are closed at the end of the event loop, as generators are."""
+    import openai  # noqa: PLC0415
+
+    sdk = models[0].root_async_client
+    async with openai.DefaultAsyncHttpxClient(
+        base_url=sdk.base_url, timeout=sdk.timeout, verify=_certificates()
+    ) as http:
+        copies = []
+        for model in models:
+            own = model.root_async_client.with_options(http_client=http)
+            update = {"root_async_client": own, "async_client": own.chat.completions}
+            copies.append(model.model_copy(update=update))
+        yield tuple(copies)
+
+
+@functools.cache
+def _certificates() -> ssl.SSLContext:
+    import httpx  # noqa: PLC0415
+
+    return httpx.create_ssl_context()  # 0.1 s, which each client would spend by itself

@@ -1,0 +1,37 @@
+"""What a chat model object is called, and where its server is: for errors, accounts and prices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from pb_graph.models.caps.compatible import address_of
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+_NAMES = ("model_name", "model", "model_id", "deployment_name")
+_ADDRESSES = ("base_url", "anthropic_api_url", "azure_endpoint", "endpoint_url", "endpoint")
+
+
+def name_of(model: BaseChatModel) -> str:
+    """The model's name as its provider knows it, else that of its class."""
+    named = (getattr(model, name, None) for name in _NAMES)
+    return next((name for name in named if isinstance(name, str) and name), type(model).__name__)
+
+
+def described(model: BaseChatModel) -> str:
+    """The name of a model, and where its server is: without user, password and query."""
+    server = _server_of(model)
+    return f"{name_of(model)} at {server}" if server else name_of(model)
+
+
+def _server_of(model: BaseChatModel) -> str:
+    openai_like = hasattr(model, "root_client") and hasattr(model, "openai_api_base")
+    named = [getattr(model, name, None) for name in _ADDRESSES]
+    found = [address_of(model)] if openai_like else [text for text in named if text]
+    if not found or not isinstance(found[0], str):
+        return ""
+    parts = urlsplit(found[0])
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{parts.path}" if host else ""

@@ -1,0 +1,75 @@
+"""The compiled graph, which does not take keys that it does not know.
+
+LangGraph drops them without a word, so that a mistyped ``{"levle": 2}`` would do nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig, ensure_config
+from langgraph.errors import EmptyInputError
+from langgraph.graph.state import CompiledStateGraph
+
+from pb_graph.errors import InputError, did_you_mean
+from pb_graph.settings import Context, Settings
+from pb_graph.state import Input, Output, State
+
+_NOTHING_TO_RESUME = (
+    "There is nothing to go on with: this thread has no checkpoint, for instance because the first "
+    "one could not be written. Nothing was paid for; ask the question again."
+)
+_KEYS = tuple(Input.__annotations__)
+
+
+class CheckedGraph(CompiledStateGraph[State, Context, Input, Output]):
+    """A graph that refuses unknown keys, and says in our words when there is no input at all.
+
+    Every way to run one goes through `stream` or `astream`. Within a host's graph it is handed the
+    host's whole state, of which it takes what is its own.
+    """
+
+    def invoke(self, *given: Any, **options: Any) -> Any:  # noqa: ANN401 -- LangGraph's
+        """`CompiledStateGraph.invoke`, in our words."""
+        try:
+            return super().invoke(*given, **options)
+        except EmptyInputError as error:
+            raise InputError(_NOTHING_TO_RESUME) from error
+
+    async def ainvoke(self, *given: Any, **options: Any) -> Any:  # noqa: ANN401
+        """`CompiledStateGraph.ainvoke`, in our words."""
+        try:
+            return await super().ainvoke(*given, **options)
+        except EmptyInputError as error:
+            raise InputError(_NOTHING_TO_RESUME) from error
+
+    def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:  # noqa: A002, ANN401
+        """`CompiledStateGraph.stream`, of known keys."""
+        _check(input, config)
+        return super().stream(input, config, **options)
+
+    def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:  # noqa: A002, ANN401
+        """`CompiledStateGraph.astream`, of known keys."""
+        _check(input, config)
+        return super().astream(input, config, **options)
+
+
+def _check(given: object, config: RunnableConfig | None) -> None:
+    """Raise InputError for a key that means nothing here.
+
+    What a host's node calls carries that node's name in its metadata.
+    """
+    hosted = "langgraph_node" in (ensure_config(config).get("metadata") or {})
+    if hosted or not isinstance(given, Mapping):
+        return
+    unknown = [str(key) for key in given if key not in _KEYS]
+    if not unknown:
+        return
+    key = unknown[0]
+    if key in Settings.model_fields or key == "settings":
+        way = 'a setting: give it to build_graph, or as context={"settings": {...}}'
+    else:
+        way = f"no key of the input; there are: {', '.join(_KEYS)}{did_you_mean(key, _KEYS)}"
+    msg = f"{key!r} is {way}"
+    raise InputError(msg)

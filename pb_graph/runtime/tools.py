@@ -1,0 +1,74 @@
+"""Tools that the solver may call while it works on a step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.errors import GraphBubbleUp
+
+from pb_graph.errors import InputError
+from pb_graph.models.provider_errors import redact
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from langchain_core.messages import ToolCall
+
+MAX_ROUNDS = 8
+"""Calls of a step that may end in a call of tools; the next one has to give its result."""
+MAX_RESULT = 20_000
+"""Characters of a tool's result that the solver is shown."""
+
+
+def made_tools(given: Sequence[BaseTool | Callable[..., Any]]) -> tuple[BaseTool, ...]:
+    """Tools as a user gave them: LangChain's, or functions with a docstring.
+
+    Raises:
+        InputError: Something else, or two of one name.
+    """
+    from langchain_core.tools import tool  # noqa: PLC0415 -- only where there are any
+
+    try:
+        tools = tuple(one if isinstance(one, BaseTool) else tool(one) for one in given)
+        for one in tools:
+            convert_to_openai_tool(one)
+    except (TypeError, ValueError) as error:
+        msg = f"tools are LangChain tools, or functions with a docstring: {error}"
+        raise InputError(msg) from error
+    if len({one.name for one in tools}) < len(tools):
+        msg = "two tools have the same name"
+        raise InputError(msg)
+    return tools
+
+
+async def result_of(tools: Sequence[BaseTool], call: ToolCall, *, blocking: bool) -> str:
+    """What a tool gives, as text of bounded size; its errors are told to the model."""
+    wanted = next((one for one in tools if one.name == call["name"]), None)
+    if wanted is None:
+        return f"There is no tool {call['name']!r}; there are: {', '.join(t.name for t in tools)}"
+    asked: dict[str, Any] = {**call, "type": "tool_call"}
+    try:
+        found = wanted.invoke(asked) if blocking else await wanted.ainvoke(asked)
+    except GraphBubbleUp:  # an interrupt: LangGraph's own business
+        raise
+    except Exception as error:  # noqa: BLE001 -- whatever a tool raises, the model may do better
+        return redact(f"{type(error).__name__}: {error}"[:MAX_RESULT])
+    text = str(found.text) if isinstance(found, BaseMessage) else str(found)
+    return text if len(text) <= MAX_RESULT else f"{text[:MAX_RESULT]} […]"
+
+
+def without_tools(messages: Sequence[Any]) -> list[Any]:
+    """A prompt with calls of tools and their results as text: providers refuse them bare."""
+    plain: list[Any] = []
+    for said in messages:
+        if isinstance(said, ToolMessage):
+            plain.append(HumanMessage(f"The result of {said.name}:\n{said.text}"))
+        elif isinstance(said, AIMessage) and said.tool_calls:
+            calls = ", ".join(f"{call['name']}({call['args']})" for call in said.tool_calls)
+            plain.append(AIMessage(f"{said.text}\n(calls {calls})".strip()))
+        else:
+            plain.append(said)
+    return plain

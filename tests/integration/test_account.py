@@ -1,0 +1,112 @@
+"""The account against the bill of a server that lies, breaks off, or takes no notice of caps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import pytest
+
+from pb_graph import NoAnswerError
+from tests.integration.test_faults import graph_to
+from tests.support.fault_server import FaultServer, always
+from tests.support.graphs import QUESTION, checked
+
+pytestmark = pytest.mark.integration
+
+Change = Callable[[dict[str, Any]], dict[str, Any]]
+ANSWER = "so it is 42 then. Final answer: 42"
+
+
+def account(server: FaultServer, *, streams: bool = False, **settings: Any) -> dict[str, Any]:  # noqa: ANN401
+    """The report of a question, also of one that could not be answered."""
+    graph = graph_to(server, retries=2, **settings)
+    try:
+        if not streams:
+            return checked(graph.invoke(QUESTION)["report"])
+        for _, part in graph.stream(QUESTION, stream_mode=["values", "messages"]):
+            report = part.get("report") if isinstance(part, dict) else None
+        return checked(report)
+    except NoAnswerError as error:
+        return checked(error.report)
+
+
+def reports(**lies: object) -> Change:
+    """A server that tells its usage otherwise."""
+    return lambda reply: reply | {"usage": reply["usage"] | lies}
+
+
+def hides_reasoning(reply: dict[str, Any]) -> dict[str, Any]:
+    """A gateway whose completion tokens leave out 60 of reasoning, which it bills."""
+    return reports(total_tokens=reply["usage"]["total_tokens"] + 60)(reply)
+
+
+both = pytest.mark.parametrize("streams", [False, True], ids=["plain", "streamed"])
+
+
+@both
+@pytest.mark.parametrize(
+    "lies",
+    [
+        {"completion_tokens": -13},
+        {"completion_tokens": 10**12},
+        {"completion_tokens": "many"},
+        {"completion_tokens": True, "total_tokens": None},
+        {"completion_tokens": 13.5},
+        {"completion_tokens": float("nan")},
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")  # of OpenAI's client
+def test_usage_that_cannot_be_is_estimated_and_said(lies: dict[str, Any], *, streams: bool) -> None:
+    with FaultServer(changed=reports(**lies), answer=ANSWER) as server:
+        report = account(server, streams=streams)
+    assert server.served == 3
+    assert not report["usage"]["measured"]
+    assert server.billed <= report["usage"]["output_tokens"] <= 2 * server.billed
+    assert report["ceiling"] < 800
+    assert sum("the server reported" in note for note in report["warnings"]) >= 2
+
+
+@both
+def test_reasoning_that_a_gateway_leaves_out_is_counted(*, streams: bool) -> None:
+    with FaultServer(changed=hides_reasoning, answer=ANSWER) as server:
+        report = account(server, streams=streams)
+    assert report["usage"]["output_tokens"] == server.billed + 3 * 60
+    assert report["usage"]["measured"]
+
+
+@pytest.mark.parametrize("counts", ["twice", "each"])
+def test_usage_that_is_streamed_more_than_once_counts_once(
+    counts: Literal["twice", "each"],
+) -> None:
+    with FaultServer(counts=counts, answer=ANSWER) as server:
+        report = account(server, streams=True)
+    assert report["usage"]["output_tokens"] == server.billed
+    assert report["usage"]["measured"]
+
+
+def test_what_arrived_of_a_stream_that_broke_off_counts() -> None:
+    with FaultServer(always("half_stream"), answer="word " * 200) as server:
+        report = account(server, streams=True, method="vanilla", cutoff=500)
+    assert server.served == 3
+    assert 100 < report["usage"]["output_tokens"] < report["most_billed"]
+
+
+@pytest.mark.parametrize("fault", ["reset_midway", "half_stream", "invalid_json"])
+@both
+def test_a_strict_ceiling_holds_whatever_is_lost(fault: Any, *, streams: bool) -> None:  # noqa: ANN401
+    with FaultServer(always(fault), answer="word " * 10_000) as server:
+        report = account(server, streams=streams, strict_ceiling=True)
+    assert server.billed <= report["most_billed"] <= report["ceiling"]
+
+
+def test_a_stream_is_closed_once_more_has_come_than_its_cap_can_carry() -> None:
+    with FaultServer(answer="word " * 30_000, obeys_cap=False) as server:
+        report = account(server, streams=True, method="vanilla", cutoff=500)
+    assert server.served == 1
+    assert server.billed < 30_000
+    assert report["answer"].startswith("word word")
+    assert 500 < report["usage"]["output_tokens"] < 2000
+    assert not report["usage"]["measured"]
+    assert any("more than its cap" in note for note in report["warnings"])

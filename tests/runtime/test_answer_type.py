@@ -1,0 +1,132 @@
+"""A typed answer: the working stays free, what it came to is JSON, and the ceiling holds."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from pydantic import BaseModel, Field
+
+from pb_graph import InputError, Settings, build_graph
+from pb_graph.runtime.answer_type import AnswerType
+from tests.support.chat_model import (
+    Call,
+    HTTPError,
+    Said,
+    Script,
+    ScriptedChat,
+    runs_on,
+    with_schema,
+)
+from tests.support.graphs import QUESTION, Way, checked, run
+
+both_ways = pytest.mark.parametrize("way", get_args(Way))
+
+
+class Pens(BaseModel):
+    """How many pens."""
+
+    pens: int = Field(ge=0)
+    why: str = ""
+
+
+FOUND = {"pens": 21, "why": ""}
+METHODS: list[dict[str, Any]] = [
+    {"method": "vanilla"},
+    {"method": "global_budget", "enforcement": "cap"},
+    {"execution": "single_pass"},
+    {"execution": "stepwise"},
+    {"execution": "stepwise", "synthesis": "call"},
+]
+
+
+def graph_with(model: ScriptedChat, **settings: Any) -> Any:  # noqa: ANN401
+    chosen = Settings(**settings)
+    return build_graph(model, settings=chosen, cap_policy=with_schema, response_format=Pens)
+
+
+@both_ways
+@pytest.mark.parametrize("settings", METHODS, ids=str)
+def test_the_answer_is_json_of_its_type_beside_the_text(settings: Any, way: Way) -> None:  # noqa: ANN401
+    model = ScriptedChat(solve='7 groups, so {"pens": "21"}')
+    out = run(graph_with(model, **settings), QUESTION, way)
+    assert out["structured_response"] == FOUND
+    assert out["answer"].endswith('7 groups, so {"pens": "21"}')
+    closing = model.solving()[-1]
+    assert '"minimum": 0' in closing.ask
+    assert closing.schema is None
+
+
+def asked_again(call: Call) -> Said:
+    return '{"pens": 21}' if call.forced else "It is twenty-one."
+
+
+def runs_on_until_forced(call: Call) -> Said:
+    return '{"pens": 21}' if call.forced else runs_on(call)
+
+
+FORCED = [(runs_on_until_forced, settings) for settings in METHODS[2:]]
+"""Under a mere cap, a reply that is cut off leaves nothing for another."""
+
+
+@both_ways
+@pytest.mark.parametrize(
+    ("solve", "settings"), [*((asked_again, settings) for settings in METHODS), *FORCED], ids=str
+)
+def test_one_more_call_within_the_ceiling_is_held_to_the_schema(
+    solve: Script,
+    settings: Any,  # noqa: ANN401
+    way: Way,
+) -> None:
+    model = ScriptedChat(solve=solve)
+    out = run(graph_with(model, **settings), QUESTION, way)
+    assert out["structured_response"] == FOUND
+    last = model.solving()[-1]
+    assert last.schema == Pens.model_json_schema()
+    assert model.output_tokens == checked(out["report"])["usage"]["output_tokens"]
+    assert model.output_tokens <= out["report"]["ceiling"]
+
+
+def test_a_server_that_cannot_constrain_is_asked_in_words() -> None:
+    def refuses(call: Call) -> Said:
+        return HTTPError(400) if call.schema else asked_again(call)
+
+    model = ScriptedChat(solve=refuses, max_retries=0)
+    assert run(graph_with(model, method="vanilla"))["structured_response"] == FOUND
+
+
+@pytest.mark.parametrize("said", ["It is twenty-one.", '{"pens": -1}', '{"pens": [', "[" * 9999])
+def test_what_does_not_fit_is_none_and_said(said: str) -> None:
+    out = run(graph_with(ScriptedChat(solve=said)))
+    assert out["structured_response"] is None
+    assert "no JSON that fits response_format" in out["report"]["warnings"][-1]
+
+
+def test_the_next_question_on_a_thread_does_not_inherit_it() -> None:
+    said = ['{"pens": 21}']
+    graph = build_graph(
+        ScriptedChat(solve=lambda _: said[-1]),
+        settings=Settings(method="vanilla"),
+        checkpointer=InMemorySaver(),
+        response_format=Pens,
+    )
+    thread = {"configurable": {"thread_id": "1"}}
+    assert run(graph, config=thread)["structured_response"] == FOUND
+    said.append("many")
+    assert run(graph, config=thread)["structured_response"] is None
+
+
+def test_without_it_there_is_no_such_key() -> None:
+    assert "structured_response" not in run(build_graph(ScriptedChat()))
+
+
+def test_the_last_object_that_fits_counts() -> None:
+    text = 'First {"pens": 3}, then {"pens": 21} and {"ink": 1}.'
+    assert AnswerType(Pens).read(text) == FOUND
+
+
+@pytest.mark.parametrize("wrong", [dict, {"type": "object"}, Pens(pens=1)])
+def test_only_a_pydantic_model_is_taken(wrong: Any) -> None:  # noqa: ANN401
+    with pytest.raises(InputError, match="response_format is a pydantic model"):
+        build_graph(ScriptedChat(), response_format=wrong)

@@ -1,0 +1,63 @@
+"""A key that the graph does not know is refused, whichever way it is run; a host's state is not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from langgraph.graph import START, MessagesState, StateGraph
+
+from pb_graph import InputError
+from tests.support.chat_model import ScriptedChat
+from tests.support.graphs import QUESTION, graph_of
+
+Run = Callable[[Any, dict[str, Any]], object]
+
+
+async def _awaited(stream: Any) -> list[Any]:  # noqa: ANN401 -- any stream
+    return [part async for part in stream]
+
+
+WAYS: dict[str, Run] = {
+    "invoke": lambda graph, given: graph.invoke(given),
+    "ainvoke": lambda graph, given: asyncio.run(graph.ainvoke(given)),
+    "stream": lambda graph, given: list(graph.stream(given)),
+    "astream": lambda graph, given: asyncio.run(_awaited(graph.astream(given))),
+    "astream_events": lambda graph, given: asyncio.run(
+        _awaited(graph.astream_events(given, version="v2"))
+    ),
+    "batch": lambda graph, given: graph.batch([given]),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_mistyped_key_is_refused_before_anything_is_spent(way: str) -> None:
+    model = ScriptedChat()
+    with pytest.raises(InputError, match=r"'levle' is no key .*; did you mean 'level'\?"):
+        WAYS[way](graph_of(model), QUESTION | {"levle": 2})
+    assert model.calls == []
+
+
+@pytest.mark.parametrize("key", ["schedule", "settings"])
+def test_a_setting_is_told_where_it_belongs(key: str) -> None:
+    with pytest.raises(InputError, match=f"'{key}' is a setting: give it to build_graph"):
+        graph_of(ScriptedChat()).invoke(QUESTION | {key: "cosine"})
+
+
+def test_it_stays_so_in_a_copy_with_a_config() -> None:
+    with pytest.raises(InputError, match="'levle'"):
+        graph_of(ScriptedChat()).with_config(tags=["mine"]).invoke(QUESTION | {"levle": 2})
+
+
+def test_a_hosts_state_may_hold_what_it_likes() -> None:
+    class HostState(MessagesState):
+        jump_to: str
+
+    builder = StateGraph(HostState)
+    builder.add_node("ours", graph_of(ScriptedChat()))
+    builder.add_edge(START, "ours")
+    host: Any = builder.compile()
+    out = host.invoke({"messages": [("human", "How many?")], "jump_to": "end"})
+    assert out["messages"][-1].text == "Final answer: 42"

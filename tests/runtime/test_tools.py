@@ -1,0 +1,159 @@
+"""Tools of the solver: called while it works, paid out of the share of the step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, get_args
+
+import pytest
+from langchain_core.messages import ToolMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command, interrupt
+
+from pb_graph import InputError, NoAnswerError, Settings, build_graph
+from pb_graph.runtime.tools import MAX_RESULT, MAX_ROUNDS
+from tests.support.chat_model import Call, HTTPError, Reply, Said, ScriptedChat, in_turn
+from tests.support.graphs import QUESTION, Way, checked, run
+
+both_ways = pytest.mark.parametrize("way", get_args(Way))
+ONE_CALL: dict[str, Any] = {"method": "global_budget", "budget": 100}
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def wants(name: str, said: str = "", **args: Any) -> Reply:  # noqa: ANN401
+    call: Any = {"name": name, "args": args, "id": f"call-{args}"}
+    return Reply(f"Let me see. {said}", tool_calls=[call])
+
+
+def graph_of(model: ScriptedChat, *tools: Callable[..., Any], **settings: Any) -> Any:  # noqa: ANN401
+    return build_graph(model, settings=Settings(**(ONE_CALL | settings)), tools=tools)
+
+
+@both_ways
+def test_the_solver_gets_the_results_of_the_tools_it_calls(way: Way) -> None:
+    model = ScriptedChat(solve=in_turn(wants("add", a=2, b=3), wants("add", a=5, b=1), "It is 6."))
+    out = run(graph_of(model, add), QUESTION, way)
+    assert out["answer"] == "It is 6."
+    results = [said.text for said in model.calls[-1].messages if isinstance(said, ToolMessage)]
+    assert results == ["5", "6"]
+    assert [t["function"]["name"] for t in model.calls[0].arguments["tools"]] == ["add"]
+    assert checked(out["report"])["usage"]["output_tokens"] == 3 + 3 + 3
+
+
+@both_ways
+@pytest.mark.parametrize("enforcement", ["cap", "force"])
+@pytest.mark.parametrize("execution", ["single_pass", "stepwise"])
+def test_calls_of_tools_come_out_of_the_share(execution: str, enforcement: str, way: Way) -> None:
+    def solve(call: Call) -> Said:
+        return "Final answer: 42" if call.forced else wants("add", "hm " * 9, a=1, b=1)
+
+    model = ScriptedChat(solve=solve)
+    graph = graph_of(
+        model, add, method="plan_and_budget", execution=execution, enforcement=enforcement
+    )
+    report = checked(run(graph, QUESTION, way)["report"])
+    assert enforcement == "cap" or "Final" in report["answer"]
+    assert model.output_tokens == report["usage"]["output_tokens"] <= report["ceiling"]
+    for step in report["steps"]:
+        assert execution == "single_pass" or step["tokens"] <= step["budget"]
+
+
+def test_who_never_comes_to_an_end_is_asked_for_the_result_without_tools() -> None:
+    def solve(call: Call) -> Said:
+        return "Final answer: 42" if call.forced else wants("add", a=1, b=1)
+
+    model = ScriptedChat(solve=solve)
+    out = run(graph_of(model, add, method="vanilla"))
+    assert len(model.calls) == MAX_ROUNDS + 2
+    assert "Final answer: 42" in out["answer"]
+    assert "tools" not in model.calls[-1].arguments
+    assert not any(isinstance(said, ToolMessage) for said in model.calls[-1].messages)
+    assert "The result of add:\n2" in str([said.text for said in model.calls[-1].messages]).replace(
+        "\\n", "\n"
+    )
+
+
+@both_ways
+def test_what_goes_wrong_is_told_to_the_model(way: Way) -> None:
+    def fails(a: int) -> str:
+        """Fail."""
+        msg = f"no {a}, Bearer abcdef0123456789"
+        raise OSError(msg)
+
+    def talks() -> str:
+        """Talk."""
+        return "x" * 10**6
+
+    model = ScriptedChat(
+        solve=in_turn(
+            wants("fails", a=1), wants("fails", b="?"), wants("none"), wants("talks"), "42"
+        )
+    )
+    assert run(graph_of(model, fails, talks), QUESTION, way)["answer"] == "42"
+    found = [said.text for said in model.calls[-1].messages if isinstance(said, ToolMessage)]
+    assert found[0].startswith("OSError: no 1")
+    assert "abcdef" not in found[0]
+    assert "a" in found[1]
+    assert found[2] == "There is no tool 'none'; there are: fails, talks"
+    assert len(found[3]) < MAX_RESULT + 10
+
+
+@both_ways
+def test_a_failure_after_a_tool_costs_what_was_paid_before_it(way: Way) -> None:
+    model = ScriptedChat(solve=in_turn(wants("add", a=1, b=1), HTTPError(400), "42"))
+    graph = graph_of(model, add, method="plan_and_budget", execution="stepwise")
+    report = checked(run(graph, QUESTION, way)["report"])
+    assert [step["tokens"] for step in report["steps"]] == [3, 1]
+    assert report["usage"]["output_tokens"] == model.output_tokens
+
+
+@both_ways
+def test_a_tool_may_ask_a_human_and_no_other_is_called_again(way: Way) -> None:
+    made: list[int] = []
+
+    def count(a: int) -> int:
+        """Count."""
+        made.append(a)
+        return a
+
+    @tool
+    def ask(question: str) -> str:
+        """Ask the user."""
+        return str(interrupt(question))
+
+    model = ScriptedChat(solve=in_turn(wants("count", a=1), wants("ask", question="How?"), "42"))
+    graph = build_graph(
+        model,
+        settings=Settings(method="vanilla"),
+        tools=[count, ask],
+        checkpointer=InMemorySaver(),
+    )
+    thread = {"configurable": {"thread_id": "1"}}
+    (asked,) = run(graph, QUESTION, way, config=thread)["__interrupt__"]
+    assert asked.value == "How?"
+    assert run(graph, Command(resume="So."), way, config=thread)["answer"] == "42"
+    assert made == [1]
+    assert model.calls[-1].messages[-1].text == "So."
+
+
+@pytest.mark.parametrize(
+    ("tools", "complaint"),
+    [([42], "tools are LangChain tools"), ([add, add], "two tools have the same name")],
+)
+def test_what_is_no_tool_shows_when_the_graph_is_built(tools: list[Any], complaint: str) -> None:
+    with pytest.raises(InputError, match=complaint):
+        build_graph(ScriptedChat(), tools=tools)
+
+
+def test_a_model_without_tools_says_so() -> None:
+    class Plain(ScriptedChat):
+        def bind_tools(self, *_: Any, **__: Any) -> Any:  # noqa: ANN401
+            raise NotImplementedError
+
+    with pytest.raises(NoAnswerError, match="NotImplementedError"):
+        run(graph_of(Plain(), add))
