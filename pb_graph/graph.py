@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from pb_graph.budget.ledger import Prices
 from pb_graph.budget.shared import Budget
-from pb_graph.models.caps import CapPolicy
+from pb_graph.models.caps import CapPolicy, load_caps
 from pb_graph.nodes.allocate import allocate, route_next_wave
 from pb_graph.nodes.answer import answer
 from pb_graph.nodes.estimate import estimate
@@ -44,7 +44,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     settings: Settings | Mapping[str, Any] | None = None,
     planner_program: Program | None = None,
     checkpointer: Checkpointer = None,
-    cap_policy: CapPolicy | None = None,
+    cap_policy: CapPolicy | str | Path | None = None,
     response_format: type[BaseModel] | None = None,
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
     prices: Prices | None = None,
@@ -69,7 +69,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
             fails, at most the call under way is paid again; with ``"async"``, LangGraph's default,
             it may be the whole question.
         cap_policy: How a token cap becomes the models' call arguments, when the one chosen by a
-            model's class does not fit.
+            model's class does not fit: a policy, or the file that ``pb-graph probe`` wrote.
         response_format: A pydantic model for the final answer. The output then has it, as JSON, as
             ``structured_response``: None when it could not be had within the budget.
         tools: LangChain tools, or functions with a docstring, that the solver may call; what it
@@ -94,6 +94,8 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     if settings is None and isinstance(planner_program, PlannerProgram):
         settings = planner_program.settings
     settings = Settings() if settings is None else settings_from(settings)
+    if isinstance(cap_policy, str | Path):
+        cap_policy = load_caps(cap_policy)
     registry = ModelRegistry(
         model,
         planner,

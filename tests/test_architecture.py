@@ -42,6 +42,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "graph": {"budget", "errors", "program", "models", "nodes", "runtime", "settings", "state"},
     "middleware": {"budget", "errors", "models", "runtime"},
     "agents": {"budget", "errors", "graph", "middleware", "runtime", "state"},
+    "serve": {"budget", "errors", "graph", "runtime", "settings", "state"},
+    "probe": {"errors", "models", "settings"},
 }
 FRAMEWORKS_OF: dict[str, set[str]] = {
     "errors": set(),
@@ -59,6 +61,8 @@ FRAMEWORKS_OF: dict[str, set[str]] = {
     "runtime": {"langchain_core", "langgraph"},
     "nodes": {"langchain_core", "langgraph"},
     "graph": {"langchain_core", "langgraph"},
+    "serve": {"langchain_core", "langgraph"},
+    "probe": {"langchain_core"},
 }
 
 
