@@ -147,7 +147,11 @@ def one_step(  # noqa: PLR0913 -- one argument for each thing the prompt says
         closing: Whether it also has to give the final answer.
     """
     lines = [_outline(step, None, settings) for step in plan]
-    opening = "\n".join([problem(query, show_level=True), "", "The plan:", *lines])
+    lead = (
+        "The plan, one way to solve it. Where a sub-question rests on a mistake, leave it and "
+        "find what the question needs instead:"
+    )
+    opening = "\n".join([problem(query, show_level=True), "", lead, *lines])
     asks = [
         *(_ask(plan[done["index"]], amount(done["budget"], settings)) for done in earlier),
         _ask(plan[index], amount(budget, settings)),
@@ -233,7 +237,7 @@ def final_line(query: Query, answer: str) -> str:
 
 
 def _outline(step: SubQuestion, shares: Mapping[int, int] | None, settings: Settings) -> str:
-    hint = f" ({step['hint']})" if step["hint"] else ""
+    hint = f" (hint: {step['hint']})" if step["hint"] else ""
     line = f"{step['index'] + 1}. {step['question']}{hint}"
     if shares is None:
         return line

@@ -289,6 +289,11 @@ class Settings(BaseModel):
         return METHODS[self.method].splits
 
     @property
+    def graded(self) -> bool:
+        """Whether the split depends on the grades of the sub-questions."""
+        return self.splits and self.schedule != "uniform"
+
+    @property
     def stepwise(self) -> bool:
         """Whether each sub-question gets a call of its own."""
         return self.splits and self.execution == "stepwise"

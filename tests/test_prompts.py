@@ -97,6 +97,11 @@ class TestWholeQuestion:
         planned = said(whole_question(query(level=None), SETTINGS, PLAN, budget=100)).split("\n\n")
         assert set(plain) < set(planned)  # else a small model takes a plan for leave to guess
 
+    def test_a_hint_is_called_a_hint_and_the_plan_may_be_left(self) -> None:
+        text = said(whole_question(query(), SETTINGS, PLAN))
+        assert "(hint: HINT)" in text
+        assert "take a better way" in text
+
     def test_an_unknown_level_is_not_mentioned(self) -> None:
         assert "of 5" not in said(whole_question(query(level=None), SETTINGS, PLAN))
 
@@ -142,6 +147,12 @@ class TestOneStep:
         assert kinds(asked) == ["system", "human"]
         text = said(asked)
         assert all(part in text for part in ("QUESTION", "level 4 of 5", "2. SECOND?", "70 tokens"))
+
+    def test_a_hint_is_called_a_hint_and_a_wrong_step_may_be_left(self) -> None:
+        text = said(step(0))
+        assert "(hint: HINT)" in text
+        assert "mistake" in text
+        assert "what the question needs" in text
 
     def test_earlier_steps_are_turns_with_their_answers(self) -> None:
         asked = step(2, [result(0, "ONE"), result(1, "TWO")])

@@ -219,13 +219,15 @@ class ReplyCache:
             return None
         charged = {"node": purpose.node, "step": purpose.step}
         lost = tuple(cast("Charge", charge | charged) for charge in entry["lost"])
-        return Reply(entry["text"], entry["finish"], entry["charge"] | charged, lost)
+        likely = entry.get("likely", ())
+        return Reply(entry["text"], entry["finish"], entry["charge"] | charged, lost, likely=likely)
 
     def keep(self, key: str, reply: Reply) -> None:
         """Write a reply down, unless it is empty and was free: then it is worth another try."""
         if reply.text or reply.tokens:
-            charges = {"charge": dict(reply.charge), "lost": list(map(dict, reply.lost))}
-            self._append(key, {"text": reply.text, "finish": reply.finish, **charges})
+            entry = {"text": reply.text, "finish": reply.finish, "charge": dict(reply.charge)}
+            likely = {"likely": list(reply.likely)} if reply.likely else {}
+            self._append(key, entry | {"lost": list(map(dict, reply.lost))} | likely)
 
     def keep_lost(self, key: str, lost: Iterable[Charge]) -> None:
         """Write down what a call has cost that failed in the end."""
@@ -312,7 +314,9 @@ class CachedClient(ChatClient):
         record, asked = _recording.get() or Recording(), _plain(messages)
         sample = 1 if self._one_sample and not limits.sampled else record.sample
         request: list[object] = [limits.cap, limits.schema, limits.thinking, sample]
-        request += [how for how in ("sampled", "continues") if getattr(limits, how)]
+        request += [
+            how for how in ("sampled", "continues", "probabilities") if getattr(limits, how)
+        ]
         key = digest([self._identity, asked, *request])
         record.asked[key] += 1
         key = f"{key}-{record.asked[key]}"

@@ -147,18 +147,20 @@ def predictor_of(settings: Settings, tuned: str) -> str:
     """
     if tuned == "settings":
         return "decompose"
-    used = {
-        "decompose": settings.plans,
-        "estimate": settings.method == "plan_and_budget" and settings.planning == "two_call",
-        "solve": settings.method == "worked_examples",
-    }
-    if used[tuned]:
-        return decomposer(settings) if tuned == "decompose" else tuned
+    if tuned == "decompose" and settings.plans:
+        return decomposer(settings)
+    if tuned == "estimate" and decomposer(settings) != "fused":
+        if settings.graded:
+            return "estimate"
+        if settings.budgets and settings.budget_rule.needs_level:
+            return "level"
+    if tuned == "solve" and settings.method in ("worked_examples", "auto"):
+        return "solve"
     msg = (
         f"with method={settings.method} and planning={settings.planning} there is no {tuned!r} "
         "prompt to tune: the choices are decompose, for methods that plan, estimate, for "
-        "plan_and_budget with planning=two_call, and solve, for worked_examples "
-        "(--set method=worked_examples)"
+        "methods with a budget by level or a split by credits, and planning=two_call, and solve, "
+        "for worked_examples and auto (--set method=worked_examples)"
     )
     raise InputError(msg)
 

@@ -52,6 +52,7 @@ _WHAT = {
     "fused": "planner, who also judges difficulty,",
     "estimate": "judge of the sub-questions' difficulty",
     "solve": "solver",
+    "level": "judge of a problem's difficulty",
 }
 _CASES = 16_000  # characters of all cases: what a small model's context leaves beside its reply
 _PROBLEM = 1500  # characters of one problem

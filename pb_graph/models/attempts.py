@@ -56,7 +56,7 @@ class Attempts:
         self._failed = 0
         self._started = 0.0
         self.on_text: OnText | None = None
-        self.schema_refused = self.stream_refused = False
+        self.schema_refused = self.stream_refused = self.probabilities_refused = False
         self._streamed: StreamedReply | None = None
 
     def next_limits(self) -> Limits:
@@ -91,6 +91,10 @@ class Attempts:
         if _schema_refused(error, self._limits):
             self.schema_refused = True
             self._limits = without_schema(self._limits)
+            return 0.0
+        if self._limits.probabilities and _unsupported(error):
+            self.probabilities_refused = True
+            self._limits = replace(self._limits, probabilities=False)
             return 0.0
         if self.on_text and _unsupported(error):
             self.on_text, self.stream_refused = None, True

@@ -91,7 +91,8 @@ class ChatClient:
         sampler = self.model.model_copy(update={"cache": False})  # no two samples are one
         self._connections = Connections(self.model, speaking, sampler)
         self.continues = continuation(self._policy)
-        self._constrains = _constrains(self._policy, self.model)
+        self._constrains = _passes_on(self._policy, self.model, schema={"type": "object"})
+        self._tells_probabilities = _passes_on(self._policy, self.model, probabilities=True)
         self._streams = True
         ours = RetryPolicy(max_retries=0) if has_own_retries(model) else retry_policy
         self._retry_policy = ours or RetryPolicy()
@@ -270,6 +271,7 @@ class ChatClient:
             limits = replace(limits, repeats=True)
         # Without the schema, once this server has been found not to know what to do with it.
         limits = limits if self._constrains else without_schema(limits)
+        limits = limits if self._tells_probabilities else replace(limits, probabilities=False)
         attempts = Attempts(
             messages, limits, purpose, self._retry_policy, self._secrets, self.model
         )
@@ -279,12 +281,14 @@ class ChatClient:
     def _remember_refusals(self, attempts: Attempts, message: AIMessage) -> Reply:
         if attempts.schema_refused:
             self._constrains = False
+        if attempts.probabilities_refused:
+            self._tells_probabilities = False
         if attempts.stream_refused:
             self._streams = False
         return attempts.reply(message)
 
 
-def _constrains(policy: CapPolicy, model: BaseChatModel) -> bool:
-    """Whether a policy passes a schema on; if not, a refused request was not refused for it."""
+def _passes_on(policy: CapPolicy, model: BaseChatModel, **asked: Any) -> bool:  # noqa: ANN401
+    """Whether a policy passes a wish on; if not, a refused request was not refused for it."""
     free = Limits(cap=1024, timeout=1.0)
-    return policy(model, free) != policy(model, replace(free, schema={"type": "object"}))
+    return policy(model, free) != policy(model, replace(free, **asked))

@@ -9,10 +9,17 @@ from langchain_core.messages import message_to_dict
 
 from pb_graph.budget.ledger import Charge, most_billed, spent
 from pb_graph.budget.ledger import Purpose as Purpose  # noqa: PLC0414 -- for others, too
-from pb_graph.models.usage import Tokens, estimate, finish_of, read_usage, visible_text
+from pb_graph.models.usage import (
+    Tokens,
+    estimate,
+    finish_of,
+    likely_tokens,
+    read_usage,
+    visible_text,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from langchain_core.messages import AIMessage, BaseMessage
 
@@ -28,7 +35,8 @@ class Reply:
 
     ``lost`` are the charges of attempts that came to nothing before it, where they may be paid for;
     one of unknown cost is there with what arrived of it, and not ``measured``. ``doubt`` says why
-    the tokens that a server reported were not believed.
+    the tokens that a server reported were not believed. ``likely`` has the first few tokens and
+    what might have stood in their place, with its probability, where that was asked for and told.
     """
 
     text: str
@@ -38,6 +46,7 @@ class Reply:
     doubt: str = ""
     calls_tools: dict[str, Any] | None = None
     """The whole message, as JSON, where it calls tools: some providers want all of it back."""
+    likely: Sequence[Mapping[str, float]] = ()
 
     @property
     def tokens(self) -> int:
@@ -70,7 +79,8 @@ def reply_of(
     if len(text) > longest:  # only from a server that takes no notice of the cap
         text, finish = text[:longest], "length"
     calls = message_to_dict(message) if message.tool_calls else None
-    return Reply(text, finish, charge, doubt=doubt, calls_tools=calls)
+    likely = likely_tokens(message) if limits.probabilities else ()
+    return Reply(text, finish, charge, doubt=doubt, calls_tools=calls, likely=likely)
 
 
 def _piece(message: AIMessage, prompt: Sequence[BaseMessage], limits: Limits) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, TypeGuard
 
@@ -32,6 +33,7 @@ FILTER_REASONS = frozenset(
     }
 )
 
+_FIRST_TOKENS, _MOST_LIKELY = 4, 20
 _NO_CALL_HAS = 10_000_000
 """Tokens that no single call can have, of prompt or completion."""
 
@@ -170,6 +172,26 @@ def finish_of(message: AIMessage) -> str:
     if reason in LENGTH_REASONS:
         return "length"
     return "filter" if reason in FILTER_REASONS else "stop"
+
+
+def likely_tokens(message: AIMessage) -> list[dict[str, float]]:
+    """The first tokens of a reply, each with those that might have stood there: probabilities.
+
+    As servers of OpenAI's protocol tell them; empty where one does not, or not in this form.
+    """
+    told = message.response_metadata.get("logprobs")
+    content = told.get("content") if isinstance(told, Mapping) else None
+    try:
+        return [
+            {row["token"]: math.exp(min(0.0, row["logprob"])) for row in _rows(token)}
+            for token in (content or [])[:_FIRST_TOKENS]
+        ]
+    except (TypeError, KeyError, ValueError, AttributeError):
+        return []
+
+
+def _rows(token: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [token, *(token.get("top_logprobs") or [])[:_MOST_LIKELY]]
 
 
 def visible_text(message: AIMessage) -> str:

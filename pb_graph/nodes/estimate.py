@@ -7,17 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pb_graph.errors import ModelCallError
 from pb_graph.planner.examples import EXAMPLES
 from pb_graph.planner.normalize import normalize_difficulty
-from pb_graph.planner.parsing import Difficulty
-from pb_graph.planner.requests import estimation
+from pb_graph.planner.parsing import Difficulty, expected_level
+from pb_graph.planner.requests import UnreadableReplyError, estimation, level_alone
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pb_graph.runtime.node import NodeContext
     from pb_graph.settings import Settings
-    from pb_graph.state import State, SubQuestion
+    from pb_graph.state import Query, State, SubQuestion
+
+_REFUSED = {400, 422}
 
 
 async def estimate(state: State, run: NodeContext) -> State:
@@ -28,7 +31,11 @@ async def estimate(state: State, run: NodeContext) -> State:
         return {}
     own = run.settings.level_examples
     examples = EXAMPLES if own is None else own
-    found, warnings = await run.calls.planner_with_repair(estimation(query, graded, examples))
+    found, warnings = (None, []) if graded else await _level_alone(query, examples, run)
+    if found is None:
+        request = estimation(query, graded, examples)
+        found, more = await run.calls.planner_with_repair(request)
+        warnings += more
     level, settled, notes = normalize_difficulty(found or Difficulty(), graded, query["level"])
     run.tell({"event": "estimate", "level": level, "steps": settled})
     return {
@@ -38,11 +45,25 @@ async def estimate(state: State, run: NodeContext) -> State:
     }
 
 
+async def _level_alone(
+    query: Query, examples: str, run: NodeContext
+) -> tuple[Difficulty | None, list[str]]:
+    """The level from one token, by the chances of all five; None where it is to be asked in full.
+
+    Some models cannot answer so shortly: they think all the same, or their server refuses.
+    """
+    try:
+        reply = await run.calls.planner(level_alone(query, examples))
+    except UnreadableReplyError:
+        return None, ["estimate: no level in a reply of two tokens: asked for in full"]
+    except ModelCallError as failure:
+        if failure.status in _REFUSED:
+            return None, [f"estimate: {failure} Asked for in full."]
+        return Difficulty(), [f"estimate: {failure} Going on without."]
+    mean = expected_level(reply.replies[-1].likely)
+    return Difficulty(level=reply.value.level if mean is None else int(mean + 0.5)), []
+
+
 def _grades_matter(steps: Sequence[SubQuestion], settings: Settings) -> bool:
     """Whether the split of the budget depends on grades that are not there yet."""
-    return (
-        settings.splits
-        and settings.schedule != "uniform"
-        and len(steps) > 1
-        and any(step["credit"] is None for step in steps)
-    )
+    return settings.graded and len(steps) > 1 and any(step["credit"] is None for step in steps)

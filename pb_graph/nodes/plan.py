@@ -18,19 +18,26 @@ async def plan(state: State, run: NodeContext) -> State:
     """Write ``plan``; when planning is fused, with levels and credits."""
     query, settings = state["query"], run.settings
     update: State = {}
-    steps, notes = [whole_question()], ["plan: the question is solved as one step"]
+    steps: list[SubQuestion] = []
+    notes: list[str] = []
+    given = f"{query['question']}\n{query['reference'] or ''}"
     if settings.planning == "fused" and settings.splits:
         own = settings.level_examples
         examples = EXAMPLES if own is None else own
         request = graded_decomposition(query, settings, examples)
         graded, warnings = await run.calls.planner_with_repair(request)
         if graded:
-            level, steps, notes = normalize_graded(graded, settings.max_steps, query["level"])
+            level, steps, notes = normalize_graded(
+                graded, settings.max_steps, query["level"], given
+            )
             update["query"] = {**query, "level": level}
     else:
         found, warnings = await run.calls.planner_with_repair(decomposition(query, settings))
         if found:
-            steps, notes = normalize_plan(found, settings.max_steps)
+            steps, notes = normalize_plan(found, settings.max_steps, given)
+    if not steps:
+        steps = [whole_question()]
+        notes = [*notes, "plan: the question is solved as one step"]
     run.tell({"event": "plan", "steps": steps})
     return {**update, "plan": steps, "warnings": warnings + notes}
 

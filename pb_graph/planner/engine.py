@@ -160,8 +160,15 @@ async def ask_planner(  # noqa: PLR0913 -- who is asked what, by whom, and how
         UnreadableReplyError: The reply held nothing usable; its charge is in ``replies``.
         ModelCallError: The model could not be called.
     """
-    cap = min(settings.planner_cap, settings.cutoff)
-    limits = Limits(cap, settings.timeout, request.schema, strict=settings.strict_ceiling)
+    brief = request.cap is not None
+    limits = Limits(
+        min(settings.planner_cap, settings.cutoff, request.cap or settings.cutoff),
+        settings.timeout,
+        request.schema,
+        thinking="off" if brief else "bounded",
+        strict=settings.strict_ceiling,
+        probabilities=brief,
+    )
     engine = LangChainEngine(client, limits, Purpose(request.node))
     predictor = getattr(planner, request.predictor)
     with _planner_context(engine, request, traced=traced):

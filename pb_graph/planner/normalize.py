@@ -2,41 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
 
 from pb_graph.planner.parsing import Difficulty, GradedPlan, Plan, PlannedStep
+from pb_graph.planner.wording import asking_part, key_of, names_a_value, numbers_in
 from pb_graph.state import SubQuestion
 
 EASIEST, MIDDLE, HARDEST = 1, 3, 5
 ALL_CREDITS = 100.0
 _ROUNDING = 0.5
+_NOTES = {
+    "repeated": "the plan repeated {} sub-question(s): dropped",
+    "empty": "the plan had {} sub-question(s) without a question: dropped",
+    "stated": "the plan stated {} result(s) where it should ask: dropped",
+    "cut": "the plan stated results beside {} sub-question(s): only what they ask is kept",
+    "valued": "the plan had {} hint(s) with values: dropped",
+}
 
 
-def normalize_plan(plan: Plan, max_steps: int) -> tuple[list[SubQuestion], list[str]]:
-    """Sub-questions without repeats, not too many, each depending on earlier ones only.
+def normalize_plan(
+    plan: Plan, max_steps: int, given: str = ""
+) -> tuple[list[SubQuestion], list[str]]:
+    """Sub-questions that ask, without repeats, not too many, each depending on earlier ones only.
 
-    A sub-question that says nothing of what it needs builds on the one before it.
+    What a sub-question states instead of asking is left out, and so are hints with values: a wrong
+    one would be obeyed. A sub-question that says nothing of what it needs builds on the one before
+    it.
+
+    Args:
+        plan: As it was read.
+        max_steps: The most sub-questions to keep.
+        given: The question and what came with it: its figures may be repeated in a plan.
 
     Returns:
-        The sub-questions, not yet graded, and a note for each correction.
+        The sub-questions, not yet graded, none where none asks anything; and a note for each
+        correction.
     """
-    kept, notes = _kept(plan, max_steps)
-    return _sub_questions(plan, kept, notes), notes
+    kept = _kept(plan, max_steps, numbers_in(given))
+    return _sub_questions(kept), kept.notes
 
 
 def normalize_graded(
-    plan: GradedPlan, max_steps: int, known_level: int | None
+    plan: GradedPlan, max_steps: int, known_level: int | None, given: str = ""
 ) -> tuple[int, list[SubQuestion], list[str]]:
     """`normalize_plan` and `normalize_difficulty` for a plan that came with its grades."""
-    kept, notes = _kept(plan, max_steps)
-    steps = _sub_questions(plan, kept, notes)
+    kept = _kept(plan, max_steps, numbers_in(given))
+    steps = _sub_questions(kept)
     found = Difficulty(
         level=plan.level,
-        levels=[plan.steps[old].level for old in kept],
-        credits=[plan.steps[old].credit for old in kept],
+        levels=[plan.steps[old].level for old in kept.steps],
+        credits=[plan.steps[old].credit for old in kept.steps],
     )
     level, graded, more = normalize_difficulty(found, steps, known_level)
-    return level, graded, notes + more
+    return level, graded, kept.notes + more
 
 
 def normalize_difficulty(
@@ -63,50 +84,74 @@ def normalize_difficulty(
     return level, graded, notes
 
 
-def _kept(plan: Plan, max_steps: int) -> tuple[list[int], list[str]]:
-    """Indices of the planned steps that are used: the first of each wording, up to the limit."""
+class _Kept(NamedTuple):
+    """The planned steps that are used, by their index, as they are used."""
+
+    steps: dict[int, PlannedStep]
+    stands: dict[int, set[int]]
+    """For each planned step the used ones to wait for in its place: itself, the one that it
+    repeats, or what it needed, where it asked for nothing."""
+    notes: list[str]
+
+
+def _kept(plan: Plan, max_steps: int, known: AbstractSet[str]) -> _Kept:
+    """The first of each wording, as far as they ask, up to the limit."""
     first: dict[str, int] = {}
+    kept = _Kept({}, {}, [])
+    count = Counter[str]()
     for index, step in enumerate(plan.steps):
-        first.setdefault(_wording(step), index)
-    kept, notes = list(first.values()), []
-    if len(kept) < len(plan.steps):
-        notes.append(f"the plan repeated {len(plan.steps) - len(kept)} sub-question(s): dropped")
-    if len(kept) > max_steps:
-        notes.append(f"the plan had {len(kept)} sub-questions: the first {max_steps} are kept")
-    return kept[:max_steps], notes
+        asked = asking_part(step.question, known)
+        key = key_of(asked)
+        if not key:
+            count["stated" if key_of(step.question) else "empty"] += 1
+            earlier = [old for old in _needs(step, index) if old in kept.stands]
+            kept.stands[index] = set().union(*(kept.stands[old] for old in earlier))
+            continue
+        kept.stands[index] = {first.setdefault(key, index)}
+        if first[key] != index:
+            count["repeated"] += 1
+            continue
+        valued = names_a_value(step.hint, known | numbers_in(asked))
+        count.update(cut=asked != step.question, valued=valued)
+        hint = "" if valued else step.hint
+        kept.steps[index] = step.model_copy(update={"question": asked, "hint": hint})
+    corrected = (words.format(count[what]) for what, words in _NOTES.items() if count[what])
+    kept.notes.extend(corrected)
+    if len(kept.steps) > max_steps:
+        many = f"the plan had {len(kept.steps)} sub-questions"
+        kept.notes.append(f"{many}: the first {max_steps} are kept")
+    return kept._replace(steps=dict(list(kept.steps.items())[:max_steps]))
 
 
-def _sub_questions(plan: Plan, kept: list[int], notes: list[str]) -> list[SubQuestion]:
-    by_wording = {_wording(plan.steps[old]): new for new, old in enumerate(kept)}
-    # A step that was dropped as a repeat stands for the one it repeats.
-    new_index = {old: by_wording.get(_wording(step), -1) for old, step in enumerate(plan.steps)}
+def _sub_questions(kept: _Kept) -> list[SubQuestion]:
+    places = {old: new for new, old in enumerate(kept.steps)}
     return [
         SubQuestion(
-            index=new,
-            question=plan.steps[old].question,
-            hint=plan.steps[old].hint,
-            depends_on=_depends_on(plan.steps[old], new, new_index, notes),
+            index=places[old],
+            question=step.question,
+            hint=step.hint,
+            depends_on=_depends_on(step, places[old], places, kept),
             level=None,
             credit=None,
         )
-        for new, old in enumerate(kept)
+        for old, step in kept.steps.items()
     ]
 
 
-def _wording(step: PlannedStep) -> str:
-    return step.question.casefold()
+def _needs(step: PlannedStep, index: int) -> list[int]:
+    """What it says that it needs; the one before it, where it says nothing."""
+    return list(range(index)[-1:]) if step.depends_on is None else step.depends_on
 
 
-def _depends_on(
-    step: PlannedStep, index: int, new_index: dict[int, int], notes: list[str]
-) -> list[int]:
+def _depends_on(step: PlannedStep, index: int, places: Mapping[int, int], kept: _Kept) -> list[int]:
     """Earlier indices only, which also rules out circles."""
     if step.depends_on is None:
-        return [index - 1] if index else []
-    wanted = {new_index.get(old, -1) for old in step.depends_on}
+        return _needs(step, index)
+    stands = [kept.stands.get(old, {-1}) for old in step.depends_on]
+    wanted = {places.get(old, -1) for found in stands for old in found}
     earlier = sorted(needed for needed in wanted if 0 <= needed < index)
     if len(earlier) < len(wanted):
-        notes.append(
+        kept.notes.append(
             f"sub-question {index + 1} was said to depend on others than earlier ones: corrected"
         )
     return earlier

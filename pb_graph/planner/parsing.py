@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from json_repair import repair_json
@@ -36,6 +36,8 @@ _NEEDS = re.compile(
 _NEEDS_NOTHING = re.compile(r"^\W*(?:needs|after|depends on|uses)\W+nothing\W*$", re.IGNORECASE)
 _LABEL = re.compile(r"^\W*(?:sub-?question|step)\s*\d*\W*:\s*", re.IGNORECASE)
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_DIGITS = frozenset("12345")
+_LEVEL_DIGIT = re.compile(r"(?<![\w.-])[1-5](?!\w|\.\d)")
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _BRACKET = re.compile(r"[\[{]")
 _FENCED = re.compile(r"```(?:json)?\s*(.*?)(?:```|\Z)", re.DOTALL)
@@ -161,6 +163,49 @@ class Difficulty(BaseModel):
             levels=[pair[0] if pair else None for pair in pairs],
             credits=[pair[-1] if len(pair) > 1 else None for pair in pairs],
         )
+
+
+class Level(BaseModel):
+    """The level of a question, alone."""
+
+    model_config = ConfigDict(frozen=True)
+
+    level: float
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Find the level in a reply of a token or two.
+
+        Raises:
+            ValueError: There is no digit from 1 to 5 in it.
+        """
+        found = _LEVEL_DIGIT.search(text[:MAX_QUESTION])
+        if found is None:
+            msg = "no level found: write one digit from 1 to 5"
+            raise ValueError(msg)
+        return cls(level=float(found.group()))
+
+    def written(self) -> str:
+        """The digit."""
+        return f"{self.level:.0f}"
+
+
+def expected_level(likely: Sequence[Mapping[str, float]]) -> float | None:
+    """The mean of the levels 1 to 5 by their probabilities, 1.0 to 5.0.
+
+    Args:
+        likely: For each token of a reply, those that may stand there and their probabilities.
+
+    Returns:
+        The mean at the token that is a level most surely; None where none is, by a half.
+    """
+    mean, most = None, 0.5
+    for tokens in likely:
+        levels = [(int(token), p) for token, p in tokens.items() if token.strip() in _DIGITS]
+        mass = sum(p for _, p in levels)
+        if mass > most:
+            mean, most = sum(level * p for level, p in levels) / mass, mass
+    return mean
 
 
 def _json_in(text: str) -> object:

@@ -19,6 +19,7 @@ from pb_graph.planner.signatures import (
     Decompose,
     DecomposeAndEstimate,
     EstimateDifficulty,
+    JudgeLevel,
     Solve,
 )
 from pb_graph.program import PlannerProgram
@@ -26,6 +27,10 @@ from pb_graph.prompts import Teaching
 
 # Fingerprints once also told where a class stands: what 0.1 wrote for these same fields.
 _SAME_AS = {"d5a2d5462caf5b40": "96a2ec520caddfbd"}
+# Of a first program, and what has been added since: that is saved where it was tuned, so that
+# other files stay as they were, in both directions.
+_FIRST = ("decompose", "estimate", "fused")
+_LATER = {"solve": Solve, "level": JudgeLevel}
 _FORM = frozenset({"type", "properties", "items", "anyOf", "enum", "required"})
 
 
@@ -37,7 +42,8 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         estimate: Question and sub-questions to levels and credits.
         fused: Both in one call, for ``planning="fused"``.
         solve: Never asked itself: its instruction and its examples are the solver's, for methods
-            that show some. It is saved where it is tuned, so that other programs are as before.
+            that show some.
+        level: The level alone, in one token, where no grades are needed.
     """
 
     def __init__(self) -> None:
@@ -46,6 +52,7 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         self.estimate = dspy.Predict(EstimateDifficulty)
         self.fused = dspy.Predict(DecomposeAndEstimate)
         self.solve = dspy.Predict(Solve)
+        self.level = dspy.Predict(JudgeLevel)
 
     @property
     def teaching(self) -> Teaching | None:
@@ -83,9 +90,12 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         return PlannerProgram(fingerprint=self.fingerprint(), state=kept)
 
     def _saved(self) -> list[str]:
-        """Names of the predictors that a file holds."""
-        names = [name for name, _ in self.named_predictors()]
-        return [name for name in names if name != "solve" or self.teaching is not None]
+        """Names of the predictors that a file holds: of later ones only those that are tuned."""
+        return [
+            name
+            for name, part in self.named_predictors()
+            if name not in _LATER or part.demos or not part.signature.equals(_LATER[name])
+        ]
 
     def save(self, path: str | Path) -> None:
         """Write instructions and examples as JSON; never a pickle.
@@ -114,15 +124,15 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
             PlannerProgramError: It is damaged, or one of a planner with other fields.
         """
         saved = _SAME_AS.get(program.fingerprint, program.fingerprint)
-        if saved != self.fingerprint({"decompose", "estimate", "fused", *program.state}):
+        if saved != self.fingerprint({*_FIRST, *program.state}):
             msg = (
                 f"{source} was saved by a planner with other fields than this version's. "
                 "Tune again with this version, or install the version that saved it."
             )
             raise PlannerProgramError(msg)
         try:
-            untold = {"solve": dspy.Predict(Solve).dump_state()}
-            self.load_state(untold | program.state)
+            own = {name: dspy.Predict(told).dump_state() for name, told in _LATER.items()}
+            self.load_state(own | program.state)
             for _, predictor in self.named_predictors():
                 _check(predictor)
         except (KeyError, TypeError, ValueError, AttributeError) as error:

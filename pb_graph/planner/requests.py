@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from pb_graph.planner.parsing import Difficulty, GradedPlan, Plan
+from pb_graph.planner.parsing import Difficulty, GradedPlan, Level, Plan
 
 if TYPE_CHECKING:
     from pb_graph.models.reply import Reply
@@ -27,6 +27,10 @@ PLAN_FORM = """Reply with JSON only: {"steps": ["sub-question | hint", ...]}. Wh
 not need the one before it, add the numbers of those it needs: "sub-question | hint | after 1"."""
 FUSED_FORM = """Reply with JSON only: {"level": N, "steps": [{"question": "sub-question | hint", \
 "level": N, "credit": N}, ...]}."""
+
+LEVEL_FORM = "Reply with the level alone: one digit from 1 to 5, and nothing else."
+LEVEL_CAP = 2
+"""A digit is one token; some tokenizers put a space in front of it."""
 
 # An exchange to imitate, set apart from the real problem: inside the instructions its words would
 # turn up in a small model's plans.
@@ -71,8 +75,10 @@ class PlannerRequest(Generic[T_co]):
         answer: The type of the value that is asked for.
         inputs: Values of the signature's input fields.
         form: What the reply has to look like, in words.
-        schema: The same as a JSON schema, for servers that constrain decoding.
+        schema: The same as a JSON schema, for servers that constrain decoding; None for no JSON.
         example: An exchange to imitate, where the form needs one.
+        cap: Completion tokens, where the reply needs fewer than any planner's; then the model is
+            not to think, and to say how likely other tokens were, if it can.
     """
 
     predictor: str
@@ -80,8 +86,9 @@ class PlannerRequest(Generic[T_co]):
     answer: type[T_co]
     inputs: dict[str, str]
     form: str
-    schema: dict[str, Any] = field(repr=False)
+    schema: dict[str, Any] | None = field(repr=False)
     example: Example | None = None
+    cap: int | None = None
 
     def corrected(self, complaint: str) -> PlannerRequest[T_co]:
         """The same question again, with what was wrong about the last reply."""
@@ -122,6 +129,16 @@ def estimation(
     inputs = _about(query) | {"examples": examples, "sub_questions": "\n".join(lines)}
     form, schema, example = _difficulty_form(len(plan), ask_level=query["level"] is None)
     return PlannerRequest("estimate", "estimate", Difficulty, inputs, form, schema, example)
+
+
+def level_alone(query: Query, examples: str) -> PlannerRequest[Level]:
+    """Ask for the level of the question in one token, from which the others' chances are known."""
+    inputs = {
+        "domain": query["domain"],
+        "examples": examples,
+        "problem": query["question"],
+    }
+    return PlannerRequest("level", "estimate", Level, inputs, LEVEL_FORM, None, cap=LEVEL_CAP)
 
 
 def _difficulty_form(steps: int, *, ask_level: bool) -> tuple[str, dict[str, Any], Example]:

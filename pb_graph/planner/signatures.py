@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dspy
 
-from pb_graph.planner.parsing import Difficulty, GradedPlan, Plan
+from pb_graph.planner.parsing import Difficulty, GradedPlan, Level, Plan
 from pb_graph.prompts import SHORT_LINES
 
 
@@ -15,9 +15,10 @@ class Decompose(dspy.Signature):  # type: ignore[misc]  # dspy carries no types
     """You plan how to solve a problem; you never solve it.
 
     Split the problem into short sub-questions that, answered in order, lead to the final answer:
-    two for an easy problem, up to five for a hard one. Each builds on those before it, and the
-    last one asks for the final answer itself. Give each a hint of a few words on how to go about
-    it, never a result.
+    two for an easy problem, up to five for a hard one. Each asks for something new, states no
+    result and holds no number that has yet to be worked out. Each builds on those before it, and
+    the last one asks for the final answer itself. Give each a hint of a few words: it names a way
+    to go, never a value.
     """
 
     domain: str = dspy.InputField(desc="Field")
@@ -42,6 +43,19 @@ class EstimateDifficulty(dspy.Signature):  # type: ignore[misc]
     level: str = dspy.InputField(desc="Difficulty")
     correction: str = dspy.InputField(desc="Your last reply could not be used")
     difficulty: Difficulty = dspy.OutputField()
+
+
+class JudgeLevel(dspy.Signature):  # type: ignore[misc]
+    """You judge how hard a problem is; you never solve it.
+
+    Levels run from 1 (easiest) to 5 (hardest), by the ideas, the steps, the knowledge and the
+    pitfalls involved.
+    """
+
+    domain: str = dspy.InputField(desc="Field")
+    examples: str = dspy.InputField(desc="Problems of known level")
+    problem: str = dspy.InputField(desc="Problem")
+    level: Level = dspy.OutputField()
 
 
 class DecomposeAndEstimate(dspy.Signature):  # type: ignore[misc]

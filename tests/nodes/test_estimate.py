@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from tests.support.chat_model import HTTPError, Role, ScriptedChat
-from tests.support.graphs import CHAIN, QUESTION, report_of
+from tests.support.chat_model import Call, HTTPError, Role, Said, ScriptedChat, thinks_in_vain
+from tests.support.graphs import CHAIN, QUESTION, graph_of, report_of, run
 
 KNOWN = QUESTION | {"level": 4}
 STEPWISE: dict[str, Any] = {
@@ -133,9 +134,94 @@ def test_when_the_estimator_is_down_a_middle_level_is_assumed() -> None:
     assert any("HTTP 503" in note for note in report["warnings"])
 
 
-def test_an_unreadable_estimate_is_asked_for_once_more() -> None:
-    model = ScriptedChat(planner="It is hard to say.")
-    report = report_of(model, method="global_budget", budget=TABLE)
-    assert report["usage"]["by_node"]["estimate"]["calls"] == 2
+@pytest.mark.parametrize(
+    ("settings", "calls"),
+    [({"method": "global_budget"}, 3), ({"method": "plan_and_budget", "planning": "two_call"}, 2)],
+    ids=["the level alone first", "with grades"],
+)
+def test_an_unreadable_estimate_is_asked_for_once_more(
+    settings: dict[str, Any], calls: int
+) -> None:
+    plan = json.dumps({"steps": CHAIN})
+    model = ScriptedChat(
+        planner=lambda call: plan if call.role == "decompose" else "It is hard to say."
+    )
+    report = report_of(model, budget=TABLE, **settings)
+    assert report["usage"]["by_node"]["estimate"]["calls"] == calls
     assert report["usage"]["output_tokens"] == model.output_tokens
-    assert len(report["warnings"]) == 2
+    assert (report["level"], report["budget"]) == (3, 300)
+    assert any("two replies could not be read" in note for note in report["warnings"])
+
+
+LEVEL_ALONE: list[dict[str, Any]] = [
+    {"method": "global_budget"},
+    {"method": "planned_global_budget"},
+    {**STEPWISE, "schedule": "uniform"},
+]
+
+
+@pytest.mark.parametrize("settings", LEVEL_ALONE, ids=["direct", "planned", "uniform"])
+def test_where_no_grades_are_needed_the_level_takes_two_tokens_at_most(
+    settings: dict[str, Any],
+) -> None:
+    model = ScriptedChat(plan=CHAIN, level=4)
+    report = report_of(model, budget=TABLE, **settings)
+    (call,) = (call for call in model.calls if call.role == "estimate")
+    assert (call.cap, call.output_tokens, call.schema) == (2, 1, None)
+    assert "share" not in call.messages[0].text  # of credits nothing is said
+    assert (report["level"], report["budget"], report["warnings"]) == (4, 400, [])
+
+
+def test_with_grades_the_level_comes_along_as_before() -> None:
+    model = ScriptedChat(plan=CHAIN, level=4)
+    report_of(model, budget=TABLE, **STEPWISE)
+    (call,) = (call for call in model.calls if call.role == "estimate")
+    assert call.schema
+    assert set(call.schema["properties"]) == {"level", "levels", "credits"}
+
+
+@pytest.mark.parametrize(
+    ("chances", "level"),
+    [
+        ({"2": 0.45, "5": 0.3, "4": 0.2}, 3),
+        ({" 2": 0.3, "2": 0.3, "1": 0.3, "x": 0.1}, 2),
+        ({"1": 1e-3, "Well": 0.9}, 2),
+        ({"9": 0.9, "-1": 0.1}, 2),
+    ],
+    ids=["the mean, not the likeliest", "spellings", "no level there", "no level at all"],
+)
+def test_the_level_is_the_mean_by_chances_where_a_server_tells_them(
+    chances: dict[str, float], level: int
+) -> None:
+    model = ScriptedChat(level=2, chances=chances)
+    report = report_of(model, method="global_budget", budget=TABLE)
+    assert (report["level"], report["budget"]) == (level, 100 * level)
+
+
+def test_a_server_that_tells_no_chances_is_asked_without_once_and_for_all() -> None:
+    def refuses(call: Call) -> Said:
+        return HTTPError(400) if call.arguments.get("logprobs") else "4"
+
+    model = ScriptedChat(planner=refuses)
+    graph = graph_of(model, method="global_budget", budget=TABLE)
+    reports = [run(graph, QUESTION)["report"] for _ in range(2)]
+    assert [(report["level"], report["warnings"]) for report in reports] == [(4, []), (4, [])]
+    asked = [bool(call.arguments.get("logprobs")) for call in model.calls if call.role != "solve"]
+    assert asked == [True, False, False]
+
+
+def test_a_model_that_thinks_first_is_asked_for_the_level_in_full() -> None:
+    model = ScriptedChat(
+        planner=lambda call: thinks_in_vain(call) if call.brief else '{"level": 5}'
+    )
+    report = report_of(model, method="global_budget", budget=TABLE)
+    assert (report["level"], report["budget"]) == (5, 500)
+    assert report["usage"]["output_tokens"] == model.output_tokens
+    assert any("asked for in full" in note for note in report["warnings"])
+
+
+def test_a_server_that_refuses_so_small_a_cap_is_asked_in_full() -> None:
+    model = ScriptedChat(
+        planner=lambda call: HTTPError(400, "minimum is 16") if call.brief else '{"level": 5}'
+    )
+    assert report_of(model, method="global_budget", budget=TABLE)["level"] == 5

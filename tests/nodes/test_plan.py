@@ -58,6 +58,28 @@ def test_repeated_sub_questions_are_dropped_and_noted() -> None:
     assert report["warnings"]
 
 
+@pytest.mark.parametrize("planning", ["two_call", "fused"])
+def test_a_plan_that_only_states_results_makes_it_one_step(planning: str) -> None:
+    model = ScriptedChat(plan=["There are 7 groups.", "7 * 3 = 21 pens"])
+    report = report_of(model, planning=planning, method="plan_and_budget")
+    assert [step["question"] for step in report["steps"]] == ["Solve the question as a whole."]
+    assert "the plan stated 2 result(s) where it should ask: dropped" in report["warnings"]
+    assert "plan: the question is solved as one step" in report["warnings"]
+
+
+def test_what_a_plan_states_never_reaches_the_solver() -> None:
+    plan = [
+        "How many groups? It is 9. | 14 / 2 = 9",
+        "There are 27 pens.",
+        "How many pens is that?",
+    ]
+    model = ScriptedChat(plan=plan)
+    report_of(model, method="plan_and_budget", execution="stepwise")
+    told = "\n".join(str(m.text) for call in model.solving() for m in call.messages)
+    assert "How many groups?" in told
+    assert not any(wrong in told for wrong in ("It is 9", "= 9", "27"))
+
+
 @pytest.mark.parametrize("way", get_args(Way))
 @pytest.mark.parametrize("planning", ["two_call", "fused"])
 def test_a_reply_without_a_plan_is_asked_for_once_more(planning: str, way: Way) -> None:

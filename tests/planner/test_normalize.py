@@ -85,6 +85,57 @@ def test_a_repeat_is_dropped_and_whoever_needs_it_gets_the_first() -> None:
     assert notes == ["the plan repeated 1 sub-question(s): dropped"]
 
 
+def test_the_same_question_in_other_words_is_a_repeat() -> None:
+    steps, notes = normalize_plan(plan("What is the area?", "Find the  AREA.", "What is x?"), MOST)
+    assert [s["question"] for s in steps] == ["What is the area?", "What is x?"]
+    assert notes == ["the plan repeated 1 sub-question(s): dropped"]
+
+
+def test_a_step_that_asks_nothing_is_dropped() -> None:
+    steps, notes = normalize_plan(plan("What is x?", "Sub-question", "What is y?"), MOST)
+    assert [(s["question"], s["depends_on"]) for s in steps] == [
+        ("What is x?", []),
+        ("What is y?", [0]),
+    ]
+    assert notes == ["the plan had 1 sub-question(s) without a question: dropped"]
+
+
+def test_a_stated_result_is_dropped_and_who_needs_it_needs_what_it_was_made_of() -> None:
+    planned = plan("a", "b", "x = 5.", "c", "d", **{"x = 5.": [0], "c": [2], "d": [2, 1]})
+    steps, notes = normalize_plan(planned, MOST)
+    assert [(s["question"], s["depends_on"]) for s in steps] == [
+        ("a", []),
+        ("b", [0]),
+        ("c", [0]),
+        ("d", [0, 1]),
+    ]
+    assert notes == ["the plan stated 1 result(s) where it should ask: dropped"]
+
+
+def test_what_a_step_asks_is_kept_without_the_result_beside_it() -> None:
+    steps, notes = normalize_plan(plan("How many pens? 7 * 3 = 21", "b"), MOST)
+    assert [s["question"] for s in steps] == ["How many pens?", "b"]
+    assert notes == ["the plan stated results beside 1 sub-question(s): only what they ask is kept"]
+
+
+def test_a_figure_of_the_question_is_no_result() -> None:
+    told = plan("The side is 9 cm. What is the area?")
+    assert normalize_plan(told, MOST, "A square has a side of 9 cm.")[1] == []
+    assert normalize_plan(told, MOST)[0][0]["question"] == "What is the area?"
+
+
+def test_a_hint_with_a_value_is_dropped_and_one_that_names_a_way_is_kept() -> None:
+    hints = ["multiply by 3", "it is 21", "halve it"]
+    steps = [PlannedStep(question=q, hint=h) for q, h in zip("abc", hints, strict=True)]
+    kept, notes = normalize_plan(Plan(steps=steps), MOST, "3 pens cost $2")
+    assert [s["hint"] for s in kept] == ["multiply by 3", "", "halve it"]
+    assert notes == ["the plan had 1 hint(s) with values: dropped"]
+
+
+def test_a_plan_that_only_states_is_none() -> None:
+    assert normalize_plan(plan("x = 5.", "The area is 25."), MOST)[0] == []
+
+
 def test_too_many_steps_are_cut_to_the_first_ones() -> None:
     steps, notes = normalize_plan(plan(*"abcdefgh"), MOST)
     assert [s["question"] for s in steps] == list("abcde")

@@ -11,7 +11,7 @@ import pytest
 
 from pb_graph.errors import PlannerProgramError
 from pb_graph.planner.adapter import TerseAdapter
-from pb_graph.planner.parsing import Difficulty, GradedPlan, Plan, PlannedStep
+from pb_graph.planner.parsing import Difficulty, GradedPlan, Level, Plan, PlannedStep
 from pb_graph.planner.planner import Planner, load_planner
 from pb_graph.planner.signatures import Decompose
 from pb_graph.program import FORMAT, MAX_FILE_BYTES, PlannerProgram
@@ -29,11 +29,11 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 
 def tuned() -> Planner:
     planner = Planner()
-    for name, example in EXAMPLES.items():
+    for name, shown in EXAMPLES.items():
         predictor = getattr(planner, name)
         predictor.signature = predictor.signature.with_instructions(f"Tuned {name}: ünïcode")
-        demo = dspy.Example(problem="Old problem", **example).with_inputs("problem")
-        predictor.demos = [demo, {"problem": "Older"} | example]
+        demo = dspy.Example(problem="Old problem", **shown).with_inputs("problem")
+        predictor.demos = [demo, {"problem": "Older"} | shown]
     return planner
 
 
@@ -73,7 +73,7 @@ def with_state(path: Path, **fields: object) -> Path:
 
 def test_the_planner_has_the_predictors_that_optimizers_tune() -> None:
     names = [name for name, _ in Planner().named_predictors()]
-    assert names == ["decompose", "estimate", "fused", "solve"]
+    assert names == ["decompose", "estimate", "fused", "solve", "level"]
 
 
 def test_instructions_and_examples_survive_saving_and_loading(saved: Path) -> None:
@@ -219,3 +219,15 @@ def test_an_output_of_another_form_does_not_fit() -> None:
 def test_a_program_that_was_saved_under_the_first_fingerprint_still_fits(saved: Path) -> None:
     old = changed(saved, fingerprint="d5a2d5462caf5b40")
     assert prompts(Planner().load(old)) == prompts(tuned())
+
+
+def test_what_was_added_later_is_saved_where_it_is_tuned(saved: Path, tmp_path: Path) -> None:
+    assert set(json.loads(saved.read_text(encoding="utf-8"))["state"]) == set(EXAMPLES)
+    planner = tuned()
+    planner.level.signature = planner.level.signature.with_instructions("Tuned level")
+    planner.level.demos = [{"problem": "Old problem", "level": Level(level=4)}]
+    planner.save(tmp_path / "with_level.json")
+    loaded = Planner().load(tmp_path / "with_level.json")
+    assert prompts(loaded) == prompts(planner)
+    assert prompts(loaded)[-1][2]["content"] == "4"
+    assert prompts(loaded.load(saved)) == prompts(tuned())

@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import math
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -26,6 +27,7 @@ from pydantic import Field
 
 from pb_graph.models.caps import Limits
 from pb_graph.models.caps.limits import policy
+from pb_graph.planner.requests import LEVEL_FORM
 from pb_graph.prompts import FORCE_FINAL, FORCE_STEP
 
 Role = Literal["decompose", "estimate", "fused", "solve"]
@@ -59,6 +61,11 @@ class Call:
     def ask(self) -> str:
         """What was said last."""
         return str(self.messages[-1].text)
+
+    @property
+    def brief(self) -> bool:
+        """Whether the level alone is asked for, in one token."""
+        return LEVEL_FORM in str(self.messages[0].text)
 
     @property
     def forced(self) -> bool:
@@ -116,7 +123,8 @@ class CutOffError(ConnectionError):
 @policy(continues="adds")
 def with_schema(_: BaseChatModel, limits: Limits) -> dict[str, Any]:
     """Cap policy of a server that can constrain decoding: the model sees the JSON schema, too."""
-    return {"max_tokens": limits.cap, "schema": limits.schema}
+    told = {"logprobs": True} if limits.probabilities else {}
+    return {"max_tokens": limits.cap, "schema": limits.schema} | told
 
 
 class Record:
@@ -149,6 +157,7 @@ class ScriptedChat(BaseChatModel):
         level: Estimated level of the question.
         levels: Estimated levels of the sub-questions; all 3 when not given.
         credits: Estimated credits; equal when not given.
+        chances: Probabilities of the first token, told where they are asked for.
         planner: Answers planner calls instead of the four above.
         solve: Answers everything else.
         reports_usage: Whether responses carry their tokens.
@@ -163,6 +172,7 @@ class ScriptedChat(BaseChatModel):
     level: Any = 3
     levels: Any = None
     credits: Any = None
+    chances: Mapping[str, float] | None = None
     planner: Any = None
     solve: Any = "Final answer: 42"
     reports_usage: bool = True
@@ -251,9 +261,17 @@ class ScriptedChat(BaseChatModel):
             "".join(written),
             tool_calls=list(reply.tool_calls),
             usage_metadata=_usage(call, reasoning) if self.reports_usage else None,
-            response_metadata={"model_name": self.model_name, "finish_reason": call.finish},
+            response_metadata={"model_name": self.model_name, "finish_reason": call.finish}
+            | self._logprobs(call, written),
         )
         return ChatResult(generations=[ChatGeneration(message=message)])
+
+    def _logprobs(self, call: Call, written: Sequence[str]) -> dict[str, Any]:
+        if self.chances is None or not call.arguments.get("logprobs") or not written:
+            return {}
+        rows = [{"token": t, "logprob": math.log(p)} for t, p in self.chances.items()]
+        first = {"token": written[0], "logprob": -9.0, "top_logprobs": rows}
+        return {"logprobs": {"content": [first]}}
 
     def _said(self, call: Call) -> Said:
         script = self.solve if call.role == "solve" else self._planning()
@@ -267,6 +285,8 @@ class ScriptedChat(BaseChatModel):
         if call.role == "decompose":
             return json.dumps({"steps": list(self.plan)})
         if call.role == "estimate":
+            if call.brief:
+                return str(self.level)
             count = _steps_to_grade(call, len(self.plan))
             if not count:
                 return json.dumps({"level": self.level})

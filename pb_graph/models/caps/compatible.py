@@ -36,7 +36,7 @@ def openai_compatible(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     if settings.use_responses_api:
         return bound | text_format(model, limits)
     if _OPENAI_NAMES.match(settings.model_name or ""):
-        return bound | with_body(model, response_format(limits))
+        return bound | with_body(model, response_format(limits) | probabilities(limits))
     return capped_body(model, limits, response_format(limits))
 
 
@@ -46,7 +46,7 @@ def capped_body(model: BaseChatModel, limits: Limits, extra: dict[str, Any]) -> 
     bound = timeout_argument(model, limits)
     if settings.max_tokens is not None:  # LangChain would send the caller's own cap beside ours
         bound["max_tokens"] = limits.cap
-    return bound | with_body(model, {"max_tokens": limits.cap} | extra)
+    return bound | with_body(model, {"max_tokens": limits.cap} | probabilities(limits) | extra)
 
 
 def with_body(model: BaseChatModel, extra: dict[str, Any]) -> dict[str, Any]:
@@ -64,6 +64,11 @@ def response_format(limits: Limits) -> dict[str, Any]:
         return {}
     schema = {"name": "reply", "schema": limits.schema}
     return {"response_format": {"type": "json_schema", "json_schema": schema}}
+
+
+def probabilities(limits: Limits) -> dict[str, Any]:
+    """What asks for the likeliest tokens: as many as OpenAI's protocol allows."""
+    return {"logprobs": True, "top_logprobs": 20} if limits.probabilities else {}
 
 
 def text_format(model: BaseChatModel, limits: Limits) -> dict[str, Any]:

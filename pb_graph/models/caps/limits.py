@@ -34,6 +34,7 @@ class Limits:
         sampled: Whether the reply is one of several that are to differ.
         continues: Whether the reply is a piece of a text, which a last turn of the model's begins.
         repeats: Whether the server says that beginning again, in front of the piece.
+        probabilities: Whether to say how likely other tokens were, where the server can.
     """
 
     cap: int
@@ -45,6 +46,7 @@ class Limits:
     sampled: bool = False
     continues: bool = False
     repeats: bool = False
+    probabilities: bool = False
 
     @property
     def thinking_room(self) -> int:

@@ -21,7 +21,7 @@ from pb_graph import InputError, ModelCallError
 from pb_graph.models.caps import Limits
 from pb_graph.models.client import ChatClient
 from pb_graph.models.reply import Purpose, Reply
-from tests.support.chat_model import CutOffError, ScriptedChat, in_turn
+from tests.support.chat_model import CutOffError, ScriptedChat, in_turn, with_schema
 
 LIMITS = Limits(cap=50, timeout=1.0)
 PLAN = Purpose("plan")
@@ -82,9 +82,10 @@ def test_the_charge_goes_to_the_node_that_asked(model: ScriptedChat, tmp_path: P
         {"limits": Limits(51, 1.0)},
         {"limits": Limits(50, 1.0, {"type": "object"})},
         {"limits": Limits(50, 1.0, thinking="off")},
+        {"limits": Limits(50, 1.0, probabilities=True)},
         {"record": Recording(sample=2)},
     ],
-    ids=["messages", "cap", "schema", "thinking", "sample"],
+    ids=["messages", "cap", "schema", "thinking", "probabilities", "sample"],
 )
 def test_another_request_is_made_anew(
     model: ScriptedChat, tmp_path: Path, other: dict[str, Any]
@@ -92,6 +93,19 @@ def test_another_request_is_made_anew(
     client = asking(model, tmp_path)
     assert ask(client) != ask(client, **other)
     assert len(model.calls) == 2
+
+
+def test_how_likely_its_tokens_were_is_kept_with_a_reply(tmp_path: Path) -> None:
+    model = ScriptedChat(solve="4", chances={"4": 0.5, "5": 0.25})
+    limits = Limits(2, 1.0, probabilities=True)
+    replies = []
+    for _ in range(2):
+        cache = ReplyCache(tmp_path / "replies.jsonl")
+        client = CachedClient(ChatClient(model, with_schema), "name", "identity", cache)
+        replies.append(ask(client, limits=limits))
+    assert replies[0] == replies[1]
+    assert replies[1].likely == [pytest.approx({"4": 0.5, "5": 0.25})]
+    assert len(model.calls) == 1
 
 
 def test_a_longer_time_out_is_no_other_request(model: ScriptedChat, tmp_path: Path) -> None:

@@ -129,6 +129,8 @@ def test_a_method_that_plans_nothing_has_no_prompt_to_tune(tmp_path: Path) -> No
     [
         ({}, "decompose", "decompose"),
         ({}, "estimate", "estimate"),
+        ({"schedule": "uniform"}, "estimate", "level"),
+        ({"method": "planned_global_budget", "planning": "fused"}, "estimate", "level"),
         ({"planning": "fused"}, "decompose", "fused"),
         ({"method": "planned_vanilla", "planning": "fused"}, "decompose", "decompose"),
         ({"method": "worked_examples"}, "solve", "solve"),
@@ -141,7 +143,10 @@ def test_what_is_tuned_is_the_predictor_that_is_asked(
     assert predictor_of(Settings(**settings), tuned) == predictor
 
 
-@pytest.mark.parametrize("settings", [{"planning": "fused"}, {"method": "global_budget"}])
+@pytest.mark.parametrize(
+    "settings",
+    [{"planning": "fused"}, {"method": "vanilla"}, {"method": "global_budget", "budget": 300}],
+)
 def test_an_estimate_that_is_not_asked_for_cannot_be_tuned(settings: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="'estimate' prompt"):
         predictor_of(Settings(**settings), "estimate")

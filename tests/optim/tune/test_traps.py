@@ -87,7 +87,7 @@ def test_the_program_is_told_apart_from_its_copies_by_its_words(tmp_path: Path) 
 
 def test_only_the_tuned_predictor_is_open(tmp_path: Path) -> None:
     with bench_in(tmp_path) as bench:
-        for name in ("decompose", "estimate", "fused"):
+        for name in ("decompose", "estimate", "fused", "level"):
             program = TrialProgram(bench, original(), name)
             assert [part for part, _ in program.named_predictors()] == [name]
 
