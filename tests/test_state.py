@@ -57,7 +57,8 @@ def test_every_declared_type_has_a_json_schema(declared: type) -> None:
 
 def test_a_server_can_describe_input_output_and_context() -> None:
     assert {"question", "messages", "level"} <= set(graph.get_input_jsonschema()["properties"])
-    assert set(graph.get_output_jsonschema()["properties"]) == {"messages", "answer", "report"}
+    described = set(graph.get_output_jsonschema()["properties"])
+    assert described == {"messages", "answer", "report", "structured_response"}
     context = graph.get_context_jsonschema()
     assert context
     assert set(context["properties"]) >= {"settings", "model", "planner"}
@@ -84,6 +85,6 @@ def test_the_exported_graph_has_no_checkpointer_and_its_name() -> None:
 
 def test_a_new_question_finds_every_key_of_the_state_emptied_but_those_it_writes() -> None:
     own = set(get_type_hints(State)) - set(get_type_hints(Input))
-    assert own - set(emptied()) == {"query", "report"}
+    assert own - set(emptied()) == {"query", "report", "structured_response"}
     assert emptied()["warnings"].value == []
     assert emptied()["answer_id"] is None

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from optim.evaluate.limits import BudgetSpentError
+from optim.records import PLANNING
 from optim.tune.evaluator import OutageError
 from optim.tune.optimizer import Round, optimizer
 from pb_graph.errors import InputError
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from optim.datasets import Question
     from optim.tune.candidate import Candidate
     from optim.tune.evaluator import Result
+    from pb_graph.budget.ledger import Usage
 
 __all__ = ["shortest"]
 
@@ -113,11 +115,16 @@ def _answers(task: Round, epochs: int, calls: int) -> Iterator[tuple[Question, R
 
 def _in_one_go(result: Result) -> bool:
     """Whether the answer came of one call: a forced ending is no example of an answer."""
-    return result.report["usage"]["by_node"]["answer"]["calls"] == 1
+    return sum(part["calls"] for part in _solving(result)) == 1
 
 
 def _length(result: Result) -> int:
-    return result.report["usage"]["by_node"]["answer"]["output_tokens"]
+    return sum(part["output_tokens"] for part in _solving(result))
+
+
+def _solving(result: Result) -> list[Usage]:
+    nodes = result.report["usage"]["by_node"]
+    return [part for name, part in nodes.items() if name not in PLANNING]
 
 
 def _in_turn(pairs: Sequence[tuple[Question, Result]]) -> list[dict[str, str]]:

@@ -108,7 +108,7 @@ def test_the_file_is_json_that_a_person_can_read(saved: Path) -> None:
 
 def test_the_fingerprint_is_of_the_fields_not_of_the_text() -> None:
     assert Planner().fingerprint() == tuned().fingerprint()
-    names = [name for name, _ in Planner().named_predictors()]
+    names = [*EXAMPLES, "solve"]
     assert Planner().fingerprint(names) == teaching().fingerprint()
     other = Planner()
     other.decompose = dspy.Predict(Decompose.append("reason", dspy.OutputField(), str))

@@ -160,10 +160,10 @@ def test_bad_input_is_refused_with_the_reason(
     assert done.stdout == ""
 
 
-def test_a_model_that_cannot_be_had_is_a_failure(tmp_path: Path) -> None:
+def test_a_model_of_an_unknown_provider_is_a_misuse(tmp_path: Path) -> None:
     done = evaluation("--log-dir", tmp_path, "--methods", "vanilla")
-    assert done.exit_code == cli.FAILED
-    assert "Cannot set up 'test:scripted'" in done.stderr
+    assert done.exit_code == cli.USAGE
+    assert "no provider is called 'test'" in done.stderr
 
 
 def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
