@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shlex
 import sys
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optim.datasets import data_set
+from optim.digest import digest
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -23,12 +23,6 @@ if TYPE_CHECKING:
 
 _LOCAL = "local:"
 _ENDPOINTS = ("openai_api_base", "base_url", "azure_endpoint", "endpoint")
-
-
-def digest(value: object) -> str:
-    """Give 32 hexadecimal digits for a JSON value; key order does not matter."""
-    text = json.dumps(value, sort_keys=True, ensure_ascii=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def model_identity(

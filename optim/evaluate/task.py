@@ -18,8 +18,9 @@ from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.scorer import Metric, MetricProtocol, SampleScore, Score, Value, metric, scorer
 from inspect_ai.solver import solver
 
+from optim.digest import digest
 from optim.e3 import interval
-from optim.evaluate.identity import digest, question_identity
+from optim.evaluate.identity import question_identity
 from optim.evaluate.limits import ConcurrencyLimit, EarlyStopping, TokenLimit
 from optim.evaluate.runner import Runner, judged
 from optim.evaluate.transcript import show

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from anyio.from_thread import start_blocking_portal
 
+from optim.digest import digest
 from optim.evaluate.cache import REPLIES, Journal, ReplyCache
-from optim.evaluate.identity import digest, planner_identity, question_identity, scorer_name
+from optim.evaluate.identity import planner_identity, question_identity, scorer_name
 from optim.evaluate.limits import BudgetSpentError, Limits, Meter
 from optim.evaluate.models import build_models
 from optim.evaluate.resume import held, refuse_former

@@ -10,7 +10,8 @@ import dspy
 from optim.datasets import Question
 from optim.datasets.jsonl import parse
 from optim.datasets.sampling import drawn_by_level, folded
-from optim.evaluate.identity import digest, question_identity
+from optim.digest import digest
+from optim.evaluate.identity import question_identity
 from optim.scorers import Scorer
 from optim.scorers.base import FunctionScorer
 from pb_graph.errors import InputError
