@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from optim.datasets import data_set
 from optim.digest import digest
+from optim.scorers.base import as_scorer, is_inspect
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -66,6 +67,7 @@ def scorer_name(scorer: object) -> str:
     """What a scorer is called: its name, else that of its function or class."""
     if isinstance(scorer, str):
         return scorer
+    scorer = as_scorer(scorer) if is_inspect(scorer) else scorer  # its arguments are part of it
     name = getattr(scorer, "name", None) or getattr(scorer, "__name__", None)
     return str(name or type(scorer).__qualname__)
 

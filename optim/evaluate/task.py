@@ -6,7 +6,6 @@ none; they are counted in the log, and `optim.summary` shows them beside the fig
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -123,7 +122,7 @@ def task_of(
 
     Args:
         job: What to do.
-        judge: Scores the answers; called in a thread.
+        judge: Scores the answers; called in a thread, or awaited where it can be.
         places: Bound how many questions are answered at once, over all tasks.
         tokens: Bounds what may be spent.
         callback: Is told how each sample ended.
@@ -181,7 +180,7 @@ def _scorer(job: Job, judge: Scorer, callback: Callback) -> InspectScorer:
             report: Report = state.store.get("report")
             question = job.by_id[str(state.sample_id)]
             try:
-                verdict = await asyncio.to_thread(judged, judge, report, question)
+                verdict = await judged(judge, report, question)
             except Exception:
                 callback.failed(job, report)
                 raise

@@ -13,7 +13,7 @@ from optim.datasets.sampling import drawn_by_level, folded
 from optim.digest import digest
 from optim.evaluate.identity import question_identity
 from optim.scorers import Scorer
-from optim.scorers.base import FunctionScorer
+from optim.scorers.base import FunctionScorer, as_scorer, is_inspect
 from pb_graph.errors import InputError
 
 Metric = Callable[..., float]
@@ -60,6 +60,8 @@ def scorer_of(given: Judge) -> str | Scorer:
     """A scorer for the bench; a metric is wrapped, and sees the example that it knows."""
     if isinstance(given, str | Scorer):
         return given
+    if is_inspect(given):
+        return as_scorer(given)
     metric = given
 
     def judge(output: str, question: Question) -> float:
