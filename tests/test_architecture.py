@@ -77,7 +77,7 @@ FACES = {"experiment", "simulate", "calibrate"}
 # What a room may know of its own storey.
 BESIDE: dict[str, set[str]] = {
     "e3": {"statistics"},
-    "scorers": {"datasets"},
+    "scorers": {"datasets", "digest"},
     "summary": {"records"},
     "records": {"summary"},
 }

@@ -5,8 +5,9 @@ The columns of a row, of which only the first two must be there:
 - ``question``: what is asked.
 - ``answer``, or ``answers``, a list: what is accepted, as text or numbers. Of a question with
   choices it is the letter of the right one: "B".
-- ``choices``: a list of texts, shown below the question as A), B) and so on; use the scorer "choice".
-- ``id``: unique in the file, the same whenever it is read; made of the question where it is missing.
+- ``choices``: a list of texts, shown below the question as A), B) and so on; for the scorer
+  "choice".
+- ``id``: unique in the file; made of the question's text where it is missing.
 - ``level``: difficulty from 1 (easiest) to 5.
 - ``reference``: material that is needed to answer.
 - ``instruction``: what kind of task it is.
@@ -31,9 +32,7 @@ from optim.datasets.dataset import (
 )
 from pb_graph.errors import InputError
 
-_LETTER = (
-    r"Close with the letter of the right choice alone inside the braces of one \boxed command."
-)
+_LETTER = r"Close with the letter of your choice alone inside the braces of one \boxed command."
 
 
 @dataset(
@@ -70,7 +69,10 @@ def parse(row: Row) -> Question:
         answer_format=optional_text(row, "answer_format") or "",
         domain=optional_text(row, "domain") or "",
     )
-    return read if row.get("choices") is None else _with_choices(read, row["choices"])
+    given = row.get("choices")
+    if isinstance(given, list | tuple) or optional_text(row, "choices") is not None:
+        return _with_choices(read, given)
+    return read
 
 
 def _with_choices(question: Question, given: object) -> Question:

@@ -1,7 +1,7 @@
 """Scorers of Inspect as scorers of ours: match, choice, pattern, model-graded, and your own.
 
-``as_scorer(inspect_ai.scorer.match())`` makes one, so an `Experiment` takes them as they are. Inspect
-takes seconds to import, so that is done when one is made.
+``as_scorer(inspect_ai.scorer.match())`` makes one, so an `Experiment` takes them as they are.
+Inspect takes seconds to import, so that is done when one is made.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from optim.digest import digest
 from optim.scorers.base import Score, ScorerError, register
 from pb_graph.answers import stated_answer, without_text_commands
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from optim.datasets import Question
 
+_LONGEST = 60  # characters of an argument; of longer ones, such as templates, a digest is shown
 _WORTH = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # Inspect's words for right, partly, wrong, none
 _LINE = re.compile(r"^[ \t*]*answer[ \t]*:[ \t]*(.*)$", re.IGNORECASE | re.MULTILINE)
 _LETTER = re.compile(r"(?<![^\W_])[(*$]*([A-Za-z])[)*$.]*(?![^\W_])")
@@ -94,11 +97,18 @@ def _name(theirs: Callable[..., Any]) -> str:
     info = getattr(theirs, "__registry_info__", None)
     name = str(getattr(info, "name", type(theirs).__qualname__)).rpartition("/")[2]
     given = getattr(theirs, "__registry_params__", {})
-    texts = (
-        f"{key}={json.dumps(value, default=lambda o: str(getattr(o, 'name', type(o).__name__)))}"
-        for key, value in given.items()
-    )
+    texts = (f"{key}={_told(value)}" for key, value in given.items())
     return f"{name}({', '.join(texts)})" if given else name
+
+
+def _told(value: object) -> str:
+    """An argument in short; of a model only its name, since its arguments may hold a key."""
+    if isinstance(value, Mapping) and "model_args" in value:
+        return _told(value.get("model"))
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_told, value))}]"
+    text = json.dumps(value, default=lambda other: type(other).__qualname__)
+    return text if len(text) <= _LONGEST else f"#{digest(text)[:8]}"
 
 
 def _state(output: str, question: Question) -> TaskState:

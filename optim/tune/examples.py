@@ -53,7 +53,8 @@ def question_of(given: dspy.Example) -> Question:
     Raises:
         InputError: No question or answer, or a level outside 1 to 5.
     """
-    return replace(parse(given.toDict()), metadata={_EXAMPLE: given})
+    question = parse(given.toDict())
+    return replace(question, metadata={**question.metadata, _EXAMPLE: given})
 
 
 def scorer_of(given: Judge) -> str | Scorer:

@@ -104,8 +104,15 @@ def test_a_question_without_choices_cannot_be_judged_by_choice() -> None:
 def test_other_arguments_are_another_scorer() -> None:
     assert scorer_name(match()) == "match"
     assert scorer_name(match(location="any")) == 'match(location="any")'
-    judge = get_model("mockllm/model")
-    assert scorer_name(model_graded_qa(model=judge)) == 'model_graded_qa(model="model")'
+    long = [scorer_name(pattern(letter * 100)) for letter in "ab"]
+    assert long[0] != long[1]
+    assert max(map(len, long)) < 40
+
+
+def test_the_name_of_a_judge_tells_no_key() -> None:
+    judge = get_model("mockllm/judge", api_key="sk-hidden", base_url="http://127.0.0.1:1")
+    made = as_scorer(model_graded_qa(model=judge))
+    assert scorer_name(made) == 'model_graded_qa(model="mockllm/judge")'
 
 
 def test_an_evaluation_takes_one_as_it_is(tmp_path: Path) -> None:
