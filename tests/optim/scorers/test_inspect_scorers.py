@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inspect_ai.model import ModelOutput, get_model
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import (
     Score,
     Target,
@@ -123,6 +123,8 @@ def test_an_evaluation_takes_one_as_it_is(tmp_path: Path) -> None:
 
 def test_a_judging_model_scores_and_its_tokens_are_not_the_methods(tmp_path: Path) -> None:
     replies = [ModelOutput.from_content("judge", f"GRADE: {grade}") for grade in "CICIC"]
+    for reply in replies:  # else a tokenizer is fetched to count them
+        reply.usage = ModelUsage(input_tokens=50, output_tokens=5, total_tokens=55)
     judge = get_model("mockllm/judge", custom_outputs=replies)
     plain = evaluated(ScriptedChat(solve=solves), tmp_path / "a")
     found = evaluated(
