@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
+from typing_extensions import TypeIs
+
 from pb_graph.errors import InputError, PlanAndBudgetError, did_you_mean
 
 if TYPE_CHECKING:
@@ -110,7 +112,7 @@ def scorer(name: str) -> Scorer:
         raise ScorerError(msg) from error
 
 
-def is_inspect(value: object) -> bool:
+def is_inspect(value: object) -> TypeIs[InspectsScorer]:
     """Whether a function under Inspect's ``@scorer`` has made this."""
     return getattr(getattr(value, "__registry_info__", None), "type", None) == "scorer"
 
