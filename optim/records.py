@@ -5,13 +5,14 @@ Inspect takes seconds to import, so that is done where a log is read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from optim.extras import require
 from optim.methods import ENDING, NAMES
+from optim.parts import pooled
 from pb_graph.errors import InputError
 from pb_graph.state import Report
 
@@ -193,6 +194,12 @@ class LogHeader:
         return about["dataset"], about["method"], about["model"], about["planner"]
 
     @property
+    def part(self) -> dict[str, Any] | None:
+        """What `optim.parts.Part.metadata` said of its part; None where the run was not cut."""
+        found: dict[str, Any] | None = self.metadata.get("part")
+        return found
+
+    @property
     def made_by(self) -> dict[str, Any]:
         """How the log came about; what an old log does not tell is left out."""
         conditions = self.metadata.get("conditions", {})
@@ -275,22 +282,37 @@ def log_headers(log_dir: str | Path) -> list[LogHeader]:
     return sorted((header for header in headers if _OURS in header.metadata), key=_age)
 
 
-def read_records(log_dir: str | Path) -> Records:
-    """Read every answer in a folder of logs, and in those below it.
+def read_records(log_dir: str | Path | Iterable[str | Path], *, partial: bool = False) -> Records:
+    """Read every answer in a folder of logs, and in those below it; or in several, pooled.
 
-    Of several logs of one task (data set, method, model and planner) the latest counts, also an
-    unfinished one; so no answer counts twice. Samples that were never started are in no log.
-    ``read_records(log_dir).frame()`` is a pandas DataFrame of them.
+    Of several logs of one task (data set, method, model and planner), and of one part of it, the
+    latest in a folder counts, also an unfinished one; so no answer counts twice. Samples that were
+    never started are in no log. ``read_records(log_dir).frame()`` is a pandas DataFrame.
+
+    Args:
+        log_dir: A folder, or several, such as those of the parts of one evaluation.
+        partial: Whether answers of parts may be missing.
 
     Raises:
-        InputError: There is no such folder, no log of ours in it, or one cannot be read.
+        InputError: There is no such folder, no log of ours in it, or one cannot be read. Parts are
+            missing or unfinished, an answer is in two folders, or they do not belong together.
     """
-    latest = {header.task: header for header in log_headers(log_dir)}
-    if not latest:
-        msg = f"{log_dir} holds no log of `pb-optim eval`"
+    folders = [log_dir] if isinstance(log_dir, str | Path) else list(log_dir)
+    found = {folder: _latest(folder) for folder in folders}
+    empty = [folder for folder, headers in found.items() if not headers]
+    headers = [header for folder in folders for header in found[folder]]
+    # A part without a question has no log, and one that is missing is told of by the others.
+    if not headers or (empty and not all(header.part for header in headers)):
+        msg = f"{', '.join(map(str, empty)) or 'no folder'} holds no log of `pb-optim eval`"
         raise InputError(msg)
-    ordered = [latest[task] for task in sorted(latest, key=_rank)]
-    return Records(record for header in ordered for record in records_of(header))
+    tasks: dict[Task, list[LogHeader]] = {}
+    for header in headers:
+        tasks.setdefault(header.task, []).append(header)
+    return Records(
+        record
+        for task in sorted(tasks, key=_rank)
+        for record in pooled([(h, list(records_of(h))) for h in tasks[task]], partial=partial)
+    )
 
 
 def records_of(header: LogHeader) -> Iterator[Record]:
@@ -305,6 +327,13 @@ def records_of(header: LogHeader) -> Iterator[Record]:
         exclude_fields={"events", "messages"},
     )
     return (_record(header, made_by, sample) for sample in samples if "report" in sample.store)
+
+
+def _latest(folder: str | Path) -> list[LogHeader]:
+    """The latest log of each task in a folder, and of each part of it."""
+    headers = log_headers(folder)
+    latest = {(h.task, h.part and (h.part["number"], h.part["of"])): h for h in headers}
+    return list(latest.values())
 
 
 def _age(header: LogHeader) -> tuple[str, int]:

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from pb_graph.budget.ledger import Prices
 from pb_graph.budget.shared import Budget
-from pb_graph.models.caps import CapPolicy
+from pb_graph.models.caps import CapPolicy, load_caps
 from pb_graph.nodes.allocate import allocate, route_next_wave
 from pb_graph.nodes.answer import answer
 from pb_graph.nodes.estimate import estimate
@@ -24,7 +24,7 @@ from pb_graph.nodes.plan import plan
 from pb_graph.nodes.review import review
 from pb_graph.nodes.solve import solve
 from pb_graph.nodes.synthesize import synthesize
-from pb_graph.program import PlannerProgram
+from pb_graph.program import HasPlanner, PlannerProgram
 from pb_graph.runtime.answer_type import AnswerType
 from pb_graph.runtime.checked_input import CheckedGraph
 from pb_graph.runtime.edge import Edge
@@ -42,9 +42,9 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     estimator: Model = None,
     easy: Model = None,
     settings: Settings | Mapping[str, Any] | None = None,
-    planner_program: Program | None = None,
+    planner_program: Program | HasPlanner | None = None,
     checkpointer: Checkpointer = None,
-    cap_policy: CapPolicy | None = None,
+    cap_policy: CapPolicy | str | Path | None = None,
     response_format: type[BaseModel] | None = None,
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
     prices: Prices | None = None,
@@ -62,14 +62,14 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         settings: Every other choice, also as a mapping of the fields that are to differ from the
             defaults. None takes those that a tuned ``planner_program`` was
             measured with, else the defaults.
-        planner_program: A tuned `Planner`, or what was saved of one: a `PlannerProgram` or its
-            path.
+        planner_program: A tuned `Planner` or `optim.tune.GraphProgram`, or what was saved of one:
+            a `PlannerProgram` or its path.
         checkpointer: For threads and interrupts; leave it out when a host graph has one. Where
             calls cost money, run with ``durability="sync"``: when a process dies or a checkpointer
             fails, at most the call under way is paid again; with ``"async"``, LangGraph's default,
             it may be the whole question.
         cap_policy: How a token cap becomes the models' call arguments, when the one chosen by a
-            model's class does not fit.
+            model's class does not fit: a policy, or the file that ``pb-graph probe`` wrote.
         response_format: A pydantic model for the final answer. The output then has it, as JSON, as
             ``structured_response``: None when it could not be had within the budget.
         tools: LangChain tools, or functions with a docstring, that the solver may call; what it
@@ -91,9 +91,13 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     """
     if isinstance(planner_program, str | Path):
         planner_program = PlannerProgram.load(planner_program)
-    if settings is None and isinstance(planner_program, PlannerProgram):
+    if settings is None and isinstance(planner_program, PlannerProgram | HasPlanner):
         settings = planner_program.settings
+    if isinstance(planner_program, HasPlanner):
+        planner_program = planner_program.prompts
     settings = Settings() if settings is None else settings_from(settings)
+    if isinstance(cap_policy, str | Path):
+        cap_policy = load_caps(cap_policy)
     registry = ModelRegistry(
         model,
         planner,

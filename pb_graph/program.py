@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol, Self, runtime_checkable
 
 from pydantic import (
     BaseModel,
@@ -23,7 +23,18 @@ from pydantic import (
 from pb_graph.errors import PlannerProgramError
 from pb_graph.settings import Settings
 
-__all__ = ["FORMAT", "MAX_FILE_BYTES", "Artefact", "PlannerProgram", "Text", "damaged"]
+if TYPE_CHECKING:
+    from pb_graph.planner.planner import Planner
+
+__all__ = [
+    "FORMAT",
+    "MAX_FILE_BYTES",
+    "Artefact",
+    "HasPlanner",
+    "PlannerProgram",
+    "Text",
+    "damaged",
+]
 
 FORMAT: Final = "plan-and-budget planner"
 VERSION: Final = 1
@@ -101,6 +112,19 @@ class PlannerProgram(BaseModel):
 
 Artefact = PlannerProgram
 """The former name of the class."""
+
+
+@runtime_checkable
+class HasPlanner(Protocol):
+    """Whatever brings a planner and the settings it works under: `optim.tune.GraphProgram`."""
+
+    @property
+    def prompts(self) -> Planner:
+        """The planner, with the prompts as they are now."""
+
+    @property
+    def settings(self) -> Settings:
+        """How the graph works."""
 
 
 def _write(path: Path, content: bytes) -> None:

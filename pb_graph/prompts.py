@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from pb_graph.settings import Settings
@@ -79,24 +79,47 @@ def whole_question(  # noqa: PLR0913 -- one argument for each thing the prompt s
 Example = tuple[str, str, str]
 """A worked example: the question, the working, and the answer alone."""
 
+Exchange = tuple[str, str]
+"""A question, and all of the reply to it."""
 
-def asked_in_style(query: Query, style: str, examples: Sequence[Example] = ()) -> list[Turn]:
-    """Ask the whole question in one call, with a style of working that earlier turns have shown.
+SHORT_LINES = """Work in short lines: one for each step that the answer needs, an equation where \
+one can say it, with every intermediate result. Do not restate the question, explain, or check."""
+"""The solver's instruction where it is shown worked examples; tuning may replace it."""
+
+
+class Teaching(NamedTuple):
+    """What a planner program tells the solver."""
+
+    instruction: str
+    examples: Sequence[Exchange] = ()
+
+
+def exchanges(query: Query, examples: Sequence[Example]) -> list[Exchange]:
+    """Worked examples as replies that end as the query's answer is to end."""
+    return [
+        (question, f"{working}\n{final_line(query, answer)}")
+        for question, working, answer in examples
+    ]
+
+
+def after_examples(query: Query, teaching: Teaching) -> list[Turn]:
+    """Ask the whole question in one call, after examples that look exactly as the question does.
+
+    What all of them have in common is said once, in the system message: every example that repeated
+    it would cost input tokens at each question; and where only the question asks for the answer
+    alone, a small model gives that and leaves the working out.
 
     Args:
         query: The question and what was given with it.
-        style: How to work, said beside the instruction.
-        examples: Shown as questions that were answered before, in the format that is asked for.
+        teaching: How to work, said after the caller's own instruction if there is one; and
+            exchanges to imitate.
     """
-    role, instruction = system(query)
-    turns: list[Turn] = [(role, f"{instruction}\n{style}")]
-    for question, working, answer in examples:
-        turns += [
-            ("human", f"<question>\n{question}\n</question>"),
-            ("ai", f"{working}\n{final_line(query, answer)}"),
-        ]
-    ask = [problem(query, show_level=False), answer_format(query, WITH_WORKING)]
-    return [*turns, _human("\n\n".join(ask), query)]
+    said = [query["instruction"], teaching.instruction, answer_format(query)]
+    turns: list[Turn] = [("system", "\n".join(filter(None, said)))]
+    for question, reply in teaching.examples:
+        asked: Query = {**query, "question": question, "reference": None, "conversation": None}
+        turns += [("human", problem(asked, show_level=False)), ("ai", reply)]
+    return [*turns, _human(problem(query, show_level=False), query)]
 
 
 def one_step(  # noqa: PLR0913 -- one argument for each thing the prompt says

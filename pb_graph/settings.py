@@ -68,6 +68,36 @@ class Bam(BaseModel):
         return self
 
 
+class AutoPolicy(BaseModel):
+    """What `method="auto"` tries, in which order; `pb-optim tune --tune auto` fits it to logs.
+
+    The default is a fixed rule: one short try, then the plain question.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    short: PositiveInt = Field(default=200, description="Completion tokens of a short try.")
+    tries: Literal[0, 1, 2] = Field(
+        default=1, description="Short tries; two must state the same answer to be believed."
+    )
+    plain: PositiveInt = Field(
+        default=500, description="Completion tokens of the plain question, its ending included."
+    )
+    plain_from: Level | None = Field(
+        default=None,
+        description="Questions known to be of this level or above are asked plainly at once.",
+    )
+
+    def starts_short(self, level: int | None) -> bool:
+        """Whether a question of this level gets a short try; one of unknown level does."""
+        hard = self.plain_from is not None and level is not None and level >= self.plain_from
+        return self.tries > 0 and not hard
+
+    def most(self, cutoff: int) -> int:
+        """Completion tokens that a question can cost, with at most ``cutoff`` for each call."""
+        return self.tries * min(self.short, cutoff) + min(self.plain, cutoff)
+
+
 def default_budget() -> LevelTable:
     """Twice the paper's totals: a model told a budget writes up to half as much again.
 
@@ -196,6 +226,9 @@ class Settings(BaseModel):
         min_length=1,
         max_length=200,
         description="The field of the questions, as the planner is told.",
+    )
+    auto: AutoPolicy = Field(
+        default_factory=AutoPolicy, description="auto: what it tries, in which order."
     )
     level_examples: str | None = Field(
         default=None,

@@ -23,10 +23,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "events": {"budget", "state"},
     "prompts": set(),
     "answers": set(),
-    "methods": {"answers", "budget", "errors", "prompts"},
+    "examples": set(),
+    "methods": {"answers", "budget", "errors", "examples", "prompts"},
     "local": {"errors"},
     "models": {"budget", "errors", "local"},
-    "planner": {"program", "budget", "errors", "models", "state"},
+    "planner": {"program", "budget", "errors", "models", "prompts", "state"},
     "runtime": {"program", "budget", "errors", "models", "planner", "prompts", "settings", "state"},
     "nodes": {
         "budget",
@@ -42,6 +43,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "graph": {"budget", "errors", "program", "models", "nodes", "runtime", "settings", "state"},
     "middleware": {"budget", "errors", "models", "runtime"},
     "agents": {"budget", "errors", "graph", "middleware", "runtime", "state"},
+    "serve": {"budget", "errors", "graph", "runtime", "settings", "state"},
+    "probe": {"errors", "models", "settings"},
 }
 FRAMEWORKS_OF: dict[str, set[str]] = {
     "errors": set(),
@@ -51,6 +54,7 @@ FRAMEWORKS_OF: dict[str, set[str]] = {
     "state": {"langchain_core", "langgraph"},
     "events": set(),
     "prompts": set(),
+    "examples": set(),
     "answers": set(),
     "methods": set(),
     "local": {"langchain_openai"},
@@ -59,13 +63,18 @@ FRAMEWORKS_OF: dict[str, set[str]] = {
     "runtime": {"langchain_core", "langgraph"},
     "nodes": {"langchain_core", "langgraph"},
     "graph": {"langchain_core", "langgraph"},
+    "serve": {"langchain_core", "langgraph"},
+    "probe": {"langchain_core"},
 }
 
 
 # Rooms of optim, the lowest first: a room imports those of lower storeys, of its own only itself.
 # Imports within functions count. A module or folder that is in no storey is refused.
 STOREYS: list[set[str]] = [
-    {"methods", "datasets", "scorers", "statistics", "e3", "extras", "digest", "callable_package"},
+    {
+        *("methods", "datasets", "scorers", "statistics", "e3", "extras", "parts"),
+        *("digest", "callable_package"),
+    },
     {"records", "summary"},
     {"report"},
     {"evaluate"},

@@ -58,8 +58,10 @@ def evaluate_methods(  # noqa: PLR0913 -- one parameter for each option
 
 
 def fail_if_nothing(evaluation: Evaluation) -> None:
-    """End the process where no answer has a score."""
-    if not any(row.n for row in evaluation.rows):
+    """End the process where no answer has a score, but for a part that has no question."""
+    if not (evaluation.records or evaluation.not_started):
+        typer.echo("No question falls into this part: there is nothing to do.", err=True)
+    elif not any(row.n for row in evaluation.rows):
         error = next((record.error for record in evaluation.records if record.error), None)
         exits.failed(f"nothing was answered: {error or 'the limit of tokens was reached before'}")
 

@@ -44,7 +44,12 @@ def latency(logs: Logs, as_json: AsJson = False) -> None:
 
 @plain_errors("inspect_ai")
 def report(  # noqa: PLR0913, PLR0917 -- one parameter for each option
-    logs: Logs,
+    logs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="DIR...", help="The --log-dir of `pb-optim eval`; of its parts, or several."
+        ),
+    ],
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="FILE", help="Default: report.html.")
     ] = None,
@@ -52,11 +57,15 @@ def report(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         str | None, typer.Option(help="Compare with this method. Default: global_budget.")
     ] = None,
     paper: Annotated[bool, typer.Option("--paper", help="The paper's figures beside.")] = False,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Even though a --part is missing or unfinished.")
+    ] = False,
     as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print a line for each method.")] = False,
 ) -> None:
     """Write one HTML page about what was measured: figures, charts, and every wrong answer.
 
+    Logs of several folders are pooled; what is missing or there twice is refused.
     With --json or --csv, print the figures for machines instead, or write them to the output.
     """
     from optim.records import read_records  # noqa: PLC0415 -- Inspect takes seconds
@@ -66,7 +75,7 @@ def report(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         msg = "choose one of --json and --csv"
         raise InputError(msg)
     kind: Literal["html", "json", "csv"] = "json" if as_json else "csv" if as_csv else "html"
-    content = rendered(studies(read_records(logs), baseline), kind, paper=paper)
+    content = rendered(studies(read_records(logs, partial=partial), baseline), kind, paper=paper)
     if output is None and kind != "html":
         typer.echo(content, nl=False)
         return

@@ -18,7 +18,7 @@ from optim.cli.terminal import numbers, plain_errors
 from optim.datasets import DATASETS, data_set
 from optim.methods import ALL, NAMES, RIVALS
 from optim.scorers import NAMES as SCORERS
-from optim.tune.options import OPTIMIZERS, TUNED
+from optim.tune.options import AUTO, OPTIMIZERS, TUNED
 from pb_graph.cli.options import assignments, value_of
 from pb_graph.settings import Settings
 
@@ -88,6 +88,11 @@ OPTIONS: dict[str, Option] = {
         reads=list[str] | None, read=lambda texts: assignments("--field", texts),
     ),
     "skip_bad_rows": Option("Leave out rows that are no questions."),
+    "part": Option(
+        "Only this part of the questions, for several machines; a --log-dir for each, and "
+        "`pb-optim report DIR...` pools them.",
+        metavar="I/N",
+    ),
     "levels": Option(
         "Only these levels, such as 1,2.",
         read=lambda text: numbers("--levels", text) if text else None,
@@ -120,11 +125,20 @@ OPTIONS: dict[str, Option] = {
     "concurrency": Option("Questions answered at once."),
     "log_dir": Option("Folder of logs and of what is paid for.", reads=str),
     "run_dir": Option("Folder of the run.", reads=str),
-    "max_tokens_total": Option("Begin no answer once so many completion tokens are spent."),
+    "max_tokens_total": Option(
+        "Begin no answer once so many completion tokens are spent; each --part may spend as many."
+    ),
     "retry_errors": Option("Answer failed questions again."),
     # Tuning
-    "tuned": Option("A prompt, or settings:", "--tune", names=TUNED, reads=str),
-    "optimizer": Option("Of prompts; gepa when not given:", names=OPTIMIZERS),
+    "tuned": Option(
+        "A prompt, all of them, settings, or auto's policy:",
+        "--tune",
+        names=(*TUNED, AUTO),
+        reads=str,
+    ),
+    "optimizer": Option(
+        "Of prompts; when not given gepa, or shortest for solve:", names=OPTIMIZERS
+    ),
     "reflection_model": Option("Writes instructions. Default: the planner."),
     "candidates": Option("Instructions, with lines of --- between.", metavar="FILE"),
     "rounds": Option("How often the optimizer starts anew, at most."),

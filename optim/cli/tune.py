@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from optim.cli.options import AsJson, with_options
 from optim.cli.terminal import echo, plain_errors
-from optim.tune.options import TuneOptions
+from optim.tune.options import AUTO, TuneOptions
+from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     from pb_graph.program import PlannerProgram
 
 
 @with_options(TuneOptions, "filelock", "jinja2")
-def tune_program(
+def tune_program(  # noqa: PLR0913 -- one parameter for each option
     options: dict[str, Any],
     *,
     budget_calls: Annotated[
@@ -23,14 +25,25 @@ def tune_program(
     ] = 400,
     budget_tokens: Annotated[int | None, typer.Option(help="Completion tokens, likewise.")] = None,
     budget_minutes: Annotated[float | None, typer.Option(help="Minutes, likewise.")] = None,
+    logs: Annotated[
+        str | None, typer.Option(help="For --tune auto: logs of worked_examples and vanilla.")
+    ] = None,
+    loss: Annotated[
+        float, typer.Option(min=0, help="For --tune auto: points of accuracy it may cost.")
+    ] = 3.0,
     as_json: AsJson = False,
 ) -> None:
-    """Tune the planner's prompt, or the settings, for E³ on a dev split; write a program file.
+    """Tune prompts, worked examples or settings for E³ on a dev split; write a program file.
 
     A third of the questions is held out. What wins on the others is better (9 to 1 sure on those),
     undecided (not below there, so it is used), or the original is kept. The same command again
     goes on where it was; nothing is paid for twice.
+
+    --tune auto asks nothing: it fits the policy of method=auto to the answers in --logs.
     """
+    if options["tuned"] == AUTO:
+        _fit_auto(options, logs, loss, as_json=as_json)
+        return
     from optim.tune import Limits  # noqa: PLC0415 -- DSPy takes a second
     from optim.tune.command import run  # noqa: PLC0415
 
@@ -39,6 +52,27 @@ def tune_program(
     _show_program(outcome.result.artefact, as_json=as_json)
     typer.echo(f"{outcome.path} is written: pb-graph solve --program {outcome.path}", err=True)
     typer.echo(f"The candidates: {outcome.page}", err=True)
+
+
+def _fit_auto(options: dict[str, Any], logs: str | None, loss: float, *, as_json: bool) -> None:
+    from optim.e3 import describe  # noqa: PLC0415 -- numpy
+    from optim.records import read_records  # noqa: PLC0415 -- Inspect takes seconds
+    from optim.tune.auto_policy import fit_policy, program_of, traces  # noqa: PLC0415
+
+    if logs is None:
+        msg = "--tune auto asks nothing: name logs of worked_examples and vanilla with --logs"
+        raise InputError(msg)
+    fit = fit_policy(traces(read_records(logs)), loss=loss)
+    folder = Path(options["run_dir"])
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "program.json"
+    program_of(fit, options["program"]).save(path)
+    if as_json:
+        echo(fit.to_dict() | {"program": str(path)})
+        return
+    typer.echo(f"policy: {fit.policy.model_dump_json(exclude_none=True)}")
+    typer.echo(f"cross-validated against vanilla: {describe(fit.against_plain)}")
+    typer.echo(f"{path} is written: pb-graph solve --program {path}", err=True)
 
 
 @plain_errors()

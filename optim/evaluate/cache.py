@@ -288,7 +288,7 @@ class CachedClient(ChatClient):
             StorageError: Its reply cannot be kept, or an earlier one could not.
             UnknownReplyError: This is a recall, and there is no such reply.
         """
-        return finished(self._call(messages, limits, purpose, on_text, blocking=True))
+        return finished(self._cached(messages, limits, purpose, on_text, blocking=True))
 
     async def acall(
         self,
@@ -298,9 +298,9 @@ class CachedClient(ChatClient):
         on_text: OnText | None = None,
     ) -> Reply:
         """`call` for an event loop; who asks what is being asked waits for that reply."""
-        return await self._call(messages, limits, purpose, on_text, blocking=False)
+        return await self._cached(messages, limits, purpose, on_text, blocking=False)
 
-    async def _call(
+    async def _cached(
         self,
         messages: Sequence[BaseMessage],
         limits: Limits,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from optim.datasets import data_set, level_examples, load
 from optim.evaluate.identity import scorer_name
 from optim.methods import ALL, Method, check_distinct, methods
+from optim.parts import Part
 from optim.scorers import as_scorer
 from pb_graph.errors import InputError
 
@@ -41,6 +42,8 @@ class Experiment:
         split: Another split of the hub's than the usual one.
         limit: How many questions, drawn evenly over the levels; None for all.
         levels: Only these levels.
+        part: Only this part of the questions drawn, such as ``3/16``; None for all of them. Each
+            part has a log_dir of its own, and `optim.records.read_records` pools them.
         fields: The file's name for a column of the data set.
         skip_bad_rows: Leave out rows that are no questions.
         scorer: Another scorer than the data set's own: a name, an object with
@@ -58,12 +61,13 @@ class Experiment:
         concurrency: How many questions are answered at once, over all methods.
         log_dir: A local folder for logs and for what has been paid for.
         max_tokens_total: Completion tokens after which no new answer is begun; those that earlier
-            runs in the folder have spent count, too. Answers under way are let finish.
+            runs in the folder have spent count, too. Answers under way are let finish. Each part
+            has its own: n parts may spend n times as many.
         retry_errors: Answer questions again that failed in an earlier run.
 
     Raises:
-        InputError: A number out of range, several epochs at temperature 0, or a log_dir that is no
-            local folder.
+        InputError: A number or part out of range, several epochs at temperature 0, or a log_dir
+            that is no local folder.
     """
 
     dataset: str
@@ -77,6 +81,7 @@ class Experiment:
     split: str | None = None
     limit: int | None = None
     levels: Sequence[int] | None = None
+    part: str | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     skip_bad_rows: bool = False
     scorer: str | Scorer | type[Scorer] | Callable[..., Any] | None = None
@@ -97,6 +102,8 @@ class Experiment:
             if value is not None and value < 1:
                 msg = f"{name} must be at least 1, not {value}"
                 raise InputError(msg)
+        if self.part is not None:
+            Part.read(self.part)
         self._check_sampling()
         folder = str(self.log_dir)
         if "://" in folder or not folder.isprintable():
@@ -128,7 +135,7 @@ class Experiment:
         so a second row, ``default_estimated``, has them estimated and is charged that.
 
         Args:
-            questions: What is asked; loaded when not given.
+            questions: What is asked, by all parts together; loaded when not given.
 
         Raises:
             InputError: As `optim.methods.methods`.
@@ -139,7 +146,7 @@ class Experiment:
             for one in asked
             for method in ((one,) if isinstance(one, Method) else methods(one, self.settings))
         ]
-        questions = self.questions() if questions is None else questions
+        questions = self.drawn() if questions is None else questions
         if not self.estimate_level and any(question.level is not None for question in questions):
             chosen = [row for method in chosen for row in _both_ways(method, chosen)]
         check_distinct(chosen)
@@ -167,7 +174,20 @@ class Experiment:
             yield replace(method, settings=settings)
 
     def questions(self) -> list[Question]:
-        """The questions that are asked.
+        """The questions that are asked: of those drawn, the part's.
+
+        Raises:
+            InputError: As `optim.datasets.load`.
+        """
+        return self.in_part(self.drawn())
+
+    def in_part(self, drawn: Sequence[Question]) -> list[Question]:
+        """Those of the part; all of them where there is none."""
+        part = Part.read(self.part or "1/1")
+        return [question for question in drawn if part.has(question.id)]
+
+    def drawn(self) -> list[Question]:
+        """The questions that all parts ask together.
 
         Raises:
             InputError: As `optim.datasets.load`.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from optim.evaluate.resume import LogFolder, held, refuse_former
 from optim.evaluate.runner import Runner
 from optim.evaluate.task import Job, task_of
 from optim.evaluate.transcript import PROVIDER
+from optim.parts import Part
 from optim.report.terminal import Figures
 from optim.summary import rows
 from pb_graph.errors import PlanAndBudgetError
@@ -94,7 +95,7 @@ def evaluate(experiment: Experiment, *, console: Console | None = None) -> Evalu
         StorageError: The disk is full, or the folder cannot be written any more.
         EvaluationError: A task broke off.
     """
-    questions = experiment.questions()
+    questions = experiment.drawn()
     methods = experiment.chosen_methods(questions)
     judge, folder = experiment.judge(), Path(experiment.log_dir)
     with held(folder), ExitStack() as ended:
@@ -115,10 +116,21 @@ def evaluate(experiment: Experiment, *, console: Console | None = None) -> Evalu
         jobs = [_job(experiment, method, questions, models) for method in methods]
         logs = LogFolder(folder)
         logs.check(jobs)
-        left = [job for job in jobs if not logs.completed(job, errors=experiment.retry_errors)]
+        left = [
+            job
+            for job in jobs
+            if job.questions and not logs.completed(job, errors=experiment.retry_errors)
+        ]
+        console = console or Console(stderr=True)
         if left:
+            if experiment.part and limit.most is not None:
+                of = Part.read(experiment.part).of
+                console.print(
+                    f"The limit of {limit.most} tokens is this part's own: {of} parts may spend "
+                    f"{of * limit.most}."
+                )
             with _storage_seen_to(folder, cache):
-                _run(left, judge, limit, experiment, console or Console(stderr=True))
+                _run(left, judge, limit, experiment, console)
             logs.clear_up(left)
         records = LogFolder(folder).records(jobs)
     return Evaluation(records, rows(records), cache.spent, limit.refused, folder)
@@ -135,7 +147,7 @@ def _job(
         seed=experiment.seed,
         scorer=experiment.scorer_name,
     )
-    return Job(
+    job = Job(
         dataset=experiment.dataset,
         runner=runner,
         questions=questions,
@@ -143,7 +155,11 @@ def _job(
         scorer_name=experiment.scorer_name,
         model=models.model,
         planner=models.planner_model,
-        conditions={"source": experiment.source, "fresh_plans": experiment.fresh_plans},
+        conditions={
+            "source": experiment.source,
+            "fresh_plans": experiment.fresh_plans,
+            "part": experiment.part and str(Part.read(experiment.part)),
+        },
         made_by=about
         | {
             "epochs": experiment.epochs,
@@ -152,6 +168,10 @@ def _job(
             "settings": method.settings.model_dump(mode="json"),
         },
     )
+    if experiment.part is None:
+        return job
+    part = Part.read(experiment.part).metadata([one.id for one in questions], job.fingerprint)
+    return replace(job, questions=experiment.in_part(questions), part=part)
 
 
 def _run(

@@ -64,6 +64,7 @@ class Job:
         planner: Name of the model that plans.
         conditions: What else one folder must not mix.
         made_by: How the log comes about, for its readers.
+        part: What the log says of its part (`optim.parts`); None where the questions are not cut.
     """
 
     dataset: str
@@ -75,6 +76,7 @@ class Job:
     planner: str
     conditions: Mapping[str, Any] = field(default_factory=dict)
     made_by: Mapping[str, Any] = field(default_factory=dict)
+    part: Mapping[str, Any] | None = None
 
     @property
     def method(self) -> str:
@@ -109,7 +111,7 @@ class Job:
             "fingerprint": self.fingerprint,
             "conditions": self.runner.conditions | dict(self.conditions),
             "made_by": dict(self.made_by),
-        }
+        } | ({"part": dict(self.part)} if self.part else {})
 
 
 def task_of(

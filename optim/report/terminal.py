@@ -113,7 +113,9 @@ def _left_out(names: dict[str, list[str]], columns: dict[str, list[str]], width:
         for head, cells in columns.items()
     }
     needed = sum(
-        max(cell_len(n), *(min(cell_len(c), _NARROWEST if n in _LABELS else width) for c in cells))
+        max(
+            [cell_len(n), *(min(cell_len(c), _NARROWEST if n in _LABELS else width) for c in cells)]
+        )
         + _GAP
         for n, cells in names.items()
     )

@@ -15,6 +15,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from optim.digest import digest
 from optim.e3 import accuracy_interval, token_interval
+from optim.report import formatting
 from optim.statistics.comparison import FEW
 from pb_graph.errors import PlannerProgramError
 from pb_graph.planner.planner import Planner
@@ -125,10 +126,13 @@ class CandidateRecord(_Part):
         role: The original, one that is measured for reference only, the chosen one, or any other.
         instructions: Tuned texts by predictor; empty for the original's.
         settings: The fields that differ from the original's settings.
+        examples: How many worked examples it shows, by predictor; those of the package are not
+            counted.
         questions: On how many it was measured; fewer than others when it was given up early, 0
             when it was not measured at all.
-        accuracy: Percent; None without a question, as the next two.
+        accuracy: Percent; None without a question, as the next three.
         tokens: Mean completion tokens per query.
+        input_tokens: Mean prompt tokens per query; None in files of earlier versions, too.
         e3: A²/T.
         fell: Why it is not what is used now; None for what is, and in files of earlier versions.
     """
@@ -137,11 +141,19 @@ class CandidateRecord(_Part):
     role: _Role = "other"
     instructions: dict[str, Text] = Field(default_factory=dict)
     settings: dict[str, Any] = Field(default_factory=dict)
+    examples: dict[str, _Count] = Field(default_factory=dict)
     questions: _Count
     accuracy: _Percent | None = None
     tokens: _Amount | None = None
+    input_tokens: _Amount | None = None
     e3: _Amount | None = None
     fell: Text | None = None
+
+    @property
+    def other(self) -> str:
+        """What differs from the original beside instructions, in a few words."""
+        shown = [f"{count} examples for {name}" for name, count in self.examples.items()]
+        return ", ".join(filter(None, [formatting.settings(self.settings), *shown]))
 
     @property
     def is_measured(self) -> bool:
@@ -386,7 +398,7 @@ def _record(  # noqa: PLR0913, PLR0917 -- one for each field
     base: Settings,
     fell: str | None,
 ) -> CandidateRecord:
-    names = ("accuracy", "tokens", "e3") if measurement else ()
+    names = ("accuracy", "tokens", "input_tokens", "e3") if measurement else ()
     figures = {name: getattr(measurement, name) for name in names}
     return CandidateRecord.model_validate(
         {
@@ -394,6 +406,7 @@ def _record(  # noqa: PLR0913, PLR0917 -- one for each field
             "role": role,
             "instructions": dict(candidate.instructions),
             "settings": changed(candidate.settings, base),
+            "examples": {name: len(shown) for name, shown in candidate.examples.items()},
             "questions": len(measurement.results) if measurement else 0,
             "fell": fell,
             **figures,

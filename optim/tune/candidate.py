@@ -1,9 +1,10 @@
-"""What is being tuned: what the planner is told, and the settings it works under."""
+"""What is being tuned: what planner and solver are told and shown, and the settings."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -29,17 +30,22 @@ OWN: Mapping[str, str] = MappingProxyType(
 """The package's own instructions, by predictor."""
 
 TUNABLE = tuple(OWN)
-"""The planner's predictors."""
+"""The predictors: the planner's, and what the solver is told."""
+
+PROMPTS = ("decompose", "estimate", "solve")
+"""What ``--tune`` calls them; decompose is ``fused`` where that decomposes."""
 
 
 @dataclass(frozen=True)
 class Candidate(Uncopied):
-    """Instructions for the planner, under settings.
+    """Instructions and examples for planner and solver, under settings.
 
     Attributes:
         instructions: Text by predictor (`TUNABLE`); what is not named keeps the package's own.
             Text that is the package's own is dropped, so that one candidate has one identity.
         settings: How the graph works.
+        examples: Worked examples by predictor, as plain JSON: its inputs and its output by name.
+            An example without an output is dropped. Without any the package's own are shown.
 
     Raises:
         InputError: An unknown predictor, or an instruction that is empty or too long.
@@ -47,11 +53,15 @@ class Candidate(Uncopied):
 
     instructions: Mapping[str, str] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings)
+    examples: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         checked = {name: _checked(name, text) for name, text in self.instructions.items()}
         other = {name: text for name, text in sorted(checked.items()) if text != OWN[name]}
+        shown = {name: _plain(name, given) for name, given in sorted(self.examples.items())}
         object.__setattr__(self, "instructions", MappingProxyType(other))
+        kept = MappingProxyType({name: demos for name, demos in shown.items() if demos})
+        object.__setattr__(self, "examples", kept)
 
     def __hash__(self) -> int:
         return hash(self.identity)
@@ -60,7 +70,8 @@ class Candidate(Uncopied):
     def identity(self) -> str:
         """A digest that tells candidates apart."""
         settings = self.settings.model_dump(mode="json", exclude={"timeout", "max_retries"})
-        return digest([dict(self.instructions), settings])
+        shown = [dict(self.examples)] if self.examples else []
+        return digest([dict(self.instructions), settings, *shown])
 
     def text(self, predictor: str) -> str:
         """What the predictor is told."""
@@ -68,20 +79,25 @@ class Candidate(Uncopied):
 
     def with_instruction(self, predictor: str, text: str) -> Candidate:
         """The same with another instruction for one predictor."""
-        return Candidate({**self.instructions, predictor: text}, self.settings)
+        return replace(self, instructions={**self.instructions, predictor: text})
+
+    def with_examples(self, predictor: str, shown: Sequence[Mapping[str, Any]]) -> Candidate:
+        """The same with other examples for one predictor."""
+        return replace(self, examples={**self.examples, predictor: shown})
 
     def planner(self) -> Planner | None:
-        """A planner with these instructions; None for the package's own."""
-        return with_instructions(self.instructions) if self.instructions else None
+        """A planner with these prompts; None for the package's own."""
+        return self.prompts() if self.instructions or self.examples else None
 
-
-def with_instructions(instructions: Mapping[str, str]) -> Planner:
-    """A planner that is told this, and nothing else about it changed."""
-    planner = Planner()
-    for name, text in instructions.items():
-        predictor = getattr(planner, name)
-        predictor.signature = predictor.signature.with_instructions(text)
-    return planner
+    def prompts(self) -> Planner:
+        """A new planner with these prompts."""
+        planner = Planner()
+        for name, text in self.instructions.items():
+            predictor = getattr(planner, name)
+            predictor.signature = predictor.signature.with_instructions(text)
+        for name, shown in self.examples.items():
+            getattr(planner, name).demos = [dict(example) for example in shown]
+        return planner
 
 
 def candidate_of(
@@ -95,26 +111,21 @@ def candidate_of(
             that has none, from the defaults.
 
     Raises:
-        InputError: An unknown setting, or a program with examples in its prompts.
+        InputError: An unknown setting.
         PlannerProgramError: The program does not fit.
     """
     saved = PlannerProgram.load(program) if isinstance(program, str | Path) else program
     planner = saved or Planner()
     if isinstance(planner, PlannerProgram):
-        planner = Planner().adopt(planner, _called(program))
+        name = str(program) if isinstance(program, str | Path) else "The planner program"
+        planner = Planner().adopt(planner, name)
     predictors = planner.named_predictors()
-    if any(predictor.demos for _, predictor in predictors):
-        msg = f"{_called(program)} has examples in its prompts; only instructions can be tuned"
-        raise InputError(msg)
     told = {name: predictor.signature.instructions for name, predictor in predictors}
+    shown = {name: predictor.demos for name, predictor in predictors}
     if not isinstance(settings, Settings):
         brought = saved.settings if isinstance(saved, PlannerProgram) else None
         settings = Settings.read((brought.model_dump() if brought else {}) | dict(settings or {}))
-    return Candidate(told, settings)
-
-
-def _called(program: object) -> str:
-    return str(program) if isinstance(program, str | Path) else "The planner program"
+    return Candidate(told, settings, shown)
 
 
 def decomposer(settings: Settings) -> str:
@@ -124,33 +135,76 @@ def decomposer(settings: Settings) -> str:
 
 
 def predictor_of(settings: Settings, tuned: str) -> str:
-    """The planner's predictor that the settings make use of for this.
+    """The predictor that the settings make use of for this.
 
     Args:
         settings: How the graph works.
-        tuned: ``decompose``, ``estimate`` or ``settings``; for the last it does not matter.
+        tuned: ``decompose``, ``estimate``, ``solve`` or ``settings``; for the last it does not
+            matter.
 
     Raises:
         InputError: They never ask it.
     """
     if tuned == "settings":
         return "decompose"
-    if tuned == "decompose" and settings.plans:
-        return decomposer(settings)
-    if (tuned, settings.method, settings.planning) == ("estimate", "plan_and_budget", "two_call"):
-        return "estimate"
+    used = {
+        "decompose": settings.plans,
+        "estimate": settings.method == "plan_and_budget" and settings.planning == "two_call",
+        "solve": settings.method == "worked_examples",
+    }
+    if used[tuned]:
+        return decomposer(settings) if tuned == "decompose" else tuned
     msg = (
         f"with method={settings.method} and planning={settings.planning} there is no {tuned!r} "
-        "prompt to tune: the choices are decompose, for methods that plan, and estimate, for "
-        "plan_and_budget with planning=two_call"
+        "prompt to tune: the choices are decompose, for methods that plan, estimate, for "
+        "plan_and_budget with planning=two_call, and solve, for worked_examples "
+        "(--set method=worked_examples)"
     )
     raise InputError(msg)
 
 
+def predictors_of(settings: Settings, tuned: str) -> list[str]:
+    """The same for ``all`` too: every predictor that the settings make use of.
+
+    Raises:
+        InputError: As `predictor_of`; for ``all`` where they use none.
+    """
+    if tuned != "all":
+        return [predictor_of(settings, tuned)]
+    return used_by(settings) or [predictor_of(settings, "decompose")]
+
+
+def used_by(settings: Settings) -> list[str]:
+    """The predictors that the settings make use of, in the order of `PROMPTS`."""
+    found = []
+    for name in PROMPTS:
+        with suppress(InputError):
+            found.append(predictor_of(settings, name))
+    return found
+
+
+def _plain(name: str, shown: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Examples as they are saved; without what DSPy keeps beside them, and those without output."""
+    if name not in OWN:
+        raise InputError(_unknown(name))
+    predictor = getattr(Planner(), name)
+    (output,) = predictor.signature.output_fields
+    predictor.demos = [
+        {key: example[key] for key in predictor.signature.fields if example.get(key) is not None}
+        for example in shown
+        if example.get(output) is not None
+    ]
+    demos: list[dict[str, Any]] = predictor.dump_state()["demos"]
+    return demos
+
+
+def _unknown(name: str) -> str:
+    return f"the planner has no predictor {name!r}; there are: {', '.join(TUNABLE)}"
+
+
 def _checked(name: str, text: str) -> str:
     if name not in OWN:
-        msg = f"the planner has no predictor {name!r}; there are: {', '.join(TUNABLE)}"
-        raise InputError(msg)
+        raise InputError(_unknown(name))
     stripped = text.strip()
     if not stripped or len(stripped) > MAX_CHARACTERS:
         msg = (

@@ -118,7 +118,7 @@ def _questions(
     used = {question.id for question in questions}
     more = load(options.dataset, limit=len(questions) + _SPARE, **about)
     spare = [question for question in more if question.id not in used]
-    if chosen.tunes == "prompt" and chosen.learns:
+    if chosen.tunes != "settings" and (chosen.learns or options.tuned == "all"):
         return *part(questions, *_TRAIN, options.seed), spare
     return [], questions, spare
 

@@ -190,12 +190,15 @@ class Evaluator(Uncopied):
             "estimate_level": self._estimate_level,
         }
 
-    def measure(self, candidate: Candidate, questions: Sequence[Question]) -> list[Result]:
+    def measure(
+        self, candidate: Candidate, questions: Sequence[Question], epoch: int = 1
+    ) -> list[Result]:
         """Answer the questions with a candidate, several at once.
 
         Args:
             candidate: Who answers.
             questions: What is asked.
+            epoch: For the how-manieth time.
 
         Returns:
             Results in the order of the questions.
@@ -206,16 +209,16 @@ class Evaluator(Uncopied):
             OutageError: An answer did not come for a reason outside. With a `refusal`, none does.
             StorageError: What is paid for cannot be written down.
         """
-        return self._run(self._all, candidate, questions)
+        return self._run(self._all, candidate, questions, epoch)
 
     def one(self, candidate: Candidate, question: Question, epoch: int = 1) -> Result:
         """Answer one question, for the epoch-th time; from any thread. Raises as `measure`."""
         known = self._known.get((candidate.identity, question.id, epoch))
         return known or self._run(self._once, candidate, question, epoch)
 
-    def is_known(self, candidate: Candidate, questions: Sequence[Question]) -> bool:
+    def is_known(self, candidate: Candidate, questions: Sequence[Question], epoch: int = 1) -> bool:
         """Whether measuring would cost nothing."""
-        return self._run(self._is_known, candidate, questions)
+        return self._run(self._is_known, candidate, questions, epoch)
 
     def reserve(self, answers: int) -> None:
         """Keep so many answers back for what comes last; 0 lets go of them."""
@@ -233,16 +236,20 @@ class Evaluator(Uncopied):
             raise
         return result
 
-    async def _is_known(self, candidate: Candidate, questions: Sequence[Question]) -> bool:
+    async def _is_known(
+        self, candidate: Candidate, questions: Sequence[Question], epoch: int
+    ) -> bool:
         for question in questions:
-            if (candidate.identity, question.id, 1) in self._known:
+            if (candidate.identity, question.id, epoch) in self._known:
                 continue
-            if await self._recalled(candidate, question, 1) is None:
+            if await self._recalled(candidate, question, epoch) is None:
                 return False
         return True
 
-    async def _all(self, candidate: Candidate, questions: Sequence[Question]) -> list[Result]:
-        jobs = [self._once(candidate, question, 1) for question in questions]
+    async def _all(
+        self, candidate: Candidate, questions: Sequence[Question], epoch: int
+    ) -> list[Result]:
+        jobs = [self._once(candidate, question, epoch) for question in questions]
         outcomes = await asyncio.gather(*jobs, return_exceptions=True)
         errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
         if errors:

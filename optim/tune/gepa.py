@@ -22,11 +22,17 @@ if TYPE_CHECKING:
     from optim.tune.candidate import Candidate
     from optim.tune.optimizer import Round
 
-_PROMPT = """\
+_PLANNED = """\
 A planner splits a problem into sub-questions with hints. A solver then answers them one after \
 another, each within its share of a token budget. What counts is accuracy squared, divided by the \
 mean number of tokens written, those of the plan included. So right answers count most, and every \
-word that does not make an answer right is waste, in the plan as in the solving.
+word that does not make an answer right is waste, in the plan as in the solving."""
+_SOLVED = """\
+A solver answers problems after it was shown a few worked examples. What counts is accuracy \
+squared, divided by the mean number of tokens written. So right answers count most, and every word \
+that does not make an answer right is waste."""
+_PROMPT = """\
+{scene}
 
 This is the instruction that the {what} works by now:
 
@@ -40,12 +46,12 @@ This is what came of it on some problems:
 
 Write a better instruction, of 120 words at most. Learn from the cases, but name nothing that is \
 in them: it has to serve other problems of the kind. The form of the reply is fixed elsewhere, so \
-say nothing about it. Never ask for the solving itself. Reply with the new instruction and \
-nothing else."""
+say nothing about it. {never}Reply with the new instruction and nothing else."""
 _WHAT = {
     "decompose": "planner",
     "fused": "planner, who also judges difficulty,",
     "estimate": "judge of the sub-questions' difficulty",
+    "solve": "solver",
 }
 _CASES = 16_000  # characters of all cases: what a small model's context leaves beside its reply
 _PROBLEM = 1500  # characters of one problem
@@ -131,7 +137,13 @@ class _Writer:
         shown = "\n\n".join(_case(number, case)[:room] for number, case in enumerate(cases, 1))
         try:
             reply = self._reflector.ask(
-                _PROMPT.format(what=_WHAT[name], instruction=text, cases=shown)
+                _PROMPT.format(
+                    scene=_SOLVED if name == "solve" else _PLANNED,
+                    what=_WHAT[name],
+                    instruction=text,
+                    cases=shown,
+                    never="" if name == "solve" else "Never ask for the solving itself. ",
+                )
             )
         except PlanAndBudgetError as error:
             self.failure = error
@@ -145,8 +157,8 @@ class _Writer:
 
 def _case(number: int, case: Mapping[str, Any]) -> str:
     problem = str(case["Inputs"].get("problem", ""))[:_PROBLEM]
-    plan = case["Generated Outputs"].get("plan", "")
-    return f"Problem {number}: {problem}\nPlan:\n{plan}\nOutcome:\n{case['Feedback']}"
+    ((what, said),) = case["Generated Outputs"].items()
+    return f"Problem {number}: {problem}\n{what.title()}:\n{said}\nOutcome:\n{case['Feedback']}"
 
 
 def _e3(evaluation: SubsampleEvaluation | None) -> float:

@@ -120,7 +120,8 @@ def _cost(report: Report, baseline: Incumbent) -> str:
 
 def _steps(report: Report) -> Iterator[str]:
     steps = report["steps"]
-    yield f"The plan had {len(steps)} step{'' if len(steps) == 1 else 's'}."
+    if steps:
+        yield f"The plan had {len(steps)} step{'' if len(steps) == 1 else 's'}."
     for step in steps:
         if step["answer"] is not None:
             how = f"{step['tokens']} tokens{_ENDS.get(step['finish'] or '', '')}"

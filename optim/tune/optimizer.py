@@ -57,7 +57,7 @@ class Round(Uncopied):
         baseline: Its accuracy and tokens on dev: where the tangent touches.
         train: Questions to learn from; those of dev where there are none of their own.
         dev: Questions that candidates are chosen by.
-        predictor: Which of the planner's predictors is tuned.
+        predictor: Which of the predictors is tuned.
         reflector: Who writes instructions, if anyone does.
         calls: How many answers, recalled ones too, the round may ask for.
         seed: Of everything drawn by chance.
@@ -167,7 +167,7 @@ class Optimizer:
         learns: Whether it wants questions of its own to learn from.
         chooses: Whether it chooses from a list of instructions, its option ``texts``.
         once: Whether a second round would propose the same again.
-        tunes: ``prompt`` or ``settings``.
+        tunes: ``prompt``, ``examples`` (of the solver) or ``settings``.
         needs: Modules that it imports and that not every installation has.
         forecast: Says what a round will try and what it will not get to, given the number of dev
             questions, the answers of the round, the original and the seed; asked before anything

@@ -23,6 +23,7 @@ from optim.tune.optimizer import REGISTERED, Optimizer, Round, optimizer
 from optim.tune.options import OPTIMIZERS, TUNED
 from optim.tune.reflection import compiling
 from optim.tune.settings_search import settings_search
+from optim.tune.shortest import shortest
 from pb_graph.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ __all__ = [
     "random_search",
     "read_texts",
     "settings_search",
+    "shortest",
     "simba",
 ]
 
@@ -50,7 +52,7 @@ Texts = Sequence[str] | str | Path
 """Instructions, or the path of a file of them."""
 
 MAX_BYTES = 1_000_000
-_DEFAULT = "gepa"
+_USUAL = {"settings": "settings", "solve": "shortest"}  # else gepa
 _BETWEEN = re.compile(r"^---+[ \t]*$", re.MULTILINE)
 
 
@@ -276,6 +278,12 @@ def check(
     chosen = _named(optimizer, tuned)
     if tuned == "settings":
         _check_settings(optimizer, texts, reflection=reflection)
+    elif chosen.tunes == "examples" and tuned != "solve":
+        msg = (
+            f"{chosen.name} finds worked examples for the solver: tune solve (--tune solve); with "
+            "all they are found anyway, beside the prompts of another optimizer"
+        )
+        raise InputError(msg)
     elif reflection and not chosen.reflects:
         writers = [one.name for one in REGISTERED.values() if one.reflects]
         msg = (
@@ -307,7 +315,7 @@ def _check_settings(
 def _named(optimizer: str | Optimizer | None, tuned: str) -> Optimizer:
     if isinstance(optimizer, Optimizer):
         return optimizer
-    return REGISTERED[optimizer or (tuned if tuned == "settings" else _DEFAULT)]
+    return REGISTERED[optimizer or _USUAL.get(tuned, "gepa")]
 
 
 def own_texts(predictor: str) -> list[str]:

@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from optim.scorers import Scorer
     from pb_graph.models.caps import CapPolicy
 
-OPTIMIZERS = ("gepa", "copro", "miprov2", "simba", "random", "candidates")
+OPTIMIZERS = ("gepa", "copro", "miprov2", "simba", "random", "candidates", "shortest")
 """Names of those that tune a prompt, for help texts: the registry itself would load DSPy."""
 
-TUNED = ("decompose", "estimate", "settings")
+TUNED = ("decompose", "estimate", "solve", "all", "settings")
+AUTO = "auto"
+"""Tuned as well, but to logged answers: `optim.tune.auto_policy`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,17 +5,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import dspy
 
-from optim.tune.candidate import Candidate, candidate_of, decomposer, with_instructions
+from optim.tune.candidate import Candidate, candidate_of, decomposer, used_by
 from optim.tune.optimizer import Uncopied
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
+from pb_graph.settings import Context
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
     from langgraph.graph.state import CompiledStateGraph
 
@@ -23,8 +25,9 @@ if TYPE_CHECKING:
     from optim.evaluate.models import ModelSpec
     from optim.tune.evaluator import Evaluator, Result
     from pb_graph.models.caps import CapPolicy
-    from pb_graph.planner.planner import Program
-    from pb_graph.settings import Context, Settings
+    from pb_graph.planner.planner import Planner, Program
+    from pb_graph.program import PlannerProgram
+    from pb_graph.settings import Settings
     from pb_graph.state import Input, Output, Report, State, StepReport
 
     Graph = CompiledStateGraph[State, Context, Input, Output]
@@ -35,44 +38,47 @@ GUARD = "\u2060"
 
 
 class TunableProgram(dspy.Module):  # type: ignore[misc]  # dspy carries no types
-    """A program whose one predictor holds what the planner is told.
+    """A program whose predictors hold what planner and solver are told.
 
-    The instruction is read at every call, so that the copy which an optimizer has changed is the
-    one that is used. Everything else stays as it was: the other predictors and the solver are no
-    part of the program. Only instructions are tuned; a predictor with examples is refused.
+    They are read at every call, so that the copy which an optimizer has changed is the one that is
+    used. The predictors that are not named stay as they were, and are no part of the program.
 
     Args:
         base: What the program starts from.
-        predictor: Name of the planner's predictor that is open to tuning; the attribute of that
-            name holds it.
+        predictors: Names of the predictors that are open to tuning; the attribute of that name
+            holds each.
     """
 
-    def __init__(self, base: Candidate, predictor: str) -> None:
+    def __init__(self, base: Candidate, *predictors: str) -> None:
         super().__init__()
-        self.tuned = predictor
-        self._base = base
-        setattr(self, predictor, getattr(with_instructions(base.instructions), predictor))
+        self._open, self._base = predictors, base
+        planner = base.prompts()
+        for name in predictors:
+            setattr(self, name, getattr(planner, name))
 
     @property
     def candidate(self) -> Candidate:
         """What this copy of the program is by now.
 
         Raises:
-            InputError: Its instruction is empty or too long, or the predictor has examples.
+            InputError: An instruction is empty or too long.
         """
-        predictor = getattr(self, self.tuned)
-        if predictor.demos:
-            msg = "only instructions are tuned: use an optimizer without examples (0 demos)"
-            raise InputError(msg)
-        text = predictor.signature.instructions.replace(GUARD, "")
-        return self._base.with_instruction(self.tuned, text)
+        found = self._base
+        for name in self._open:
+            predictor = getattr(self, name)
+            text = predictor.signature.instructions.replace(GUARD, "")
+            found = found.with_instruction(name, text).with_examples(name, predictor.demos)
+        return found
 
 
 class GraphProgram(TunableProgram):
-    """Answers questions with the graph, its planner told whatever this program says by now.
+    """Answers questions with the graph, planner and solver told whatever this program says by now.
 
-    The predictor that is open is the one that decomposes under the settings: ``decompose``, or
-    ``fused`` for plan_and_budget with ``planning="fused"``.
+    A DSPy module like any other: its optimizers and its evaluation can be used as they are. The
+    predictors that are open are those that the settings make use of, ``decompose`` (or ``fused``),
+    ``estimate`` and ``solve``; ``decompose`` where that is none. A trained program is used by
+    ``build_graph(planner_program=program)``, and saved by ``program.save(path)`` for
+    ``build_graph(planner_program=path)``.
 
     Args:
         model: Solves, as for `build_graph`; made at the first question when it is a name.
@@ -83,7 +89,7 @@ class GraphProgram(TunableProgram):
         cap_policy: As for `build_graph`.
 
     Raises:
-        InputError: An unknown setting, or a planner program with examples in its prompts.
+        InputError: An unknown setting.
         PlannerProgramError: The planner program does not fit.
     """
 
@@ -97,13 +103,51 @@ class GraphProgram(TunableProgram):
         cap_policy: CapPolicy | None = None,
     ) -> None:
         base = candidate_of(planner_program, settings)
-        super().__init__(base, decomposer(base.settings))
+        super().__init__(base, *(used_by(base.settings) or [decomposer(base.settings)]))
         self.graphs = Graphs(model, planner, cap_policy)
 
     @property
     def settings(self) -> Settings:
         """How the graph works."""
         return self._base.settings
+
+    @property
+    def prompts(self) -> Planner:
+        """A planner of this program's own predictors: what an optimizer changes, it says."""
+        planner = self._base.prompts()
+        for name in self._open:
+            setattr(planner, name, getattr(self, name))
+        return planner
+
+    def program(self) -> PlannerProgram:
+        """What is saved of it: prompts and settings, never a model's address.
+
+        Raises:
+            InputError: An instruction is empty or too long.
+        """
+        saved = self.candidate.prompts().program()
+        return saved.model_copy(update={"settings": self.settings})
+
+    def save(self, path: str | Path) -> None:
+        """Write what ``build_graph(planner_program=path)`` and `load` take; never a pickle.
+
+        Raises:
+            InputError: As `program`.
+            PlannerProgramError: It cannot be written.
+        """
+        self.program().save(path)
+
+    def load(self, path: str | Path) -> Self:
+        """Take over the prompts of a saved program; the settings stay as they are.
+
+        Raises:
+            PlannerProgramError: The file is missing, or does not fit.
+        """
+        found = GraphProgram(planner_program=path, settings=self.settings)
+        for name in self._open:
+            setattr(self, name, getattr(found, name))
+        self._base = found._base
+        return self
 
     def with_candidate(self, candidate: Candidate) -> GraphProgram:
         """The same models, with another candidate's words and settings."""
@@ -116,7 +160,10 @@ class GraphProgram(TunableProgram):
         )
 
     def forward(self, question: str, **about: Any) -> dspy.Prediction:  # noqa: ANN401 -- see Input
-        """Answer one question. Never raises: a failed one is a wrong answer at what it cost.
+        """Answer one question.
+
+        A question that the model could not answer is a wrong answer at what it cost: raised, an
+        optimizer would score it with a constant.
 
         Args:
             question: What is asked.
@@ -124,26 +171,44 @@ class GraphProgram(TunableProgram):
                 reference. Whatever else an example brings is left out.
 
         Returns:
-            ``answer``; ``tokens``, the completion tokens it took, planning included; ``report``,
-            None where not even that came of it; ``error``, None when there is an answer.
+            ``answer``; ``tokens``, the completion tokens it took, planning included; ``report``;
+            ``error``, None when there is an answer.
+
+        Raises:
+            ModelSetupError: There is no such model.
+            InputError: The question is empty or too long, or its level is not 1 to 5.
         """
+        graph, context = self.graphs.of(self.settings), Context(planner_program=self.prompts)
         try:
-            graph = self.graphs.of(self.candidate)
-            return _answered(graph.invoke(_given(question, about))["report"])
-        except Exception as error:  # noqa: BLE001 -- an optimizer would score it with a constant
+            report = graph.invoke(_given(question, about), context=context)["report"]
+        except NoAnswerError as error:
             return _failed(error)
+        return self._answered(question, report)
 
     async def aforward(self, question: str, **about: Any) -> dspy.Prediction:  # noqa: ANN401
         """As `forward`, for ``await program.acall(question=...)``."""
+        graph, context = self.graphs.of(self.settings), Context(planner_program=self.prompts)
         try:
-            graph = self.graphs.of(self.candidate)
-            return _answered((await graph.ainvoke(_given(question, about)))["report"])
-        except Exception as error:  # noqa: BLE001 -- likewise
+            report = (await graph.ainvoke(_given(question, about), context=context))["report"]
+        except NoAnswerError as error:
             return _failed(error)
+        return self._answered(question, report)
+
+    def _answered(self, question: str, report: Report) -> dspy.Prediction:
+        if "solve" in self._open:
+            trace(self.solve, {"problem": question}, dspy.Prediction(solution=report["answer"]))
+        tokens = report["usage"]["output_tokens"]
+        return dspy.Prediction(answer=report["answer"], tokens=tokens, report=report, error=None)
+
+
+def trace(predictor: dspy.Predict, given: Mapping[str, Any], said: dspy.Prediction) -> None:
+    """Show an optimizer, if one listens, what a predictor was asked and what came of it."""
+    if dspy.settings.trace is not None:
+        dspy.settings.trace.append((predictor, dict(given), said))
 
 
 class Graphs(Uncopied):
-    """The graph for each candidate, with the models that all of them share.
+    """The graph for all copies of a program: prompts come with each question.
 
     Args:
         model: As `GraphProgram`.
@@ -155,19 +220,15 @@ class Graphs(Uncopied):
         self.model = model
         self.planner = planner
         self.cap_policy = cap_policy
-        self._known: dict[str, Graph] = {}
+        self._made: Graph | None = None
 
-    def of(self, candidate: Candidate) -> Graph:
+    def of(self, settings: Settings) -> Graph:
         """Compile it, or give the one that was compiled before."""
-        if candidate.identity not in self._known:
-            self._known[candidate.identity] = build_graph(
-                self.model,
-                planner=self.planner,
-                settings=candidate.settings,
-                planner_program=candidate.planner(),
-                cap_policy=self.cap_policy,
+        if self._made is None:
+            self._made = build_graph(
+                self.model, planner=self.planner, settings=settings, cap_policy=self.cap_policy
             )
-        return self._known[candidate.identity]
+        return self._made
 
 
 _ABOUT = ("reference", "instruction", "answer_format", "domain", "level")
@@ -178,19 +239,10 @@ def _given(question: str, about: Mapping[str, Any]) -> Input:
     return cast("Input", {**known, "question": question})
 
 
-def _answered(report: Report) -> dspy.Prediction:
-    return dspy.Prediction(
-        answer=report["answer"], tokens=report["usage"]["output_tokens"], report=report, error=None
-    )
-
-
-def _failed(error: Exception) -> dspy.Prediction:
-    """A wrong answer, at what it cost if that is known."""
-    if isinstance(error, NoAnswerError):
-        tokens = error.report["usage"]["output_tokens"]
-        return dspy.Prediction(answer="", tokens=tokens, report=error.report, error=str(error))
-    text = f"{type(error).__name__}: {error}"
-    return dspy.Prediction(answer="", tokens=0, report=None, error=text)
+def _failed(error: NoAnswerError) -> dspy.Prediction:
+    """A wrong answer, at what it cost."""
+    tokens = error.report["usage"]["output_tokens"]
+    return dspy.Prediction(answer="", tokens=tokens, report=error.report, error=str(error))
 
 
 class TrialProgram(TunableProgram):
@@ -199,7 +251,7 @@ class TrialProgram(TunableProgram):
     Args:
         evaluator: Answers, scores and pays.
         base: What the program starts from.
-        predictor: Name of the planner's predictor that is open to tuning.
+        predictor: Name of the predictor that is open to tuning.
         questions: Those that `forward` knows by their id.
 
     Attributes:
@@ -214,7 +266,23 @@ class TrialProgram(TunableProgram):
         questions: Iterable[Question] = (),
     ) -> None:
         super().__init__(base, predictor)
+        self.tuned = predictor
         self._shared = _Shared(evaluator, questions)
+
+    @property
+    def candidate(self) -> Candidate:
+        """What this copy of the program is by now, with the examples that it started from.
+
+        Raises:
+            InputError: Its instruction is empty or too long, or an optimizer has given it examples:
+                recalled plans are known as they were read, not as they were written.
+        """
+        predictor = getattr(self, self.tuned)
+        if predictor.demos and predictor.demos != self._base.examples.get(self.tuned):
+            msg = "only instructions are tuned: use an optimizer without examples (0 demos)"
+            raise InputError(msg)
+        text = predictor.signature.instructions.replace(GUARD, "")
+        return self._base.with_instruction(self.tuned, text)
 
     @property
     def seen(self) -> dict[str, Candidate]:
@@ -261,12 +329,12 @@ class TrialProgram(TunableProgram):
 
     def _trace(self, question: Question, result: Result) -> None:
         """Show an optimizer what the predictor did, also where the answer was recalled."""
-        trace = dspy.settings.trace
-        if trace is not None:
-            given = {"domain": question.domain, "problem": question.question}
-            plan = "\n".join(map(_line, result.report["steps"]))
-            said = dspy.Prediction(plan=plan or "(no plan)")
-            trace.append((getattr(self, self.tuned), given, said))
+        given = {"domain": question.domain, "problem": question.question}
+        plan = "\n".join(map(_line, result.report["steps"]))
+        said = dspy.Prediction(plan=plan or "(no plan)")
+        if self.tuned == "solve":
+            said = dspy.Prediction(solution=result.report["answer"])
+        trace(getattr(self, self.tuned), given, said)
 
 
 class _Shared(Uncopied):

@@ -101,11 +101,12 @@ class TuneProgress(Progress):
         )
 
     def _difference(self, candidate: Candidate) -> Text:
-        """What is different from the original, in a line: settings, else instructions."""
+        """What is different from the original, in a line: settings, else prompts."""
         if self._original is None or candidate is self._original.candidate:
             return Text("")
         changes = changed(candidate.settings, self._original.candidate.settings)
-        words = " / ".join(candidate.instructions.values())
+        shown = [f"{len(some)} examples for {name}" for name, some in candidate.examples.items()]
+        words = " / ".join([*shown, *candidate.instructions.values()])
         text = " ".join((settings(changes) or words).split())
         return safe(text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …", "dim")
 

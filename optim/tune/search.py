@@ -7,17 +7,18 @@ exact E³ on dev. The incumbent is replaced by a better one only, so its E³ nev
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from optim.evaluate.limits import BudgetSpentError
 from optim.evaluate.resume import claim
-from optim.tune.candidate import Candidate, distinct, predictor_of
+from optim.tune.candidate import Candidate, distinct, predictors_of
 from optim.tune.evaluator import OutageError
 from optim.tune.optimizer import NOT_MEASURED, Optimizer, Proposal, Round
 from optim.tune.optimizers import candidates
 from optim.tune.selection import Measurement, Trial, Verdict, judge, winner_of
+from optim.tune.shortest import shortest
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class SearchResult:
         rounds: One for each turn.
         ended: Why the search ended.
         split: The questions.
-        predictor: Which of the planner's predictors was tuned.
+        predictor: Which of the predictors was tuned; of several the first.
         optimizer: Who searched.
         seed: Of the run.
         spent: What the run folder has cost in all.
@@ -149,13 +150,16 @@ def search(  # noqa: PLR0913 -- all but three by name
         ReflectionError: The reflection model says nothing.
         OutageError: The model is out of reach; what was finished is kept.
     """
-    predictor = predictor_of(start.settings, tuned)
+    work = [
+        (shortest if (tuned, name) == ("all", "solve") else optimizer, name)
+        for name in predictors_of(start.settings, tuned)
+    ]
     _check_budget(evaluator, split)
     conditions = {
         **evaluator.identity,
         **split.identity,
         "original": start.identity,
-        "tuned": predictor,
+        "tuned": "+".join(name for _, name in work),
         "optimizer": optimizer.name,
         "pool": list(pool),
         "reflection": reflector.identity if reflector else None,
@@ -165,8 +169,8 @@ def search(  # noqa: PLR0913 -- all but three by name
         "metric": "E3",
     }
     claim(evaluator.run_dir, conditions)
-    loop = _Loop(evaluator, split, predictor, reflector, seed, callback or NullCallback())
-    return loop.run(start, optimizer, pool, rounds, threshold)
+    loop = _Loop(evaluator, split, work, reflector, seed, callback or NullCallback())
+    return loop.run(start, pool, rounds, threshold)
 
 
 def _check_budget(evaluator: Evaluator, split: Split) -> None:
@@ -188,7 +192,7 @@ class _Loop:
 
     evaluator: Evaluator
     split: Split
-    predictor: str
+    work: Sequence[tuple[Optimizer, str]]
     reflector: Reflector | None
     seed: int
     callback: Callback
@@ -199,30 +203,19 @@ class _Loop:
     def run(
         self,
         original: Candidate,
-        optimizer: Optimizer,
         pool: Sequence[str],
         rounds: int,
         threshold: float,
     ) -> SearchResult:
+        optimizer, predictor = self.work[0]
         forecast, about = optimizer.forecast, (len(self.split.dev), self._calls(optimizer))
         told = forecast(*about, original, self.seed + 1) if forecast else ""
         self.callback.begins(self.split, self.evaluator, told)
         self.evaluator.reserve(_COMPARED * len(self.split.held_out))
         first = self._first(original)
-        turns: Iterator[Optimizer] = iter([optimizer] * (1 if optimizer.once else rounds))
         if pool:
-            turns = iter([candidates(texts=pool), *turns])
-        ended = "every round was made"
-        for number, turn in enumerate(turns, start=1):
-            gain = self._round(number, turn, _POOL if pool and number == 1 else turn.name)
-            if self.evaluator.refusal is not None:
-                if isinstance(self.evaluator.refusal, OutageError):
-                    raise self.evaluator.refusal
-                ended = str(self.evaluator.refusal)
-                break
-            if gain < threshold and not (pool and number == 1):
-                ended = f"the last round gained less than {threshold:.1%}"
-                break
+            self._round(candidates(texts=pool), predictor, _POOL)
+        ended = self._turns(rounds, threshold)
         winner = winner_of(list(self.trials.values()), first)
         self.evaluator.reserve(0)
         self.callback.judging(winner)
@@ -236,7 +229,7 @@ class _Loop:
             rounds=self.rounds,
             ended=ended,
             split=self.split,
-            predictor=self.predictor,
+            predictor=predictor,
             optimizer=self.rounds[-1].optimizer if self.rounds else optimizer.name,
             seed=self.seed,
             spent=self.evaluator.spent,
@@ -255,11 +248,28 @@ class _Loop:
         self.callback.measured(trial, trial)
         return trial
 
-    def _round(self, number: int, turn: Optimizer, origin: str) -> float:
-        """Make one turn; give the relative gain of the incumbent's E³."""
+    def _turns(self, rounds: int, threshold: float) -> str:
+        """Let the optimizers propose, each for its predictor, round by round; say why it ended."""
+        for number in range(rounds):
+            turns = [turn for turn in self.work if not number or not turn[0].once]
+            before = self.incumbent.measurement.e3
+            for optimizer, predictor in turns:
+                if self.evaluator.refusal is None:
+                    self._round(optimizer, predictor, optimizer.name)
+            if isinstance(self.evaluator.refusal, OutageError):
+                raise self.evaluator.refusal
+            if self.evaluator.refusal is not None:
+                return str(self.evaluator.refusal)
+            if turns and self.incumbent.measurement.e3 / before - 1.0 < threshold:
+                return f"the last round gained less than {threshold:.1%}"
+        return "every round was made"
+
+    def _round(self, turn: Optimizer, predictor: str, origin: str) -> None:
+        """Make one turn."""
+        number = len(self.rounds) + 1
         before, spent = self.incumbent, self.evaluator.spent
         self.callback.round_begins(number, origin, before)
-        task = self._task(number, turn, origin, before)
+        task = self._task(turn, predictor, origin, before)
         proposed = distinct(turn.propose(task))
         new = [one for one in proposed if one.identity not in self.trials]
         for candidate in new:
@@ -280,16 +290,16 @@ class _Loop:
         was, now = before.measurement.e3, self.incumbent.measurement.e3
         cost = self.evaluator.spent.since(spent)
         self.rounds.append(RoundRecord(number, origin, was, now, len(new), cost))
-        return now / was - 1.0
 
-    def _task(self, number: int, turn: Optimizer, origin: str, incumbent: Trial) -> Round:
+    def _task(self, turn: Optimizer, predictor: str, origin: str, incumbent: Trial) -> Round:
+        number = len(self.rounds) + 1
         return Round(
             evaluator=self.evaluator,
             incumbent=incumbent.candidate,
             baseline=incumbent.measurement.incumbent,
             train=self.split.train,
             dev=self.split.dev,
-            predictor=self.predictor,
+            predictor=predictor,
             reflector=self.reflector,
             calls=self._calls(turn),
             seed=self.seed + number,
@@ -309,4 +319,5 @@ class _Loop:
         if most is None:
             return _ANSWERS_PER_QUESTION * dev
         whole = most - _COMPARED * len(self.split.held_out)
-        return max(_LEAST_PASSES * dev, whole if turn.once else most // 2)
+        share = (whole if turn.once else most // 2) // len(self.work)
+        return max(_LEAST_PASSES * dev, share)

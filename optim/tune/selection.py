@@ -60,6 +60,11 @@ class Measurement:
         return sum(self.costs) / len(self.results)
 
     @property
+    def input_tokens(self) -> float:
+        """Prompt tokens per answer: no part of T, but worked examples are not free."""
+        return sum(one.report["usage"]["input_tokens"] for one in self.results) / len(self.results)
+
+    @property
     def e3(self) -> float:
         """A²/T; 0 when nothing is right, whatever it cost."""
         return e3(self.scores, self.costs) if any(self.scores) else 0.0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from optim.report.formatting import NOTHING, setting, settings
+from optim.report.formatting import NOTHING, setting
 from optim.tune.artefact import tuning_of
 from optim.tune.page import by_rank, facts_of, notes_on, splits_of, verdict_words
 from pb_graph.cli.display import safe
@@ -196,7 +196,15 @@ def _candidates(tuning: Tuning) -> Table:
     rest = [one for one in ranked if one.role == "other"]
     kept = by_rank([*named, *rest[: max(0, _BEST - len(named))]])
     grid = _grid(
-        "candidate", "role", "n", "accuracy, %", "T", "E³", "other settings", "why it fell"
+        "candidate",
+        "role",
+        "n",
+        "accuracy, %",
+        "T",
+        "E³",
+        "input tokens",
+        "other differences",
+        "why it fell",
     )
     for one in kept:
         grid.add_row(*_row(one))
@@ -207,18 +215,17 @@ def _candidates(tuning: Tuning) -> Table:
 
 
 def _row(one: CandidateRecord) -> list[Text]:
-    figures = ["0", *[NOTHING] * 3]
+    figures = ["0", *[NOTHING] * 4]
     if one.accuracy is not None and one.tokens is not None and one.e3 is not None:
         figures = [f"{one.questions}", f"{one.accuracy:.1f}", f"{one.tokens:.0f}", f"{one.e3:.2f}"]
+        figures += [NOTHING if one.input_tokens is None else f"{one.input_tokens:.0f}"]
     role = "" if one.role == "other" else one.role
-    return [
-        safe(cell) for cell in (one.name, role, *figures, settings(one.settings), one.fell or "")
-    ]
+    return [safe(cell) for cell in (one.name, role, *figures, one.other, one.fell or "")]
 
 
 def _grid(*names: str, right: bool = True) -> Table:
     grid = Table(box=None, header_style="bold", pad_edge=False)
-    words = {"split", "program", "candidate", "role", "other settings", "setting", "why it fell"}
+    words = {"split", "program", "candidate", "role", "other differences", "setting", "why it fell"}
     for name in names:
         number = right and name not in words
         wraps = not number

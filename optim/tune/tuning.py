@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from optim.evaluate.limits import Limits
 from optim.extras import require
 from optim.tune.artefact import artefact_of, tuning_of
-from optim.tune.candidate import predictor_of
+from optim.tune.candidate import predictors_of
 from optim.tune.evaluator import Evaluator
 from optim.tune.examples import questions_of, scorer_of, split_of
 from optim.tune.optimizers import check, choose
@@ -108,7 +108,7 @@ def tune(  # noqa: PLR0913 -- all but three by name
     dataset: str = "examples",
     callback: Callback | None = None,
 ) -> TuneResult:
-    """Tune what a program's planner is told, or its settings, for E³ on a dev split.
+    """Tune what a program's planner and solver are told, or its settings, for E³ on a dev split.
 
     The winner of dev meets the original on questions that nothing was tuned on. The verdict is
     ``better`` when its E³ is higher there with a one-sided confidence of 90 %, ``undecided`` when
@@ -139,13 +139,15 @@ def tune(  # noqa: PLR0913 -- all but three by name
         budget: How many answers the run folder may cost over all its starts, or `Limits` in
             answers, tokens and minutes.
         run_dir: A local folder for what has been paid for.
-        optimizer: One of `optim.tune.optimizers.OPTIMIZERS` (``gepa`` when not given), or an
-            `optim.tune.optimizer.Optimizer`, such as a function decorated with
-            `optim.tune.optimizer.optimizer`.
+        optimizer: One of `optim.tune.optimizers.OPTIMIZERS` (when not given ``gepa``, or
+            ``shortest`` for ``solve``), or an `optim.tune.optimizer.Optimizer`, such as a function
+            decorated with `optim.tune.optimizer.optimizer`.
         reflection_model: Writes instructions; None for the planner's model. One that is made from
             a name is asked at temperature 1, if it was at 0.
-        tuned: ``decompose`` or ``estimate``, a prompt; or ``settings``, which are searched
-            by successive halving.
+        tuned: ``decompose``, ``estimate`` or ``solve``, a prompt; ``all`` of those that the
+            settings use, one after the other; or ``settings``, which are searched by successive
+            halving. ``solve`` is what the solver is told and shown (``method="worked_examples"``):
+            its examples are found by ``shortest``, its instruction by the other optimizers.
         candidates: Instructions, or the path of a file of them. ``random`` and ``candidates``
             choose from them instead of the package's list; others measure them first.
         held_out: Questions for the last comparison; None takes a third of dev.
@@ -174,7 +176,8 @@ def tune(  # noqa: PLR0913 -- all but three by name
     named = check(optimizer, tuned, candidates, reflection=reflection_model is not None)
     require(*named.needs)
     start = program.candidate
-    chosen, pool = choose(optimizer, tuned, predictor_of(start.settings, tuned), candidates)
+    first, *_ = predictors_of(start.settings, tuned)
+    chosen, pool = choose(optimizer, tuned, first, candidates)
     others = None if held_out is None else questions_of(held_out)
     split = split_of(
         questions_of(train), questions_of(dev), others, seed, spare=questions_of(spare)

@@ -1,4 +1,4 @@
-"""``pb-graph``: solve a question, list the local models, fetch one."""
+"""``pb-graph``: solve, serve, probe an endpoint, list the local models, fetch one."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typer.core import TyperCommand, TyperOption
 
 from pb_graph.cli.exit import Exits
 from pb_graph.cli.options import Version, assignments, value_of
+from pb_graph.cli.probe import probe
+from pb_graph.cli.serve import serve
 from pb_graph.errors import InputError, NoAnswerError, PlanAndBudgetError
 
 if TYPE_CHECKING:
@@ -70,6 +72,7 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     program: Annotated[
         str | None, typer.Option(help="What `pb-optim tune` wrote: tuned prompts and settings.")
     ] = None,
+    caps: Annotated[str | None, typer.Option(help="What `pb-graph probe` wrote.")] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the report, as JSON only.")
     ] = False,
@@ -92,7 +95,9 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     try:
         for name in {model, planner or model}:
             _fetched(name)
-        graph = build_graph(model, planner=planner, settings=settings, planner_program=tuned)
+        graph = build_graph(
+            model, planner=planner, settings=settings, planner_program=tuned, cap_policy=caps
+        )
         report = asyncio.run(_run(given, graph, display))
     except KeyboardInterrupt:
         _exits.interrupted(f"interrupted. {display.spent()}")
@@ -132,6 +137,10 @@ def pull(name: Annotated[str, typer.Argument(help="A name that `pb-graph models`
     except PlanAndBudgetError as error:
         _exits.failed(str(error))
     typer.echo(f"{name}: verified, at {path}")
+
+
+app.command()(serve)
+app.command()(probe)
 
 
 async def _run(given: Input, graph: Graph, display: Display) -> Report:

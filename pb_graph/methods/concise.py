@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pb_graph.methods.registry import Asked, method
-from pb_graph.prompts import asked_in_style
+from pb_graph.prompts import Teaching, after_examples, exchanges
 
 if TYPE_CHECKING:
     from pb_graph.prompts import Turn
@@ -27,4 +27,4 @@ EXAMPLES = (
 )
 def concise(asked: Asked) -> list[Turn]:
     """A wish and an example."""
-    return asked_in_style(asked.query, STYLE, EXAMPLES)
+    return after_examples(asked.query, Teaching(STYLE, exchanges(asked.query, EXAMPLES)))

@@ -21,7 +21,7 @@ from pb_graph.models.attempts import (
     without_schema,
 )
 from pb_graph.models.caps import CapPolicy, Limits, constructor_overrides, policy_for
-from pb_graph.models.caps.limits import CONTINUING
+from pb_graph.models.caps.select import continuation
 from pb_graph.models.charging import Attempt
 from pb_graph.models.connections import Connections
 from pb_graph.models.naming import name_of
@@ -90,7 +90,7 @@ class ChatClient:
         )
         sampler = self.model.model_copy(update={"cache": False})  # no two samples are one
         self._connections = Connections(self.model, speaking, sampler)
-        self.continues = next((how for it, how in CONTINUING if it is self._policy), None)
+        self.continues = continuation(self._policy)
         self._constrains = _constrains(self._policy, self.model)
         self._streams = True
         ours = RetryPolicy(max_retries=0) if has_own_retries(model) else retry_policy

@@ -1,10 +1,13 @@
-"""The planner as a DSPy module: what optimizers tune, and what is saved and loaded as JSON."""
+"""The planner as a DSPy module: what optimizers tune, and what is saved and loaded as JSON.
+
+What the solver is told and shown (`Solve`) is kept beside it, in the same file.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,8 +15,14 @@ import dspy
 from pydantic import TypeAdapter
 
 from pb_graph.errors import PlannerProgramError
-from pb_graph.planner.signatures import Decompose, DecomposeAndEstimate, EstimateDifficulty
+from pb_graph.planner.signatures import (
+    Decompose,
+    DecomposeAndEstimate,
+    EstimateDifficulty,
+    Solve,
+)
 from pb_graph.program import PlannerProgram
+from pb_graph.prompts import Teaching
 
 # Fingerprints once also told where a class stands: what 0.1 wrote for these same fields.
 _SAME_AS = {"d5a2d5462caf5b40": "96a2ec520caddfbd"}
@@ -27,6 +36,8 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         decompose: Question to sub-questions.
         estimate: Question and sub-questions to levels and credits.
         fused: Both in one call, for ``planning="fused"``.
+        solve: Never asked itself: its instruction and its examples are the solver's, for methods
+            that show some. It is saved where it is tuned, so that other programs are as before.
     """
 
     def __init__(self) -> None:
@@ -34,23 +45,47 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         self.decompose = dspy.Predict(Decompose)
         self.estimate = dspy.Predict(EstimateDifficulty)
         self.fused = dspy.Predict(DecomposeAndEstimate)
+        self.solve = dspy.Predict(Solve)
 
-    def fingerprint(self) -> str:
+    @property
+    def teaching(self) -> Teaching | None:
+        """What the solver is told and shown; None while that is the package's own."""
+        if not self.solve.demos and self.solve.signature.equals(Solve):
+            return None
+        shown = [
+            (demo["problem"], demo["solution"])
+            for demo in self.solve.demos
+            if demo.get("problem") and demo.get("solution")
+        ]
+        return Teaching(self.solve.signature.instructions, shown)
+
+    def fingerprint(self, names: Iterable[str] | None = None) -> str:
         """Identify the predictors, their fields and the form of what they give.
 
         DSPy loads a state with changed fields by position and without a word; this tells apart
         what does not fit. Tuned text does not count, nor do names of classes and modules.
+
+        Args:
+            names: Of the predictors; None for those that are saved.
         """
+        names = set(self._saved() if names is None else names)
         shape = {
             name: [list(part.signature.input_fields), _outputs(part.signature)]
             for name, part in self.named_predictors()
+            if name in names
         }
         return hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()[:16]
 
     def program(self) -> PlannerProgram:
         """Instructions and examples as they are saved; never a model's address."""
-        state = {name: part | {"lm": None} for name, part in self.dump_state().items()}
-        return PlannerProgram(fingerprint=self.fingerprint(), state=state)
+        state = self.dump_state()
+        kept = {name: state[name] | {"lm": None} for name in self._saved()}
+        return PlannerProgram(fingerprint=self.fingerprint(), state=kept)
+
+    def _saved(self) -> list[str]:
+        """Names of the predictors that a file holds."""
+        names = [name for name, _ in self.named_predictors()]
+        return [name for name in names if name != "solve" or self.teaching is not None]
 
     def save(self, path: str | Path) -> None:
         """Write instructions and examples as JSON; never a pickle.
@@ -79,14 +114,15 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
             PlannerProgramError: It is damaged, or one of a planner with other fields.
         """
         saved = _SAME_AS.get(program.fingerprint, program.fingerprint)
-        if saved != self.fingerprint():
+        if saved != self.fingerprint({"decompose", "estimate", "fused", *program.state}):
             msg = (
                 f"{source} was saved by a planner with other fields than this version's. "
                 "Tune again with this version, or install the version that saved it."
             )
             raise PlannerProgramError(msg)
         try:
-            self.load_state(program.state)
+            untold = {"solve": dspy.Predict(Solve).dump_state()}
+            self.load_state(untold | program.state)
             for _, predictor in self.named_predictors():
                 _check(predictor)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -106,7 +142,15 @@ def load_planner(program: Program | None) -> Planner:
     if isinstance(program, PlannerProgram):
         return Planner().adopt(program)
     planner = Planner()
-    return planner if program is None else planner.load(program)
+    if program is None:
+        return planner
+    if not isinstance(program, str | Path):
+        msg = (
+            f"a planner program is a file, a PlannerProgram, a Planner or a GraphProgram, not a "
+            f"{type(program).__name__}"
+        )
+        raise PlannerProgramError(msg)
+    return planner.load(program)
 
 
 def _outputs(signature: Any) -> dict[str, object]:  # noqa: ANN401 -- untyped DSPy

@@ -1,4 +1,4 @@
-"""What the planner is asked, as DSPy signatures. Their instructions are what ``optim`` tunes.
+"""What planner and solver are asked, as DSPy signatures. Their texts are what ``optim`` tunes.
 
 The form of the reply is no part of them: the adapter adds it, so that no optimizer can break it.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import dspy
 
 from pb_graph.planner.parsing import Difficulty, GradedPlan, Plan
+from pb_graph.prompts import SHORT_LINES
 
 
 class Decompose(dspy.Signature):  # type: ignore[misc]  # dspy carries no types
@@ -59,3 +60,10 @@ class DecomposeAndEstimate(dspy.Signature):  # type: ignore[misc]
     level: str = dspy.InputField(desc="Difficulty")
     correction: str = dspy.InputField(desc="Your last reply could not be used")
     plan: GradedPlan = dspy.OutputField()
+
+
+class Solve(dspy.Signature):  # type: ignore[misc]  # noqa: D101 -- it has one
+    __doc__ = SHORT_LINES
+
+    problem: str = dspy.InputField(desc="Problem")
+    solution: str = dspy.OutputField()

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from pb_graph.models.caps import Thinking
     from pb_graph.models.client import ChatClient
     from pb_graph.models.reply import Purpose
-    from pb_graph.runtime.registry import ModelRegistry, Role
+    from pb_graph.planner.planner import Planner
+    from pb_graph.prompts import Teaching
+    from pb_graph.runtime.registry import ModelRegistry, Program, Role
     from pb_graph.settings import Context, Settings
     from pb_graph.state import State
 
@@ -210,6 +212,15 @@ class ModelCalls:
             return None, [f"{what}: {failure} Going on without."]
         return again.value, [f"{what}: the first reply could not be read ({complaint})"]
 
+    async def teaching(self) -> Teaching | None:
+        """What the run's program tells the solver; None where there is none, or not for that.
+
+        Raises:
+            PlannerProgramError: The program does not fit, or cannot be read.
+        """
+        program = self._registry.program(self._context)
+        return None if program is None else (await self._planner(program)).teaching
+
     async def check_media(self, media: Sequence[Mapping[str, Any]]) -> None:
         """See that the solver takes images, sound or film, as far as LangChain's profile knows.
 
@@ -248,9 +259,7 @@ class ModelCalls:
     async def _asked(self, request: PlannerRequest[T], role: Role) -> PlannerReply[T]:
         client = await self._client(role)
         program = self._context.planner_program
-        planner = self._registry.planner_at_hand(program)
-        if planner is None:
-            planner = await self._loaded(self._registry.load_planner, program)
+        planner = await self._planner(program)
         from pb_graph.planner.engine import ask_planner  # noqa: PLC0415 -- loads DSPy, as the planner
 
         return await ask_planner(
@@ -261,6 +270,12 @@ class ModelCalls:
             traced=program is not None,
             blocking=self._blocking,
         )
+
+    async def _planner(self, program: Program | None) -> Planner:
+        planner = self._registry.planner_at_hand(program)
+        if planner is None:
+            planner = await self._loaded(self._registry.load_planner, program)
+        return planner
 
     def _check_alive(self, role: Role) -> None:
         """Raise ModelCallError for a model that failed for good when it was asked before."""

@@ -145,6 +145,10 @@ class ModelRegistry:
         """The run's own shared budget, else the graph's."""
         return context.shared_budget or self._shared_budget
 
+    def program(self, context: Context) -> Program | None:
+        """The run's own planner program if it brings one, else the graph's."""
+        return self._program if context.planner_program is None else context.planner_program
+
     def client_at_hand(self, model: Model, settings: Settings) -> ChatClient | None:
         """The client for a model, if nothing has to be made for it."""
         if isinstance(model, ChatClient):

@@ -136,6 +136,19 @@ def test_a_review_pauses_a_thread_and_is_answered_by_its_resumption(server: Serv
     assert report["budget"] == 300
 
 
+def test_its_mcp_page_says_what_the_tool_is_for(server: Server) -> None:
+    ask = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    wanted = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    request = urllib.request.Request(  # noqa: S310 -- loopback
+        f"{server.url}/mcp", json.dumps(ask).encode(), wanted
+    )
+    with urllib.request.urlopen(request, timeout=PATIENCE) as reply:  # noqa: S310
+        said = reply.read().decode()
+    tools = json.loads(said[said.index("{") :])["result"]["tools"]
+    (description,) = [tool["description"] for tool in tools if tool["name"] == GRAPH]
+    assert "within a budget of tokens" in description
+
+
 def test_assistants_differ_in_their_settings(server: Server) -> None:
     plain = server.assistant(method="vanilla")
     capped = server.assistant(method="global_budget", budget=77, enforcement="cap")

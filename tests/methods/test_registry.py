@@ -49,7 +49,7 @@ def test_every_method_says_what_it_is_and_where_it_comes_from() -> None:
     for known in METHODS.values():
         assert known.what.endswith(".")
         assert known.source
-        assert known.most(Settings(cutoff=1000)) >= 1000
+        assert known.most(Settings(cutoff=100)) >= 100
     assert set(METHODS) > PAPER
 
 

@@ -36,6 +36,16 @@ def test_the_style_stands_beside_the_callers_instruction(name: str) -> None:
     assert "step by step" in told
 
 
+@pytest.mark.parametrize("name", SHOWN)
+def test_only_the_system_message_asks_for_the_answer_alone(name: str) -> None:
+    """Where just the last turn does, a small model gives the answer and leaves the working out."""
+    model = ScriptedChat()
+    report_of(model, BOXED, method=name)
+    first, *turns = [str(turn.text) for turn in model.calls[0].messages]
+    assert first.endswith(BOXED["answer_format"])
+    assert not any(BOXED["answer_format"] in turn for turn in turns)
+
+
 @pytest.mark.parametrize(
     ("given", "form"), [(QUESTION, r"Final answer: (.+)"), (BOXED, r"\\boxed\{(.+)\}")]
 )

@@ -29,10 +29,18 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 
 def tuned() -> Planner:
     planner = Planner()
-    for name, predictor in planner.named_predictors():
+    for name, example in EXAMPLES.items():
+        predictor = getattr(planner, name)
         predictor.signature = predictor.signature.with_instructions(f"Tuned {name}: ünïcode")
-        demo = dspy.Example(problem="Old problem", **EXAMPLES[name]).with_inputs("problem")
-        predictor.demos = [demo, {"problem": "Older"} | EXAMPLES[name]]
+        demo = dspy.Example(problem="Old problem", **example).with_inputs("problem")
+        predictor.demos = [demo, {"problem": "Older"} | example]
+    return planner
+
+
+def teaching() -> Planner:
+    planner = tuned()
+    planner.solve.signature = planner.solve.signature.with_instructions("Tuned solve")
+    planner.solve.demos = [dspy.Example(problem="1 + 1?", solution="2"), {"question": "no demo"}]
     return planner
 
 
@@ -65,13 +73,25 @@ def with_state(path: Path, **fields: object) -> Path:
 
 def test_the_planner_has_the_predictors_that_optimizers_tune() -> None:
     names = [name for name, _ in Planner().named_predictors()]
-    assert names == ["decompose", "estimate", "fused"]
+    assert names == ["decompose", "estimate", "fused", "solve"]
 
 
 def test_instructions_and_examples_survive_saving_and_loading(saved: Path) -> None:
     loaded = Planner().load(saved)
     assert loaded.decompose.signature.instructions == "Tuned decompose: ünïcode"
     assert prompts(loaded) == prompts(tuned())
+
+
+def test_what_the_solver_is_taught_is_in_the_same_file(tmp_path: Path) -> None:
+    teaching().save(tmp_path / "taught.json")
+    loaded = Planner().load(tmp_path / "taught.json")
+    assert loaded.teaching == ("Tuned solve", [("1 + 1?", "2")])
+    assert prompts(loaded)[:3] == prompts(tuned())[:3]
+
+
+def test_a_program_that_teaches_nothing_is_saved_as_before_and_unteaches(saved: Path) -> None:
+    assert "solve" not in PlannerProgram.load(saved).state
+    assert teaching().load(saved).teaching is None
 
 
 def test_saving_what_was_loaded_changes_nothing(saved: Path, tmp_path: Path) -> None:
@@ -88,6 +108,8 @@ def test_the_file_is_json_that_a_person_can_read(saved: Path) -> None:
 
 def test_the_fingerprint_is_of_the_fields_not_of_the_text() -> None:
     assert Planner().fingerprint() == tuned().fingerprint()
+    names = [name for name, _ in Planner().named_predictors()]
+    assert Planner().fingerprint(names) == teaching().fingerprint()
     other = Planner()
     other.decompose = dspy.Predict(Decompose.append("reason", dspy.OutputField(), str))
     assert other.fingerprint() != Planner().fingerprint()

@@ -86,9 +86,9 @@ def world(styles: dict[str, Style] | None = None, **fields: Any) -> ScriptedChat
 def asked_in(call: Call) -> Question:
     """The question that a call of the solver is about."""
     text = "\n".join(str(message.text) for message in call.messages)
-    found = _ASKED.search(text)
+    found = _ASKED.findall(text)  # examples come first
     assert found, text
-    return _BY_TEXT[found[1]]
+    return _BY_TEXT[found[-1]]
 
 
 def says(*replies: Said) -> ScriptedChat:

@@ -10,22 +10,27 @@ from pb_graph.models.caps.compatible import openai_compatible
 from pb_graph.models.caps.deepseek import deepseek
 from pb_graph.models.caps.gemini import gemini
 from pb_graph.models.caps.generic import generic
-from pb_graph.models.caps.limits import CapPolicy, Limits, Thinking
+from pb_graph.models.caps.limits import BY_NAME, CapPolicy, Limits, Thinking
 from pb_graph.models.caps.ollama import ollama
 from pb_graph.models.caps.openai import openai
+from pb_graph.models.caps.probed import ProbedPolicy, Verdict, load_caps
 from pb_graph.models.caps.select import constructor_overrides, policy_for
 from pb_graph.models.caps.self_hosted import llama_cpp, sglang, vllm
 
 __all__ = [
+    "BY_NAME",
     "CapPolicy",
     "Limits",
+    "ProbedPolicy",
     "Thinking",
+    "Verdict",
     "anthropic",
     "constructor_overrides",
     "deepseek",
     "gemini",
     "generic",
     "llama_cpp",
+    "load_caps",
     "ollama",
     "openai",
     "openai_compatible",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pb_graph.models.caps.limits import policy
+
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
 _CAP_FIELDS = ("max_tokens", "max_output_tokens", "num_predict", "max_new_tokens")
 
 
+@policy()
 def generic(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     """Any LangChain chat model: the output cap under the name of the field it declares.
 

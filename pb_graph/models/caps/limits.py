@@ -66,6 +66,7 @@ Change = Callable[[Any], dict[str, Any]]
 """Fields to change in a copy of a model, so that its policy's arguments have the last word."""
 Continuation = Literal["adds", "repeats"]
 
+BY_NAME: dict[str, CapPolicy] = {}
 BY_CLASS: dict[str, CapPolicy] = {}
 BY_DOMAIN: dict[str, CapPolicy] = {}
 CHANGES: list[tuple[CapPolicy, Change]] = []
@@ -91,6 +92,7 @@ def policy(
     """
 
     def register(made: _Policy) -> _Policy:
+        BY_NAME[made.__name__] = made
         BY_CLASS.update({cls: made} if cls else {})
         BY_DOMAIN.update(dict.fromkeys(domains, made))
         CHANGES.extend([(made, change)] if change else [])

@@ -12,14 +12,15 @@ from pb_graph.models.caps.compatible import (
     openai_compatible,
 )
 from pb_graph.models.caps.generic import generic
-from pb_graph.models.caps.limits import BY_CLASS, BY_DOMAIN, CHANGES
+from pb_graph.models.caps.limits import BY_CLASS, BY_DOMAIN, CHANGES, CONTINUING
 from pb_graph.models.caps.openai import openai
+from pb_graph.models.caps.probed import ProbedPolicy
 from pb_graph.models.caps.self_hosted import llama_cpp
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from pb_graph.models.caps.limits import CapPolicy
+    from pb_graph.models.caps.limits import CapPolicy, Continuation
 
 _AZURE = "langchain_openai.AzureChatOpenAI"
 
@@ -41,7 +42,18 @@ def constructor_overrides(model: BaseChatModel, policy: CapPolicy) -> dict[str, 
 
     A foreign policy may count on these, so nothing changes for it.
     """
-    return next((change(model) for known, change in CHANGES if known is policy), {})
+    base = _base(policy)
+    return next((change(model) for known, change in CHANGES if known is base), {})
+
+
+def continuation(policy: CapPolicy) -> Continuation | None:
+    """What its servers make of an unfinished reply that ends the messages."""
+    base = _base(policy)
+    return next((how for known, how in CONTINUING if known is base), None)
+
+
+def _base(policy: CapPolicy) -> CapPolicy:
+    return policy.base if isinstance(policy, ProbedPolicy) else policy
 
 
 def _by_address(model: BaseChatModel) -> CapPolicy:

@@ -174,3 +174,20 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     done = evaluation()
     assert done.exit_code == cli.INTERRUPTED
     assert "the same command goes on from here" in done.stderr
+
+
+def test_a_part_is_an_option_and_one_without_a_question_is_no_failure(stub: Stub) -> None:
+    stub.records = []
+    done = evaluation("--part", "3/16")
+    assert done.exit_code == 0, done.output
+    assert [asked.part for asked in stub.asked] == ["3/16"]
+    assert "No question falls into this part" in done.stderr
+    assert evaluation("--part", "17/16").exit_code == cli.USAGE
+
+
+def test_a_limit_reached_before_the_first_answer_is_said(stub: Stub) -> None:
+    stub.records, stub.not_started = [], 5
+    done = evaluation()
+    assert done.exit_code == cli.FAILED
+    assert "The limit is reached: 5 answers were not begun." in done.stdout
+    assert "the limit of tokens was reached before" in done.stderr

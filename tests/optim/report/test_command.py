@@ -15,7 +15,8 @@ from tests.optim.report.samples import records
 @pytest.fixture(autouse=True)
 def logs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Whatever is read is this run; files go to an empty folder."""
-    monkeypatch.setattr("optim.records.read_records", lambda _: records(["vanilla", "cosine"]))
+    found = records(["vanilla", "cosine"])
+    monkeypatch.setattr("optim.records.read_records", lambda _, **__: found)
     monkeypatch.chdir(tmp_path)
 
 

@@ -151,12 +151,15 @@ def test_it_can_go_on_from_a_program(tmp_path: Path, found: Tuned) -> None:
     assert second.result.search.original.candidate == found.result.search.candidate
 
 
-def test_a_program_with_examples_is_refused(tmp_path: Path) -> None:
+def test_examples_of_a_program_stay_while_its_instruction_is_tuned(
+    tmp_path: Path, candidates: Path
+) -> None:
     shown = planner()
-    shown.decompose.demos = [{"problem": "?", "plan": "1. ?"}]
+    shown.decompose.demos = [{"problem": "Old?", "plan": '{"steps": ["Old step?"]}'}]
     shown.save(tmp_path / "shown.json")
-    with pytest.raises(InputError, match="only instructions can be tuned"):
-        tuned(tmp_path / "run", program=tmp_path / "shown.json")
+    found = tuned(tmp_path / "run", program=tmp_path / "shown.json", candidates=candidates)
+    loaded = load_planner(found.path).decompose
+    assert (loaded.signature.instructions, loaded.demos) == (MINIMAL, shown.decompose.demos)
 
 
 def test_a_command_without_sense_is_refused_before_its_data_are_read() -> None:
@@ -270,4 +273,4 @@ def test_the_help_names_every_optimizer() -> None:
 
 def test_the_names_in_the_help_are_those_of_the_registry() -> None:
     package = [one for one in REGISTERED.values() if one.propose.__module__.startswith("optim.")]
-    assert {one.name for one in package if one.tunes == "prompt"} == set(OPTIMIZERS)
+    assert {one.name for one in package if one.tunes != "settings"} == set(OPTIMIZERS)

@@ -1,0 +1,187 @@
+"""Fits the policy of ``method="auto"`` to logged answers: how short to try, when to ask plainly.
+
+Nothing is asked. A question that was answered once after worked examples and once plainly, both
+with ample room, tells what any policy would have come to: an answer written greedily under a
+smaller cap is the beginning of the longer one. Where the plain answer is cut, it counts as wrong,
+though `auto` has a forced ending: what is fitted is, if anything, too careful.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from optim.records import Record, cut_off
+from optim.statistics.comparison import Comparison, Sample, compare
+from optim.statistics.estimates import PERCENT, Interval, interval, smoothed_e3
+from pb_graph.errors import InputError
+from pb_graph.program import PlannerProgram
+from pb_graph.settings import AutoPolicy, Settings
+
+SHORT, PLAIN = "worked_examples", "vanilla"
+"""The rows that the two ways of `auto` are read from; a name may go on: ``vanilla@1500``."""
+
+_SHORT_CAPS = (40, 60, 80, 100, 120, 160, 200, 250, 300, 400, 600)
+_PLAIN_CAPS = (200, 300, 400, 500, 600, 800, 1000, 1500, 2000)
+_LEVELS = (None, 5, 4, 3, 2, 1)
+_FOLDS = 5
+_FEWEST = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One question, asked both ways: score, completion tokens, and whether it ended by itself."""
+
+    question: str
+    level: int | None
+    short: tuple[float, int, bool]
+    plain: tuple[float, int, bool]
+
+    def under(self, policy: AutoPolicy) -> tuple[float, int]:
+        """Score and completion tokens that the question would have come to."""
+        paid = 0
+        if policy.starts_short(self.level):
+            score, tokens, ended = self.short
+            if ended and tokens <= policy.short:
+                return score, tokens
+            paid = min(tokens, policy.short)
+        score, tokens, ended = self.plain
+        right = score if ended and tokens <= policy.plain else 0.0
+        return right, paid + min(tokens, policy.plain)
+
+
+@dataclass(frozen=True, slots=True)
+class AutoFit:
+    """What was fitted, and what to expect of it.
+
+    Attributes:
+        policy: Chosen on all questions.
+        expected: E³ of policies chosen without the questions that they were tried on.
+        plain: E³ of asking plainly, with ample room.
+        against_plain: The first against the second, paired by question.
+        folds: The policy that each part of the cross-validation chose.
+    """
+
+    policy: AutoPolicy
+    expected: Interval
+    plain: Interval
+    against_plain: Comparison
+    folds: Sequence[AutoPolicy]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {
+            "policy": self.policy.model_dump(mode="json"),
+            "expected": asdict(self.expected),
+            "plain": asdict(self.plain),
+            "against_plain": asdict(self.against_plain),
+            "folds": [fold.model_dump(mode="json") for fold in self.folds],
+        }
+
+
+def program_of(fit: AutoFit, base: str | Path | None = None) -> PlannerProgram:
+    """A program file that answers by the policy; prompts and other settings are those of ``base``.
+
+    Raises:
+        PlannerProgramError: ``base`` is no program file.
+    """
+    from pb_graph.planner.planner import Planner  # noqa: PLC0415 -- DSPy takes a second
+
+    program = PlannerProgram.load(base) if base else Planner().program()
+    settings = (program.settings or Settings()).model_copy(
+        update={"method": "auto", "auto": fit.policy}
+    )
+    return program.model_copy(update={"settings": settings, "tuning": None})
+
+
+def traces(records: Iterable[Record]) -> list[Trace]:
+    """The questions that were answered both ways, in the order of their ids.
+
+    Raises:
+        InputError: There are too few, or several models; it says what to run.
+    """
+    found: dict[str, dict[str, Record]] = defaultdict(dict)
+    models = set()
+    for record in records:
+        way = record.method.partition("@")[0].partition("[")[0]
+        if way in (SHORT, PLAIN) and record.score is not None and record.epoch == 1:
+            found[record.question][way] = record
+            models.add(record.model)
+    both = [ways for _, ways in sorted(found.items()) if len(ways) == len((SHORT, PLAIN))]
+    if len(both) < _FEWEST or len(models) > 1:
+        msg = (
+            f"a policy is fitted to at least {_FEWEST} questions that one model answered both "
+            f"ways; here are {len(both)}, by {len(models)} models. Run `pb-optim eval --methods "
+            f"{SHORT},{PLAIN} --set budget=600` on them, and give its log folder."
+        )
+        raise InputError(msg)
+    return [
+        Trace(ways[PLAIN].question, ways[PLAIN].level, _seen(ways[SHORT]), _seen(ways[PLAIN]))
+        for ways in both
+    ]
+
+
+def fit_policy(seen: Sequence[Trace], *, loss: float = 3.0) -> AutoFit:
+    """Choose the policy with the best E³ that keeps the accuracy of asking plainly.
+
+    E³ alone would crown answers that are short and mostly wrong, hence the bound. What is to be
+    expected is measured by cross-validation in five parts: each part is answered by the policy
+    that the other four would have chosen.
+
+    Args:
+        seen: Of `traces`.
+        loss: Points of accuracy that a policy may lose on the questions it is chosen on.
+    """
+    folds, tried = [], dict[str, tuple[float, int]]()
+    for fold in range(_FOLDS):
+        chosen = _best([t for i, t in enumerate(seen) if i % _FOLDS != fold], loss)
+        folds.append(chosen)
+        tried |= {t.question: t.under(chosen) for t in seen[fold::_FOLDS]}
+    outcomes = [tried[trace.question] for trace in seen]
+    plain = [(trace.plain[0], trace.plain[1]) for trace in seen]
+    return AutoFit(
+        policy=_best(seen, loss),
+        expected=interval(*_columns(outcomes)),
+        plain=interval(*_columns(plain)),
+        against_plain=compare(_samples(seen, outcomes), _samples(seen, plain)),
+        folds=folds,
+    )
+
+
+def _best(seen: Sequence[Trace], loss: float) -> AutoPolicy:
+    """Ties go to the earlier policy of the grid, which is the shorter one."""
+    least = sum(trace.plain[0] for trace in seen) / len(seen) - loss / PERCENT
+    measured = [(policy, *_columns([t.under(policy) for t in seen])) for policy in _grid()]
+    kept = [row for row in measured if sum(row[1]) / len(seen) >= least - 1e-9]
+    if not kept:  # every cap that is tried cuts right answers off
+        kept = [max(measured, key=lambda row: sum(row[1]))]
+    return max(kept, key=lambda row: smoothed_e3(row[1], row[2]))[0]
+
+
+@cache
+def _grid() -> list[AutoPolicy]:
+    return [
+        AutoPolicy(short=short, plain=plain, plain_from=level)
+        for short, plain, level in itertools.product(_SHORT_CAPS, _PLAIN_CAPS, _LEVELS)
+    ] + [AutoPolicy(tries=0, plain=plain) for plain in _PLAIN_CAPS]
+
+
+def _seen(record: Record) -> tuple[float, int, bool]:
+    assert record.score is not None  # noqa: S101 -- `traces` took no other
+    return record.score, record.solving_tokens, not cut_off(record)
+
+
+def _columns(outcomes: Sequence[tuple[float, int]]) -> tuple[list[float], list[float]]:
+    return [score for score, _ in outcomes], [float(tokens) for _, tokens in outcomes]
+
+
+def _samples(seen: Sequence[Trace], outcomes: Sequence[tuple[float, int]]) -> list[Sample]:
+    return [
+        Sample(trace.question, score, tokens)
+        for trace, (score, tokens) in zip(seen, outcomes, strict=True)
+    ]

@@ -1,0 +1,98 @@
+"""``pb-graph serve``: the endpoint, until it is told to stop."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pb_graph.cli.exit import Exits
+from pb_graph.cli.options import assignments, value_of
+from pb_graph.errors import InputError, PlanAndBudgetError
+
+if TYPE_CHECKING:
+    from pb_graph.serve.app import Endpoint
+
+KEY_VARIABLE = "PB_API_KEY"
+_DRAIN = 10  # seconds that running queries get when the server is told to stop
+_exits = Exits("pb-graph")
+
+
+def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
+    model: Annotated[
+        str | None, typer.Option(help="'provider:model' or 'local:NAME' that solves.")
+    ] = None,
+    planner: Annotated[str | None, typer.Option(help="The same for planning.")] = None,
+    host: Annotated[
+        str, typer.Option(help=f"Address; any but this machine's own needs {KEY_VARIABLE}.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for a free one.")] = 8000,
+    most: Annotated[
+        int | None,
+        typer.Option("--max-budget", min=1, help="Completion tokens a query can cost at most."),
+    ] = None,
+    files: Annotated[
+        list[Path] | None,
+        typer.Option("--settings", help="A JSON file; its name becomes a model; repeatable."),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of all models; repeatable."),
+    ] = None,
+    program: Annotated[
+        str | None, typer.Option(help="What `pb-optim tune` wrote: tuned prompts and settings.")
+    ] = None,
+    caps: Annotated[str | None, typer.Option(help="What `pb-graph probe` wrote.")] = None,
+) -> None:
+    """Serve OpenAI's protocol: a model's name is a method, such as 'vanilla' or 'name:power=3'.
+
+    The key that clients have to bring is taken from PB_API_KEY.
+    """
+    if not (find_spec("starlette") and find_spec("uvicorn")):
+        _exits.failed("this needs starlette and uvicorn: pip install 'plan-and-budget[serve]'")
+    import uvicorn  # noqa: PLC0415 -- an extra
+
+    from pb_graph.serve.app import is_loopback  # noqa: PLC0415
+
+    key = os.environ.get(KEY_VARIABLE) or None
+    if key is None and not is_loopback(host):
+        _exits.misused(
+            f"{host} can be reached by others: set {KEY_VARIABLE}, which they must bring"
+        )
+    try:
+        endpoint = _endpoint(model, planner, program, caps, set_, files, key, most)
+    except InputError as error:
+        _exits.misused(str(error))
+    except PlanAndBudgetError as error:
+        _exits.failed(str(error))
+    uvicorn.run(
+        endpoint.app(), host=host, port=port, log_level="info", timeout_graceful_shutdown=_DRAIN
+    )
+
+
+def _endpoint(  # noqa: PLR0913, PLR0917 -- the options
+    model: str | None,
+    planner: str | None,
+    program: str | None,
+    caps: str | None,
+    set_: list[str] | None,
+    files: list[Path] | None,
+    key: str | None,
+    most: int | None,
+) -> Endpoint:
+    from pb_graph.graph import build_graph  # noqa: PLC0415 -- what solving needs takes a second
+    from pb_graph.program import PlannerProgram  # noqa: PLC0415
+    from pb_graph.serve.app import Endpoint  # noqa: PLC0415
+    from pb_graph.serve.names import checked, model_names  # noqa: PLC0415
+
+    tuned = None if program is None else PlannerProgram.load(program)
+    base = tuned.settings.model_dump() if tuned and tuned.settings else {}
+    named = {name: value_of(text) for name, text in assignments("--set", set_).items()}
+    settings = checked(base | named)
+    graph = build_graph(
+        model, planner=planner, settings=settings, planner_program=tuned, cap_policy=caps
+    )
+    return Endpoint(graph, model_names(files or []), key, most)

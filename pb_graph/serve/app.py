@@ -1,0 +1,146 @@
+"""The endpoint: ``/v1/chat/completions``, ``/v1/models`` and ``/health``."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import Route
+
+from pb_graph.budget.shared import Budget
+from pb_graph.serve.answers import answer
+from pb_graph.serve.errors import Refusal, json_response, refusal, refusal_of
+from pb_graph.serve.names import ModelNames, settings_of
+from pb_graph.serve.requests import ChatRequest
+from pb_graph.serve.streams import Answering
+from pb_graph.settings import Context
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from pb_graph.serve.answers import Graph
+
+MAX_BODY = 8 * 2**20
+"""Bytes of a request."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host's name or address is this machine itself."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """What all requests share.
+
+    Attributes:
+        graph: Answers.
+        names: What a request can name as its model.
+        api_key: What it has to bring; None for nothing, and then it has to come from this machine.
+        most: Completion tokens that a query can cost at most; None for no limit but its own.
+    """
+
+    graph: Graph
+    names: ModelNames
+    api_key: str | None = None
+    most: int | None = None
+
+    def app(self) -> Starlette:
+        """The ASGI application."""
+        routes = [
+            Route("/health", _health),
+            Route("/v1/models", self.models),
+            Route("/v1/models/{model:path}", self.model),
+            Route("/v1/chat/completions", self.chat, methods=["POST"]),
+        ]
+        handlers: Any = {HTTPException: _http_error}
+        return Starlette(routes=routes, exception_handlers=handlers)
+
+    async def models(self, request: Request) -> Response:
+        """All that can be named as a model."""
+        if refused := self._refused(request):
+            return refused.response()
+        return json_response({"object": "list", "data": [_model(name) for name in self.names]})
+
+    async def model(self, request: Request) -> Response:
+        """One of them, also with settings behind its name."""
+        if refused := self._refused(request):
+            return refused.response()
+        name = request.path_params["model"]
+        try:
+            settings_of(name, self.names)
+        except Exception as error:  # noqa: BLE001 -- it says which
+            return refusal_of(error).response()
+        return json_response(_model(name))
+
+    async def chat(self, request: Request) -> Response | Answering:
+        """Answer a query."""
+        if refused := self._refused(request):
+            return refused.response()
+        body = await _body(request)
+        if body is None:
+            msg = f"a request has at most {MAX_BODY} bytes"
+            return refusal(413, msg, "invalid_request_error").response()
+        try:
+            asked = ChatRequest.read(body, request.headers)
+            context = self._context(asked)
+            given = asked.given
+        except Exception as error:  # noqa: BLE001 -- it says which
+            return refusal_of(error).response()
+        return Answering(asked, answer(self.graph, given, context, stream=asked.stream))
+
+    def _context(self, asked: ChatRequest) -> Context:
+        """What the request's model stands for, within the smaller of its total and ours."""
+        totals = [total for total in (asked.total, self.most) if total is not None]
+        budget = Budget(min(totals)) if totals else None
+        return Context(settings=settings_of(asked.model, self.names), shared_budget=budget)
+
+    def _refused(self, request: Request) -> Refusal | None:
+        """Why a request is not let in: it lacks the key, or without one is from elsewhere.
+
+        A page in a browser on this machine reaches us, too, but names its own host or origin.
+        """
+        if self.api_key is not None:
+            given = request.headers.get("authorization", "").removeprefix("Bearer ")
+            if hmac.compare_digest(given.encode(), self.api_key.encode()):
+                return None
+            return refusal(
+                401, "the API key is missing or wrong", "authentication_error", "invalid_api_key"
+            )
+        origin = request.headers.get("origin")
+        hosts = (request.url.hostname, urlsplit(origin).hostname if origin else "localhost")
+        if all(host and is_loopback(host) for host in hosts):
+            return None
+        return refusal(403, "without an API key only this machine is served", "permission_error")
+
+
+async def _health(_: Request) -> Response:
+    return json_response({"status": "ok"})
+
+
+async def _http_error(_: Request, error: HTTPException) -> Response:
+    refused = refusal(error.status_code, error.detail, "invalid_request_error")
+    return refused.response(error.headers)
+
+
+async def _body(request: Request) -> bytes | None:
+    """The body; None when it is too long, of which no more is read."""
+    read = bytearray()
+    async for part in request.stream():
+        read += part
+        if len(read) > MAX_BODY:
+            return None
+    return bytes(read)
+
+
+def _model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "plan-and-budget"}

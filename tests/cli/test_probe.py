@@ -1,0 +1,55 @@
+"""``pb-graph probe``: a table or JSON, a file, and an exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from pb_graph import build_graph
+from pb_graph.cli.app import app
+from pb_graph.cli.exit import FAILED
+from tests.support.chat_model import ScriptedChat, runs_on
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """How the scripted model behaves."""
+    behaviour: dict[str, Any] = {"solve": runs_on, "max_retries": 0}
+    monkeypatch.setattr("pb_graph.probe.run.resolve", lambda *_: ScriptedChat(**behaviour))
+    return behaviour
+
+
+def probe(folder: Path, *options: str) -> Result:
+    given = ["probe", "fake:scripted", "--out", str(folder / "caps.json"), *options]
+    return CliRunner().invoke(app, given)
+
+
+@pytest.mark.usefixtures("model")
+def test_it_prints_a_table_and_writes_what_build_graph_reads(tmp_path: Path) -> None:
+    result = probe(tmp_path)
+    assert "a reply ends at its cap" in result.stdout.replace("\n", " ") or "kept" in result.stdout
+    assert build_graph(ScriptedChat(), cap_policy=tmp_path / "caps.json")
+
+
+@pytest.mark.usefixtures("model")
+def test_with_json_it_prints_the_file(tmp_path: Path) -> None:
+    result = probe(tmp_path, "--json")
+    assert json.loads(result.stdout) == json.loads((tmp_path / "caps.json").read_text())
+
+
+def test_a_broken_promise_is_an_exit_code_and_named(tmp_path: Path, model: dict[str, Any]) -> None:
+    model["obeys_cap"] = False
+    result = probe(tmp_path)
+    assert result.exit_code == FAILED
+    assert "output_cap" in result.stderr
+
+
+@pytest.mark.usefixtures("model")
+def test_a_folder_that_is_not_there_is_said_to_be_so(tmp_path: Path) -> None:
+    result = probe(tmp_path / "none")
+    assert result.exit_code == FAILED
+    assert "cannot write" in result.stderr

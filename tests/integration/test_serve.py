@@ -1,0 +1,360 @@
+"""The endpoint as its clients see it: OpenAI's own, LangChain's, and many at once."""
+# ruff: noqa: ANN401 -- what clients hand over has no types worth repeating
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from langchain_core.messages import BaseMessage
+from langchain_core.outputs import ChatResult
+from langchain_openai import ChatOpenAI
+from pydantic import Field, SecretStr
+
+from pb_graph.methods import METHODS
+from pb_graph.settings import choices
+from tests.support.chat_model import ScriptedChat
+from tests.support.endpoints import client_to, endpoint_of
+from tests.support.fault_server import FaultServer, always
+from tests.support.graphs import checked
+
+pytestmark = pytest.mark.integration
+
+ASKED: list[Any] = [{"role": "user", "content": "How many pens does $14 buy at 3 for $2?"}]
+ANSWER = "Final answer: 42"
+# What goes on from an unfinished reply needs a server that can.
+HERE = [name for name, method in METHODS.items() if not method.continues]
+KEY = "pb-secret"
+STREAMED: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[FaultServer]:
+    with FaultServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def url(model: FaultServer) -> Iterator[str]:
+    with endpoint_of(client_to(model)) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def locked(model: FaultServer) -> Iterator[str]:
+    with endpoint_of(client_to(model), api_key=KEY) as served:
+        yield served
+
+
+@pytest.fixture
+def client(url: str) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=url, api_key="none") as made:
+        yield made
+
+
+def ask(client: openai.OpenAI, model: str = "plan_and_budget", **options: Any) -> Any:
+    return client.chat.completions.create(model=model, messages=ASKED, **options)
+
+
+def paid(model: FaultServer, since: int) -> int:
+    """Completion tokens by the scripted server's own count: it answers in words."""
+    texts = [model._text(request) for request in model.requests[since:]]
+    return sum(len(text.split()) for text in texts)
+
+
+class TestOpenAIsClient:
+    def test_it_finds_the_methods_as_models(self, client: openai.OpenAI) -> None:
+        assert tuple(model.id for model in client.models.list()) == choices("method")
+        named = "plan_and_budget:execution=stepwise"
+        assert client.models.retrieve(named).id == named
+
+    @pytest.mark.parametrize("method", HERE)
+    def test_any_of_them_answers_and_says_what_the_whole_query_took(
+        self, client: openai.OpenAI, model: FaultServer, method: str
+    ) -> None:
+        before = model.served
+        said = ask(client, method)
+        assert (said.choices[0].message.content, said.choices[0].finish_reason) == (ANSWER, "stop")
+        assert said.usage.completion_tokens == paid(model, before) > 0
+        assert said.model == method
+
+    @pytest.mark.parametrize("execution", choices("execution"))
+    def test_it_hears_the_answer_while_it_is_written(
+        self, client: openai.OpenAI, model: FaultServer, execution: str
+    ) -> None:
+        before = model.served
+        *chunks, last = ask(client, f"plan_and_budget:execution={execution}", **STREAMED)
+        pieces = [chunk.choices[0].delta.content for chunk in chunks if chunk.choices]
+        assert [piece for piece in pieces if piece] == ["Final", " answer:", " 42"]
+        assert chunks[-1].choices[0].finish_reason == "stop"
+        assert not any(chunk.usage for chunk in chunks)
+        assert last.usage.completion_tokens == paid(model, before)
+
+    def test_no_usage_is_sent_unasked(self, client: openai.OpenAI) -> None:
+        chunks = list(ask(client, stream=True))
+        assert all(chunk.choices and chunk.usage is None for chunk in chunks)
+
+    @pytest.mark.parametrize(
+        "wish",
+        [{"extra_body": {"report": True}}, {"extra_headers": {"X-PB-Report": "true"}}],
+        ids=["field", "header"],
+    )
+    def test_the_report_comes_on_request(self, client: openai.OpenAI, wish: Any) -> None:
+        whole = checked(ask(client, **wish).report)
+        *_, last = ask(client, stream=True, **wish)
+        assert whole["answer"] == checked(last.report)["answer"] == ANSWER
+        assert not hasattr(ask(client), "report")
+
+    def test_settings_stand_behind_the_name(self, client: openai.OpenAI) -> None:
+        name = "global_budget:budget=77,enforcement=cap"
+        report = ask(client, name, extra_body={"report": True}).report
+        assert (report["method"], report["budget"]) == ("global_budget", 77)
+
+    def test_what_belongs_to_the_question_is_taken_from_the_body(
+        self, client: openai.OpenAI
+    ) -> None:
+        report = ask(client, extra_body={"report": True, "level": 5}).report
+        assert report["level"] == 5
+
+    def test_earlier_turns_reach_the_solver(
+        self, client: openai.OpenAI, model: FaultServer
+    ) -> None:
+        said: list[Any] = [
+            {"role": "developer", "content": "Be curt."},
+            {"role": "user", "content": "A pen costs 3 guilders."},
+            {"role": "assistant", "content": "Noted."},
+            {"role": "user", "content": [{"type": "text", "text": "And four pens?"}]},
+        ]
+        client.chat.completions.create(model="vanilla", messages=said)
+        heard = model.requests[-1].text
+        assert all(text in heard for text in ("Be curt.", "3 guilders", "Noted.", "four pens"))
+
+    def test_what_is_not_heeded_is_said(self, client: openai.OpenAI) -> None:
+        raw = client.chat.completions.with_raw_response.create(
+            model="vanilla", messages=ASKED, temperature=0.5, seed=1
+        )
+        assert raw.headers["x-pb-ignored"] == "seed, temperature"
+
+
+class TestBudget:
+    @pytest.mark.parametrize("method", HERE)
+    @pytest.mark.parametrize("named", ["max_completion_tokens", "max_tokens", "header"])
+    def test_a_total_is_never_exceeded(self, method: str, named: str) -> None:
+        wish: Any = {named: 60}
+        if named == "header":
+            wish = {"extra_headers": {"X-PB-Budget": "60"}}
+        with (
+            FaultServer(answer="so it goes on and on " * 100) as model,
+            endpoint_of(client_to(model)) as url,
+            openai.OpenAI(base_url=url, api_key="none") as client,
+        ):
+            try:
+                spent = ask(client, method, **wish).usage.completion_tokens
+            except openai.InternalServerError as error:  # a call before the answer took it all
+                known = "Nothing is left of the budget of 60 tokens" in str(error)
+                spent = sum(min(request.cap, 600) for request in model.requests)
+            else:
+                known = True
+        assert known
+        assert 0 < spent <= 60
+
+    def test_an_answer_that_was_cut_off_says_so(self) -> None:
+        with (
+            FaultServer(answer="so it goes on and on " * 100) as model,
+            endpoint_of(client_to(model), most=50) as url,
+            openai.OpenAI(base_url=url, api_key="none") as client,
+        ):
+            said = ask(client, "vanilla", max_completion_tokens=5000)
+            chunks = list(ask(client, "vanilla", stream=True))
+        assert said.choices[0].finish_reason == chunks[-1].choices[0].finish_reason == "length"
+        assert said.usage.completion_tokens == 50
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("asked", "kind", "said"),
+        [
+            ({"model": "vanila"}, openai.NotFoundError, "did you mean 'vanilla'"),
+            ({"model": "vanilla:powr=1"}, openai.BadRequestError, "did you mean 'power'"),
+            ({"n": 2}, openai.BadRequestError, "'n' is not supported"),
+            ({"stop": "x"}, openai.BadRequestError, "'stop' is not supported"),
+            ({"messages": []}, openai.BadRequestError, "messages"),
+            ({"messages": [{"role": "remove", "content": "x"}]}, openai.BadRequestError, "role"),
+            ({"messages": [{"role": "tool", "content": "x"}]}, openai.BadRequestError, "form"),
+            ({"messages": [{"role": "user", "content": " "}]}, openai.BadRequestError, "empty"),
+            ({"max_completion_tokens": 0}, openai.BadRequestError, "greater than 0"),
+            ({"extra_body": {"level": 9}}, openai.BadRequestError, "level"),
+        ],
+    )
+    @pytest.mark.parametrize("stream", [False, True])
+    def test_a_wrong_request_is_refused(
+        self, client: openai.OpenAI, asked: Any, kind: Any, said: str, stream: bool
+    ) -> None:
+        with pytest.raises(kind, match=said) as caught:
+            client.chat.completions.create(
+                **{"model": "vanilla", "messages": ASKED, "stream": stream} | asked
+            )
+        assert caught.value.type == "invalid_request_error"
+
+    @pytest.mark.parametrize("stream", [False, True])
+    def test_a_model_that_is_down_is_the_servers_fault_and_not_asked_again(
+        self, stream: bool
+    ) -> None:
+        with (
+            FaultServer(always("unavailable")) as model,
+            endpoint_of(client_to(model)) as url,
+            openai.OpenAI(base_url=url, api_key="none") as client,
+        ):
+            with pytest.raises(openai.InternalServerError, match="No answer") as caught:
+                ask(client, "vanilla", stream=stream, extra_body={"report": True})
+            served = model.served
+        assert caught.value.status_code == 502
+        assert caught.value.code == "no_answer"
+        body: Any = caught.value.response.json()
+        assert checked(body["report"])["usage"]["output_tokens"] == 0
+        assert served == 2  # an attempt and ours to repeat it: the client makes no more
+
+    def test_what_goes_wrong_after_the_first_call_is_an_event_of_the_stream(self) -> None:
+        def planner_only(request: Any) -> Any:
+            return None if request.plans else "unavailable"
+
+        with (
+            FaultServer(planner_only) as model,
+            endpoint_of(client_to(model)) as url,
+            openai.OpenAI(base_url=url, api_key="none") as client,
+            pytest.raises(openai.APIError, match="No answer"),
+        ):
+            list(ask(client, stream=True))
+
+    @pytest.mark.parametrize(("path", "status"), [("/nothing", 404), ("/chat/completions", 405)])
+    def test_also_what_is_not_there_is_said_in_openais_shape(
+        self, url: str, path: str, status: int
+    ) -> None:
+        said = httpx.get(url + path)
+        assert said.status_code == status
+        assert said.json()["error"]["type"] == "invalid_request_error"
+
+    @pytest.mark.parametrize("body", [b"{", b"[]", b"[" * 100_000, b"\xff"])
+    def test_a_body_that_is_no_request_is_refused(self, url: str, body: bytes) -> None:
+        said = httpx.post(f"{url}/chat/completions", content=body)
+        assert said.status_code == 400
+        assert "JSON" in said.json()["error"]["message"]
+
+    def test_a_body_that_is_too_long_is_not_read(self, url: str) -> None:
+        said = httpx.post(f"{url}/chat/completions", content=b" " * (9 * 2**20))
+        assert said.status_code == 413
+
+
+class TestWhoIsServed:
+    def test_who_brings_the_key(self, locked: str) -> None:
+        with openai.OpenAI(base_url=locked, api_key=KEY) as client:
+            assert ask(client).choices[0].message.content == ANSWER
+
+    @pytest.mark.parametrize("given", ["pb-secre", "pb-secret2", "schlüssel"])
+    @pytest.mark.parametrize("path", ["/models", "/models/vanilla", "/chat/completions"])
+    def test_nobody_else(self, locked: str, given: str, path: str, model: FaultServer) -> None:
+        before = model.served
+        named = {"Authorization": f"Bearer {given}".encode()}
+        method = "POST" if path.startswith("/chat") else "GET"
+        said = httpx.request(method, locked + path, headers=named)
+        assert said.status_code == 401
+        assert said.json()["error"]["code"] == "invalid_api_key"
+        assert KEY not in said.text
+        assert model.served == before
+
+    @pytest.mark.parametrize(
+        "headers",
+        [{"Origin": "https://evil.example"}, {"Host": "evil.example"}, {"Origin": "null"}],
+    )
+    def test_without_a_key_no_page_of_another_host(self, url: str, headers: Any) -> None:
+        body = json.dumps({"model": "vanilla", "messages": ASKED})
+        assert httpx.post(f"{url}/chat/completions", content=body, headers=headers).is_client_error
+
+    def test_whether_it_runs_may_be_asked_by_all(self, locked: str) -> None:
+        assert httpx.get(locked.removesuffix("/v1") + "/health").json() == {"status": "ok"}
+
+
+class TestLangChain:
+    def test_it_is_a_chat_model_like_any_other(self, url: str) -> None:
+        chat = ChatOpenAI(
+            model="plan_and_budget", base_url=url, api_key=SecretStr("none"), stream_usage=True
+        )
+        whole = chat.invoke("How many pens does $14 buy at 3 for $2?")
+        assert whole.text == ANSWER
+        first, *rest = chat.stream("How many pens does $14 buy at 3 for $2?")
+        streamed: Any = first
+        for chunk in rest:
+            streamed += chunk
+        assert streamed.text == ANSWER
+        assert streamed.usage_metadata == whole.usage_metadata
+        assert streamed.response_metadata["finish_reason"] == "stop"
+
+
+class Waiting(ScriptedChat):
+    """Begins, and would never end."""
+
+    begun: Any = Field(default_factory=threading.Event)
+    stopped: Any = Field(default_factory=threading.Event)
+
+    async def _agenerate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        del messages
+        self.begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.stopped.set()
+            raise
+        raise AssertionError
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_leaves_cancels_its_query(stream: bool) -> None:
+    model = Waiting()
+
+    async def leave(url: str) -> None:
+        body = {"model": "plan_and_budget", "messages": ASKED, "stream": stream}
+        async with httpx.AsyncClient() as client:
+            task = asyncio.ensure_future(client.post(f"{url}/chat/completions", json=body))
+            await asyncio.to_thread(model.begun.wait)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        await asyncio.to_thread(model.stopped.wait)
+
+    with endpoint_of(model) as url:
+        asyncio.run(leave(url))
+    assert model.stopped.is_set()
+
+
+async def test_two_hundred_streams_at_once_are_all_answered_and_accounted_for() -> None:
+    answer = "so it goes on and on and on until the final answer: 42"
+    methods = HERE
+
+    async def one(client: openai.AsyncOpenAI, number: int) -> tuple[str, int]:
+        said: list[Any] = [{"role": "user", "content": f"Question {number}?"}]
+        method = methods[number % len(methods)]
+        made: Any = await client.chat.completions.create(
+            model=method, messages=said, extra_body={"report": True}, **STREAMED
+        )
+        text, last = "", None
+        async for chunk in made:
+            text += "".join(choice.delta.content or "" for choice in chunk.choices)
+            last = chunk
+        report = checked(last.report)
+        assert last.usage.completion_tokens == report["usage"]["output_tokens"]
+        return text, last.usage.completion_tokens
+
+    with FaultServer(answer=answer, latency=0.05) as model, endpoint_of(client_to(model)) as url:
+        limits = httpx.Limits(max_connections=None)
+        async with (
+            httpx.AsyncClient(limits=limits, timeout=None) as http,  # noqa: S113
+            openai.AsyncOpenAI(base_url=url, api_key="none", http_client=http) as client,
+        ):
+            told = await asyncio.gather(*(one(client, number) for number in range(200)))
+    assert {text for text, _ in told} == {answer}
+    assert sum(tokens for _, tokens in told) == paid(model, 0)

@@ -1,0 +1,88 @@
+"""Auto: a short try is accepted when it ended and states an answer; else the plain question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pb_graph.prompts import SHORT_LINES
+from pb_graph.settings import AutoPolicy
+from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, runs_on
+from tests.support.graphs import QUESTION, report_of
+
+
+def model(short: Any, plain: Any = "At length.\nFinal answer: 42") -> ScriptedChat:  # noqa: ANN401
+    """One that answers the short tries and the plain question as told."""
+    tries = iter(short if isinstance(short, list) else [short] * 9)
+
+    def solve(call: Call) -> Said:
+        is_short = SHORT_LINES in str(call.messages[0].content)
+        said = next(tries) if is_short else plain
+        answer: Said = said(call) if callable(said) else said
+        return answer
+
+    return ScriptedChat(solve=solve)
+
+
+def nodes(report: dict[str, Any]) -> dict[str, int]:
+    return {name: part["calls"] for name, part in report["usage"]["by_node"].items()}
+
+
+def test_a_short_answer_that_ends_is_enough() -> None:
+    chat = model("6 * 7 = 42\nFinal answer: 42")
+    report = report_of(chat, method="auto")
+    assert report["answer"] == "6 * 7 = 42\nFinal answer: 42"
+    assert nodes(report) == {"short": 1}
+    assert chat.calls[0].cap == AutoPolicy().short
+
+
+@pytest.mark.parametrize(
+    "short", [runs_on, "I see no way.", HTTPError(400)], ids=["cut", "no answer", "failed"]
+)
+def test_one_that_settles_nothing_is_followed_by_the_plain_question(
+    short: str | Callable[[Call], Said] | Exception,
+) -> None:
+    def said(call: Call) -> Said:
+        if isinstance(short, Exception):
+            raise short
+        return short(call) if callable(short) else short
+
+    chat = model(said)
+    report = report_of(chat, method="auto", max_retries=0)
+    assert report["answer"] == "At length.\nFinal answer: 42"
+    assert chat.output_tokens == report["usage"]["output_tokens"] <= report["ceiling"]
+    assert "Reason step by step." in chat.calls[-1].ask
+
+
+def test_the_ceiling_is_the_sum_of_the_caps_and_holds() -> None:
+    chat = model(runs_on, runs_on)
+    policy = {"short": 50, "tries": 2, "plain": 200}
+    report = report_of(chat, method="auto", auto=policy)
+    assert report["ceiling"] == 2 * 50 + 200
+    assert chat.output_tokens <= report["ceiling"]
+
+
+def test_two_tries_must_state_the_same() -> None:
+    same = model(["Final answer: 42", "So it is.\nFinal answer: 42.0"])
+    assert nodes(report_of(same, method="auto", auto={"tries": 2})) == {"short": 2}
+    shown = [[m.content for m in call.messages[1:-1]] for call in same.calls]
+    assert shown[0] != shown[1]
+    assert sorted(shown[0]) == sorted(shown[1])
+    other = model(["Final answer: 42", "Final answer: 41"])
+    report = report_of(other, method="auto", auto={"tries": 2})
+    assert nodes(report) == {"short": 2, "answer": 1}
+    assert report["answer"] == "At length.\nFinal answer: 42"
+
+
+def test_questions_known_to_be_hard_are_asked_plainly_at_once() -> None:
+    policy = {"plain_from": 4}
+    easy = report_of(model("Final answer: 1"), QUESTION | {"level": 3}, method="auto", auto=policy)
+    hard = report_of(model("Final answer: 1"), QUESTION | {"level": 4}, method="auto", auto=policy)
+    unknown = report_of(model("Final answer: 1"), method="auto", auto=policy)
+    assert [list(nodes(report)) for report in (easy, hard, unknown)] == [
+        ["short"],
+        ["answer"],
+        ["short"],
+    ]

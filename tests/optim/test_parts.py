@@ -1,0 +1,272 @@
+"""An evaluation in parts: the same records as in one run, and nothing missing or there twice."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner, Result
+
+from optim.cli import app
+from optim.evaluate import Evaluation, evaluate
+from optim.parts import Part
+from optim.records import Record, read_records
+from optim.summary import rows
+from pb_graph import InputError
+from tests.support.chat_model import Call, ScriptedChat
+from tests.support.evaluations import (
+    QUESTIONS,
+    evaluated,
+    experiment,
+    leaks_collected,
+    solves,
+    solves_the_easy_ones,
+    tolerates_inspect,
+)
+
+__all__ = ["leaks_collected"]  # applies to every test here
+
+pytestmark = tolerates_inspect
+
+OF = 16
+WHOLE: dict[str, Any] = {"methods": "vanilla,cosine", "limit": 20, "epochs": 2}
+KILLED, REPEATED = 9, 12  # parts with several questions
+
+
+def part(model: ScriptedChat, root: Path, number: int, **options: Any) -> Evaluation:  # noqa: ANN401
+    folder = root / f"part-{number:02}"
+    return evaluated(model, folder, **WHOLE | {"part": f"{number}/{OF}"} | options)
+
+
+def folders(root: Path) -> list[Path]:
+    return sorted(root.glob("part-*"))
+
+
+def without_seconds(value: Any) -> Any:  # noqa: ANN401 -- JSON
+    if isinstance(value, dict):
+        return {k: without_seconds(v) for k, v in value.items() if "second" not in k}
+    return [without_seconds(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def contents(records: list[Record]) -> list[str]:
+    """Everything in the records but the time that they took, and how they came about."""
+    plain = [without_seconds(record.to_dict() | {"made_by": None}) for record in records]
+    return sorted(map(str, plain))
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ScriptedChat]:
+    """All parts; one of them was killed and run again, another was run twice."""
+    root, model = tmp_path_factory.mktemp("parts"), ScriptedChat(solve=solves_the_easy_ones)
+    for number in range(1, OF + 1):
+        if number == KILLED:
+            model.solve = dies_at(len(model.calls) + 3, model)
+            with pytest.raises(KeyboardInterrupt):
+                part(model, root, number, concurrency=1)
+            model.solve = solves_the_easy_ones
+        part(model, root, number)
+    part(model, root, REPEATED)
+    return root, model
+
+
+def dies_at(calls: int, model: ScriptedChat) -> Any:  # noqa: ANN401
+    def dies(call: Call) -> str:
+        if len(model.calls) >= calls:
+            raise KeyboardInterrupt
+        return str(solves_the_easy_ones(call))
+
+    return dies
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Evaluation, ScriptedChat]:
+    model = ScriptedChat(solve=solves_the_easy_ones)
+    return evaluated(model, tmp_path_factory.mktemp("whole"), **WHOLE), model
+
+
+def pb_report(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["report", *map(str, arguments)])
+
+
+# Who has which question
+
+
+def test_every_question_is_in_one_part_whatever_else_is_drawn() -> None:
+    ids = [f"test/algebra/{number}.json" for number in range(2000)]
+    every = [Part(number, OF) for number in range(1, OF + 1)]
+    had = Counter(one for part in every for one in ids if part.has(one))
+    assert set(had.values()) == {1}
+    sizes = [sum(part.has(one) for one in ids) for part in every]
+    assert min(sizes) > 0.7 * len(ids) / OF
+    assert max(sizes) < 1.3 * len(ids) / OF
+
+
+def test_a_question_stays_in_its_part_from_version_to_version() -> None:
+    """Another hash would have a folder's paid work thrown away."""
+    found = {one: next(n for n in range(1, OF + 1) if Part(n, OF).has(one)) for one in "abé"}
+    assert found == {"a": 11, "b": 11, "é": 4}
+
+
+@pytest.mark.parametrize("text", ["0/16", "17/16", "3", "3/0", "-1/4", "a/b", "1/4/2", ""])
+def test_what_is_no_part_is_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"a part is such as 3/16, from 1/16 to 16/16, not"):
+        experiment(ScriptedChat(), tmp_path, part=text)
+
+
+def test_levels_are_judged_by_the_same_examples_in_every_part(tmp_path: Path) -> None:
+    """They come from what no part asks, so that all parts have the same settings."""
+    data = tmp_path / "own.jsonl"
+    tasks = ({"query": f"Say {i}.", "answer": "x", "level": 1 + i % 5} for i in range(60))
+    data.write_text("\n".join(map(json.dumps, tasks)))
+    base = dataclasses.replace(
+        experiment(ScriptedChat(), tmp_path, methods="cosine", limit=20),
+        dataset="natural_instructions", data=data, part="1/2",
+    )  # fmt: skip
+    other = dataclasses.replace(base, part="2/2")
+    assert base.chosen_methods() == other.chosen_methods()
+    assert base.chosen_methods()[0].settings.level_examples
+    asked = [question.id for part in (base, other) for question in part.questions()]
+    assert base.questions()
+    assert other.questions()
+    assert sorted(asked) == sorted(question.id for question in base.drawn())
+
+
+# The whole
+
+
+def test_parts_give_the_same_records_as_one_run_though_one_was_killed_and_one_repeated(
+    parts: tuple[Path, ScriptedChat], whole: tuple[Evaluation, ScriptedChat]
+) -> None:
+    (root, model), (undivided, undivided_model) = parts, whole
+    pooled = read_records(folders(root))
+    assert contents(pooled) == contents(undivided.records)
+    assert len(pooled) == 80
+    assert model.output_tokens == undivided_model.output_tokens  # a killed part pays nothing twice
+    for ours, theirs in zip(rows(pooled), undivided.rows, strict=True):
+        assert (ours.method, ours.n, ours.accuracy) == (theirs.method, theirs.n, theirs.accuracy)
+        assert (ours.tokens, ours.e3) == pytest.approx((theirs.tokens, theirs.e3))
+        assert (ours.e3_lower, ours.e3_upper) == pytest.approx((theirs.e3_lower, theirs.e3_upper))
+    assert {record.made_by["parts"] for record in pooled} == {OF}
+    assert not any("gaps" in record.made_by for record in pooled)
+
+
+def test_a_folder_of_parts_is_pooled_as_well(parts: tuple[Path, ScriptedChat]) -> None:
+    assert contents(read_records(parts[0])) == contents(read_records(folders(parts[0])))
+
+
+def test_a_part_without_a_question_is_no_gap_and_no_failure(
+    parts: tuple[Path, ScriptedChat],
+) -> None:
+    drawn = experiment(parts[1], parts[0], **WHOLE).drawn()
+    empty = [n for n in range(1, OF + 1) if not any(Part(n, OF).has(one.id) for one in drawn)]
+    assert empty
+    nothing = part(parts[1], parts[0], empty[0])
+    assert (nothing.records, nothing.rows, nothing.not_started) == ([], [], 0)
+    assert not list(nothing.log_dir.glob("*.eval"))
+
+
+def test_logs_say_which_part_they_are_and_their_folder_takes_no_other(
+    parts: tuple[Path, ScriptedChat],
+) -> None:
+    root, model = parts
+    found = read_records(root / "part-12", partial=True)
+    assert found
+    assert all(Part(REPEATED, OF).has(record.question) for record in found)
+    with pytest.raises(
+        InputError, match=r"other conditions \(part: 12/16 → 3/16\).*another --log-"
+    ):
+        evaluated(model, root / "part-12", **WHOLE, part=f"3/{OF}")
+
+
+def part_in(model: ScriptedChat, folder: Path, **options: Any) -> Evaluation:  # noqa: ANN401
+    return evaluated(model, folder, **{"limit": 20} | options)
+
+
+# Gaps and overlaps
+
+
+def test_a_missing_part_is_refused_unless_it_may_be_partial(
+    parts: tuple[Path, ScriptedChat], tmp_path: Path
+) -> None:
+    few = [folder for folder in folders(parts[0]) if folder.name not in {"part-12", "part-09"}]
+    done = pb_report(*few, "-o", tmp_path / "page.html")
+    assert done.exit_code == 2
+    assert "'vanilla' on 'arithmetic' is cut in 16 parts: parts 9, 12 are missing" in done.stderr
+    assert "--partial" in done.stderr
+    done = pb_report(*few, "--partial", "-o", tmp_path / "page.html")
+    assert done.exit_code == 0, done.stderr
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Only some parts of the run are here: parts 9, 12 are missing." in page
+
+
+def test_an_unfinished_part_is_a_gap(tmp_path: Path) -> None:
+    model = ScriptedChat(solve=solves)
+    part_in(model, tmp_path / "1", part="1/2")
+    part_in(model, tmp_path / "2", part="2/2", max_tokens_total=1, concurrency=1)
+    both = [tmp_path / "1", tmp_path / "2"]
+    mine = sum(Part(2, 2).has(question.id) for question in QUESTIONS[:20])
+    with pytest.raises(InputError, match=f"2 parts: part 2 has 1 of its {mine} answers"):
+        read_records(both)
+    assert len(read_records(both, partial=True)) == 20 - mine + 1
+    part_in(model, tmp_path / "2", part="2/2")
+    assert len(read_records(both)) == 20
+
+
+def test_an_answer_that_is_there_twice_is_refused_even_where_it_may_be_partial(
+    parts: tuple[Path, ScriptedChat], whole: tuple[Evaluation, ScriptedChat], tmp_path: Path
+) -> None:
+    root = parts[0]
+    copy = shutil.copytree(root / "part-12", tmp_path / "copy")
+    done = pb_report(*folders(root), copy, "--partial", "-o", tmp_path / "page.html")
+    assert done.exit_code == 2
+    told = " ".join(done.stderr.split())
+    assert "(epoch 1) of 'vanilla' on 'arithmetic' is both in" in told
+    assert "Leave one of these folders out" in told
+    with pytest.raises(InputError, match="is both in"):
+        read_records([whole[0].log_dir, shutil.copytree(whole[0].log_dir, tmp_path / "again")])
+
+
+@pytest.mark.parametrize(
+    ("other", "named"),
+    [
+        ({"settings": {"cutoff": 77}}, "cutoff"),
+        ({"limit": 30}, "parts: drawn"),
+        ({"part": "2/3"}, "parts: of"),
+        ({"part": None}, "parts: drawn, parts: of"),
+    ],
+)
+def test_parts_of_different_runs_are_refused(
+    tmp_path: Path, other: dict[str, Any], named: str
+) -> None:
+    model = ScriptedChat(solve=solves)
+    part_in(model, tmp_path / "1", part="1/2")
+    part_in(model, tmp_path / "2", **{"part": "2/2"} | other)
+    with pytest.raises(InputError, match=rf"'vanilla' on .* differs between .* in {named}\."):
+        read_records([tmp_path / "1", tmp_path / "2"], partial=True)
+
+
+def test_methods_of_several_folders_are_pooled_without_parts(tmp_path: Path) -> None:
+    model = ScriptedChat(solve=solves)
+    for method in ("vanilla", "cosine"):
+        evaluated(model, tmp_path / method, methods=method)
+    found = read_records([tmp_path / "cosine", tmp_path / "vanilla"])
+    assert [row.method for row in rows(found)] == ["vanilla", "cosine"]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="empty holds no log of `pb-optim eval`"):
+        read_records([tmp_path / "vanilla", tmp_path / "empty"])
+
+
+def test_the_limit_is_a_parts_own_and_says_so(tmp_path: Path) -> None:
+    shown = Console(file=io.StringIO(), width=200)
+    asked = experiment(ScriptedChat(solve=solves), tmp_path, part="1/2", limit=20)
+    evaluate(dataclasses.replace(asked, max_tokens_total=6), console=shown)
+    assert isinstance(shown.file, io.StringIO)
+    told = "The limit of 6 tokens is this part's own: 2 parts may spend 12."
+    assert told in shown.file.getvalue()
