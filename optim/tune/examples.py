@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import dspy
 
@@ -16,7 +17,7 @@ from optim.scorers import Scorer
 from optim.scorers.base import FunctionScorer, as_scorer, is_inspect
 from pb_graph.errors import InputError
 
-Metric = Callable[..., float]
+Metric = Callable[..., Any]
 """A metric as DSPy has them: ``metric(example, prediction, trace=None)``, from 0 to 1."""
 
 Judge = str | Scorer | Metric
