@@ -6,10 +6,11 @@ Inspect takes seconds to import, so that is done where a log is read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from optim.extras import require
 from optim.methods import ENDING, NAMES
 from optim.parts import pooled
 from pb_graph.errors import InputError
@@ -18,6 +19,7 @@ from pb_graph.state import Report
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pandas as pd
     from inspect_ai.log import EvalLog, EvalSample
 
     from pb_graph.budget.ledger import Usage
@@ -27,6 +29,7 @@ __all__ = [
     "LevelSource",
     "LogHeader",
     "Record",
+    "Records",
     "cut_off",
     "log_headers",
     "paid_for_nothing",
@@ -105,6 +108,66 @@ class Record:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON, such as a row of ``pandas.DataFrame(map(Record.to_dict, records))``."""
         return asdict(self) | {"tokens": self.tokens, "solving_tokens": self.solving_tokens}
+
+
+class Records(list[Record]):
+    """Answers, as a list; in a notebook they are shown as a table of them."""
+
+    def __repr__(self) -> str:
+        methods = ", ".join(dict.fromkeys(record.method for record in self))
+        return f"{len(self)} records of {methods or 'no method'}; .frame() gives a DataFrame"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        html: str = self.frame().drop(columns=_LONG)._repr_html_()  # pandas escapes texts
+        return html
+
+    def frame(self) -> pd.DataFrame:
+        """Give a pandas DataFrame with a row for each answer.
+
+        Returns:
+            The fields of `Record` as columns, without ``made_by``, and ``tokens``,
+            ``solving_tokens``, ``planning_tokens``, ``seconds``, ``calls``, ``budget`` and
+            ``ceiling`` of its report. Missing values are pandas' own: in ``score`` of an answer
+            that has none, in ``level`` of one without a label.
+
+        Raises:
+            MissingPackageError: pandas is not installed.
+        """
+        require("pandas")
+        import pandas as pd  # noqa: PLC0415 -- takes a second, and is of an extra
+
+        table = pd.DataFrame([_cells(record) for record in self], columns=_FRAME)
+        whole = dict.fromkeys(("level", "budget", "ceiling"), "Int64")
+        return table.astype({"score": "Float64"} | whole)
+
+
+_FROM_REPORT = (
+    "tokens",
+    "solving_tokens",
+    "planning_tokens",
+    "seconds",
+    "calls",
+    "budget",
+    "ceiling",
+)
+_FIELDS = [name for name in (f.name for f in fields(Record)) if name not in ("made_by", "report")]
+_FRAME = [*_FIELDS[:8], *_FROM_REPORT, *_FIELDS[8:], "report"]
+_LONG = ["output", "target", "question_text", "explanation", "score_metadata", "report"]
+
+
+def _cells(record: Record) -> dict[str, Any]:
+    report = record.report
+    cells: dict[str, Any] = {name: getattr(record, name) for name in [*_FIELDS, "report"]}
+    return cells | {
+        "tokens": record.tokens,
+        "solving_tokens": record.solving_tokens,
+        "planning_tokens": planning_tokens(report),
+        "seconds": report["usage"]["seconds"],
+        "calls": report["usage"]["calls"],
+        "budget": report["budget"],
+        "ceiling": report["ceiling"],
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,14 +282,12 @@ def log_headers(log_dir: str | Path) -> list[LogHeader]:
     return sorted((header for header in headers if _OURS in header.metadata), key=_age)
 
 
-def read_records(
-    log_dir: str | Path | Iterable[str | Path], *, partial: bool = False
-) -> list[Record]:
+def read_records(log_dir: str | Path | Iterable[str | Path], *, partial: bool = False) -> Records:
     """Read every answer in a folder of logs, and in those below it; or in several, pooled.
 
     Of several logs of one task (data set, method, model and planner), and of one part of it, the
     latest in a folder counts, also an unfinished one; so no answer counts twice. Samples that were
-    never started are in no log.
+    never started are in no log. ``read_records(log_dir).frame()`` is a pandas DataFrame.
 
     Args:
         log_dir: A folder, or several, such as those of the parts of one evaluation.
@@ -247,11 +308,11 @@ def read_records(
     tasks: dict[Task, list[LogHeader]] = {}
     for header in headers:
         tasks.setdefault(header.task, []).append(header)
-    return [
+    return Records(
         record
         for task in sorted(tasks, key=_rank)
         for record in pooled([(h, list(records_of(h))) for h in tasks[task]], partial=partial)
-    ]
+    )
 
 
 def records_of(header: LogHeader) -> Iterator[Record]:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from pb_graph.settings import Context, Settings
     from pb_graph.state import Report
 
+    __version__: str
+
 _HOMES = {
     "Artefact": "program",
     "Budget": "budget.shared",
@@ -69,10 +71,21 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 -- whatever the name stands for
+    if name == "__version__":
+        return _installed_version()
     if name not in _HOMES:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def _installed_version() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 -- takes a moment
+
+    try:
+        return version("plan-and-budget")
+    except PackageNotFoundError:  # run from its sources
+        return "unknown"
 
 
 def __dir__() -> list[str]:

@@ -6,15 +6,22 @@ import typer
 
 from optim.cli import bam, certify, curve, evaluate, logs, tune
 from pb_graph.cli.exit import FAILED, INTERRUPTED, USAGE
+from pb_graph.cli.options import Version
 
 __all__ = ["FAILED", "INTERRUPTED", "USAGE", "app", "main"]
 
 app = typer.Typer(
     name="pb-optim",
-    help="Measure and improve Plan-and-Budget.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+
+
+@app.callback()
+def _every_command(*, version: Version = False) -> None:
+    """Measure and improve Plan-and-Budget."""
+
+
 app.command("eval")(evaluate.evaluate_methods)
 app.command()(curve.curve)
 app.command()(logs.levels)

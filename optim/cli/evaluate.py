@@ -93,10 +93,11 @@ def evaluate_planners(
         InputError: As `evaluate`.
     """
     from optim.evaluate import Evaluation, evaluate  # noqa: PLC0415 -- Inspect takes seconds
+    from optim.records import Records  # noqa: PLC0415
     from optim.summary import rows  # noqa: PLC0415
 
     runs = [evaluate(replace(experiment, planner=given), console=console) for given in planners]
-    records = [record for run in runs for record in run.records]
+    records = Records(record for run in runs for record in run.records)
     not_started = sum(run.not_started for run in runs)
     return Evaluation(records, rows(records), runs[-1].spent, not_started, runs[-1].log_dir)
 

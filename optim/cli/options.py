@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from optim.cli.terminal import numbers, plain_errors
-from optim.datasets import DATASETS
+from optim.datasets import DATASETS, data_set
 from optim.methods import ALL, NAMES, RIVALS
 from optim.scorers import NAMES as SCORERS
 from optim.tune.options import AUTO, OPTIMIZERS, TUNED
@@ -77,7 +77,11 @@ class Option:
 OPTIONS: dict[str, Option] = {
     # What is asked
     "dataset": Option("The questions:", names=tuple(DATASETS), reads=str),
-    "data": Option("A local file instead of the hub."),
+    "data": Option(
+        "A local file instead of the hub: .jsonl, .json, .csv or .parquet. Columns of --dataset "
+        "jsonl, the first two of which must be there: "
+        f"{', '.join(data_set('jsonl').columns)} (answers and choices are lists).",
+    ),
     "split": Option("Another split of the hub's."),
     "fields": Option(
         "The file's name for a column; repeatable.", "--field", metavar="OURS=THEIRS",

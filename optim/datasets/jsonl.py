@@ -1,6 +1,24 @@
-"""Any file of questions and answers; a field map names its columns."""
+"""Any file of questions and answers; a field map names its columns.
+
+The columns of a row, of which only the first two must be there:
+
+- ``question``: what is asked.
+- ``answer``, or ``answers``, a list: what is accepted, as text or numbers. Of a question with
+  choices it is the letter of the right one: "B".
+- ``choices``: a list of texts, shown below the question as A), B) and so on; for the scorer
+  "choice".
+- ``id``: unique in the file; made of the question's text where it is missing.
+- ``level``: difficulty from 1 (easiest) to 5.
+- ``reference``: material that is needed to answer.
+- ``instruction``: what kind of task it is.
+- ``answer_format``: how the answer must be given.
+- ``domain``: the field, such as "law".
+"""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from string import ascii_uppercase
 
 from optim.datasets.dataset import (
     Question,
@@ -12,6 +30,9 @@ from optim.datasets.dataset import (
     optional_text,
     text,
 )
+from pb_graph.errors import InputError
+
+_LETTER = r"Close with the letter of your choice alone inside the braces of one \boxed command."
 
 
 @dataset(
@@ -24,7 +45,7 @@ from optim.datasets.dataset import (
     ),
     scorer="rouge",  # makes no assumption about the answers; "math" suits numbers and expressions
     columns=(
-        *("id", "question", "answer", "answers", "level", "reference"),
+        *("question", "answer", "answers", "choices", "id", "level", "reference"),
         *("instruction", "answer_format", "domain"),
     ),
 )
@@ -34,10 +55,11 @@ def parse(row: Row) -> Question:
     Columns that are not part of a `Question` are left out.
 
     Raises:
-        InputError: A missing question or answer, or a level outside 1 to 5.
+        InputError: A missing question or answer, a level outside 1 to 5, choices that are no list
+            of texts, or an answer that is the letter of none.
     """
     question = text(row, "question")
-    return Question(
+    read = Question(
         id=optional_text(row, "id") or content_id("q", question),
         question=question,
         level=level(row),
@@ -46,4 +68,27 @@ def parse(row: Row) -> Question:
         instruction=optional_text(row, "instruction") or "",
         answer_format=optional_text(row, "answer_format") or "",
         domain=optional_text(row, "domain") or "",
+    )
+    given = row.get("choices")
+    if isinstance(given, list | tuple) or optional_text(row, "choices") is not None:
+        return _with_choices(read, given)
+    return read
+
+
+def _with_choices(question: Question, given: object) -> Question:
+    if not isinstance(given, list | tuple) or not 1 < len(given) <= len(ascii_uppercase):
+        msg = f"'choices' is a list of 2 to {len(ascii_uppercase)} texts"
+        raise InputError(msg)
+    choices = [text({"choices": choice}, "choices") for choice in given]
+    letters = ascii_uppercase[: len(choices)]
+    if not {target.upper() for target in question.targets} <= set(letters):
+        msg = f"the answer of a question with choices is a letter from A to {letters[-1]}"
+        raise InputError(msg)
+    listed = "\n".join(f"{a}) {choice}" for a, choice in zip(letters, choices, strict=True))
+    return replace(
+        question,
+        question=f"{question.question}\n\n{listed}",
+        targets=tuple(target.upper() for target in question.targets),
+        answer_format=question.answer_format or _LETTER,
+        metadata={"choices": choices},
     )

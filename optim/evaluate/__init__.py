@@ -9,11 +9,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from optim.callable_package import make_callable
+
 if TYPE_CHECKING:
     from optim.evaluate.experiment import Experiment
     from optim.evaluate.run import Evaluation, EvaluationError, evaluate
 
 __all__ = ["Evaluation", "EvaluationError", "Experiment", "evaluate"]
+
+make_callable(__name__)
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401

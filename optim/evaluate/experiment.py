@@ -46,8 +46,11 @@ class Experiment:
             part has a log_dir of its own, and `optim.records.read_records` pools them.
         fields: The file's name for a column of the data set.
         skip_bad_rows: Leave out rows that are no questions.
-        scorer: Another scorer than the data set's own: a name, an object, or a function of the
-            answer and the question that gives the score from 0 to 1.
+        scorer: Another scorer than the data set's own: a name, an object with
+            ``score(output, question)``, a function of the answer and the question that gives a
+            number from 0 to 1, a truth value or a `Score`, or a scorer of Inspect, such as
+            ``match()``, ``pattern(...)`` or ``model_graded_qa(model=...)``. What a judging model
+            costs is not counted in T, nor kept for a second run.
         epochs: How often each question is asked.
         temperature: Of the models; None for their own (0 for local ones).
         top_p: Likewise.
@@ -81,7 +84,7 @@ class Experiment:
     part: str | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     skip_bad_rows: bool = False
-    scorer: str | Scorer | Callable[..., Any] | None = None
+    scorer: str | Scorer | type[Scorer] | Callable[..., Any] | None = None
     epochs: int = 1
     temperature: float | None = None
     top_p: float | None = None

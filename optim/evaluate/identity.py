@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shlex
 import sys
 from collections.abc import Mapping
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optim.datasets import data_set
+from optim.digest import digest
+from optim.scorers.base import as_scorer, is_inspect
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -23,12 +24,6 @@ if TYPE_CHECKING:
 
 _LOCAL = "local:"
 _ENDPOINTS = ("openai_api_base", "base_url", "azure_endpoint", "endpoint")
-
-
-def digest(value: object) -> str:
-    """Give 32 hexadecimal digits for a JSON value; key order does not matter."""
-    text = json.dumps(value, sort_keys=True, ensure_ascii=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def model_identity(
@@ -72,6 +67,7 @@ def scorer_name(scorer: object) -> str:
     """What a scorer is called: its name, else that of its function or class."""
     if isinstance(scorer, str):
         return scorer
+    scorer = as_scorer(scorer) if is_inspect(scorer) else scorer  # its arguments are part of it
     name = getattr(scorer, "name", None) or getattr(scorer, "__name__", None)
     return str(name or type(scorer).__qualname__)
 

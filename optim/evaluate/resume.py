@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from filelock import AcquireReturnProxy
 
     from optim.evaluate.task import Job
-    from optim.records import LogHeader, Record
+    from optim.records import LogHeader, Records
 
 LOCK, RUN = ".pb-optim.lock", "run.json"
 _FORMER = ("answers.jsonl", "plans.jsonl")
@@ -150,12 +150,12 @@ class LogFolder:
             if header.task in tasks and header.log.status != _DONE:
                 header.path.unlink(missing_ok=True)
 
-    def records(self, jobs: Sequence[Job]) -> list[Record]:
+    def records(self, jobs: Sequence[Job]) -> Records:
         """The records of the jobs' latest logs."""
-        from optim.records import records_of  # noqa: PLC0415
+        from optim.records import Records, records_of  # noqa: PLC0415
 
         headers = [header for job in jobs if (header := self._latest(job)) is not None]
-        return [record for header in headers for record in records_of(header)]
+        return Records(record for header in headers for record in records_of(header))
 
     def _latest(self, job: Job) -> LogHeader | None:
         return next((h for h in reversed(self._headers) if h.task == _task(job)), None)

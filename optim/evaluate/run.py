@@ -28,6 +28,7 @@ from optim.evaluate.runner import Runner
 from optim.evaluate.task import Job, task_of
 from optim.evaluate.transcript import PROVIDER
 from optim.parts import Part
+from optim.report.terminal import Figures
 from optim.summary import rows
 from pb_graph.errors import PlanAndBudgetError
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from optim.evaluate.experiment import Experiment
     from optim.evaluate.models import Models
     from optim.methods import Method
-    from optim.records import Record
+    from optim.records import Records
     from optim.scorers import Scorer
     from optim.summary import Row
 
@@ -50,9 +51,9 @@ class EvaluationError(PlanAndBudgetError):
     """An evaluation broke off as a whole, and not only single answers in it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Evaluation:
-    """What came of an experiment.
+    """What came of an experiment; printed, or at the end of a notebook's cell, it is the table.
 
     Attributes:
         records: Every answer of its tasks, those of earlier runs included.
@@ -62,11 +63,18 @@ class Evaluation:
         log_dir: Where the logs are.
     """
 
-    records: list[Record]
+    records: Records
     rows: list[Row]
     spent: int
     not_started: int
     log_dir: Path
+
+    def __repr__(self) -> str:
+        return str(Figures(self.rows))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return Figures(self.rows)._repr_html_()
 
 
 def evaluate(experiment: Experiment, *, console: Console | None = None) -> Evaluation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -150,7 +151,7 @@ class Runner:
         return asked
 
 
-def judged(judge: Scorer, report: Report, question: Question) -> Score:
+async def judged(judge: Scorer, report: Report, question: Question) -> Score:
     """Score an answer; one that came to nothing is wrong, and no scorer is asked.
 
     Raises:
@@ -159,7 +160,10 @@ def judged(judge: Scorer, report: Report, question: Question) -> Score:
     if not report["answer"]:
         spent = report["usage"]["output_tokens"]
         return Score(0.0, None, f"{spent} completion tokens were paid, and no answer came of them")
-    return judge.score(report["answer"], question)
+    if later := getattr(judge, "score_async", None):
+        found: Score = await later(report["answer"], question)
+        return found
+    return await asyncio.to_thread(judge.score, report["answer"], question)
 
 
 def _known_ending(truncation: Truncation | None, model: str) -> Truncation | None:

@@ -6,7 +6,6 @@ none; they are counted in the log, and `optim.summary` shows them beside the fig
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -18,8 +17,9 @@ from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.scorer import Metric, MetricProtocol, SampleScore, Score, Value, metric, scorer
 from inspect_ai.solver import solver
 
+from optim.digest import digest
 from optim.e3 import interval
-from optim.evaluate.identity import digest, question_identity
+from optim.evaluate.identity import question_identity
 from optim.evaluate.limits import ConcurrencyLimit, EarlyStopping, TokenLimit
 from optim.evaluate.runner import Runner, judged
 from optim.evaluate.transcript import show
@@ -124,7 +124,7 @@ def task_of(
 
     Args:
         job: What to do.
-        judge: Scores the answers; called in a thread.
+        judge: Scores the answers; called in a thread, or awaited where it can be.
         places: Bound how many questions are answered at once, over all tasks.
         tokens: Bounds what may be spent.
         callback: Is told how each sample ended.
@@ -182,7 +182,7 @@ def _scorer(job: Job, judge: Scorer, callback: Callback) -> InspectScorer:
             report: Report = state.store.get("report")
             question = job.by_id[str(state.sample_id)]
             try:
-                verdict = await asyncio.to_thread(judged, judge, report, question)
+                verdict = await judged(judge, report, question)
             except Exception:
                 callback.failed(job, report)
                 raise

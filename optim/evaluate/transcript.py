@@ -56,7 +56,10 @@ class RecordedModel(ModelAPI):
     ) -> ModelOutput:
         """Give the recorded reply with its tokens and seconds."""
         if self._call is None:
-            msg = "a recorded model only repeats; solving is done by LangChain models"
+            msg = (
+                "a recorded model only repeats; solving is done by LangChain models, and a scorer "
+                "that asks a model needs one of its own: model_graded_qa(model=...)"
+            )
             raise RuntimeError(msg)
         return _output(self._call)
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
-from optim.evaluate.identity import digest
+from optim.digest import digest
 from optim.statistics.certificate import Trial, front, trials
 from optim.statistics.estimates import PERCENT, check_confidence
 from optim.summary import grouped

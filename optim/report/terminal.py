@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -62,13 +64,7 @@ class Figures:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Make the table for the width that there is."""
-        labels = [n for n in _LABELS if len({getattr(row, n) for row in self.rows}) > 1]
-        columns = {
-            column.short or column.head: [column.plain(row) for row in self.rows]
-            for column in _COLUMNS
-            if column.among(self.rows)
-        }
-        names = {n: [getattr(row, n) for row in self.rows] for n in [*labels, "method"]}
+        names, columns = self._columns()
         left_out = _left_out(names, columns, options.max_width)
         grid = Table(box=None, header_style="bold", pad_edge=False)
         for name in names:
@@ -81,6 +77,33 @@ class Figures:
             grid.add_row(*map(Text, cells))
         yield grid
         yield from notes(self.rows, left_out)
+
+    def __str__(self) -> str:
+        """The table as wide as the terminal is."""
+        file = io.StringIO()
+        Console(file=file, width=console().width).print(self)
+        return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
+
+    def _repr_html_(self) -> str:
+        """The table as a notebook shows it, with all columns."""
+        names, columns = self._columns()
+        heads = "".join(f"<th>{escape(head)}</th>" for head in [*names, *columns])
+        lines = zip(*names.values(), *columns.values(), strict=True)
+        body = "".join(
+            f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>" for cells in lines
+        )
+        below = "".join(f"<p>{escape(note.plain)}</p>" for note in notes(self.rows))
+        return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{below}"
+
+    def _columns(self) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+        """Labels of the rows, and their figures, by the names of the columns."""
+        labels = [n for n in _LABELS if len({getattr(row, n) for row in self.rows}) > 1]
+        names = {n: [getattr(row, n) for row in self.rows] for n in [*labels, "method"]}
+        return names, {
+            column.short or column.head: [column.plain(row) for row in self.rows]
+            for column in _COLUMNS
+            if column.among(self.rows)
+        }
 
 
 def _left_out(names: dict[str, list[str]], columns: dict[str, list[str]], width: int) -> list[str]:

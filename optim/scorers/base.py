@@ -7,9 +7,13 @@ from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
+from typing_extensions import TypeIs
+
 from pb_graph.errors import InputError, PlanAndBudgetError, did_you_mean
 
 if TYPE_CHECKING:
+    from inspect_ai.scorer import Scorer as InspectsScorer
+
     from optim.datasets import Question
 
 
@@ -41,7 +45,11 @@ class Score:
 
 @runtime_checkable
 class Scorer(Protocol):
-    """Judges one output against one question; safe to call from several threads."""
+    """Judges one output against one question; safe to call from several threads.
+
+    One that waits for others, such as for a model that judges, also has ``async def score_async``
+    with the same arguments; it is awaited in its place.
+    """
 
     def score(self, output: str, question: Question) -> Score:
         """Score the output.
@@ -104,8 +112,15 @@ def scorer(name: str) -> Scorer:
         raise ScorerError(msg) from error
 
 
-def as_scorer(value: str | Scorer | type[Scorer] | Judgement) -> Scorer:
-    """Give a scorer for a name, a scorer, a scorer's class, or a function of output and question.
+def is_inspect(value: object) -> TypeIs[InspectsScorer]:
+    """Whether a function under Inspect's ``@scorer`` has made this."""
+    return getattr(getattr(value, "__registry_info__", None), "type", None) == "scorer"
+
+
+def as_scorer(value: str | Scorer | type[Scorer] | Judgement | InspectsScorer) -> Scorer:
+    """Give a scorer for a name, a scorer, its class, or a function of output and question.
+
+    A scorer of Inspect, such as ``inspect_ai.scorer.match()``, is one, too.
 
     Raises:
         InputError: There is no scorer of that name.
@@ -115,13 +130,17 @@ def as_scorer(value: str | Scorer | type[Scorer] | Judgement) -> Scorer:
         return scorer(value)
     if isinstance(value, type):
         return as_scorer(value())
+    if is_inspect(value):
+        from optim.scorers.inspect_scorers import InspectScorer  # noqa: PLC0415 -- it imports this
+
+        return InspectScorer(value)
     if isinstance(value, Scorer):
         return value
     if callable(value) and not iscoroutinefunction(value):
         return FunctionScorer(value)
     msg = (
         f"{value!r} is no scorer: give one of {', '.join(NAMES)}, an object with score(output, "
-        "question), or a function (output, question) that is not async"
+        "question), a function (output, question) that is not async, or a scorer of Inspect"
     )
     raise ScorerError(msg)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from optim.callable_package import make_callable
+
 if TYPE_CHECKING:
     from optim.evaluate.limits import Limits
     from optim.tune.program import GraphProgram
@@ -12,6 +14,8 @@ if TYPE_CHECKING:
     from optim.tune.tuning import TuneResult, tune
 
 __all__ = ["GraphProgram", "Limits", "Silence", "TuneResult", "tune"]
+
+make_callable(__name__)
 
 _HOMES = {
     "GraphProgram": "optim.tune.program",

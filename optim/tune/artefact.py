@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
+from optim.digest import digest
 from optim.e3 import accuracy_interval, token_interval
-from optim.evaluate.identity import digest
 from optim.report import formatting
 from optim.statistics.comparison import FEW
 from pb_graph.errors import PlannerProgramError

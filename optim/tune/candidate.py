@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from optim.evaluate.identity import digest
+from optim.digest import digest
 from optim.tune.optimizer import Uncopied
 from pb_graph.errors import InputError
 from pb_graph.planner.planner import Planner

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from anyio.from_thread import start_blocking_portal
 
+from optim.digest import digest
 from optim.evaluate.cache import REPLIES, Journal, ReplyCache
-from optim.evaluate.identity import digest, planner_identity, question_identity, scorer_name
+from optim.evaluate.identity import planner_identity, question_identity, scorer_name
 from optim.evaluate.limits import BudgetSpentError, Limits, Meter
 from optim.evaluate.models import build_models
 from optim.evaluate.resume import held, refuse_former
@@ -316,16 +317,16 @@ class Evaluator(Uncopied):
         entry = self._results.get(key)
         known = entry is not None and entry["answer"] == answer
         if entry is None or not known or (entry["error"] and self._retry_errors):
-            score, error = await asyncio.to_thread(self._judged, report, question)
+            score, error = await self._judged(report, question)
             entry = {"question": question.id, "answer": answer, "score": score, "error": error}
             self._results.append(key, entry)
             self.meter.tick()
         tokens = report["usage"]["output_tokens"]
         return Result(question.id, entry["score"], tokens, report, entry["error"])
 
-    def _judged(self, report: Report, question: Question) -> tuple[float, str | None]:
+    async def _judged(self, report: Report, question: Question) -> tuple[float, str | None]:
         try:
-            return judged(self._judge, report, question).value, None
+            return (await judged(self._judge, report, question)).value, None
         except ScorerError as failure:
             return 0.0, str(failure)
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import dspy
 
 from optim.datasets import Question
 from optim.datasets.jsonl import parse
 from optim.datasets.sampling import drawn_by_level, folded
-from optim.evaluate.identity import digest, question_identity
+from optim.digest import digest
+from optim.evaluate.identity import question_identity
 from optim.scorers import Scorer
-from optim.scorers.base import FunctionScorer
+from optim.scorers.base import FunctionScorer, as_scorer, is_inspect
 from pb_graph.errors import InputError
 
-Metric = Callable[..., float]
+Metric = Callable[..., Any]
 """A metric as DSPy has them: ``metric(example, prediction, trace=None)``, from 0 to 1."""
 
 Judge = str | Scorer | Metric
@@ -52,13 +54,16 @@ def question_of(given: dspy.Example) -> Question:
     Raises:
         InputError: No question or answer, or a level outside 1 to 5.
     """
-    return replace(parse(given.toDict()), metadata={_EXAMPLE: given})
+    question = parse(given.toDict())
+    return replace(question, metadata={**question.metadata, _EXAMPLE: given})
 
 
 def scorer_of(given: Judge) -> str | Scorer:
     """A scorer for the bench; a metric is wrapped, and sees the example that it knows."""
     if isinstance(given, str | Scorer):
         return given
+    if is_inspect(given):
+        return as_scorer(given)
     metric = given
 
     def judge(output: str, question: Question) -> float:

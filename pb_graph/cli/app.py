@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperOption
 
 from pb_graph.cli.exit import Exits
-from pb_graph.cli.options import assignments, value_of
+from pb_graph.cli.options import Version, assignments, value_of
 from pb_graph.cli.probe import probe
 from pb_graph.cli.serve import serve
 from pb_graph.errors import InputError, NoAnswerError, PlanAndBudgetError
@@ -29,11 +29,14 @@ if TYPE_CHECKING:
 _exits = Exits("pb-graph")
 app = typer.Typer(
     name="pb-graph",
-    help="Plan a question, budget its parts, and solve each within its share.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+@app.callback()
+def _every_command(*, version: Version = False) -> None:
+    """Plan a question, budget its parts, and solve each within its share."""
 
 
 class _Solve(TyperCommand):

@@ -1,11 +1,29 @@
-"""Options of the form NAME=VALUE, as both commands take them."""
+"""Options that both commands take: ``--version``, and those of the form NAME=VALUE."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Annotated
+
+import typer
 
 from pb_graph.errors import InputError
+
+
+def print_version(wanted: bool) -> None:
+    """Print the version of the installed package and end."""
+    if wanted:
+        import pb_graph  # noqa: PLC0415 -- its version is looked up when it is asked for
+
+        typer.echo(f"plan-and-budget {pb_graph.__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool,
+    typer.Option("--version", callback=print_version, is_eager=True, help="Print the version."),
+]
 
 
 def assignments(option: str, given: Sequence[str] | None) -> dict[str, str]:

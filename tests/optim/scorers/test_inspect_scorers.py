@@ -1,0 +1,140 @@
+"""Scorers of Inspect judge here what they judge there, and are told apart by their arguments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
+from inspect_ai.scorer import (
+    Score,
+    Target,
+    accuracy,
+    choice,
+    includes,
+    match,
+    model_graded_qa,
+    pattern,
+    scorer,
+)
+from inspect_ai.solver import TaskState
+
+from optim.datasets import Question
+from optim.evaluate.identity import scorer_name
+from optim.scorers import ScorerError, as_scorer
+from tests.support.chat_model import ScriptedChat
+from tests.support.evaluations import evaluated, leaks_collected, solves, tolerates_inspect
+
+__all__ = ["leaks_collected"]
+
+pytestmark = tolerates_inspect
+
+PARIS = Question("q", "Where?", targets=("Paris", "Lyon"))
+CHOICES = {"choices": ["Rome", "Paris", "Oslo"]}
+LETTER = Question("c", "Where?", targets=("B",), metadata=CHOICES)
+
+
+@scorer(metrics=[accuracy()])
+def gives(value: Any) -> Any:  # noqa: ANN401 -- whatever a scorer may give
+    async def score(state: TaskState, target: Target) -> Score | None:
+        del state, target
+        return None if value is None else Score(value=value, explanation="so")
+
+    return score
+
+
+@pytest.mark.parametrize(
+    ("made", "output", "value"),
+    [
+        (match(), r"It is \boxed{Lyon}", 1),
+        (match(), "Paris, or so", 0),
+        (match("begin"), "Paris, or so", 1),
+        (includes(), "It was paris then", 1),
+        (pattern(r"in (\w+)"), "He lives in Paris.", 1),
+        (pattern(r"in (\w+)"), "He lives in Rome.", 0),
+    ],
+)
+def test_stock_scorers_judge_the_answer_by_the_targets(made: Any, output: str, value: int) -> None:  # noqa: ANN401
+    assert as_scorer(made).score(output, PARIS).value == value
+
+
+@pytest.mark.parametrize(
+    ("output", "value"),
+    [
+        (r"So \boxed{B}", 1),
+        (r"So \boxed{\text{b}}", 1),
+        ("Final answer: B) Paris", 1),
+        ("Final answer: (B)", 1),
+        ("ANSWER: B", 1),
+        (r"\boxed{A}", 0),
+        (r"\boxed{A, B}", 0),
+        (r"\boxed{Z}", 0),
+        ("A big B in the text", 0),
+        ("", 0),
+    ],
+)
+def test_choice_reads_the_letter_that_is_stated(output: str, value: int) -> None:
+    assert as_scorer(choice()).score(output, LETTER).value == value
+    assert as_scorer("choice").score(output, LETTER).value == value
+
+
+def test_several_right_choices_want_all_of_them() -> None:
+    both = Question("c", "Where?", targets=("A", "C"), metadata=CHOICES)
+    found = [as_scorer("choice").score(rf"\boxed{{{x}}}", both).value for x in ("A", "A and C")]
+    assert found == [0, 1]
+
+
+@pytest.mark.parametrize(("value", "worth"), [("C", 1), ("P", 0.5), ("I", 0), (0.25, 0.25)])
+def test_their_words_and_numbers_are_scores(value: str | float, worth: float) -> None:
+    assert as_scorer(gives(value)).score("x", PARIS).value == worth
+
+
+@pytest.mark.parametrize("value", [None, "maybe", 7, {"a": 1}, [1, 0]])
+def test_what_is_no_single_score_is_an_error_not_a_0(value: object) -> None:
+    with pytest.raises(ScorerError, match=r"the scorer gives\(.*failed"):
+        as_scorer(gives(value)).score("x", PARIS)
+
+
+def test_a_question_without_choices_cannot_be_judged_by_choice() -> None:
+    with pytest.raises(ScorerError, match="requires samples with choices"):
+        as_scorer("choice").score("A", PARIS)
+
+
+def test_other_arguments_are_another_scorer() -> None:
+    assert scorer_name(match()) == "match"
+    assert scorer_name(match(location="any")) == 'match(location="any")'
+    long = [scorer_name(pattern(letter * 100)) for letter in "ab"]
+    assert long[0] != long[1]
+    assert max(map(len, long)) < 40
+
+
+def test_the_name_of_a_judge_tells_no_key() -> None:
+    judge = get_model("mockllm/judge", api_key="sk-hidden", base_url="http://127.0.0.1:1")
+    made = as_scorer(model_graded_qa(model=judge))
+    assert scorer_name(made) == 'model_graded_qa(model="mockllm/judge")'
+
+
+def test_an_evaluation_takes_one_as_it_is(tmp_path: Path) -> None:
+    found = evaluated(ScriptedChat(solve=solves), tmp_path, scorer=match())
+    assert [record.score for record in found.records] == [1] * 5
+    assert {record.made_by["scorer"] for record in found.records} == {"match"}
+
+
+def test_a_judging_model_scores_and_its_tokens_are_not_the_methods(tmp_path: Path) -> None:
+    replies = [ModelOutput.from_content("judge", f"GRADE: {grade}") for grade in "CICIC"]
+    for reply in replies:  # else a tokenizer is fetched to count them
+        reply.usage = ModelUsage(input_tokens=50, output_tokens=5, total_tokens=55)
+    judge = get_model("mockllm/judge", custom_outputs=replies)
+    plain = evaluated(ScriptedChat(solve=solves), tmp_path / "a")
+    found = evaluated(
+        ScriptedChat(solve=solves), tmp_path / "b", scorer=model_graded_qa(model=judge)
+    )
+    assert sorted(record.score or 0.0 for record in found.records) == [0, 0, 1, 1, 1]
+    assert [one.tokens for one in found.records] == [one.tokens for one in plain.records]
+    assert found.spent == plain.spent
+
+
+def test_a_judge_without_a_model_says_what_it_needs(tmp_path: Path) -> None:
+    found = evaluated(ScriptedChat(solve=solves), tmp_path, scorer=model_graded_qa())
+    assert all("model_graded_qa(model=...)" in str(record.error) for record in found.records)

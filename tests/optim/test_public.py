@@ -1,0 +1,160 @@
+"""The public face of `optim`: what a researcher imports, and how results show themselves."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import optim
+from optim.evaluate import Evaluation
+from optim.records import Records, planning_tokens, read_records
+from optim.report.terminal import Figures
+from optim.summary import rows
+from pb_graph import InputError
+from tests.optim.report.samples import record, records
+from tests.support.chat_model import ScriptedChat
+from tests.support.evaluations import (
+    evaluated,
+    experiment,
+    leaks_collected,
+    solves,
+    tolerates_inspect,
+)
+
+__all__ = ["leaks_collected"]
+
+pytestmark = tolerates_inspect
+
+HEAVY = ("inspect_ai", "dspy", "numpy", "pandas", "langgraph", "jinja2", "pydantic")
+ORDERS = [
+    "from optim import evaluate, report, tune",
+    "import optim.evaluate, optim.report, optim.tune; from optim import evaluate, report, tune",
+    "import optim; evaluate, report, tune = optim.evaluate, optim.report, optim.tune",
+]
+
+
+def python(*lines: str) -> str:
+    done = subprocess.run(  # noqa: S603 -- our own code
+        [sys.executable, "-W", "error", "-c", "\n".join(lines)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_importing_it_loads_nothing_heavy() -> None:
+    shown = python("import sys, optim", f"print([n for n in {HEAVY!r} if n in sys.modules])")
+    assert shown.strip() == "[]"
+
+
+@pytest.mark.parametrize("line", ORDERS)
+def test_its_names_are_the_functions_whatever_was_imported_before(line: str) -> None:
+    shown = python(
+        line,
+        "import inspect",
+        "print(*(next(iter(inspect.signature(f).parameters)) for f in (evaluate, report, tune)))",
+        "from optim.evaluate import Experiment, evaluate as whole",
+        "print(inspect.isfunction(whole))",
+    )
+    assert shown.split() == ["experiment", "records", "program", "True"]
+
+
+def test_it_has_its_names_and_no_others() -> None:
+    assert dir(optim) == optim.__all__ == sorted(optim.__all__)
+    assert all(callable(getattr(optim, name)) for name in optim.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'optimize'"):
+        _ = optim.optimize
+
+
+def test_an_evaluation_from_the_public_names(tmp_path: Path) -> None:
+    found = optim.evaluate(experiment(ScriptedChat(solve=solves), tmp_path / "logs"))
+    assert isinstance(found, Evaluation)
+    assert optim.read_records(tmp_path / "logs") == found.records
+
+
+def test_records_are_a_data_frame_in_one_call(tmp_path: Path) -> None:
+    evaluated(ScriptedChat(solve=solves), tmp_path, methods=["vanilla", "stepwise"])
+    found = read_records(tmp_path)
+    frame = found.frame()
+    assert len(frame) == len(found) == 10
+    assert list(frame["tokens"]) == [one.tokens for one in found]
+    assert list(frame["planning_tokens"]) == [planning_tokens(one.report) for one in found]
+    assert list(frame["solving_tokens"]) == [one.solving_tokens for one in found]
+    assert list(frame["ceiling"].dropna()) == [
+        one.report["ceiling"] for one in found if one.report["ceiling"] is not None
+    ]
+    assert dict(frame.groupby("method")["score"].mean()) == {"stepwise": 1.0, "vanilla": 1.0}
+
+
+def test_a_frame_keeps_what_is_missing_as_missing() -> None:
+    frame = Records([record("vanilla", 0, level=None, score=None, error="gone")]).frame()
+    assert frame[["level", "score"]].isna().all(axis=None)
+    assert list(frame["error"]) == ["gone"]
+
+
+def test_no_records_are_a_frame_without_rows() -> None:
+    frame = Records().frame()
+    assert len(frame) == 0
+    assert {"method", "score", "tokens", "report"} <= set(frame.columns)
+
+
+def test_records_are_shown_in_short_and_escaped() -> None:
+    found = Records(records(["vanilla", "<b>"], errors=False))
+    assert repr(found).startswith(f"{len(found)} records of vanilla, <b>")
+    html = found._repr_html_()
+    assert "&lt;b&gt;" in html
+    assert "<b>" not in html
+
+
+def test_an_evaluation_prints_as_the_table_of_the_report(tmp_path: Path) -> None:
+    found = records(["vanilla", "cosine"])
+    evaluation = Evaluation(Records(found), rows(found), 12, 0, tmp_path)
+    table = str(Figures(rows(found)))
+    assert repr(evaluation) == str(evaluation) == table
+    assert [line.split()[0] for line in table.splitlines()[:3]] == ["method", "vanilla", "cosine"]
+    html = evaluation._repr_html_()
+    for row in evaluation.rows:
+        assert f"<td>{row.method}</td><td>{row.accuracy:.1f}</td>" in html
+
+
+def test_a_table_in_a_notebook_escapes_what_it_shows() -> None:
+    html = Figures(rows(records(["<script>"], errors=False)))._repr_html_()
+    assert "<td>&lt;script&gt;</td>" in html
+    assert "<script>" not in html
+
+
+def test_a_report_is_what_its_file_is_called(tmp_path: Path) -> None:
+    found = records(["vanilla", "cosine"])
+    assert optim.report(found, tmp_path / "all.html").read_text("utf-8").startswith("<!")
+    figures = json.loads(optim.report(found, tmp_path / "all.json").read_text("utf-8"))
+    assert [row["method"] for row in figures["studies"][0]["rows"]] == ["vanilla", "cosine"]
+    csv = optim.report(found, tmp_path / "all.csv", baseline="vanilla").read_text("utf-8")
+    assert ",vanilla," in csv.splitlines()[2]
+
+
+@pytest.mark.parametrize(
+    ("path", "found", "told"),
+    [
+        ("all.pdf", [1], "ends with .html, .json or .csv, not 'all.pdf'"),
+        ("all.html", [], "no record"),
+        ("missing/all.csv", records(["vanilla"]), "cannot write"),
+    ],
+)
+def test_a_report_that_cannot_be_says_why(
+    tmp_path: Path, path: str, found: list[object], told: str
+) -> None:
+    with pytest.raises(InputError, match=told):
+        optim.report(found, tmp_path / path)
+
+
+def test_the_called_packages_have_the_signature_of_their_function() -> None:
+    from optim.evaluate.run import evaluate  # noqa: PLC0415 -- beside the package of its name
+
+    assert inspect.signature(optim.evaluate) == inspect.signature(evaluate)
