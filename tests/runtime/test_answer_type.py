@@ -72,7 +72,9 @@ FORCED = [(runs_on_until_forced, settings) for settings in METHODS[2:]]
 
 @both_ways
 @pytest.mark.parametrize(
-    ("solve", "settings"), [*((asked_again, settings) for settings in METHODS), *FORCED], ids=str
+    ("solve", "settings"),
+    [*((asked_again, settings) for settings in METHODS), *FORCED],
+    ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_one_more_call_within_the_ceiling_is_held_to_the_schema(
     solve: Script,
