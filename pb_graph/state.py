@@ -138,7 +138,7 @@ class State(Input, total=False):
     results: Annotated[list[StepResult], operator.add]
     charges: Annotated[list[Charge], operator.add]
     warnings: Annotated[list[str], operator.add]
-    dead: Annotated[dict[str, str], operator.or_]
+    unusable: Annotated[dict[str, str], operator.or_]
     """Why a model, by its role, is not asked again for this question."""
     shared_budget: Annotated[dict[str, Any], newer]
     """The shared budget that the graph was given, so that a resumed run goes on with it."""
@@ -179,7 +179,7 @@ class SolveTask(TypedDict):
     results: list[StepResult]
     index: int
     budget: int
-    dead: NotRequired[dict[str, str]]
+    unusable: NotRequired[dict[str, str]]
     shared_budget: dict[str, Any]
     closing: NotRequired[bool]
     """Whether this step also has to give the final answer."""

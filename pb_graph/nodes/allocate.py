@@ -77,7 +77,7 @@ def _task(state: State, index: int, settings: Settings) -> Send:
         ),
         index=index,
         budget=state["shares"][str(index)],
-        dead=state["dead"],
+        unusable=state["unusable"],
         shared_budget=state.get("shared_budget", {}),
         closing=is_closing(state["plan"], index, settings),
     )

@@ -52,7 +52,7 @@ class ModelCalls:
         settings: Of this run.
         context: Of this run.
         blocking: Whether calls block; then nothing that is awaited here ever suspends.
-        dead: Roles whose model has failed for good in this query, and how: it is not asked again.
+        unusable: Roles whose model has failed for good in this query, and how: not asked again.
     """
 
     def __init__(
@@ -62,11 +62,11 @@ class ModelCalls:
         context: Context,
         *,
         blocking: bool,
-        dead: Mapping[str, str] | None = None,
+        unusable: Mapping[str, str] | None = None,
     ) -> None:
         self._registry, self._settings, self._context = registry, settings, context
         self._blocking = blocking
-        self._dead, self._died = dict(dead or {}), dict[str, str]()
+        self._unusable, self._found_unusable = dict(unusable or {}), dict[str, str]()
         self._journal: CallJournal | None = None
         self._stream = AnswerStream()
         self._charges: list[Charge] = []
@@ -115,7 +115,7 @@ class ModelCalls:
             continues=continues,
         )
         role: Role = "easy" if purpose.is_easy else "solver"
-        self._check_alive(role)
+        self._check_usable(role)
         messages = convert_to_messages(prompt)
         on_text = self._stream.on_text(follows)
         said = [(message.type, message.content) for message in messages]
@@ -131,7 +131,8 @@ class ModelCalls:
                     reply = await client.acall(messages, limits, purpose, on_text)
         except ModelCallError as failure:
             self._end(name, failure, lost=failure.lost)
-            self._bury(role, failure)
+            if purpose.node != "solve":  # one step's failure does not stop the others
+                self._note_unusable(role, failure)
             if on_text:
                 self._stream.finish("")
             raise
@@ -174,7 +175,7 @@ class ModelCalls:
             UnreadableReplyError: The reply could not be used.
         """
         role: Role = "estimator" if request.node == "estimate" else "planner"
-        self._check_alive(role)
+        self._check_usable(role)
         name, kept = await self._begin([request.predictor, request.inputs, request.form])
         try:
             if kept is not None:
@@ -185,7 +186,7 @@ class ModelCalls:
                     reply = await self._asked(request, role)
         except ModelCallError as failure:
             self._end(name, failure, lost=failure.lost)
-            self._bury(role, failure)
+            self._note_unusable(role, failure)
             raise
         except UnreadableReplyError as unreadable:
             self._end(name, unreadable, unreadable.replies)
@@ -243,8 +244,8 @@ class ModelCalls:
         A warning is added for attempts that the provider may charge for unseen.
         """
         update = self._stream.update()
-        if self._died:
-            update["dead"] = self._died
+        if self._found_unusable:
+            update["unusable"] = self._found_unusable
         if self._charges:
             update["charges"] = self._charges
         unseen = sum(call["finish"] == "error" and not call["measured"] for call in self._charges)
@@ -277,18 +278,18 @@ class ModelCalls:
             planner = await self._loaded(self._registry.load_planner, program)
         return planner
 
-    def _check_alive(self, role: Role) -> None:
+    def _check_usable(self, role: Role) -> None:
         """Raise ModelCallError for a model that failed for good when it was asked before."""
         mine = self._registry.model_for(role, self._context)
-        for other in self._dead | self._died:
+        for other in self._unusable | self._found_unusable:
             theirs = self._registry.model_for(cast("Role", other), self._context)
             if mine is theirs or (isinstance(mine, str) and mine == theirs):
                 msg = "not asked: its model cannot be reached or used, as was found before."
                 raise ModelCallError(msg, fatal=True)
 
-    def _bury(self, role: Role, failure: ModelCallError) -> None:
+    def _note_unusable(self, role: Role, failure: ModelCallError) -> None:
         if failure.fatal:
-            self._died[role] = str(failure)
+            self._found_unusable[role] = str(failure)
 
     async def _client(self, role: Role) -> ChatClient:
         model = self._registry.model_for(role, self._context)

@@ -138,8 +138,8 @@ class Node(Runnable[Any, State]):
             settings = Settings.model_validate(state["settings"])
         else:
             settings = await self._registry.settings_of(context, blocking=blocking)
-        dead = {} if self._opens else state.get("dead")
-        calls = ModelCalls(self._registry, settings, context, blocking=blocking, dead=dead)
+        unusable = {} if self._opens else state.get("unusable")
+        calls = ModelCalls(self._registry, settings, context, blocking=blocking, unusable=unusable)
         own = self._registry.shared_budget(context)
         if own and not self._opens and (kept := state.get("shared_budget")):
             own.adopt(kept)  # what another process knows of it

@@ -60,12 +60,17 @@ def graph_to(
     server: FaultServer,
     retries: int = 3,
     timeout: float = PATIENT,
+    *,
+    planner_apart: bool = False,
     **settings: Any,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
     """A graph that waits for no longer than a test should."""
-    model = chat_to(server, max_retries=0, timeout=timeout)
-    client = ChatClient(model, retry_policy=RetryPolicy(retries, initial_interval=0.01))
-    return build_graph(client, settings=Settings(**settings))
+    policy = RetryPolicy(retries, initial_interval=0.01)
+    clients = [
+        ChatClient(chat_to(server, max_retries=0, timeout=timeout), retry_policy=policy)
+        for _ in range(1 + planner_apart)
+    ]
+    return build_graph(clients[0], planner=clients[-1], settings=Settings(**settings))
 
 
 @pytest.fixture(params=get_args(Way))
@@ -170,7 +175,7 @@ def test_a_planner_that_is_down_does_not_keep_the_question_from_being_answered(
     fault: Fault, solve: Solve
 ) -> None:
     with FaultServer(lambda request: fault if request.plans else None) as server:
-        report = solve(server, retries=1, execution="stepwise")
+        report = solve(server, retries=1, execution="stepwise", planner_apart=True)
     assert report["answer"] == "Final answer: 42"
     assert bool(report["warnings"]) is (fault != "no_usage")
 
