@@ -27,7 +27,8 @@ ATTACKS = (
 def solving(report: dict[str, Any]) -> dict[str, Any]:
     """A report without what planning cost: a longer plan costs more, and that is all it may do."""
     planning = sum(report["usage"]["by_node"][node]["output_tokens"] for node in PLANNERS)
-    return report | {"ceiling": report["ceiling"] - planning, "usage": None}
+    costs = {name: report[name] - planning for name in ("ceiling", "most_billed")}
+    return report | costs | {"usage": None}
 
 
 def spent_on(model: ScriptedChat) -> list[tuple[int | None, str]]:

@@ -186,8 +186,9 @@ def _start(name: str, path: Path) -> LocalServer:
         raise ModelSetupError(msg)
     xllamacpp = _llama_cpp()
     key = secrets.token_urlsafe(32)
+    params = _params(xllamacpp.CommonParams(), name, path, key)
     try:
-        native = xllamacpp.Server(_params(xllamacpp.CommonParams(), name, path, key))
+        native = xllamacpp.Server(params)
         native.handle_metrics()  # answered by its main loop: stopped before that, it hangs
     except RuntimeError as error:
         msg = (

@@ -25,6 +25,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self, get_args
 
+from pb_graph.planner.requests import LEVEL_FORM
+
 Fault = Literal[
     "rate_limit",
     "rate_limit_with_wait",
@@ -116,7 +118,12 @@ class Request:
     @property
     def plans(self) -> bool:
         """Whether it is the planner's."""
-        return self.schema is not None
+        return self.schema is not None or self.judges
+
+    @property
+    def judges(self) -> bool:
+        """Whether it asks for the level alone, in one token."""
+        return LEVEL_FORM in str(self.body["messages"][0]["content"])
 
 
 def well_behaved(_: Request) -> None:
@@ -292,6 +299,8 @@ class FaultServer:
         return not request.body.get("stream")
 
     def _text(self, request: Request) -> str:
+        if request.judges:
+            return "3"
         return self.answer if request.schema is None else json.dumps(self._filled(request.schema))
 
     def _filled(self, schema: Mapping[str, Any]) -> dict[str, Any]:

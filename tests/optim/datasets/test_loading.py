@@ -236,7 +236,7 @@ def test_a_field_map_names_the_columns(tmp_path: Path) -> None:
     fields = {"question": "prompt", "answers": "gold", "level": "hard"}
     (question,) = load("jsonl", path=path, fields=fields)
     assert (question.question, question.targets, question.level) == ("p?", ("a", "b"), 3)
-    with pytest.raises(InputError, match="jsonl has no field 'prompt'; it has: id, question"):
+    with pytest.raises(InputError, match="jsonl has no field 'prompt'; it has: question, answer"):
         load("jsonl", path=path, fields={"prompt": "question"})
     with pytest.raises(BadRowsError, match="no column 'text', which the field map names"):
         load("jsonl", path=path, fields={"question": "text"})

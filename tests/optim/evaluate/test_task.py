@@ -85,7 +85,7 @@ def test_the_plan_and_its_budgets_are_a_table(found: Evaluation) -> None:
 def test_every_call_is_there_with_prompt_reply_and_tokens(found: Evaluation) -> None:
     sample = sample_of(log_of(found, "stepwise"), 3)
     calls = events(sample, ModelEvent)
-    assert [call.model for call in calls] == ["recorded/ScriptedChat"] * 4
+    assert [call.model for call in calls] == ["recorded/scripted-1"] * 4
     plan, _, first, last = calls
     assert "What is" in plan.output.completion
     assert "Solve sub-question 1 now" in first.input[-1].text
@@ -113,7 +113,7 @@ def test_the_conversation_is_the_solvers(found: Evaluation) -> None:
 def test_the_tokens_that_inspect_counts_are_the_charged_ones(found: Evaluation) -> None:
     for record in (r for r in found.records if r.method == "cosine" and r.epoch == 1):
         sample = sample_of(log_of(found, "cosine"), record.level or 0)
-        usage = sample.model_usage["recorded/ScriptedChat"]
+        usage = sample.model_usage["recorded/scripted-1"]
         assert usage.output_tokens == record.tokens
         assert usage.input_tokens == record.report["usage"]["input_tokens"]
 

@@ -51,7 +51,7 @@ def test_a_candidates_identity_is_its_words_and_what_bears_on_answers() -> None:
 @pytest.mark.parametrize(
     ("instructions", "complaint"),
     [
-        ({"plan": "x"}, "no predictor 'plan'; there are: decompose, estimate, fused, level"),
+        ({"plan": "x"}, "no predictor 'plan'; there are: decompose, estimate, fused, solve, level"),
         ({"decompose": " "}, "1 to 8000 characters, not 0"),
         ({"decompose": "x" * (MAX_CHARACTERS + 1)}, "not 8001"),
     ],

@@ -291,7 +291,8 @@ def test_a_copy_that_an_optimizer_has_changed_is_the_one_that_is_used() -> None:
         ({}, ["decompose", "estimate"]),
         ({"planning": "fused"}, ["fused"]),
         ({"method": "planned_vanilla", "planning": "fused"}, ["decompose"]),
-        ({"method": "worked_examples"}, ["solve"]),
+        ({"method": "worked_examples"}, ["level", "solve"]),
+        ({"method": "worked_examples", "budget": 200}, ["solve"]),
         ({"method": "vanilla"}, ["decompose"]),
     ],
 )
