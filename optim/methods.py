@@ -6,7 +6,6 @@ settings of a method take. Help texts and errors list what is there.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any, Literal
 from pb_graph.budget.rules import LevelTable, PerLevel
 from pb_graph.errors import InputError, did_you_mean
 from pb_graph.methods import METHODS, OURS, PAPER
-from pb_graph.settings import Settings
+from pb_graph.settings import Settings, fields_of
 
 __all__ = [
     "ALL",
@@ -202,18 +201,8 @@ def method_from_file(path: str | Path, overrides: Mapping[str, Any] | None = Non
         InputError: The file cannot be read, or is no `Settings`.
     """
     file = Path(path)
-    try:
-        fields = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        msg = f"cannot read the settings file {file}: {error.strerror}"
-        raise InputError(msg) from error
-    except ValueError as error:
-        msg = f"{file} is not JSON: {error}"
-        raise InputError(msg) from error
-    if not isinstance(fields, dict):
-        msg = f"{file} is no settings file: it holds no JSON object"
-        raise InputError(msg)
-    return Method(file.stem, _valid(fields | dict(overrides or {}), str(file)))
+    fields = fields_of(file) | dict(overrides or {})
+    return Method(file.stem, _valid(fields, str(file)))
 
 
 def check_distinct(chosen: Iterable[Method]) -> None:

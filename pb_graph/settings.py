@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast, get_args, get_origin
 
 from pydantic import (
@@ -297,6 +299,26 @@ class Settings(BaseModel):
     def stepwise(self) -> bool:
         """Whether each sub-question gets a call of its own."""
         return self.splits and self.execution == "stepwise"
+
+
+def fields_of(file: Path) -> dict[str, Any]:
+    """Fields of settings in a JSON file, as they stand there: `Settings.read` checks them.
+
+    Raises:
+        InputError: The file cannot be read, or holds no JSON object.
+    """
+    try:
+        fields = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        msg = f"cannot read the settings file {file}: {error.strerror}"
+        raise InputError(msg) from error
+    except ValueError as error:
+        msg = f"{file} is not JSON: {error}"
+        raise InputError(msg) from error
+    if not isinstance(fields, dict):
+        msg = f"{file} is no settings file: it holds no JSON object"
+        raise InputError(msg)
+    return fields
 
 
 def choices(name: str) -> tuple[str, ...]:

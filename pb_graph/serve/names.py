@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pb_graph.errors import InputError, did_you_mean
-from pb_graph.settings import Settings, choices
+from pb_graph.settings import Settings, choices, fields_of
 
 ModelNames = Mapping[str, Mapping[str, Any]]
 """Fields of `Settings` by the name that stands for them."""
@@ -35,7 +35,8 @@ def model_names(files: Iterable[str | Path] = ()) -> ModelNames:
         if file.stem in names:
             msg = f"there is a model called {file.stem!r} already: rename {file}"
             raise InputError(msg)
-        names[file.stem] = _read(file)
+        names[file.stem] = fields_of(file)
+        checked(names[file.stem])
     return names
 
 
@@ -79,19 +80,3 @@ def _named(behind: str) -> dict[str, Any]:
         except ValueError:
             found[field] = text
     return found
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        fields = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        msg = f"cannot read the settings file {file}: {error.strerror}"
-        raise InputError(msg) from error
-    except ValueError as error:
-        msg = f"{file} is not JSON: {error}"
-        raise InputError(msg) from error
-    if not isinstance(fields, dict):
-        msg = f"{file} is no settings file: it holds no JSON object"
-        raise InputError(msg)
-    checked(fields)
-    return fields
