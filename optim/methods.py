@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pb_graph.budget.rules import LevelTable, PerLevel
 from pb_graph.errors import InputError, did_you_mean
 from pb_graph.methods import METHODS, OURS, PAPER
-from pb_graph.settings import Settings, fields_of
+from pb_graph.settings import PLANNED, Settings, fields_of
 
 __all__ = [
     "ALL",
@@ -129,7 +129,7 @@ class _Row:
 
 # The paper's prompt tells each sub-question its share of the tokens as so many words.
 _BY_STEP = {**PAPER_DEFAULTS, "prompt_unit": "words_as_tokens"}
-_SINGLE_PASS = {"method": "plan_and_budget", "execution": "single_pass"}
+_SINGLE_PASS = {"method": PLANNED, "execution": "single_pass"}
 _PAPER = {
     "vanilla": _Row({"method": "vanilla"}, PAPER_DEFAULTS),
     "global_budget": _Row({"method": "global_budget"}, PAPER_DEFAULTS),
@@ -150,7 +150,9 @@ _RIVALS = {
 _ROWS = _PAPER | {
     "default": _Row({}, {}),
     ESTIMATED: _Row({}, {}, estimate_level=True),
-    "stepwise": _Row({"method": "plan_and_budget", "execution": "stepwise"}, {}),
+    PLANNED: _Row({"method": PLANNED}, {}),
+    f"{PLANNED}_estimated": _Row({"method": PLANNED}, {}, estimate_level=True),
+    "stepwise": _Row({"method": PLANNED, "execution": "stepwise"}, {}),
     **{
         name: _Row({"method": name}, {})
         for name, registered in METHODS.items()
@@ -171,9 +173,9 @@ def methods(
     The ten rows are those of the paper: plan-and-budget in a single pass, budgets that are only
     said (``enforcement="prompt"``), shares rounded down and none raised (its Eq. 7), and told as
     words. What still differs from the paper is in the README. ``default`` is what `Settings`
-    choose when nothing is said, ``default_estimated`` the same without the help of a label, and
-    ``stepwise`` the same with a call for each sub-question. ``rivals`` are what others have
-    published against long answers, as they published it.
+    choose when nothing is said, ``plan_and_budget`` what they choose for planning, ``stepwise`` the
+    same with a call for each sub-question; with ``_estimated`` behind it, a row has no help of a
+    label. ``rivals`` are what others have published against long answers, as they published it.
 
     Args:
         names: Names of `NAMES`, as a sequence or with commas between; ``all`` for the ten rows,

@@ -56,7 +56,8 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         model: Solves: a chat model object, ``provider:model``, ``local:NAME`` or
             ``local:/path.gguf``. None means ``PB_MODEL``, else the local default if its extra is
             installed.
-        planner: Plans and estimates; None for the same as ``model``.
+        planner: Plans and estimates; None for the same as ``model``. Where the settings name no
+            method, one that is given makes it ``plan_and_budget``, as ``planner_program`` does.
         estimator: Estimates; None for the same as plans.
         easy: Solves sub-questions and questions of level 1 or 2; None for the same as ``model``.
         settings: Every other choice, also as a mapping of the fields that are to differ from the
@@ -96,6 +97,8 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     if isinstance(planner_program, HasPlanner):
         planner_program = planner_program.prompts
     settings = Settings() if settings is None else settings_from(settings)
+    if planner is not None or planner_program is not None:
+        settings = settings.with_plans()
     if isinstance(cap_policy, str | Path):
         cap_policy = load_caps(cap_policy)
     registry = ModelRegistry(

@@ -82,8 +82,15 @@ class AutoPolicy(BaseModel):
     tries: Literal[0, 1, 2] = Field(
         default=1, description="Short tries; two must state the same answer to be believed."
     )
+    confidence: float = Field(
+        default=0.9,
+        ge=0,
+        lt=1,
+        description="Least confidence at which a short try is believed: the geometric mean of the "
+        "probabilities of its tokens, where the server tells them; 0 to believe any.",
+    )
     plain: PositiveInt = Field(
-        default=500, description="Completion tokens of the plain question, its ending included."
+        default=600, description="Completion tokens of the plain question, its ending included."
     )
     plain_from: Level | None = Field(
         default=None,
@@ -94,6 +101,10 @@ class AutoPolicy(BaseModel):
         """Whether a question of this level gets a short try; one of unknown level does."""
         hard = self.plain_from is not None and level is not None and level >= self.plain_from
         return self.tries > 0 and not hard
+
+    def believes(self, confidence: float | None) -> bool:
+        """Whether a short try that the model wrote with this confidence is believed."""
+        return confidence is None or confidence >= self.confidence
 
     def most(self, cutoff: int) -> int:
         """Completion tokens that a question can cost, with at most ``cutoff`` for each call."""
@@ -108,6 +119,16 @@ def default_budget() -> LevelTable:
     return LevelTable(tokens={level: 2 * tokens for level, tokens in LevelTable().tokens.items()})
 
 
+PLANNED = "plan_and_budget"
+"""The method that the choices about plans belong to."""
+
+_ABOUT_PLANS = frozenset(
+    {
+        *("execution", "planning", "schedule", "power", "gamma", "epsilon", "bam", "remainder"),
+        *("min_step", "rollover", "parallel", "synthesis", "review_plan", "max_steps"),
+    }
+)
+
 _BUDGETS = (
     "a budget is a whole number of tokens, at least 1, such as 400, or a rule by level, such as "
     '{"rule": "level_table", "tokens": {"1": 200, "2": 250, "3": 350, "4": 450, "5": 600}}'
@@ -120,7 +141,9 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     method: Method = Field(
-        default="plan_and_budget", description="The method that answers the question."
+        default="auto",
+        description="The method that answers the question; where none is named and a choice about "
+        "plans is, such as 'schedule' or 'execution', plan_and_budget.",
     )
     execution: Literal["single_pass", "stepwise"] = Field(
         default="single_pass",
@@ -240,6 +263,13 @@ class Settings(BaseModel):
         "for the package's own, which are mathematics.",
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _planned_where_plans_are_spoken_of(cls, given: Any) -> Any:  # noqa: ANN401 -- unchecked yet
+        if isinstance(given, Mapping) and "method" not in given and _ABOUT_PLANS & given.keys():
+            return {**given, "method": PLANNED}
+        return given
+
     @field_validator("budget", mode="before")
     @classmethod
     def _at_least_one_token(cls, budget: object) -> object:
@@ -270,6 +300,11 @@ class Settings(BaseModel):
         """The rule that turns a level into the total; a plain number is a fixed total."""
         return Fixed(tokens=self.budget) if isinstance(self.budget, int) else self.budget
 
+    def with_plans(self) -> Self:
+        """The same, but planning where no method was named: who brings a planner wants plans."""
+        named = "method" in self.model_fields_set
+        return self if named else self.model_copy(update={"method": PLANNED})
+
     @property
     def shape(self) -> Shape:
         """The parameters of the schedules."""
@@ -282,8 +317,15 @@ class Settings(BaseModel):
 
     @property
     def budgets(self) -> bool:
-        """Whether the method has a total budget."""
-        return METHODS[self.method].budgets
+        """Whether the method has a total budget: always, never, or where a number is given."""
+        has = METHODS[self.method].budgets
+        return isinstance(self.budget, int) if has == "given" else has
+
+    @property
+    def uses_level(self) -> bool:
+        """Whether a question's level bears on how it is answered."""
+        by_rule = self.budgets and self.budget_rule.needs_level
+        return by_rule or (self.method == "auto" and self.auto.plain_from is not None)
 
     @property
     def splits(self) -> bool:

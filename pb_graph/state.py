@@ -78,6 +78,9 @@ class Report(TypedDict):
     steps: list[StepReport]
     usage: QueryUsage
     warnings: list[str]
+    confidence: NotRequired[float]
+    """Of the answer after worked examples, or auto's last short try: the geometric mean of the
+    probabilities of its tokens, where the server told them."""
 
 
 class Query(TypedDict):

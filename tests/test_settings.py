@@ -144,3 +144,18 @@ def test_a_context_that_cannot_be_used_says_what_can(sent: Any, complaint: str) 
 def test_a_servers_context_holds_its_settings_as_json() -> None:
     resolved = Context.resolve(Context(settings={"budget": 7}))  # type: ignore[arg-type]
     assert resolved.settings == Settings(budget=7)
+
+
+def test_a_method_that_nobody_named_follows_from_what_was_said() -> None:
+    assert Settings().method == Settings(budget=300).method == "auto"
+    for about_plans in ({"schedule": "cosine"}, {"execution": "stepwise"}, {"review_plan": True}):
+        assert Settings.read(about_plans).method == "plan_and_budget"
+    assert Settings(schedule="cosine", method="vanilla").method == "vanilla"
+    assert Settings().with_plans().method == "plan_and_budget"
+    assert Settings(method="auto").with_plans().method == "auto"
+
+
+def test_auto_has_a_budget_where_one_is_given() -> None:
+    assert not Settings().budgets
+    assert Settings(budget=300).budgets
+    assert not Settings(method="vanilla", budget=300).budgets

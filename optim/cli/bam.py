@@ -15,6 +15,7 @@ from optim.cli.options import AsJson, Logs, with_options
 from optim.cli.terminal import echo, numbers, plain_errors, print_rows, write
 from optim.methods import method_from_file
 from optim.statistics.estimates import PERCENT
+from pb_graph.settings import PLANNED
 
 if TYPE_CHECKING:
     from optim.bam.calibrate import Calibration
@@ -107,11 +108,13 @@ def calibrate(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     print_rows(_answers_and_fit(calibration))
     for warning in calibration.warnings:
         typer.echo(f"Warning: {warning}")
-    typer.echo(f"{output} is written. Measure it beside the default: {_next(records[0], output)}")
+    typer.echo(
+        f"{output} is written. Measure it beside our own budgets: {_next(records[0], output)}"
+    )
 
 
 def _next(record: Record, file: str) -> str:
-    """The command that measures the default and what was written, and nothing else."""
+    """The command that measures our budgets and what was written, and nothing else."""
     words = ["pb-optim", "eval", "--dataset", record.dataset]
     for option in ("data", "split"):
         told = record.made_by.get(option)
@@ -120,7 +123,7 @@ def _next(record: Record, file: str) -> str:
     if ":" in record.model:  # else it is the name of an object, which no command can make
         words += ["--model", record.model]
         words += [] if record.planner == record.model else ["--planner", record.planner]
-    return shlex.join([*words, "--methods", "default", "--settings", file])
+    return shlex.join([*words, "--methods", PLANNED, "--settings", file])
 
 
 def _by_budget(outcomes: Sequence[Outcome], measure: str) -> list[Cells]:

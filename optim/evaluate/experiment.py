@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from optim.datasets import data_set, level_examples, load
 from optim.evaluate.identity import scorer_name
-from optim.methods import ALL, Method, check_distinct, methods
+from optim.methods import ALL, NAMES, Method, check_distinct, methods
 from optim.parts import Part
 from optim.scorers import as_scorer
 from pb_graph.errors import InputError
@@ -131,8 +131,9 @@ class Experiment:
     def chosen_methods(self, questions: Sequence[Question] | None = None) -> tuple[Method, ...]:
         """The methods by name, with the overrides applied, and those of the caller's own.
 
-        Where the questions have levels, ``default`` takes them for granted, which a user cannot;
-        so a second row, ``default_estimated``, has them estimated and is charged that.
+        Where the questions have levels, a row of ours that goes by them takes them for granted,
+        which a user cannot; so a second one, such as ``plan_and_budget_estimated``, has them
+        estimated and is charged that.
 
         Args:
             questions: What is asked, by all parts together; loaded when not given.
@@ -231,6 +232,7 @@ class Experiment:
 
 def _both_ways(method: Method, chosen: Sequence[Method]) -> tuple[Method, ...]:
     taken = {one.name for one in chosen}
-    if method.name != "default" or "default_estimated" in taken:
+    twin = f"{method.name}_estimated"
+    if twin not in NAMES or twin in taken or not method.settings.uses_level:
         return (method,)
-    return method, replace(method, name="default_estimated", estimate_level=True)
+    return method, replace(method, name=twin, estimate_level=True)

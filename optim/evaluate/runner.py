@@ -14,7 +14,7 @@ from pb_graph.budget.ledger import by_node, most_billed
 from pb_graph.errors import NoAnswerError
 from pb_graph.graph import build_graph
 from pb_graph.models.resolve import LOCAL_PREFIX
-from pb_graph.settings import Context
+from pb_graph.settings import PLANNED, Context
 from pb_graph.state import Input, Report
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def _known_ending(truncation: Truncation | None, model: str) -> Truncation | Non
 
 def _broken_off(settings: Settings, level: int | None, calls: Sequence[Call]) -> Report:
     """The account of a question that ended with an error of ours: what its calls have cost."""
-    local = settings.method == "plan_and_budget"
+    local = settings.method == PLANNED
     return Report(
         method=settings.method,
         execution=settings.execution if local else None,

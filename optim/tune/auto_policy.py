@@ -29,25 +29,30 @@ SHORT, PLAIN = "worked_examples", "vanilla"
 _SHORT_CAPS = (40, 60, 80, 100, 120, 160, 200, 250, 300, 400, 600)
 _PLAIN_CAPS = (200, 300, 400, 500, 600, 800, 1000, 1500, 2000)
 _LEVELS = (None, 5, 4, 3, 2, 1)
+_CONFIDENCES = (0.0, 0.7, 0.75, 0.8, 0.82, 0.84, 0.86, 0.88, 0.9, 0.92, 0.95)
 _FOLDS = 5
 _FEWEST = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One question, asked both ways: score, completion tokens, and whether it ended by itself."""
+    """One question, asked both ways: score, completion tokens, and whether it ended by itself.
+
+    ``confidence`` is the model's in the short answer; None where its server did not tell.
+    """
 
     question: str
     level: int | None
     short: tuple[float, int, bool]
     plain: tuple[float, int, bool]
+    confidence: float | None = None
 
     def under(self, policy: AutoPolicy) -> tuple[float, int]:
         """Score and completion tokens that the question would have come to."""
         paid = 0
         if policy.starts_short(self.level):
             score, tokens, ended = self.short
-            if ended and tokens <= policy.short:
+            if ended and tokens <= policy.short and policy.believes(self.confidence):
                 return score, tokens
             paid = min(tokens, policy.short)
         score, tokens, ended = self.plain
@@ -121,7 +126,13 @@ def traces(records: Iterable[Record]) -> list[Trace]:
         )
         raise InputError(msg)
     return [
-        Trace(ways[PLAIN].question, ways[PLAIN].level, _seen(ways[SHORT]), _seen(ways[PLAIN]))
+        Trace(
+            ways[PLAIN].question,
+            ways[PLAIN].level,
+            _seen(ways[SHORT]),
+            _seen(ways[PLAIN]),
+            ways[SHORT].report.get("confidence"),
+        )
         for ways in both
     ]
 
@@ -156,7 +167,8 @@ def fit_policy(seen: Sequence[Trace], *, loss: float = 3.0) -> AutoFit:
 def _best(seen: Sequence[Trace], loss: float) -> AutoPolicy:
     """Ties go to the earlier policy of the grid, which is the shorter one."""
     least = sum(trace.plain[0] for trace in seen) / len(seen) - loss / PERCENT
-    measured = [(policy, *_columns([t.under(policy) for t in seen])) for policy in _grid()]
+    grid = _grid(told=any(trace.confidence is not None for trace in seen))
+    measured = [(policy, *_columns([t.under(policy) for t in seen])) for policy in grid]
     kept = [row for row in measured if sum(row[1]) / len(seen) >= least - 1e-9]
     if not kept:  # every cap that is tried cuts right answers off
         kept = [max(measured, key=lambda row: sum(row[1]))]
@@ -164,10 +176,13 @@ def _best(seen: Sequence[Trace], loss: float) -> AutoPolicy:
 
 
 @cache
-def _grid() -> list[AutoPolicy]:
+def _grid(*, told: bool) -> list[AutoPolicy]:
+    """Every policy that is tried; a least confidence only where some answer's is told."""
     return [
-        AutoPolicy(short=short, plain=plain, plain_from=level)
-        for short, plain, level in itertools.product(_SHORT_CAPS, _PLAIN_CAPS, _LEVELS)
+        AutoPolicy(short=short, confidence=confidence, plain=plain, plain_from=level)
+        for short, confidence, plain, level in itertools.product(
+            _SHORT_CAPS, _CONFIDENCES if told else (0.0,), _PLAIN_CAPS, _LEVELS
+        )
     ] + [AutoPolicy(tries=0, plain=plain) for plain in _PLAIN_CAPS]
 
 

@@ -15,7 +15,7 @@ from optim.tune.optimizer import Uncopied
 from pb_graph.errors import InputError
 from pb_graph.planner.planner import Planner
 from pb_graph.program import PlannerProgram
-from pb_graph.settings import Settings
+from pb_graph.settings import PLANNED, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -124,13 +124,14 @@ def candidate_of(
     shown = {name: predictor.demos for name, predictor in predictors}
     if not isinstance(settings, Settings):
         brought = saved.settings if isinstance(saved, PlannerProgram) else None
-        settings = Settings.read((brought.model_dump() if brought else {}) | dict(settings or {}))
+        base = brought.model_dump() if brought else {"method": PLANNED}
+        settings = Settings.read(base | dict(settings or {}))
     return Candidate(told, settings, shown)
 
 
 def decomposer(settings: Settings) -> str:
     """The predictor that decomposes under these settings; ``decompose`` where none does."""
-    fused = settings.method == "plan_and_budget" and settings.planning == "fused"
+    fused = settings.method == PLANNED and settings.planning == "fused"
     return "fused" if fused else "decompose"
 
 

@@ -27,7 +27,7 @@ from optim.tune.evaluator import OutageError
 from optim.tune.optimizer import NOT_MEASURED, Round, optimizer
 from optim.tune.selection import Measurement
 from pb_graph.budget.rules import BudgetRule, Fixed, LevelTable, PerLevel
-from pb_graph.settings import Settings, choices
+from pb_graph.settings import PLANNED, Settings, choices
 
 if TYPE_CHECKING:
     from optim.datasets import Question
@@ -348,7 +348,7 @@ def settings_at(base: Settings, point: Point) -> Settings:
         changes[name] = higher if point["shape"] == "higher" else lower
     if point["budget"]:
         changes["budget"] = scaled(base.budget_rule, 2.0 ** (point["budget"] / 2))
-    return _changed(base, {"method": "plan_and_budget"} | changes)
+    return _changed(base, {"method": PLANNED} | changes)
 
 
 def scaled(rule: BudgetRule, factor: float) -> BudgetRule:

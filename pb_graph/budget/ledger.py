@@ -52,6 +52,8 @@ class Charge(TypedDict):
     """Whether the provider reported the tokens; otherwise they are estimated."""
     model: NotRequired[str | None]
     """The model's name as its provider knows it."""
+    confidence: NotRequired[float]
+    """Geometric mean of the probabilities of its tokens, where that was asked for and told."""
 
 
 class Usage(TypedDict):

@@ -13,7 +13,6 @@ from pb_graph.prompts import whole_question
 
 if TYPE_CHECKING:
     from pb_graph.runtime.node import NodeContext
-    from pb_graph.settings import AutoPolicy
     from pb_graph.state import State
 
 
@@ -21,24 +20,29 @@ if TYPE_CHECKING:
     "auto",
     "Tries a short answer first, and asks plainly where that did not finish or is not sure.",
     source=OURS,
+    budgets="given",
     ceiling=lambda settings: settings.auto.most(settings.cutoff),
 )
 async def auto(asked: Asked, run: NodeContext) -> State:
     """Short tries after worked examples, then, if they settle nothing, the plain question.
 
-    A try is accepted when it ended by itself and states an answer; where `AutoPolicy.tries` is 2,
-    when two of them, with the examples in different orders, state the same. The plain question has
-    a cap of its own, and its forced ending. Every try is charged.
+    A try is accepted when it ended by itself, states an answer, and the model was confident, as far
+    as its server tells: a model that writes fluently what is wrong does so with less probable
+    tokens. Where `AutoPolicy.tries` is 2, two tries, with the examples in different orders, have to
+    state the same. The plain question has a cap of its own, and its forced ending; with a budget,
+    it has what the tries left of that. Every try is charged.
     """
-    policy = run.settings.auto
+    policy, total = run.settings.auto, asked.budget
     warnings: list[str] = []
+    paid = 0
     if policy.starts_short(asked.query["level"]):
-        answer = await _short(asked, run, policy, warnings)
+        cap = policy.short if total is None else min(policy.short, total // (policy.tries + 1))
+        answer, paid = await _short(asked, run, cap, warnings) if cap else (None, 0)
         if answer is not None:
             return {"answer": answer, "warnings": warnings}
     reply = await run.call_within_budget(
         whole_question(asked.query, asked.settings),
-        policy.plain,
+        policy.plain if total is None else total - paid,
         asked.query,
         Purpose("answer"),
     )
@@ -46,28 +50,33 @@ async def auto(asked: Asked, run: NodeContext) -> State:
 
 
 async def _short(
-    asked: Asked, run: NodeContext, policy: AutoPolicy, warnings: list[str]
-) -> str | None:
-    """The answer that the short tries settle on; None where they settle nothing."""
+    asked: Asked, run: NodeContext, cap: int, warnings: list[str]
+) -> tuple[str | None, int]:
+    """The answer that the short tries settle on, None if on none; and what they may have cost."""
     prompt = await examples_prompt(asked, run)
     turns, question = prompt[1:-1], prompt[-1]
-    stated = set()
+    stated, paid, text = set(), 0, ""
+    policy = run.settings.auto
     for number in range(policy.tries):
         pairs = [turns[i : i + 2] for i in range(0, len(turns), 2)]
         shown = turns if number == 0 else [turn for pair in reversed(pairs) for turn in pair]
         try:
             reply = await run.calls.solver(
                 [prompt[0], *shown, question],
-                min(policy.short, run.settings.cutoff),
+                min(cap, run.settings.cutoff),
                 Purpose("short"),
+                confidence=True,
             )
         except ModelCallError as failure:
             warnings.append(f"short: {failure}")
-            return None
-        answer = stated_answer(reply.text)
-        if reply.finish == "length" or answer is None:
-            return None
+            return None, paid + failure.tokens
+        paid += reply.most_billed if run.settings.strict_ceiling else reply.tokens
+        text = reply.text
+        answer = stated_answer(text)
+        believed = policy.believes(reply.charge.get("confidence"))
+        if reply.finish == "length" or answer is None or not believed:
+            return None, paid
         stated.add(comparable(answer))
         if len(stated) > 1:
-            return None
-    return reply.text
+            return None, paid
+    return text, paid

@@ -54,7 +54,7 @@ class Method:
         source: Where it comes from: ``arXiv:…``, or `OURS`.
         function: The prompt or the coroutine; see the package's docstring.
         plans: Whether the question is decomposed first.
-        budgets: Whether it has a total budget.
+        budgets: Whether it has a total budget; ``given``: only where that is a plain number.
         splits: Whether the budget is split over the sub-questions, and steps may be calls.
         samples: Whether it needs a model that samples, at a temperature above 0.
         continues: Whether it needs a server that continues an unfinished reply.
@@ -68,7 +68,7 @@ class Method:
     source: str
     function: Prompt | Answer
     plans: bool = False
-    budgets: bool = False
+    budgets: Literal[True, False, "given"] = False
     splits: bool = False
     samples: bool = False
     continues: bool = False
@@ -94,7 +94,7 @@ def method(  # noqa: PLR0913 -- what there is to know of a method, all but two b
     *,
     source: str,
     plans: bool = False,
-    budgets: bool = False,
+    budgets: Literal[True, False, "given"] = False,
     splits: bool = False,
     samples: bool = False,
     continues: bool = False,

@@ -94,7 +94,7 @@ class Attempts:
             return 0.0
         if self._limits.probabilities and _unsupported(error):
             self.probabilities_refused = True
-            self._limits = replace(self._limits, probabilities=False)
+            self._limits = replace(self._limits, probabilities=0)
             return 0.0
         if self.on_text and _unsupported(error):
             self.on_text, self.stream_refused = None, True

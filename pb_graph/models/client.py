@@ -92,7 +92,7 @@ class ChatClient:
         self._connections = Connections(self.model, speaking, sampler)
         self.continues = continuation(self._policy)
         self._constrains = _passes_on(self._policy, self.model, schema={"type": "object"})
-        self._tells_probabilities = _passes_on(self._policy, self.model, probabilities=True)
+        self._tells_probabilities = _passes_on(self._policy, self.model, probabilities=1)
         self._streams = True
         ours = RetryPolicy(max_retries=0) if has_own_retries(model) else retry_policy
         self._retry_policy = ours or RetryPolicy()
@@ -271,7 +271,7 @@ class ChatClient:
             limits = replace(limits, repeats=True)
         # Without the schema, once this server has been found not to know what to do with it.
         limits = limits if self._constrains else without_schema(limits)
-        limits = limits if self._tells_probabilities else replace(limits, probabilities=False)
+        limits = limits if self._tells_probabilities else replace(limits, probabilities=0)
         attempts = Attempts(
             messages, limits, purpose, self._retry_policy, self._secrets, self.model
         )

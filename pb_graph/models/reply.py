@@ -11,6 +11,7 @@ from pb_graph.budget.ledger import Charge, most_billed, spent
 from pb_graph.budget.ledger import Purpose as Purpose  # noqa: PLC0414 -- for others, too
 from pb_graph.models.usage import (
     Tokens,
+    confidence_of,
     estimate,
     finish_of,
     likely_tokens,
@@ -80,6 +81,9 @@ def reply_of(
         text, finish = text[:longest], "length"
     calls = message_to_dict(message) if message.tool_calls else None
     likely = likely_tokens(message) if limits.probabilities else ()
+    confidence = confidence_of(message) if limits.probabilities else None
+    if confidence is not None:
+        charge["confidence"] = round(confidence, 4)
     return Reply(text, finish, charge, doubt=doubt, calls_tools=calls, likely=likely)
 
 

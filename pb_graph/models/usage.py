@@ -190,6 +190,18 @@ def likely_tokens(message: AIMessage) -> list[dict[str, float]]:
         return []
 
 
+def confidence_of(message: AIMessage) -> float | None:
+    """Geometric mean of the probabilities of a reply's tokens; None where a server tells none."""
+    told = message.response_metadata.get("logprobs")
+    content = told.get("content") if isinstance(told, Mapping) else None
+    try:
+        chances = [min(0.0, float(token["logprob"])) for token in content or []]
+    except (TypeError, KeyError, ValueError):
+        return None
+    mean = math.exp(sum(chances) / len(chances)) if chances else math.nan
+    return None if math.isnan(mean) else mean
+
+
 def _rows(token: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [token, *(token.get("top_logprobs") or [])[:_MOST_LIKELY]]
 

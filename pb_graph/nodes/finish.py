@@ -90,7 +90,7 @@ def build_report(state: State, settings: Settings, prices: Prices | None = None)
             *warnings,
             f"{note}: Settings(strict_ceiling=True) keeps lost attempts below it",
         ]
-    return Report(
+    report = Report(
         method=settings.method,
         execution=settings.execution if local else None,
         schedule=settings.schedule if local else None,
@@ -103,6 +103,10 @@ def build_report(state: State, settings: Settings, prices: Prices | None = None)
         usage=by_node(state["charges"], prices),
         warnings=warnings,
     )
+    told = [charge["confidence"] for charge in state["charges"] if "confidence" in charge]
+    if told:
+        report["confidence"] = told[-1]
+    return report
 
 
 def _steps(state: State) -> list[StepReport]:

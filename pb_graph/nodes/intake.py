@@ -63,8 +63,9 @@ def _settings(budget: object, settings: Settings) -> tuple[Settings, list[str]]:
     if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
         msg = f"A budget is a whole number of tokens, at least 1, not {budget!r}."
         raise InputError(msg)
+    own = settings.model_copy(update={"budget": budget})
     unused = f"intake: the method {settings.method!r} has no budget: {budget} was not used"
-    return settings.model_copy(update={"budget": budget}), [] if settings.budgets else [unused]
+    return own, [] if own.budgets else [unused]
 
 
 def _question(given: object) -> str:

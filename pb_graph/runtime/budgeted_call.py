@@ -66,6 +66,7 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
     closing: bool,
     stream: bool,
     thinking: Thinking | None = None,
+    confidence: bool = False,
 ) -> BudgetedReply:
     """Ask once; under ``force``, keep a reserve back for asking an unfinished answer's result.
 
@@ -78,6 +79,7 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
         closing: Whether an unfinished reply is asked for the final answer of the question.
         stream: Whether a host that streams is shown the reply as the answer.
         thinking: How much the model may think, where that is not for the budget to say.
+        confidence: Whether to charge the reply with the model's confidence.
 
     Raises:
         ModelCallError: The request failed for good; a forced ending that fails is in the reply.
@@ -89,7 +91,9 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
     least = max(settings.reserve, answer_type.reserve if answer_type else 0)
     reserve = min(least, _most_reserved(cap, closing=closing)) if forces else 0
     how = thinking or _thinking(budget, settings)
-    prompt, reply, made = await _worked(run, prompt, cap - reserve, purpose, how, stream=stream)
+    prompt, reply, made = await _worked(
+        run, prompt, cap - reserve, purpose, how, stream=stream, confidence=confidence
+    )
     paid = spent(made)
     finish: Finish = "length" if reply.finish == "length" else "stop"
     left = cap - (most_billed(made) if settings.strict_ceiling else paid)
@@ -121,6 +125,7 @@ async def _worked(  # noqa: PLR0913 -- as the function above
     thinking: Thinking,
     *,
     stream: bool,
+    confidence: bool,
 ) -> tuple[Sequence[Turn | BaseMessage], Reply, list[Charge]]:
     """Ask and, while the reply calls tools, ask again with their results, all within the cap.
 
@@ -135,7 +140,13 @@ async def _worked(  # noqa: PLR0913 -- as the function above
     for left in range(MAX_ROUNDS, -1, -1):
         try:
             reply = await run.calls.solver(
-                prompt, cap - gone(paid), purpose, thinking=thinking, follows=follows, tools=tools
+                prompt,
+                cap - gone(paid),
+                purpose,
+                thinking=thinking,
+                follows=follows,
+                tools=tools,
+                confidence=confidence,
             )
         except ModelCallError as failure:
             failure.lost = (*paid, *failure.lost)  # for its step, which cost all of them

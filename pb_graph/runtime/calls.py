@@ -84,6 +84,7 @@ class ModelCalls:
         tools: tuple[BaseTool, ...] = (),
         sampled: bool = False,
         continues: bool = False,
+        confidence: bool = False,
     ) -> Reply:
         """Ask the solver one thing.
 
@@ -98,6 +99,7 @@ class ModelCalls:
             tools: What the model may call.
             sampled: Whether the reply is one of several that are to differ.
             continues: Whether it is a piece of a text, which a last turn of the model's begins.
+            confidence: Whether to charge it with the model's confidence, where the server tells it.
 
         Raises:
             ModelCallError: The call failed for good.
@@ -113,6 +115,7 @@ class ModelCalls:
             strict=settings.strict_ceiling,
             sampled=sampled,
             continues=continues,
+            probabilities=int(confidence),
         )
         role: Role = "easy" if purpose.is_easy else "solver"
         self._check_usable(role)

@@ -68,10 +68,19 @@ class NodeContext:
         closing: bool = True,
         stream: bool = True,
         thinking: Thinking | None = None,
+        confidence: bool = False,
     ) -> BudgetedReply:
         """`pb_graph.runtime.budgeted_call.call_within_budget`; by default for the final answer."""
         return await call_within_budget(
-            self, prompt, budget, query, purpose, closing=closing, stream=stream, thinking=thinking
+            self,
+            prompt,
+            budget,
+            query,
+            purpose,
+            closing=closing,
+            stream=stream,
+            thinking=thinking,
+            confidence=confidence,
         )
 
     def cap_of(self, budget: int | None) -> int:

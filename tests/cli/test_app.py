@@ -54,6 +54,9 @@ def run(*arguments: str, stdin: str | None = None) -> Result:
     return CliRunner().invoke(app, list(arguments), input=stdin)
 
 
+PLANNED = ("--method", "plan_and_budget")
+
+
 def solve(*options: str, question: str = "What is 6 * 7?", **given: Any) -> Result:  # noqa: ANN401
     return run("solve", question, *MODEL, *options, **given)
 
@@ -92,7 +95,7 @@ class TestHelp:
 @pytest.mark.usefixtures("model")
 class TestSolve:
     def test_plan_answer_and_account_are_shown(self, model: ScriptedChat) -> None:
-        result = solve()
+        result = solve(*PLANNED)
         assert result.exit_code == 0
         assert result.stderr == ""
         for part in ("What is given?", "Final answer: 42", "completion tokens", "ceiling"):
@@ -134,7 +137,7 @@ class TestSolve:
         assert len(report["steps"]) == 1
 
     def test_a_setting_may_hold_an_equals_sign(self, model: ScriptedChat) -> None:
-        assert solve("--set", "domain=a=b").exit_code == 0
+        assert solve(*PLANNED, "--set", "domain=a=b").exit_code == 0
         assert "a=b" in model.calls[0].ask
 
     def test_the_planner_may_be_another_model(self, resolved: dict[str, ScriptedChat]) -> None:
@@ -182,7 +185,7 @@ class TestSolve:
     def test_model_text_is_shown_literally(self, model: ScriptedChat) -> None:
         model.plan = ["[red]x[/red]?", "<script>?"]
         model.solve = HOSTILE
-        shown = solve().stdout
+        shown = solve(*PLANNED).stdout
         assert "[red]x[/red]?" in shown
         assert HOSTILE.replace("\x1b", "") in shown
         assert "\x1b" not in shown
@@ -246,7 +249,7 @@ class TestFailure:
         self, model: ScriptedChat
     ) -> None:
         model.solve = says_nothing
-        result = solve("--json")
+        result = solve(*PLANNED, "--json")
         assert result.exit_code == FAILED
         report = checked(json.loads(result.stdout))
         assert report["answer"] == ""
@@ -279,7 +282,7 @@ class TestFailure:
             raise KeyboardInterrupt
 
         model.solve = interrupt
-        result = solve("--json")
+        result = solve(*PLANNED, "--json")
         assert (result.exit_code, result.stdout) == (INTERRUPTED, "")
         (line,) = result.stderr.splitlines()
         spent = sum(call.output_tokens for call in model.calls)

@@ -26,6 +26,27 @@ def model(short: Any, plain: Any = "At length.\nFinal answer: 42") -> ScriptedCh
     return ScriptedChat(solve=solve)
 
 
+def test_a_short_answer_is_believed_where_the_model_was_confident() -> None:
+    for confidence, asked in ((0.95, {"short": 1}), (0.85, {"short": 1, "answer": 1})):
+        chat = model("Final answer: 42")
+        chat.confidence = confidence
+        report = report_of(chat, method="auto")
+        assert report["confidence"] == confidence
+        assert nodes(report) == asked
+    chat = model("Final answer: 42")
+    chat.confidence = 0.5
+    assert nodes(report_of(chat, method="auto", auto={"confidence": 0})) == {"short": 1}
+
+
+@pytest.mark.parametrize("budget", [1, 2, 90, 1000])
+def test_a_budget_of_ones_own_bounds_all_tries_together(budget: int) -> None:
+    chat = model(runs_on, runs_on)
+    report = report_of(chat, QUESTION | {"budget": budget}, method="auto")
+    assert (report["budget"], report["ceiling"], report["warnings"]) == (budget, budget, [])
+    assert 0.9 * budget <= chat.output_tokens <= budget
+    assert report["answer"]
+
+
 def nodes(report: dict[str, Any]) -> dict[str, int]:
     return {name: part["calls"] for name, part in report["usage"]["by_node"].items()}
 

@@ -20,7 +20,7 @@ from pb_graph.planner.parsing import expected_level
 from tests.support.payloads import ELSEWHERE, openai_body
 
 ASK = [HumanMessage("How hard?")]
-LIMITS = Limits(2, 5.0, probabilities=True)
+LIMITS = Limits(2, 5.0, probabilities=20)
 TOLD = {"logprobs": True, "top_logprobs": 20}
 DEEPSEEK = "https://api.deepseek.com/v1"
 

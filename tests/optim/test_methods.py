@@ -59,12 +59,13 @@ def test_the_default_and_stepwise_are_what_a_graph_does_unless_asked_otherwise()
     assert (other.settings.schedule, other.settings.execution) == ("bam", "stepwise")
 
 
-def test_the_default_comes_also_without_the_help_of_a_label() -> None:
-    (row,) = methods("default_estimated", {"cutoff": 900})
-    assert (row.settings, row.estimate_level) == (Settings(cutoff=900), True)
+def test_our_planning_comes_also_without_the_help_of_a_label() -> None:
+    (row,) = methods("plan_and_budget_estimated", {"cutoff": 900})
+    planned = Settings(method="plan_and_budget", cutoff=900)
+    assert (row.settings, row.estimate_level) == (planned, True)
     assert not any(row.estimate_level for row in methods("all,default,stepwise"))
     (point, *_) = Grid([100], [50]).over([row])
-    assert (point.name, point.estimate_level) == ("default_estimated[100+50L]", True)
+    assert (point.name, point.estimate_level) == ("plan_and_budget_estimated[100+50L]", True)
 
 
 def test_overrides_apply_to_all() -> None:

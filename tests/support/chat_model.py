@@ -158,6 +158,7 @@ class ScriptedChat(BaseChatModel):
         levels: Estimated levels of the sub-questions; all 3 when not given.
         credits: Estimated credits; equal when not given.
         chances: Probabilities of the first token, told where they are asked for.
+        confidence: Probability of each token that it solves with, told where it is asked for.
         planner: Answers planner calls instead of the four above.
         solve: Answers everything else.
         reports_usage: Whether responses carry their tokens.
@@ -173,6 +174,7 @@ class ScriptedChat(BaseChatModel):
     levels: Any = None
     credits: Any = None
     chances: Mapping[str, float] | None = None
+    confidence: float | None = None
     planner: Any = None
     solve: Any = "Final answer: 42"
     reports_usage: bool = True
@@ -267,7 +269,12 @@ class ScriptedChat(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=message)])
 
     def _logprobs(self, call: Call, written: Sequence[str]) -> dict[str, Any]:
-        if self.chances is None or not call.arguments.get("logprobs") or not written:
+        if not call.arguments.get("logprobs") or not written:
+            return {}
+        if call.role == "solve" and self.confidence is not None:
+            of_each = [{"token": t, "logprob": math.log(self.confidence)} for t in written]
+            return {"logprobs": {"content": of_each}}
+        if self.chances is None:
             return {}
         rows = [{"token": t, "logprob": math.log(p)} for t, p in self.chances.items()]
         first = {"token": written[0], "logprob": -9.0, "top_logprobs": rows}

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from pb_graph import Budget, Settings, build_graph
+from pb_graph.settings import PLANNED
 from pb_graph.state import Report
 from tests.support.chat_model import ScriptedChat, with_schema
 
@@ -28,10 +29,10 @@ def graph_of(
     shared_budget: Budget | None = None,
     **settings: Any,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
-    """A graph whose planner sees its schema. What a test does not set is ours to choose."""
+    """A graph that plans, unless a test says otherwise, and whose planner sees its schema."""
     return build_graph(
         model,
-        settings=Settings(**settings),
+        settings=Settings(**{"method": PLANNED} | settings),
         cap_policy=with_schema,
         checkpointer=checkpointer,
         shared_budget=shared_budget,

@@ -67,8 +67,9 @@ def response_format(limits: Limits) -> dict[str, Any]:
 
 
 def probabilities(limits: Limits) -> dict[str, Any]:
-    """What asks for the likeliest tokens: as many as OpenAI's protocol allows."""
-    return {"logprobs": True, "top_logprobs": 20} if limits.probabilities else {}
+    """What asks for the likeliest tokens in OpenAI's protocol, which allows 20."""
+    asked = limits.probabilities
+    return {"logprobs": True, "top_logprobs": asked} if asked else {}
 
 
 def text_format(model: BaseChatModel, limits: Limits) -> dict[str, Any]:

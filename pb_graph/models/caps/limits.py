@@ -34,7 +34,8 @@ class Limits:
         sampled: Whether the reply is one of several that are to differ.
         continues: Whether the reply is a piece of a text, which a last turn of the model's begins.
         repeats: Whether the server says that beginning again, in front of the piece.
-        probabilities: Whether to say how likely other tokens were, where the server can.
+        probabilities: For each token written, of how many of the likeliest to tell the
+            probability, where the server can; at most 20.
     """
 
     cap: int
@@ -46,7 +47,7 @@ class Limits:
     sampled: bool = False
     continues: bool = False
     repeats: bool = False
-    probabilities: bool = False
+    probabilities: int = 0
 
     @property
     def thinking_room(self) -> int:

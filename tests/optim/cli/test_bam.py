@@ -97,7 +97,7 @@ def test_the_next_command_measures_the_default_and_the_fit(
     pb_optim(*words[1:])
     (experiment,) = asked
     names, mine = experiment.methods
-    assert names == "default"
+    assert names == "plan_and_budget"
     assert isinstance(mine, Method)
     assert (mine.name, mine.settings) == ("my bam", method_from_file(file).settings)
     assert (experiment.dataset, experiment.model) == ("arithmetic", golden.MODEL)

@@ -82,7 +82,7 @@ def test_the_charge_goes_to_the_node_that_asked(model: ScriptedChat, tmp_path: P
         {"limits": Limits(51, 1.0)},
         {"limits": Limits(50, 1.0, {"type": "object"})},
         {"limits": Limits(50, 1.0, thinking="off")},
-        {"limits": Limits(50, 1.0, probabilities=True)},
+        {"limits": Limits(50, 1.0, probabilities=20)},
         {"record": Recording(sample=2)},
     ],
     ids=["messages", "cap", "schema", "thinking", "probabilities", "sample"],
@@ -97,7 +97,7 @@ def test_another_request_is_made_anew(
 
 def test_how_likely_its_tokens_were_is_kept_with_a_reply(tmp_path: Path) -> None:
     model = ScriptedChat(solve="4", chances={"4": 0.5, "5": 0.25})
-    limits = Limits(2, 1.0, probabilities=True)
+    limits = Limits(2, 1.0, probabilities=20)
     replies = []
     for _ in range(2):
         cache = ReplyCache(tmp_path / "replies.jsonl")

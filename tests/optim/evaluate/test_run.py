@@ -523,26 +523,31 @@ def test_epochs_are_other_samples_and_share_their_plans_unless_these_are_fresh(
     assert plans == [5, 15]
 
 
-def test_default_is_run_with_and_without_the_help_of_a_label(tmp_path: Path) -> None:
+def test_our_planning_is_run_with_and_without_the_help_of_a_label(tmp_path: Path) -> None:
     model = ScriptedChat(solve=solves, level=2)
-    found = evaluated(model, tmp_path, methods="vanilla,default")
-    assert [row.method for row in found.rows] == ["vanilla", "default", "default_estimated"]
+    found = evaluated(model, tmp_path, methods="vanilla,plan_and_budget")
+    assert [row.method for row in found.rows] == [
+        "vanilla",
+        "plan_and_budget",
+        "plan_and_budget_estimated",
+    ]
     levels = {
         row.method: sorted(r.report["level"] or 0 for r in found.records if r.method == row.method)
         for row in found.rows
     }
     assert levels == {
         "vanilla": [1, 2, 3, 4, 5],
-        "default": [1, 2, 3, 4, 5],
-        "default_estimated": [2] * 5,
+        "plan_and_budget": [1, 2, 3, 4, 5],
+        "plan_and_budget_estimated": [2] * 5,
     }
 
 
-def test_default_is_one_row_where_there_is_no_label_or_it_is_not_taken() -> None:
-    experiment = Experiment(dataset="arithmetic", methods="default")
+def test_our_planning_is_one_row_where_there_is_no_label_or_it_is_not_taken() -> None:
+    experiment = Experiment(dataset="arithmetic", methods="plan_and_budget")
     unlabelled = [dataclasses.replace(question, level=None) for question in QUESTIONS]
     assert len(experiment.chosen_methods(QUESTIONS)) == 2
     assert len(experiment.chosen_methods(unlabelled)) == 1
+    assert len(Experiment(dataset="arithmetic", methods="default").chosen_methods(QUESTIONS)) == 1
     estimating = dataclasses.replace(experiment, estimate_level=True)
     assert len(estimating.chosen_methods(QUESTIONS)) == 1
 
