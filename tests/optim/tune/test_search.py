@@ -127,8 +127,8 @@ def test_a_method_that_plans_nothing_has_no_prompt_to_tune(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("settings", "tuned", "predictor"),
     [
-        ({}, "decompose", "decompose"),
-        ({}, "estimate", "estimate"),
+        ({"method": "plan_and_budget"}, "decompose", "decompose"),
+        ({"execution": "single_pass"}, "estimate", "estimate"),
         ({"schedule": "uniform"}, "estimate", "level"),
         ({"method": "planned_global_budget", "planning": "fused"}, "estimate", "level"),
         ({"planning": "fused"}, "decompose", "fused"),
