@@ -10,14 +10,15 @@ from unittest.mock import patch
 
 import pytest
 
+import optim.tune.optimizers  # registers them; late, they would be gone with a page's own
+from optim.datasets import load
 from optim.datasets.dataset import _DATASETS
 from optim.scorers.base import _SCORERS
-from optim.tune.optimizer import REGISTERED
 from pb_graph.methods import METHODS
 from tests.support.documents import ENDPOINT, PAGES, SERVER, name_of, snippets
 from tests.support.endpoints import client_to, endpoint_of
 from tests.support.evaluations import leaks_collected, tolerates_inspect
-from tests.support.fault_server import FaultServer
+from tests.support.fault_server import FaultServer, Request
 
 __all__ = ["leaks_collected"]
 
@@ -29,12 +30,23 @@ pytestmark = [
 ]
 
 SHOWING = [page for page in PAGES if any(snippets(page, "python"))]
-REGISTRIES: list[Any] = [METHODS, _DATASETS, _SCORERS, REGISTERED]
+REGISTRIES: list[Any] = [METHODS, _DATASETS, _SCORERS, optim.tune.optimizers.REGISTERED]
+
+
+RIGHT = {question.question: question.targets[0] for question in load("arithmetic", limit=60)}
+
+
+class Solver(FaultServer):
+    """Answers our own word problems rightly, and all else as the other does."""
+
+    def _text(self, request: Request) -> str:
+        found = [answer for question, answer in RIGHT.items() if question in request.text]
+        return rf"\boxed{{{found[0]}}}" if found and not request.plans else super()._text(request)
 
 
 @pytest.fixture(scope="module")
 def model() -> Iterator[FaultServer]:
-    with FaultServer() as server:
+    with Solver() as server:
         yield server
 
 

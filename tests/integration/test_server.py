@@ -99,7 +99,9 @@ def _wait_for(server: Server, process: subprocess.Popen[bytes]) -> None:
     pytest.fail(server.log.read_text())
 
 
-SHOWING = [page for page in PAGES if any(DOCUMENTED in one.code for one in snippets(page, "python"))]
+SHOWING = [
+    page for page in PAGES if any(DOCUMENTED in one.code for one in snippets(page, "python"))
+]
 
 
 @pytest.mark.parametrize("page", SHOWING, ids=name_of)

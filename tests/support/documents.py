@@ -1,4 +1,4 @@
-"""The code that documents show: found, prepared for a test's servers, and run as it stands there."""
+"""The code that documents show: found, and run as it stands there, on a test's servers."""
 
 from __future__ import annotations
 

@@ -13,11 +13,12 @@ from pb_graph.settings import AutoPolicy, Bam, Settings, choices
 HEAD = """\
 # Settings
 
-Every choice, with its default, as `Settings` describes it: this page is made from the code. Give
-them as `build_graph(settings=Settings(…))` or a mapping, for one run in a `Context`, on the command
-line with `--set NAME=VALUE` or as a JSON file, and to the endpoint behind a model's name. An unknown
-or wrong one is an `InputError` that says what there is. `Settings.model_json_schema()` gives the
-same to programs.
+Every choice, with its default, as `Settings` describes it: this page is made from the code.
+
+Give them as `build_graph(settings=Settings(…))` or a mapping, for one run in a `Context`, on the
+command line with `--set NAME=VALUE` or as a JSON file, and to the endpoint behind a model's name.
+An unknown or wrong one is an `InputError` that says what there is. For programs,
+`Settings.model_json_schema()` gives the same.
 
 ```python
 from pb_graph import Settings
