@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.documents import PAGES, name_of, snippets
+from tests.support.documents import SERVER as DOCUMENTED
 from tests.support.fault_server import CHAIN, FaultServer
 from tests.support.graphs import QUESTION, checked
 
@@ -95,6 +97,21 @@ def _wait_for(server: Server, process: subprocess.Popen[bytes]) -> None:
         except (urllib.error.URLError, TimeoutError):
             time.sleep(0.1)
     pytest.fail(server.log.read_text())
+
+
+SHOWING = [
+    page for page in PAGES if any(DOCUMENTED in one.code for one in snippets(page, "python"))
+]
+
+
+@pytest.mark.parametrize("page", SHOWING, ids=name_of)
+def test_what_a_page_shows_of_the_server_runs(page: Path, server: Server) -> None:
+    for snippet in snippets(page, "python"):
+        if DOCUMENTED in snippet.code:
+            names: dict[str, Any] = {}
+            snippet.run(names, {DOCUMENTED: server.url})
+            assert names["out"]["answer"] == "Final answer: 42"
+            names["client"].close()
 
 
 def test_a_run_is_waited_for(server: Server) -> None:

@@ -1,0 +1,80 @@
+"""Every Python snippet of the documents, run as it stands there against served models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+import optim.tune.optimizers  # registers them; late, they would be gone with a page's own
+from optim.datasets import load
+from optim.datasets.dataset import _DATASETS
+from optim.scorers.base import _SCORERS
+from pb_graph.methods import METHODS
+from tests.support.documents import ENDPOINT, PAGES, SERVER, name_of, snippets
+from tests.support.endpoints import client_to, endpoint_of
+from tests.support.evaluations import leaks_collected, tolerates_inspect
+from tests.support.fault_server import FaultServer, Request
+
+__all__ = ["leaks_collected"]
+
+pytestmark = [
+    *tolerates_inspect,
+    # The supervisor package builds on what LangGraph has since moved to LangChain.
+    pytest.mark.filterwarnings("ignore:create_react_agent has been moved"),
+    pytest.mark.integration,
+]
+
+SHOWING = [page for page in PAGES if any(snippets(page, "python"))]
+REGISTRIES: list[Any] = [METHODS, _DATASETS, _SCORERS, optim.tune.optimizers.REGISTERED]
+
+
+RIGHT = {question.question: question.targets[0] for question in load("arithmetic", limit=60)}
+
+
+class Solver(FaultServer):
+    """Answers our own word problems rightly, and all else as the other does."""
+
+    def _text(self, request: Request) -> str:
+        found = [answer for question, answer in RIGHT.items() if question in request.text]
+        return rf"\boxed{{{found[0]}}}" if found and not request.plans else super()._text(request)
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[FaultServer]:
+    with Solver() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def endpoint(model: FaultServer) -> Iterator[str]:
+    with endpoint_of(client_to(model), api_key="secret") as served:
+        yield served.removesuffix("/v1")
+
+
+@pytest.fixture(autouse=True)
+def served(model: FaultServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """A folder to write into, OpenAI's models at hand, and what is registered gone afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    monkeypatch.setenv("OPENAI_BASE_URL", model.url)
+    monkeypatch.setenv("PB_MODEL", "openai:gpt-5-mini")
+    with ExitStack() as stack:
+        for registry in REGISTRIES:
+            stack.enter_context(patch.dict(registry))
+        yield
+
+
+@pytest.mark.parametrize("page", SHOWING, ids=name_of)
+def test_the_python_of_a_page_runs(page: Path, model: FaultServer, endpoint: str) -> None:
+    names: dict[str, Any] = {"__name__": "page"}
+    asked, ran = model.served, False
+    for snippet in snippets(page, "python"):
+        if SERVER not in snippet.code:  # those run beside LangGraph Server: test_server.py
+            snippet.run(names, {ENDPOINT: endpoint})
+            ran = ran or "invoke(" in snippet.code
+    assert model.served > asked or not ran

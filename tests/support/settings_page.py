@@ -1,0 +1,98 @@
+"""The page of settings, made of `Settings`: ``python -m tests.support.settings_page`` prints it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import BaseModel
+
+from pb_graph.budget.rules import Fixed, LevelTable, PerLevel
+from pb_graph.settings import AutoPolicy, Bam, Settings, choices
+
+HEAD = """\
+# Settings
+
+Every choice, with its default, as `Settings` describes it: this page is made from the code.
+
+Give them as `build_graph(settings=Settings(…))` or a mapping, for one run in a `Context`, on the
+command line with `--set NAME=VALUE` or as a JSON file, and to the endpoint behind a model's name.
+An unknown or wrong one is an `InputError` that says what there is. For programs,
+`Settings.model_json_schema()` gives the same.
+
+```python
+from pb_graph import Settings
+
+settings = Settings(execution="stepwise", budget=600, schedule="cosine")
+print(settings.model_dump_json(exclude_defaults=True))
+```
+"""
+RULES = """
+## Rules of the budget
+
+`budget` takes a whole number, or one of these; in JSON the field `rule` says which.
+
+"""
+_PARTS = {"bam": Bam, "auto": AutoPolicy}
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [f"\n## `{name}`\n\n{_table(part)}" for name, part in _PARTS.items()]
+    rules = [f"### `{rule.__name__}`\n\n{_table(rule)}" for rule in (LevelTable, PerLevel, Fixed)]
+    return f"{HEAD}\n{_table(Settings)}" + "".join(parts) + RULES + "\n".join(rules)
+
+
+def _table(model: type[BaseModel]) -> str:
+    rows = ["| name | default | takes | meaning |", "|---|---|---|---|"]
+    for name, schema in model.model_json_schema()["properties"].items():
+        taken = _taken(model, name, schema)
+        rows.append(f"| `{name}` | {_default(model, name)} | {taken} | {_meaning(schema)} |")
+    return "\n".join(rows) + "\n"
+
+
+def _default(model: type[BaseModel], name: str) -> str:
+    field = model.model_fields[name]
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    if isinstance(value, LevelTable):
+        return "by level: " + ", ".join(map(str, value.tokens.values()))
+    if isinstance(value, BaseModel):
+        return f"[below](#{name})"
+    return f"`{json.dumps(value)}`"
+
+
+def _taken(model: type[BaseModel], name: str, schema: dict[str, Any]) -> str:
+    if name == "method":
+        return "[a method](concepts/methods.md)"
+    named = choices(name) if model is Settings else ()
+    if named:
+        return ", ".join(f"`{choice}`" for choice in named)
+    if name in _PARTS:
+        return "an object"
+    if name == "budget":
+        return "a whole number, or [a rule](#rules-of-the-budget)"
+    kinds = [_kind(one) for one in schema.get("anyOf", [schema])]
+    return " or ".join(kinds)
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    if "const" in schema:
+        return f"`{json.dumps(schema['const'])}`"
+    if "enum" in schema:
+        return ", ".join(f"`{json.dumps(one)}`" for one in schema["enum"])
+    names = {"integer": "whole number", "number": "number", "boolean": "true or false"}
+    names |= {"string": "text", "null": "null", "object": "a number for each level, 1 to 5"}
+    bounds = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+    limits = [f"{sign} {schema[key]:g}" for key, sign in bounds.items() if key in schema]
+    length = [f"at most {schema['maxLength']} characters"] if "maxLength" in schema else []
+    return ", ".join([names[schema["type"]], *limits, *length])
+
+
+def _meaning(schema: dict[str, Any]) -> str:
+    return " ".join(schema.get("description", "").split()).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    print(page(), end="")  # noqa: T201 -- what it is for

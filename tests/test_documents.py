@@ -1,0 +1,104 @@
+"""Documents against the code: pages made from it, fields of the report, and command lines."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+import optim.cli
+import pb_graph.cli.app
+from pb_graph import Settings, build_graph
+from tests.support.chat_model import ScriptedChat, with_schema
+from tests.support.documents import PAGES, ROOT, name_of, snippets
+from tests.support.graphs import QUESTION
+from tests.support.settings_page import page
+
+COMMANDS: dict[str, Any] = {
+    "pb-graph": get_command(pb_graph.cli.app.app),
+    "pb-optim": get_command(optim.cli.app),
+}
+_INLINE = re.compile(r"`((?:pb-graph|pb-optim) [^`]+)`")
+_OPTION = re.compile(r"--?[a-z]")
+
+
+def lines(path: Path) -> Iterator[str]:
+    """The command lines of a page, those in a sentence, too."""
+    for snippet in snippets(path, "bash"):
+        yield from re.split(r"\n|&&", snippet.code.replace("\\\n", " "))
+    yield from (" ".join(found.split()) for found in _INLINE.findall(path.read_text("utf-8")))
+
+
+def calls(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """Our commands among them, with their words."""
+    for line in lines(path):
+        words = [word for word in shlex.split(line) if not re.match(r"[A-Z_]+=", word)]
+        if words and Path(words[0]).name in COMMANDS:
+            yield Path(words[0]).name, words[1:]
+
+
+def unknown(command: str, words: list[str]) -> Iterator[str]:
+    """What of a command line does not exist: its sub-command, or options."""
+    group = COMMANDS[command]
+    known = {option for each in group.params for option in each.opts}
+    if words and not words[0].startswith("-"):
+        if words[0] not in group.commands:
+            yield words[0]
+            return
+        params = group.commands[words[0]].params
+        known = {option for each in params for option in (*each.opts, *each.secondary_opts)}
+    given = {word.partition("=")[0] for word in words if _OPTION.match(word)}
+    yield from sorted(given - known - {"--help"})
+
+
+WITH_CALLS = [path for path in [ROOT / "README.md", *PAGES] if any(calls(path))]
+
+
+@pytest.mark.parametrize("path", WITH_CALLS, ids=name_of)
+def test_the_command_lines_of_a_page_exist(path: Path) -> None:
+    wrong = [
+        (command, *words, *no)
+        for command, words in calls(path)
+        if (no := list(unknown(command, words)))
+    ]
+    assert not wrong
+
+
+def test_a_command_line_that_does_not_exist_is_noticed() -> None:
+    assert list(unknown("pb-optim", ["eval", "--modle", "m", "--limit=3"])) == ["--modle"]
+    assert list(unknown("pb-graph", ["slove", "?"])) == ["slove"]
+
+
+def test_the_page_of_settings_is_what_the_settings_say() -> None:
+    written = (ROOT / "docs" / "settings.md").read_text("utf-8")
+    assert written == page(), "python -m tests.support.settings_page > docs/settings.md"
+
+
+def documented(heading: str) -> set[str]:
+    """The fields in a table of the page about the report."""
+    text = (ROOT / "docs" / "report.md").read_text("utf-8")
+    table = text.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    return set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
+
+
+def test_the_fields_of_the_report_are_those_of_a_run() -> None:
+    prices = {"scripted-1": (1.0, 1.0)}
+    settings = Settings(execution="stepwise")
+    graph = build_graph(ScriptedChat(), settings=settings, cap_policy=with_schema, prices=prices)
+    report: dict[str, Any] = graph.invoke(QUESTION)["report"]
+    assert set(report) == documented("Report")
+    assert set(report["steps"][0]) == documented("Step")
+    assert set(report["usage"]) == documented("Usage")
+    parts = report["usage"]["by_node"].values()
+    assert all(set(part) == documented("Usage") - {"by_node"} | {"models"} for part in parts)
+
+
+def test_every_page_that_a_page_names_is_there() -> None:
+    for path in PAGES:
+        links = re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", path.read_text("utf-8"))
+        assert not [link for link in links if not (path.parent / link).exists()], path
