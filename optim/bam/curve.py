@@ -169,7 +169,7 @@ def _by_kind(records: Iterable[Record], method: str) -> dict[str, dict[int, list
 
 
 def _point(budget: int, group: Sequence[Record]) -> Point:
-    (row,), judged = summarize(group).values(), scored(group)
+    row, judged = next(iter(summarize(group).values())), scored(group)
     cut = sum(_ending(record) is not None for record in judged)
     return Point(budget, row, cut / len(judged) if judged else 0.0)
 

@@ -159,7 +159,8 @@ def _versus(records: Sequence[Record], method: str, baseline: str) -> Versus:
     )
     mine, other = _mean_scores(ours), _mean_scores(theirs)
     differences = [mine[question] - other[question] for question in mine.keys() & other.keys()]
-    found, why_not = None, None
+    found: Comparison | None = None
+    why_not: str | None = None
     try:
         found = compare(ours, theirs, missing="drop")
     except InputError as error:

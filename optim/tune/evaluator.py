@@ -322,7 +322,8 @@ class Evaluator(Uncopied):
         entry = self._results.get(key)
         known = entry is not None and entry["answer"] == answer
         if entry is None or not known or (entry["error"] and self._retry_errors):
-            score, error = 0.0, None
+            score = 0.0
+            error: str | None = None
             try:
                 score = (await judged(self._judge, report, question)).value
             except ScorerError as failure:
