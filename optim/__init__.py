@@ -5,16 +5,20 @@
     from optim import Experiment, evaluate, load, read_records, report, tune
 
 The names load on first use, so that importing the package stays light. ``evaluate``, ``report`` and
-``tune`` are packages that are called like the function of their name: `optim.evaluate.evaluate`,
-`optim.report.report` and `optim.tune.tune`.
+``tune`` are packages that are called like the function of their name (`make_callable`): an import
+binds the package to that name whenever it happens, so a function there would come and go.
 """
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from inspect import Signature
+
     from optim.datasets import load
     from optim.evaluate import Experiment, evaluate
     from optim.records import read_records
@@ -38,3 +42,22 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 -- whatever the name stands f
 
 def __dir__() -> list[str]:
     return __all__
+
+
+class _CallablePackage(ModuleType):
+    """A package whose call is that of its member of the same name, loaded on first use."""
+
+    @property
+    def __signature__(self) -> Signature:
+        return import_module("inspect").signature(self._function())  # type: ignore[no-any-return]
+
+    def __call__(self, *args: Any, **given: Any) -> Any:  # noqa: ANN401 -- the function's own
+        return self._function()(*args, **given)
+
+    def _function(self) -> Any:  # noqa: ANN401 -- a function
+        return getattr(self, self.__name__.rpartition(".")[2])
+
+
+def make_callable(package: str) -> None:
+    """Let a package that is being imported be called; its ``__init__`` says so itself."""
+    sys.modules[package].__class__ = _CallablePackage

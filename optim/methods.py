@@ -17,21 +17,6 @@ from pb_graph.errors import InputError, did_you_mean
 from pb_graph.methods import METHODS, OURS, PAPER
 from pb_graph.settings import PLANNED, Settings, fields_of
 
-__all__ = [
-    "ALL",
-    "ENDING",
-    "ESTIMATED",
-    "NAMES",
-    "PAPER_DEFAULTS",
-    "RIVALS",
-    "Grid",
-    "Method",
-    "Truncation",
-    "check_distinct",
-    "method_from_file",
-    "methods",
-]
-
 ALL = "all"
 """The word that stands for the ten rows of the paper's tables."""
 

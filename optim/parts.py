@@ -18,8 +18,6 @@ from pb_graph.errors import InputError
 if TYPE_CHECKING:
     from optim.records import LogHeader, Record
 
-__all__ = ["Part", "pooled"]
-
 # An endpoint, which is part of these digests, may well be another on each machine.
 _BY_MACHINE = {"part", "solver", "planner"}
 

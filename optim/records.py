@@ -24,20 +24,6 @@ if TYPE_CHECKING:
 
     from pb_graph.budget.ledger import Usage
 
-__all__ = [
-    "PLANNING",
-    "LevelSource",
-    "LogHeader",
-    "Record",
-    "Records",
-    "cut_off",
-    "log_headers",
-    "paid_for_nothing",
-    "planning_seconds",
-    "planning_tokens",
-    "read_records",
-]
-
 LevelSource = Literal["label", "estimated"]
 """Whose word a question's level is: the data set's, free of charge, or the planner's, paid for."""
 
@@ -143,13 +129,7 @@ class Records(list[Record]):
 
 
 _FROM_REPORT = (
-    "tokens",
-    "solving_tokens",
-    "planning_tokens",
-    "seconds",
-    "calls",
-    "budget",
-    "ceiling",
+    *("tokens", "solving_tokens", "planning_tokens", "seconds", "calls", "budget", "ceiling"),
 )
 _FIELDS = [name for name in (f.name for f in fields(Record)) if name not in ("made_by", "report")]
 _FRAME = [*_FIELDS[:8], *_FROM_REPORT, *_FIELDS[8:], "report"]
@@ -157,17 +137,11 @@ _LONG = ["output", "target", "question_text", "explanation", "score_metadata", "
 
 
 def _cells(record: Record) -> dict[str, Any]:
-    report = record.report
-    cells: dict[str, Any] = {name: getattr(record, name) for name in [*_FIELDS, "report"]}
-    return cells | {
-        "tokens": record.tokens,
-        "solving_tokens": record.solving_tokens,
-        "planning_tokens": planning_tokens(report),
-        "seconds": report["usage"]["seconds"],
-        "calls": report["usage"]["calls"],
-        "budget": report["budget"],
-        "ceiling": report["ceiling"],
-    }
+    report, usage = record.report, record.report["usage"]
+    tokens = (record.tokens, record.solving_tokens, planning_tokens(report))
+    figures = (*tokens, usage["seconds"], usage["calls"], report["budget"], report["ceiling"])
+    cells = {name: getattr(record, name) for name in [*_FIELDS, "report"]}
+    return cells | dict(zip(_FROM_REPORT, figures, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +253,9 @@ def log_headers(log_dir: str | Path) -> list[LogHeader]:
         msg = f"there is no folder {folder}; give the --log-dir of an evaluation"
         raise InputError(msg)
     headers = [_header(path) for path in sorted(folder.rglob("*.eval"))]
-    return sorted((header for header in headers if _OURS in header.metadata), key=_age)
+    ours = [header for header in headers if _OURS in header.metadata]
+    # When a log was begun, to the second, and for quick ones when it was last written.
+    return sorted(ours, key=lambda h: (h.log.eval.created, h.path.stat().st_mtime_ns))
 
 
 def read_records(log_dir: str | Path | Iterable[str | Path], *, partial: bool = False) -> Records:
@@ -334,11 +310,6 @@ def _latest(folder: str | Path) -> list[LogHeader]:
     headers = log_headers(folder)
     latest = {(h.task, h.part and (h.part["number"], h.part["of"])): h for h in headers}
     return list(latest.values())
-
-
-def _age(header: LogHeader) -> tuple[str, int]:
-    """When a log was begun, to the second, and for quick ones when it was last written."""
-    return header.log.eval.created, header.path.stat().st_mtime_ns
 
 
 def _rank(task: Task) -> tuple[str, str, str, int, str]:

@@ -1,8 +1,7 @@
-"""The figures of records by any grouping: the table, levels, latency, budgets, plans."""
+"""The figures of records by any grouping, what became of their budgets, and parts of their T."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -10,37 +9,13 @@ from dataclasses import asdict, dataclass, fields
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
-from optim.e3 import a_over_t, accuracy_interval, e3, interval, over_runs, token_interval
-from optim.records import planning_seconds
+from optim.e3 import Sample, a_over_t, accuracy_interval, e3, interval, over_runs, token_interval
 from optim.scorers.travelplanner import Rates, rates
-from optim.statistics.comparison import FEW
+from optim.statistics.estimates import PERCENT
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     from optim.records import LevelSource, Record
-
-__all__ = [
-    "FEW",
-    "PARTS",
-    "RATES",
-    "BudgetUse",
-    "Cells",
-    "Row",
-    "budget_grid",
-    "budget_use",
-    "by_level",
-    "by_position",
-    "credits_by_position",
-    "grouped",
-    "latency",
-    "level_estimates",
-    "mean_parts",
-    "rows",
-    "sensitivity",
-    "summarize",
-]
 
 Cells = Mapping[str, str | int | float | None]
 """A row of a plain table: column name to value."""
@@ -60,8 +35,7 @@ PARTS = {
 RATES = tuple(field.name for field in fields(Rates))
 """Names of TravelPlanner's six rates."""
 
-_METHOD = ("dataset", "model", "planner", "method")
-_GRID_POINT = re.compile(r"(.*)\[(\d+)\+(\d+)L\]")
+BY_METHOD = ("dataset", "model", "planner", "method")
 _JUDGED = {"delivered", "commonsense", "hard"}  # what TravelPlanner's scorer says of each answer
 
 
@@ -148,7 +122,7 @@ class BudgetUse:
 
 
 def grouped(
-    records: Iterable[Record], by: Sequence[str] = _METHOD
+    records: Iterable[Record], by: Sequence[str] = BY_METHOD
 ) -> dict[tuple[Any, ...], list[Record]]:
     """Sort records by fields of theirs, in order of first appearance."""
     groups: dict[tuple[Any, ...], list[Record]] = {}
@@ -157,7 +131,9 @@ def grouped(
     return groups
 
 
-def summarize(records: Iterable[Record], by: Sequence[str] = _METHOD) -> dict[tuple[Any, ...], Row]:
+def summarize(
+    records: Iterable[Record], by: Sequence[str] = BY_METHOD
+) -> dict[tuple[Any, ...], Row]:
     """Sum up records by fields of theirs; a row names the first of what it is not grouped by."""
     return {key: _row(group) for key, group in grouped(records, by).items()}
 
@@ -167,263 +143,95 @@ def rows(records: Iterable[Record]) -> list[Row]:
     return list(summarize(records).values())
 
 
-def by_level(records: Sequence[Record]) -> list[Cells]:
-    """Give every method's figures at each level of the data set's own labels, easiest first."""
-    found = summarize(records, (*_METHOD, "level"))
-    return [
-        {
-            "dataset": row.dataset,
-            "planner": row.planner,
-            "method": row.method,
-            "level": level,
-            "n": row.n,
-            "errors": row.errors,
-            "accuracy": row.accuracy,
-            "T": row.tokens,
-            "T_solving": row.solving_tokens,
-            "E³": row.e3,
-        }
-        for (*_, level), row in sorted(  # those without a level come last
-            found.items(), key=lambda pair: (pair[0][-1] is None, pair[0][-1] or 0)
-        )
-    ]
-
-
-def level_estimates(records: Sequence[Record]) -> list[Cells]:
-    """Give estimated levels against the data set's labels, for each method that estimates them.
-
-    ``agreement_%`` counts equal levels, ``mean_error`` is estimate minus label, and
-    ``estimate_T`` the mean tokens of the estimate: None where it is made along with the plan.
-    """
-    judged = [
-        record
-        for record in records
-        if record.level_source == "estimated" and record.level is not None
-    ]
-    return [_estimates(group) for group in grouped(judged).values()]
-
-
-def credits_by_position(records: Sequence[Record]) -> list[Cells]:
-    """Give the mean credits (of 100) of plans' first, second … steps, by their number of steps.
-
-    A plan that several methods share counts once.
-    """
-    plans: dict[tuple[str, str, int], set[tuple[Any, ...]]] = {}
-    for record in records:
-        steps = record.report["steps"]
-        shares = tuple(step["credit"] for step in steps if step["credit"] is not None)
-        if shares and len(shares) == len(steps):
-            key = (record.dataset, record.planner, len(shares))
-            plans.setdefault(key, set()).add((record.question, *shares))
-    longest = max((steps for *_, steps in plans), default=0)
-    return [
-        {
-            "dataset": dataset,
-            "planner": planner,
-            "steps": steps,
-            "plans": len(group),
-            **{
-                f"step_{place}": fmean(plan[place] for plan in group) if place <= steps else None
-                for place in range(1, longest + 1)
-            },
-        }
-        for (dataset, planner, steps), group in sorted(plans.items())
-    ]
-
-
-def latency(records: Sequence[Record]) -> list[Cells]:
-    """Give mean seconds of model time per query, by data set, planner and method.
-
-    Answers without a score are left out, as everywhere. Seconds are those of the calls: what a
-    shared plan took when it was made, and calls that ran at the same time each in full.
-    """
-    found = grouped(_scored(records), ("dataset", "planner", "method"))
-    return [_latency(group) for group in found.values()]
-
-
-def sensitivity(records: Sequence[Record]) -> list[Cells]:
-    """Give each method's mean budget beside what was spent on solving, and what that brought."""
-    return [
-        {
-            "method": row.method,
-            "n": row.n,
-            "errors": row.errors,
-            "level": row.level,
-            "budget": _mean(r.report["budget"] for r in _scored(group)),
-            "T_solving": row.solving_tokens,
-            "T": row.tokens,
-            "accuracy": row.accuracy,
-            "E³": row.e3,
-        }
-        for group in grouped(records).values()
-        for row in [_row(group)]
-    ]
-
-
-def budget_grid(records: Sequence[Record], figure: str = "e3") -> list[Cells]:
-    """Lay a figure out by B_init (down) and B_per_level (across), for methods on a grid.
-
-    Args:
-        records: Answers of methods such as ``cosine[100+50L]``; others are left out.
-        figure: A field of `Row`.
-    """
-    found: dict[tuple[str, str, str, int], dict[int, float | None]] = {}
-    for (dataset, _, planner, method), row in summarize(records).items():
-        if point := _GRID_POINT.fullmatch(method):
-            line = found.setdefault((dataset, planner, point[1], int(point[2])), {})
-            line[int(point[3])] = getattr(row, figure)
-    across = sorted({per_level for line in found.values() for per_level in line})
-    return [
-        {
-            "dataset": dataset,
-            "planner": planner,
-            "method": method,
-            "B_init": initial,
-            **{f"{per_level}L": line.get(per_level) for per_level in across},
-        }
-        for (dataset, planner, method, initial), line in sorted(found.items())
-    ]
-
-
 def budget_use(records: Sequence[Record]) -> tuple[Literal["step", "question"], list[BudgetUse]]:
     """Budgets and what was used of them: by step where that is known, else by question."""
-    scored = _scored(records)
+    judged = scored(records)
     steps = [
         BudgetUse(step["budget"], step["tokens"])
-        for record in scored
+        for record in judged
         for step in record.report["steps"]
         if step["budget"] is not None and step["tokens"] is not None
     ]
     if steps:
         return "step", steps
-    whole = [(record.report["budget"], record.solving_tokens) for record in scored]
+    whole = [(record.report["budget"], record.solving_tokens) for record in judged]
     return "question", [BudgetUse(budget, used) for budget, used in whole if budget is not None]
 
 
 def by_position(records: Sequence[Record]) -> list[tuple[int, int, float, float | None]]:
     """For the first step, the second …: how many, their mean budget, their mean tokens if known."""
     places: dict[int, list[tuple[int, int | None]]] = {}
-    for record in _scored(records):
+    for record in scored(records):
         for step in record.report["steps"]:
             if step["budget"] is not None:
                 places.setdefault(step["index"], []).append((step["budget"], step["tokens"]))
     return [
-        (place + 1, len(found), fmean(budget for budget, _ in found), _mean(t for _, t in found))
+        (place + 1, len(found), fmean(budget for budget, _ in found), mean(t for _, t in found))
         for place, found in sorted(places.items())
     ]
 
 
 def mean_parts(records: Sequence[Record]) -> dict[str, float]:
     """Mean completion tokens per scored answer, by part (`PARTS`); they add up to T."""
-    split = [_parts(record) for record in _scored(records)]
+    split = [_parts(record) for record in scored(records)]
     names = dict.fromkeys([*PARTS, *(name for parts in split for name in parts)])
     means = {name: fmean(parts[name] for parts in split) for name in names if split}
-    return {name: mean for name, mean in means.items() if mean}
+    return {name: tokens for name, tokens in means.items() if tokens}
 
 
 def _row(group: Sequence[Record]) -> Row:
-    first, scored = group[0], _scored(group)
-    scores = [record.score or 0.0 for record in scored]
+    first, judged = group[0], scored(group)
+    scores = [record.score or 0.0 for record in judged]
     sources = {record.level_source for record in group} - {None}
-    boxed = [r.score_metadata["boxed"] for r in scored if "boxed" in r.score_metadata]
+    said = [record.score_metadata for record in judged]
+    boxed = [metadata["boxed"] for metadata in said if "boxed" in metadata]
     return Row(
         dataset=first.dataset,
         method=first.method,
         model=first.model,
         planner=first.planner,
-        n=len(scored),
-        errors=len(group) - len(scored),
-        accuracy=100 * fmean(scores) if scores else None,
-        tokens=_mean(record.tokens for record in scored),
-        solving_tokens=_mean(record.solving_tokens for record in scored),
+        n=len(judged),
+        errors=len(group) - len(judged),
+        accuracy=PERCENT * fmean(scores) if scores else None,
+        tokens=mean(record.tokens for record in judged),
+        solving_tokens=mean(record.solving_tokens for record in judged),
         e3_with_errors=e3([r.score or 0.0 for r in group], [r.tokens for r in group])
         if any(record.tokens for record in group)
         else None,
-        seconds=_mean(record.report["usage"]["seconds"] for record in scored),
+        seconds=mean(record.report["usage"]["seconds"] for record in judged),
         measured=all(record.report["usage"]["measured"] for record in group),
-        questions=len({record.question for record in scored}),
+        questions=len({record.question for record in judged}),
         level="label" if "label" in sources else "estimated" if sources else None,
         unboxed=1 - fmean(boxed) if boxed else None,
-        rates=_rates(scored),
-        **_spread(scored, scores),
+        rates=asdict(rates(said)) if said and all(one.keys() >= _JUDGED for one in said) else None,
+        **_spread(judged, scores),
     )
 
 
-def _spread(scored: Sequence[Record], scores: Sequence[float]) -> dict[str, Any]:
+def _spread(judged: Sequence[Record], scores: Sequence[float]) -> dict[str, Any]:
     """E³, A/T, the intervals, and the spread over epochs; nothing where no token was spent."""
-    tokens, clusters = [r.tokens for r in scored], [r.question for r in scored]
+    tokens, clusters = [r.tokens for r in judged], [r.question for r in judged]
     if not any(tokens):
         return dict.fromkeys(("e3", "e3_lower", "e3_upper", "a_over_t"))
-    e3_of, runs = interval(scores, tokens, clusters=clusters), {r.epoch for r in scored}
+    found, runs = interval(scores, tokens, clusters=clusters), [r.epoch for r in judged]
+    least, most = accuracy_interval(scores, clusters=clusters)
+    low, high = token_interval(tokens, clusters=clusters)
     spread: dict[str, Any] = {
-        "e3": e3_of.e3,
-        "e3_lower": e3_of.lower,
-        "e3_upper": e3_of.upper,
+        "e3": found.e3,
+        "e3_lower": found.lower,
+        "e3_upper": found.upper,
+        "accuracy_lower": least,
+        "accuracy_upper": most,
+        "tokens_lower": low,
+        "tokens_upper": high,
         "a_over_t": a_over_t(scores, tokens),
-        "runs": len(runs),
+        "runs": len(set(runs)),
     }
-    ends = accuracy_interval(scores, clusters=clusters)
-    spread |= dict(zip(("accuracy_lower", "accuracy_upper"), ends, strict=True))
-    cost = token_interval(tokens, clusters=clusters)
-    spread |= dict(zip(("tokens_lower", "tokens_upper"), cost, strict=True))
-    if len(runs) > 1:
+    if len(set(runs)) > 1:
         with suppress(InputError):  # a run without a token has no E³
-            over = over_runs(scores, tokens, [record.epoch for record in scored])
+            over = over_runs(scores, tokens, runs)
             spread |= {name: getattr(over, name) for name in ("accuracy_sd", "tokens_sd", "e3_sd")}
     return spread
-
-
-def _rates(scored: Sequence[Record]) -> dict[str, float] | None:
-    """TravelPlanner's rates, where its scorer says of every answer what passed."""
-    said = [record.score_metadata for record in scored]
-    whole = bool(said) and all(metadata.keys() >= _JUDGED for metadata in said)
-    return asdict(rates(said)) if whole else None
-
-
-def _estimates(group: Sequence[Record]) -> Cells:
-    pairs = np.array([(record.report["level"], record.level) for record in group], dtype=float)
-    error = pairs[:, 0] - pairs[:, 1]
-    nodes = [record.report["usage"]["by_node"].get("estimate") for record in group]
-    return {
-        "dataset": group[0].dataset,
-        "planner": group[0].planner,
-        "method": group[0].method,
-        "n": len(group),
-        "agreement_%": 100 * float(np.mean(error == 0)),
-        "mean_error": float(error.mean()),
-        "mean_absolute_error": float(np.abs(error).mean()),
-        "rank_correlation": _spearman(pairs),
-        "estimate_T": _mean(node["output_tokens"] for node in nodes if node),
-    }
-
-
-def _spearman(pairs: np.ndarray[Any, np.dtype[np.float64]]) -> float | None:
-    """Rank correlation, ties by their mean rank; None where one side does not vary."""
-    if any(len(set(column)) < 2 for column in pairs.T):  # noqa: PLR2004
-        return None
-    ranks = [[np.mean(column < v) + np.mean(column <= v) for v in column] for column in pairs.T]
-    return float(np.corrcoef(ranks)[0, 1])
-
-
-def _latency(group: Sequence[Record]) -> Cells:
-    total = fmean(record.report["usage"]["seconds"] for record in group)
-    planning = fmean(planning_seconds(record.report) for record in group)
-    nodes = [record.report["usage"]["by_node"] for record in group]
-    plan, estimate = (
-        fmean(parts[node]["seconds"] if node in parts else 0.0 for parts in nodes)
-        for node in ("plan", "estimate")
-    )
-    return {
-        "dataset": group[0].dataset,
-        "planner": group[0].planner,
-        "method": group[0].method,
-        "n": len(group),
-        "plan_s": plan,
-        "estimate_s": estimate,
-        "solving_s": total - planning,
-        "total_s": total,
-        "planning_%": 100 * planning / total if total else None,
-    }
 
 
 def _parts(record: Record) -> Counter[str]:
@@ -439,10 +247,17 @@ def _parts(record: Record) -> Counter[str]:
     return parts
 
 
-def _scored(records: Iterable[Record]) -> list[Record]:
+def scored(records: Iterable[Record]) -> list[Record]:
+    """Those that have a score."""
     return [record for record in records if record.score is not None]
 
 
-def _mean(values: Iterable[float | None]) -> float | None:
+def samples(records: Iterable[Record]) -> list[Sample]:
+    """The same for paired statistics."""
+    return [Sample(r.question, r.score, r.tokens) for r in records if r.score is not None]
+
+
+def mean(values: Iterable[float | None]) -> float | None:
+    """Of the values that are known; None without any."""
     known = [value for value in values if value is not None]
     return fmean(known) if known else None

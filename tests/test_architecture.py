@@ -73,7 +73,6 @@ FRAMEWORKS_OF: dict[str, set[str]] = {
 STOREYS: list[set[str]] = [
     {
         *("methods", "datasets", "scorers", "statistics", "e3", "extras", "parts"),
-        *("digest", "callable_package"),
     },
     {"records", "summary"},
     {"report"},
@@ -86,7 +85,7 @@ FACES = {"experiment", "simulate", "calibrate"}
 # What a room may know of its own storey.
 BESIDE: dict[str, set[str]] = {
     "e3": {"statistics"},
-    "scorers": {"datasets", "digest"},
+    "scorers": {"datasets"},
     "summary": {"records"},
     "records": {"summary"},
 }
@@ -143,7 +142,8 @@ def storey_of(room: str) -> int:
 
 
 def rooms_of_ours(path: Path) -> set[str]:
-    return {part_of(name) for name in imports(path) if name.split(".")[0] == "optim"} - {""}
+    every = {part_of(name) for name in imports(path) if name.split(".")[0] == "optim"}
+    return every - {"", "make_callable"}
 
 
 def test_no_room_of_optim_imports_one_above_or_beside_it() -> None:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from optim.e3 import Comparison, Sample, compare, smoothed_e3
 from optim.evaluate.curve import CURVE, curve_name
 from optim.methods import ENDING
 from optim.records import planning_tokens
-from optim.summary import Row, grouped, summarize
+from optim.statistics.estimates import PERCENT
+from optim.summary import Row, grouped, samples, scored, summarize
 from pb_graph.budget import LEVELS
 from pb_graph.budget.rules import LevelTable
 from pb_graph.errors import InputError
@@ -23,10 +25,7 @@ from pb_graph.errors import InputError
 if TYPE_CHECKING:
     from optim.records import Record
 
-__all__ = ["BudgetCurve", "Check", "LevelTotal", "Point", "curve_of"]
-
 _FEW = 10  # questions of a level below which all levels choose its total
-_PERCENT = 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +149,11 @@ def curve_of(records: Sequence[Record], method: str, share: float | None = None)
         share=share,
         **_cost(ours),
         checks=[
-            Check(budget, kind, compare(_samples(ours[budget]), _samples(group), missing="drop"))
+            Check(budget, kind, compare(samples(ours[budget]), samples(group), missing="drop"))
             for kind, groups in found.items()
             if kind != CURVE
             for budget, group in groups.items()
-            if budget in ours and _samples(group) and _samples(ours[budget])
+            if budget in ours and samples(group) and samples(ours[budget])
         ],
     )
 
@@ -170,32 +169,31 @@ def _by_kind(records: Iterable[Record], method: str) -> dict[str, dict[int, list
 
 
 def _point(budget: int, group: Sequence[Record]) -> Point:
-    row = next(iter(summarize(group).values()))
-    scored = [record for record in group if record.score is not None]
-    cut = sum(_ending(record) is not None for record in scored)
-    return Point(budget, row, cut / len(scored) if scored else 0.0)
+    row, judged = next(iter(summarize(group).values())), scored(group)
+    cut = sum(_ending(record) is not None for record in judged)
+    return Point(budget, row, cut / len(judged) if judged else 0.0)
 
 
 def _levels(ours: Mapping[int, Sequence[Record]], share: float | None) -> Iterable[LevelTotal]:
-    everything = {budget: _samples(group) for budget, group in ours.items()}
+    everything = {budget: samples(group) for budget, group in ours.items()}
     for level in LEVELS:
         mine = {
-            budget: _samples([record for record in group if _level(record) == level])
+            budget: samples([record for record in group if _level(record) == level])
             for budget, group in ours.items()
         }
         questions = min(len({sample.question for sample in group}) for group in mine.values())
         own = questions >= _FEW
         voters = mine if own else everything
         chosen = _best(voters, share)
-        samples = voters[chosen]
-        accuracy = _PERCENT * sum(s.score for s in samples) / len(samples)
-        tokens = sum(s.tokens for s in samples) / len(samples)
+        votes = voters[chosen]
+        accuracy = PERCENT * fmean(vote.score for vote in votes)
+        tokens = fmean(vote.tokens for vote in votes)
         yield LevelTotal(level, questions, chosen, own, accuracy, tokens)
 
 
-def _best(samples: Mapping[int, Sequence[Sample]], share: float | None) -> int:
+def _best(votes: Mapping[int, Sequence[Sample]], share: float | None) -> int:
     """The budget that these answers choose; of equal ones the smallest."""
-    known = {budget: group for budget, group in samples.items() if group}
+    known = {budget: group for budget, group in votes.items() if group}
     if share is None:
         value = {
             budget: smoothed_e3([s.score for s in group], [s.tokens for s in group])
@@ -209,12 +207,12 @@ def _best(samples: Mapping[int, Sequence[Sample]], share: float | None) -> int:
 
 def _cost(ours: Mapping[int, Sequence[Record]]) -> dict[str, int]:
     """What the curve has cost, and what a run for each budget would have."""
-    scored = [record for group in ours.values() for record in group if record.score is not None]
-    longest = [record for record in ours[max(ours)] if record.score is not None]
+    judged = [record for group in ours.values() for record in scored(group)]
+    longest = scored(ours[max(ours)])
     planning = sum(planning_tokens(record.report) for record in longest)
-    endings = sum(_ending(record) or 0 for record in scored)
+    endings = sum(_ending(record) or 0 for record in judged)
     written = sum(record.solving_tokens - (_ending(record) or 0) for record in longest)
-    solving = sum(record.solving_tokens for record in scored)
+    solving = sum(record.solving_tokens for record in judged)
     return {"paid": planning + written + endings, "apart": planning + solving}
 
 
@@ -227,7 +225,3 @@ def _ending(record: Record) -> int | None:
 def _level(record: Record) -> int | None:
     """The data set's label, else what was estimated."""
     return record.level or record.report["level"]
-
-
-def _samples(records: Iterable[Record]) -> list[Sample]:
-    return [Sample(r.question, r.score, r.tokens) for r in records if r.score is not None]

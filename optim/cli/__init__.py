@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from optim.cli import bam, certify, curve, evaluate, logs, tune
+from optim.cli import bam, curve, evaluate, logs, tune
 from pb_graph.cli.exit import FAILED, INTERRUPTED, USAGE
 from pb_graph.cli.options import Version
 
@@ -27,7 +27,7 @@ app.command()(curve.curve)
 app.command()(logs.levels)
 app.command()(logs.latency)
 app.command()(logs.report)
-app.command()(certify.certify)
+app.command()(logs.certify)
 app.command("tune")(tune.tune_program)
 app.command()(tune.show)
 app.command()(bam.simulate)

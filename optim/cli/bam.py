@@ -12,7 +12,7 @@ import typer
 
 from optim.bam.simulate import World
 from optim.cli.options import AsJson, Logs, with_options
-from optim.cli.terminal import echo, numbers, plain_errors, print_rows, write
+from optim.cli.terminal import echo, numbers, plain_errors, print_rows
 from optim.methods import method_from_file
 from optim.statistics.estimates import PERCENT
 from pb_graph.settings import PLANNED
@@ -96,6 +96,7 @@ def calibrate(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     """
     from optim.bam.calibrate import calibrate as fitted  # noqa: PLC0415
     from optim.records import read_records  # noqa: PLC0415
+    from optim.report.export import write  # noqa: PLC0415
 
     records = read_records(logs)
     calibration = fitted(records, method=method, aleatoric=aleatoric, pool=pool)

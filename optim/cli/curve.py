@@ -13,14 +13,13 @@ import typer
 
 from optim.cli.evaluate import errors_of, fail_if_nothing, notes_of
 from optim.cli.options import AsJson, with_options
-from optim.cli.terminal import echo, numbers, print_rows, write
+from optim.cli.terminal import echo, numbers, print_rows
 from optim.evaluate import Experiment
 from optim.evaluate.curve import curve_methods
+from optim.statistics.estimates import PERCENT
 
 if TYPE_CHECKING:
     from optim.bam.curve import BudgetCurve
-
-_PERCENT = 100.0
 
 
 @with_options(Experiment, "inspect_ai", "filelock")
@@ -69,9 +68,10 @@ def curve(  # noqa: PLR0913 -- one parameter for each option
     chosen = curve_methods(method, *wanted, ending=ending)
     evaluation = evaluate(replace(experiment, methods=chosen))
     fail_if_nothing(evaluation)
-    found = curve_of(evaluation.records, method.name, None if share is None else share / _PERCENT)
+    found = curve_of(evaluation.records, method.name, None if share is None else share / PERCENT)
     if output is not None:
         from optim.report.curve import curve_page  # noqa: PLC0415
+        from optim.report.export import write  # noqa: PLC0415
 
         write(Path(output), curve_page(found))
     if as_json:

@@ -103,8 +103,8 @@ def evaluate_planners(
 
 
 def _show(evaluation: Evaluation, *, as_json: bool, by_budget: bool) -> None:
+    from optim.report.tables import budget_grid, sensitivity  # noqa: PLC0415
     from optim.report.terminal import Figures, console, grid_of, notes  # noqa: PLC0415
-    from optim.summary import budget_grid, sensitivity  # noqa: PLC0415
 
     records, summary = evaluation.records, evaluation.rows
     tables = {"sensitivity": sensitivity, "budget_grid": budget_grid} if by_budget else {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -57,19 +56,6 @@ def print_rows(rows: Sequence[Cells], *, as_json: bool = False) -> None:
         echo(list(rows))
     else:
         console().print(grid_of(rows))
-
-
-def write(path: Path, content: str) -> None:
-    """Write a file that the user named.
-
-    Raises:
-        InputError: It cannot be written.
-    """
-    try:
-        path.write_text(content, encoding="utf-8")
-    except OSError as error:
-        msg = f"cannot write {path}: {error.strerror}"
-        raise InputError(msg) from error
 
 
 def numbers(option: str, text: str) -> list[int]:

@@ -1,8 +1,9 @@
-"""What a question is and what a data set is, the data sets by name, and reading a row's columns."""
+"""What questions and data sets are, the data sets by name, reading a row's columns, and ids."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -219,6 +220,12 @@ def level(row: Row, column: str = "level", *, required: bool = False) -> int | N
 def content_id(prefix: str, content: str) -> str:
     """Give an id to an item that comes without one: the same text has it in any file and order."""
     return f"{prefix}-{hashlib.sha256(content.encode()).hexdigest()[:_ID_DIGITS]}"
+
+
+def digest(value: object) -> str:
+    """Give 32 hexadecimal digits for a JSON value, on every machine; key order does not matter."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def _is_missing(value: Any) -> bool:  # noqa: ANN401 - whatever a file holds

@@ -81,14 +81,13 @@ def level_examples(pool: Iterable[Question], evaluated: Iterable[Question], seed
     Returns:
         The lines, easiest first, long problems shortened; "" when the pool has no levels.
     """
-    return "\n".join(
-        f"Level {item.level}: {_shortened(' '.join(item.question.split()))}"
-        for item in exemplars(pool, evaluated, seed)
-    )
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST_EXAMPLE else text[: _LONGEST_EXAMPLE - 2].rstrip() + " …"
+    lines = []
+    for item in exemplars(pool, evaluated, seed):
+        text = " ".join(item.question.split())
+        if len(text) > _LONGEST_EXAMPLE:
+            text = text[: _LONGEST_EXAMPLE - 2].rstrip() + " …"
+        lines.append(f"Level {item.level}: {text}")
+    return "\n".join(lines)
 
 
 def drawn_by_level(questions: Collection[Question], seed: int) -> dict[int | None, list[Question]]:

@@ -8,7 +8,7 @@ What is drawn, and in which order, is part of what a seed means.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import add, floordiv, mod, mul, sub
@@ -129,83 +129,70 @@ def stock(chance: DeterministicRandom, steps: int) -> Story:
     story.say(f"a {place} has {now} {items} in the morning.")
     while len(story.steps) < steps:
         left = steps - len(story.steps)
-        changes = [change for cost, change in _changes(now.value, steps) if cost <= left]
-        now = chance.pick(changes)(story, chance, now, items)
+        possible = [change for cost, change in _changes(now.value, steps) if cost <= left]
+        now = _changed(story, chance, now, items, chance.pick(possible))
     story.question = f"How many {items} does the {place} have in the end?"
     return story
 
 
-_Change = Callable[[Story, DeterministicRandom, Number, str], Number]
-
-
-def _changes(value: int, steps: int) -> list[tuple[int, _Change]]:
+def _changes(value: int, steps: int) -> list[tuple[int, str]]:
     """Give the changes that a stock of that size allows, each with its number of steps."""
     harder = steps > 3  # noqa: PLR2004 - parts and percentages start with level 3
-    possible: list[tuple[bool, int, _Change]] = [
-        (True, 1, _arrive),
-        (value > 10, 1, _leave),  # noqa: PLR2004 - leaves something behind
-        (value <= _LARGE, 1, _multiply),
-        (True, 2, _crates),
-        (value > 60, 2, _customers),  # noqa: PLR2004 - at most 9 customers with 6 each
-        (harder and bool(_divisors(value)) and value > 40, 2, _part),  # noqa: PLR2004 - likewise
-        (harder and bool(_percentages(value)), 3, _percent),
-        (harder and bool(_divisors(value)) and value > 80, 1, _shelves),  # noqa: PLR2004 - likewise
+    possible = [
+        (True, 1, "arrive"),
+        (value > 10, 1, "leave"),  # noqa: PLR2004 - leaves something behind
+        (value <= _LARGE, 1, "multiply"),
+        (True, 2, "crates"),
+        (value > 60, 2, "customers"),  # noqa: PLR2004 - at most 9 customers with 6 each
+        (harder and bool(_divisors(value)) and value > 40, 2, "part"),  # noqa: PLR2004 - likewise
+        (harder and bool(_percentages(value)), 3, "percent"),
+        (harder and bool(_divisors(value)) and value > 80, 1, "shelves"),  # noqa: PLR2004 - likewise
     ]
     return [(cost, change) for allowed, cost, change in possible if allowed]
 
 
-def _arrive(story: Story, chance: DeterministicRandom, now: Number, items: str) -> Number:
-    more = chance.number(6, 60)
-    wordings = (f"{more} more {items} arrive.", f"a supplier brings {more} more {items}.")
-    story.say(chance.pick(wordings))
-    return story.step("+", now, more)
-
-
-def _leave(story: Story, chance: DeterministicRandom, now: Number, items: str) -> Number:
-    gone = chance.number(3, now.value // 2)
-    wordings = (f"{gone} of the {items} are sold.", f"{gone} {items} are given away.")
-    story.say(chance.pick(wordings))
-    return story.step("-", now, gone)
-
-
-def _multiply(story: Story, chance: DeterministicRandom, now: Number, items: str) -> Number:
-    factor = Number(chance.pick(tuple(_TIMES)))
-    story.say(f"a large delivery then {_TIMES[factor.value]} the number of {items} there.")
-    return story.step("*", now, factor)
-
-
-def _crates(story: Story, chance: DeterministicRandom, now: Number, items: str) -> Number:
-    crates, each = chance.number(2, 9), chance.number(4, 24)
-    story.say(f"a van unloads {crates} crates with {each} {items} in each crate.")
-    return story.step("+", now, story.step("*", crates, each))
-
-
-def _customers(story: Story, chance: DeterministicRandom, now: Number, items: str) -> Number:
-    customers, each = chance.number(2, 9), chance.number(2, 6)
-    story.say(f"{customers} customers take {each} {items} each.")
-    return story.step("-", now, story.step("*", customers, each))
-
-
-def _part(story: Story, chance: DeterministicRandom, now: Number, items: str) -> Number:
-    parts = Number(chance.pick(_divisors(now.value)))
-    story.say(f"one {_PARTS[parts.value]} of the {items} on hand is damaged and thrown away.")
-    return story.step("-", now, story.step("/", now, parts))
-
-
-def _percent(story: Story, chance: DeterministicRandom, now: Number, items: str) -> Number:
-    percent = Number(chance.pick(_percentages(now.value)))
-    story.say(f"then {percent} percent of all the {items} still there are sold.")
-    hundredths = story.step("*", now, percent)
-    return story.step("-", now, story.step("/", hundredths, Number(100)))
-
-
-def _shelves(story: Story, chance: DeterministicRandom, now: Number, items: str) -> Number:
-    branches = Number(chance.pick(_divisors(now.value)))
-    story.say(
-        f"the {items} are then shared equally among {branches} branches, this one included, "
-        "so that it keeps a single share."
-    )
-    return story.step("/", now, branches)
+def _changed(
+    story: Story, chance: DeterministicRandom, now: Number, items: str, change: str
+) -> Number:
+    """Tell of a change, and give what there is after it."""
+    match change:
+        case "arrive":
+            more = chance.number(6, 60)
+            wordings = (f"{more} more {items} arrive.", f"a supplier brings {more} more {items}.")
+            told, now = chance.pick(wordings), story.step("+", now, more)
+        case "leave":
+            gone = chance.number(3, now.value // 2)
+            wordings = (f"{gone} of the {items} are sold.", f"{gone} {items} are given away.")
+            told, now = chance.pick(wordings), story.step("-", now, gone)
+        case "multiply":
+            factor = Number(chance.pick(tuple(_TIMES)))
+            told = f"a large delivery then {_TIMES[factor.value]} the number of {items} there."
+            now = story.step("*", now, factor)
+        case "crates":
+            crates, each = chance.number(2, 9), chance.number(4, 24)
+            told = f"a van unloads {crates} crates with {each} {items} in each crate."
+            now = story.step("+", now, story.step("*", crates, each))
+        case "customers":
+            customers, each = chance.number(2, 9), chance.number(2, 6)
+            told = f"{customers} customers take {each} {items} each."
+            now = story.step("-", now, story.step("*", customers, each))
+        case "part":
+            parts = Number(chance.pick(_divisors(now.value)))
+            part = _PARTS[parts.value]
+            told = f"one {part} of the {items} on hand is damaged and thrown away."
+            now = story.step("-", now, story.step("/", now, parts))
+        case "percent":
+            percent = Number(chance.pick(_percentages(now.value)))
+            told = f"then {percent} percent of all the {items} still there are sold."
+            hundredths = story.step("*", now, percent)
+            now = story.step("-", now, story.step("/", hundredths, Number(100)))
+        case _:
+            branches = Number(chance.pick(_divisors(now.value)))
+            told = f"the {items} are then shared equally among {branches} branches, this one "
+            told += "included, so that it keeps a single share."
+            now = story.step("/", now, branches)
+    story.say(told)
+    return now
 
 
 def _divisors(value: int) -> tuple[int, ...]:

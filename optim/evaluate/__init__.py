@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from optim.callable_package import make_callable
+from optim import make_callable
 
 if TYPE_CHECKING:
     from optim.evaluate.experiment import Experiment

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 from weakref import WeakValueDictionary
 
-from optim.digest import digest
+from optim.datasets.dataset import digest
 from pb_graph.budget.ledger import Charge
 from pb_graph.errors import InputError, ModelCallError, PlanAndBudgetError
 from pb_graph.models.client import ChatClient

@@ -12,8 +12,6 @@ from pb_graph.budget.rules import Fixed
 from pb_graph.errors import InputError
 from pb_graph.methods import METHODS
 
-__all__ = ["CURVE", "SEPARATE", "TOLD", "CurveName", "curve_methods", "curve_name"]
-
 CURVE: Final = "curve"
 """Cut from the one long answer."""
 SEPARATE: Final = "separate"

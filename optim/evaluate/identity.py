@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optim.datasets import data_set
-from optim.digest import digest
+from optim.datasets.dataset import digest
 from optim.scorers.base import as_scorer, is_inspect
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from optim.e3 import e3
+from optim.statistics.estimates import PERCENT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from pb_graph.state import Report
 
 _EVERY = 30.0  # seconds between two lines where nothing can be drawn over
-_PERCENT = 100.0
 
 
 class Progress(ABC):
@@ -108,7 +108,7 @@ class EvaluationProgress(Progress):
         totals.tokens.append(report["usage"]["output_tokens"])
         self._moved()
 
-    def failed(self, job: Job, report: Report) -> None:  # noqa: ARG002 -- no figure without a score
+    def failed(self, job: Job) -> None:
         """Count an error."""
         self._totals[id(job)].errors += 1
         self._moved()
@@ -138,5 +138,5 @@ def _figures(totals: _Totals) -> list[str]:
     n = len(totals.scores)
     if not any(totals.tokens):
         return ["", "", ""]
-    accuracy, tokens = _PERCENT * sum(totals.scores) / n, sum(totals.tokens) / n
+    accuracy, tokens = PERCENT * sum(totals.scores) / n, sum(totals.tokens) / n
     return [f"{accuracy:.1f}", f"{tokens:.0f}", f"{e3(totals.scores, totals.tokens):.2f}"]

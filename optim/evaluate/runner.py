@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from optim.evaluate.cache import Call, Recording, StorageError, UnknownReplyError, recording
 from optim.evaluate.truncation import TruncatingClient
+from optim.records import paid_for_nothing, planning_tokens
 from optim.scorers import Score
 from pb_graph.budget.ledger import by_node, most_billed
 from pb_graph.errors import NoAnswerError
@@ -104,13 +105,12 @@ class Runner:
                 return None
 
     async def _outcome(self, question: Question, record: Recording) -> Outcome:
+        context = None
+        if self._truncation is not None:  # a solver that keeps to the budget of the answers
+            context = Context(model=TruncatingClient(self._solver, self._truncation, question))
         try:
-            output = await self._graph.ainvoke(
-                self._input(question), context=self._context(question)
-            )
+            output = await self._graph.ainvoke(self._input(question), context=context)
         except NoAnswerError as error:
-            from optim.records import paid_for_nothing  # noqa: PLC0415 -- Inspect takes a second
-
             wrong = paid_for_nothing(error.report)
             report = self._within_budget(error.report)
             return Outcome(report, record.calls, None if wrong else str(error))
@@ -122,17 +122,9 @@ class Runner:
             return Outcome(report, record.calls, reason)
         return Outcome(self._within_budget(output["report"]), record.calls)
 
-    def _context(self, question: Question) -> Context | None:
-        """A solver that keeps to the budget that its answers are cut at, if there is one."""
-        if self._truncation is None:
-            return None
-        return Context(model=TruncatingClient(self._solver, self._truncation, question))
-
     def _within_budget(self, report: Report) -> Report:
         """The report with the budget that the graph was not told of."""
         if self._truncation is not None:
-            from optim.records import planning_tokens  # noqa: PLC0415 -- Inspect takes a second
-
             report["budget"] = self._truncation.budget
             report["ceiling"] = planning_tokens(report) + self._truncation.budget
         return report

@@ -10,14 +10,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from inspect_ai import Task
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.scorer import Metric, MetricProtocol, SampleScore, Score, Value, metric, scorer
 from inspect_ai.solver import solver
 
-from optim.digest import digest
+from optim.datasets.dataset import digest
 from optim.e3 import interval
 from optim.evaluate.identity import question_identity
 from optim.evaluate.limits import ConcurrencyLimit, EarlyStopping, TokenLimit
@@ -32,22 +32,13 @@ if TYPE_CHECKING:
     from inspect_ai.solver import Generate, Solver, TaskState
 
     from optim.datasets import Question
+    from optim.evaluate.progress import EvaluationProgress
     from optim.scorers import Scorer
     from pb_graph.state import Report
 
 
 class NoSolutionError(PlanAndBudgetError):
     """A question has no answer. Makes Inspect record the sample as an error, without a score."""
-
-
-class Callback(Protocol):
-    """Is told how each sample ended."""
-
-    def scored(self, job: Job, score: float, report: Report) -> None:
-        """A sample was answered and scored."""
-
-    def failed(self, job: Job, report: Report) -> None:
-        """A sample has no score."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +106,11 @@ class Job:
 
 
 def task_of(
-    job: Job, judge: Scorer, places: ConcurrencyLimit, tokens: TokenLimit, callback: Callback
+    job: Job,
+    judge: Scorer,
+    places: ConcurrencyLimit,
+    tokens: TokenLimit,
+    progress: EvaluationProgress,
 ) -> Task:
     """Make the Inspect task of a job.
 
@@ -127,7 +122,7 @@ def task_of(
         judge: Scores the answers; called in a thread, or awaited where it can be.
         places: Bound how many questions are answered at once, over all tasks.
         tokens: Bounds what may be spent.
-        callback: Is told how each sample ended.
+        progress: Is told how each sample ended.
     """
 
     async def is_free(question: str, epoch: int) -> bool:
@@ -135,12 +130,21 @@ def task_of(
         return outcome is not None
 
     name = f"{job.dataset}-{job.method}"
+    samples = [
+        Sample(
+            id=question.id,
+            input=question.question,
+            target=list(question.targets),
+            metadata={"level": question.level, "domain": question.domain},  # never the solution
+        )
+        for question in job.questions
+    ]
     stopping = EarlyStopping(f"{name}-{job.planner}", places, tokens, is_free)
     return Task(
         name=name,
-        dataset=MemoryDataset([_sample(question) for question in job.questions], name=job.dataset),
-        solver=_solver(job, stopping, callback),
-        scorer=_scorer(job, judge, callback),
+        dataset=MemoryDataset(samples, name=job.dataset),
+        solver=_solver(job, stopping, progress),
+        scorer=_scorer(job, judge, progress),
         epochs=job.epochs,
         fail_on_error=False,
         early_stopping=stopping,
@@ -148,15 +152,7 @@ def task_of(
     )
 
 
-def _sample(question: Question) -> Sample:
-    """A question for Inspect; the rest of its metadata may be large, or hold the solution."""
-    about = {"level": question.level, "domain": question.domain}
-    return Sample(
-        id=question.id, input=question.question, target=list(question.targets), metadata=about
-    )
-
-
-def _solver(job: Job, stopping: EarlyStopping, callback: Callback) -> Solver:
+def _solver(job: Job, stopping: EarlyStopping, progress: EvaluationProgress) -> Solver:
     @solver(name="plan_and_budget")
     def make() -> Solver:
         async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001
@@ -164,7 +160,7 @@ def _solver(job: Job, stopping: EarlyStopping, callback: Callback) -> Solver:
             with stopping.held(question.id, state.epoch):
                 outcome = await job.runner.answer(question, state.epoch)
             if outcome.error is not None:
-                callback.failed(job, outcome.report)
+                progress.failed(job)
             await show(outcome, state)
             if outcome.error is not None:
                 raise NoSolutionError(outcome.error)
@@ -175,7 +171,7 @@ def _solver(job: Job, stopping: EarlyStopping, callback: Callback) -> Solver:
     return make()
 
 
-def _scorer(job: Job, judge: Scorer, callback: Callback) -> InspectScorer:
+def _scorer(job: Job, judge: Scorer, progress: EvaluationProgress) -> InspectScorer:
     @scorer(name=job.scorer_name, metrics=[accuracy(), tokens(), e3()])
     def make() -> InspectScorer:
         async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001
@@ -184,9 +180,9 @@ def _scorer(job: Job, judge: Scorer, callback: Callback) -> InspectScorer:
             try:
                 verdict = await judged(judge, report, question)
             except Exception:
-                callback.failed(job, report)
+                progress.failed(job)
                 raise
-            callback.scored(job, verdict.value, report)
+            progress.scored(job, verdict.value, report)
             usage = report["usage"]
             value = {
                 "score": verdict.value,

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from pb_graph.models.caps import Limits
     from pb_graph.models.streaming import OnText
 
-__all__ = ["TruncatingClient", "beginning"]
-
 # About a token each: a word or a long word's piece, a digit, a sign, a line feed.
 _PIECE = re.compile(r" ?[A-Za-z]{1,9}| ?\d|\n+| ?[^\sA-Za-z\d]| +|\s")
 _HIDDEN = 2.0  # tokens to a piece of visible text, beyond which most were thinking

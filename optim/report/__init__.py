@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-from optim.callable_package import make_callable
-from optim.report.export import as_csv, as_json
+from optim import make_callable
+from optim.report.export import as_csv, as_json, write
 from optim.report.figures import Figure, plot
 from optim.report.groups import Study, Versus, studies
 from optim.report.page import page
@@ -71,13 +71,7 @@ def report(
     if not records:
         msg = "there is no record to report on"
         raise InputError(msg)
-    content = rendered(studies(records, baseline), kind, paper=paper)
-    try:
-        file.write_text(content, encoding="utf-8")
-    except OSError as error:
-        msg = f"cannot write {file}: {error.strerror}"
-        raise InputError(msg) from error
-    return file
+    return write(file, rendered(studies(records, baseline), kind, paper=paper))
 
 
 def rendered(found: Sequence[Study], kind: Kind, *, paper: bool = False) -> str:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
-from optim.digest import digest
+from optim.datasets.dataset import digest
 from optim.statistics.certificate import Trial, front, trials
 from optim.statistics.estimates import PERCENT, check_confidence
 from optim.summary import grouped
@@ -15,8 +15,6 @@ from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     from optim.records import Record
-
-__all__ = ["Certificate", "certify"]
 
 _REFERENCE = "vanilla"
 _DIGITS = 8  # of a question's digest that place it
@@ -99,7 +97,11 @@ def certify(  # noqa: PLR0913 -- five choices of one analysis, all with defaults
     reference = _known(reference or _REFERENCE, rows, "--reference")
     told, kept = _divided(rows[reference], split / PERCENT if order is None else 0.0, seed)
     chosen = _order(rows, reference, told) if order is None else _given(order, rows, reference)
-    scores = {name: _scores(row, kept) for name, row in rows.items()}
+    # An answer that never came is wrong.
+    scores = {
+        name: {q: [record.score or 0.0 for record in row[q]] for q in kept if q in row}
+        for name, row in rows.items()
+    }
     found = list(
         trials(
             chosen, scores[reference], scores, loss=loss / PERCENT, confidence=confidence / PERCENT
@@ -161,9 +163,9 @@ def _divided(row: Row, share: float, seed: int) -> tuple[list[str], list[str]]:
 
 def _order(rows: Mapping[str, Row], reference: str, questions: Sequence[str]) -> list[str]:
     figures = {
-        name: (_tokens(row, questions), _accuracy(row, questions))
+        name: (_tokens(row, questions), fmean(record.score or 0.0 for record in asked))
         for name, row in rows.items()
-        if _asked(row, questions)
+        if (asked := _asked(row, questions))
     }
     return front(figures, reference)
 
@@ -180,21 +182,8 @@ def _asked(row: Row, questions: Sequence[str]) -> list[Record]:
     return [record for question in questions for record in row.get(question, ())]
 
 
-def _scores(row: Row, questions: Sequence[str]) -> dict[str, list[float]]:
-    """Scores by question; an answer that never came is wrong."""
-    return {
-        question: [record.score or 0.0 for record in row[question]]
-        for question in questions
-        if question in row
-    }
-
-
 def _tokens(row: Row, questions: Sequence[str]) -> float:
     return fmean(record.tokens for record in _asked(row, questions))
-
-
-def _accuracy(row: Row, questions: Sequence[str]) -> float:
-    return fmean(record.score or 0.0 for record in _asked(row, questions))
 
 
 def _about(

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from optim.report.formatting import NOTHING, factor, number, span
+from optim.statistics.estimates import PERCENT
 from optim.summary import RATES
 
 if TYPE_CHECKING:
     from optim.summary import Row
-
-_PERCENT = 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ COLUMNS = (
     ),
     Column("level", "level", rank=3, needed=lambda row: row.level),
     Column(
-        "unboxed", "unboxed, %", short="unboxed %", rank=4, factor=_PERCENT,
+        "unboxed", "unboxed, %", short="unboxed %", rank=4, factor=PERCENT,
         needed=lambda row: row.unboxed is not None,
     ),
 )  # fmt: skip
@@ -111,7 +110,7 @@ COLUMNS = (
 RATE_COLUMNS = tuple(
     Column(
         name, name.replace("_", " "), 1, rank=5, short=name.replace("_", "\n") + " %",
-        factor=_PERCENT, needed=lambda row: row.rates,
+        factor=PERCENT, needed=lambda row: row.rates,
     )
     for name in RATES
 )  # fmt: skip

@@ -8,26 +8,13 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from optim.report.figures import (
-    Child,
-    Figure,
-    Frame,
-    Scale,
-    line,
-    marker,
-    polyline,
-    svg,
-    text,
-    ticks,
-    whisker,
-)
+from optim.report.figures import Figure, marker
 from optim.report.formatting import NOTHING, number
+from optim.report.svg import Child, Frame, Scale, line, polyline, svg, text, ticks, whisker
 
 if TYPE_CHECKING:
     from optim.bam.curve import BudgetCurve, Check, Point
     from optim.summary import Cells
-
-__all__ = ["check_rows", "curve_page", "level_rows", "plot_curve", "point_rows"]
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 22.0, 30.0, 46.0
 _KINDS = {"separate": 1, "told": 2}

@@ -6,11 +6,14 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optim.report.published import published_of
 from optim.report.reachable import reachable
-from optim.summary import RATES, budget_use, by_level, by_position, mean_parts
+from optim.report.tables import by_level
+from optim.summary import RATES, budget_use, by_position, mean_parts
+from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     from optim.report.groups import Study
@@ -21,6 +24,20 @@ _PAIRED = (  # the columns that were there first, and in this order
 )  # fmt: skip
 _ALSO = ("probability_higher", "tokens_ratio", "tokens_lower", "tokens_upper", "discordant")
 _FIRST = "measured"  # the last field of a row before those of a comparison
+
+
+def write(path: Path, content: str) -> Path:
+    """Write a file that the user named; give its path.
+
+    Raises:
+        InputError: It cannot be written.
+    """
+    try:
+        path.write_text(content, encoding="utf-8")
+    except OSError as error:
+        msg = f"cannot write {path}: {error.strerror}"
+        raise InputError(msg) from error
+    return path
 
 
 def as_json(found: Sequence[Study], *, paper: bool = False) -> dict[str, Any]:

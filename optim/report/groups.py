@@ -8,7 +8,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from optim.e3 import Comparison, Sample, compare, holm
-from optim.summary import FEW, Row, grouped, rows
+from optim.statistics.comparison import FEW
+from optim.summary import Row, grouped, rows, samples
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -152,23 +153,20 @@ def _baseline(methods: Sequence[str], wanted: str | None) -> str | None:
 
 
 def _versus(records: Sequence[Record], method: str, baseline: str) -> Versus:
-    ours, theirs = _samples(records, method), _samples(records, baseline)
+    ours, theirs = (
+        samples(record for record in records if record.method == name)
+        for name in (method, baseline)
+    )
     mine, other = _mean_scores(ours), _mean_scores(theirs)
     differences = [mine[question] - other[question] for question in mine.keys() & other.keys()]
-    gained, lost = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
+    found: Comparison | None = None
+    why_not: str | None = None
     try:
         found = compare(ours, theirs, missing="drop")
     except InputError as error:
-        return Versus(method, None, None, gained, lost, str(error))
-    return Versus(method, found, None, gained, lost)
-
-
-def _samples(records: Sequence[Record], method: str) -> list[Sample]:
-    return [
-        Sample(record.question, record.score, record.tokens)
-        for record in records
-        if record.method == method and record.score is not None
-    ]
+        why_not = str(error)
+    gained, lost = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
+    return Versus(method, found, None, gained, lost, why_not)
 
 
 def _mean_scores(samples: Sequence[Sample]) -> dict[str, float]:

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -17,12 +18,23 @@ from markupsafe import Markup
 from optim.e3 import describe
 from optim.report import formatting
 from optim.report.columns import COLUMNS, RATE_COLUMNS
-from optim.report.figures import KINDS, breakable, kind_of, marker, points, scatter, svg, tag, ticks
+from optim.report.figures import KINDS, kind_of, marker, points, scatter
 from optim.report.panels import RatioAxis, Series, budget_panel, level_panel, part_class, stacked
 from optim.report.published import PublishedRow, published_of
 from optim.report.reachable import WASTE, reachable
+from optim.report.svg import breakable, svg, tag, ticks
 from optim.scorers.travelplanner import by_constraint
-from optim.summary import FEW, PARTS, budget_use, by_position, mean_parts, summarize
+from optim.statistics.comparison import FEW
+from optim.summary import (
+    PARTS,
+    budget_use,
+    by_position,
+    grouped,
+    mean_parts,
+    samples,
+    scored,
+    summarize,
+)
 
 if TYPE_CHECKING:
     from optim.records import Record
@@ -110,9 +122,6 @@ def _right(record: Record) -> bool:
 def _view(study: Study, name: str, *, paper: bool) -> dict[str, Any]:
     """What the template shows of a study."""
     pairs = [v.comparison for v in study.versus if v.comparison]
-    cells: dict[tuple[str, str], list[Record]] = {}
-    for record in study.records:
-        cells.setdefault((record.question, record.method), []).append(record)
     return {
         "id": name,
         "study": study,
@@ -130,9 +139,7 @@ def _view(study: Study, name: str, *, paper: bool) -> dict[str, Any]:
         "drawn": _drawn(study),
         "axis": RatioAxis([e for c in pairs for e in (c.ratio, c.lower, c.upper) if e is not None]),
         "constraints": {
-            row.method: by_constraint(
-                r.score_metadata for r in study.of(row.method) if r.score is not None
-            )
+            row.method: by_constraint(r.score_metadata for r in scored(study.of(row.method)))
             for row in study.rows
             if row.rates
         },
@@ -142,7 +149,7 @@ def _view(study: Study, name: str, *, paper: bool) -> dict[str, Any]:
         "reachable": reachable(study),
         "waste": WASTE,
         "published": _published(study) if paper else None,
-        "cells": cells,
+        "cells": grouped(study.records, ("question", "method")),
         "first": {record.question: record for record in reversed(study.records)},
     }
 
@@ -282,19 +289,20 @@ def _parts(study: Study) -> dict[str, Any] | None:
         return None
     every = {part for split in bars.values() for part in split}
     used = [part for part in PARTS if part in every] + sorted(every - set(PARTS))
-    scored = [record for record in study.records if record.score is not None]
-    total = sum(record.tokens for record in scored)
-    lost = sum(record.tokens * (1 - (record.score or 0.0)) for record in scored)
+    boxes = [
+        (part, tag("rect", x=1, y=1, width=12, height=12, class_=f"part {part_class(part)}"))
+        for part in used
+    ]
+    judged = samples(study.records)
+    total = sum(sample.tokens for sample in judged)
+    lost = sum(sample.tokens * (1 - sample.score) for sample in judged)
     return {
         "figures": [stacked(bars, 560, "broad"), stacked(bars, 350, "slim")],
-        "keys": [(_swatch(part), PARTS.get(part, part)) for part in used],
+        "keys": [
+            (svg(14, 14, "", box, class_="key"), PARTS.get(part, part)) for part, box in boxes
+        ],
         "wasted": 100 * lost / total if total else None,
     }
-
-
-def _swatch(part: str) -> Markup:
-    box = tag("rect", x=1, y=1, width=12, height=12, class_=f"part {part_class(part)}")
-    return svg(14, 14, "", box, class_="key")
 
 
 def _budgets(study: Study) -> dict[str, Any] | None:
@@ -312,15 +320,14 @@ def _budgets(study: Study) -> dict[str, Any] | None:
     return {
         "panels": {n: [budget_panel(n, found, top, unit)] for n, (unit, found) in used.items()},
         "beyond": sum(one.tokens > top for one in every),
-        "used": [_use(name, unit, found) for name, (unit, found) in used.items()],
+        "used": [_use(name, *found) for name, found in used.items()],
         "steps": {name: places for name, places in steps.items() if places},
         "most": max((max(places) for places in steps.values() if places), default=0),
     }
 
 
 def _use(name: str, unit: str, found: Sequence[BudgetUse]) -> dict[str, Any]:
-    budget = sum(one.budget for one in found) / len(found)
-    tokens = sum(one.tokens for one in found) / len(found)
+    budget, tokens = fmean(one.budget for one in found), fmean(one.tokens for one in found)
     return {
         "method": name,
         "unit": unit,
@@ -328,7 +335,7 @@ def _use(name: str, unit: str, found: Sequence[BudgetUse]) -> dict[str, Any]:
         "budget": budget,
         "tokens": tokens,
         "share": 100 * tokens / budget if budget else None,
-        "over": 100 * sum(one.tokens > one.budget for one in found) / len(found),
+        "over": 100 * fmean(one.tokens > one.budget for one in found),
     }
 
 
@@ -340,9 +347,8 @@ def _round_up(value: float) -> float:
 
 def _published(study: Study) -> list[dict[str, Any]]:
     """The paper's tables about this data set, one for each planner."""
-    rows = published_of(study.dataset)
     tables: dict[str, dict[tuple[str, str], PublishedRow]] = {}
-    for row in rows:
+    for row in published_of(study.dataset):
         tables.setdefault(row.planner, {})[row.method, row.model] = row
     return [
         {

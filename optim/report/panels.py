@@ -8,19 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from markupsafe import Markup
 
-from optim.report.figures import (
-    Frame,
-    Scale,
-    joined,
-    line,
-    polyline,
-    svg,
-    tag,
-    text,
-    ticks,
-    whisker,
-)
 from optim.report.formatting import count, number
+from optim.report.svg import Frame, Scale, joined, line, polyline, svg, tag, text, ticks, whisker
 from optim.summary import PARTS
 
 if TYPE_CHECKING:

@@ -13,8 +13,6 @@ from pb_graph.errors import InputError
 if TYPE_CHECKING:
     from optim.report.groups import Study
 
-__all__ = ["WASTE", "Reachable", "reachable"]
-
 WASTE: Mapping[str, str] = {
     "needed": "right, as cheap as any",
     "overthinking": "overthinking: beyond the cheapest right row",

@@ -15,7 +15,8 @@ from rich.text import Text
 
 from optim.report.columns import COLUMNS, RATE_COLUMNS
 from optim.report.formatting import NOTHING
-from optim.summary import FEW, Cells, Row
+from optim.statistics.comparison import FEW
+from optim.summary import Cells, Row
 
 if TYPE_CHECKING:
     from rich.console import ConsoleOptions, JustifyMethod, RenderResult

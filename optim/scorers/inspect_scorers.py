@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from optim.digest import digest
+from optim.datasets.dataset import digest
 from optim.scorers.base import Score, ScorerError, register
 from pb_graph.answers import stated_answer, without_text_commands
 

@@ -27,8 +27,6 @@ import numpy as np
 from optim.statistics.estimates import Floats, check_confidence, checked_scores
 from pb_graph.errors import InputError
 
-__all__ = ["Trial", "flip_bound", "front", "loss_bound", "trial", "trials"]
-
 _BISECTIONS = 40  # far finer than any bound is shown
 _STAKE = 0.75  # of the capital that a bet may lose at once
 _TOP = 1.0

@@ -172,7 +172,12 @@ def compare(  # noqa: PLR0913 - five independent choices of one analysis, all wi
             ``missing="error"``.
     """
     check_confidence(confidence)
-    _check_choices(missing, resamples)
+    if missing not in {"error", "drop"}:
+        msg = f'missing is "error" or "drop", not {missing!r}'
+        raise InputError(msg)
+    if resamples < 1:
+        msg = f"resamples must be at least 1, not {resamples}"
+        raise InputError(msg)
     by_a, by_b = _by_question(a), _by_question(b)
     shared, dropped = _shared(by_a, by_b, missing)
     first, second = _Arm.of(by_a, shared), _Arm.of(by_b, shared)
@@ -331,15 +336,6 @@ def _accuracy_test(a: _Arm, b: _Arm) -> tuple[float | None, Literal["mcnemar", "
 def _discordant(a: _Arm, b: _Arm) -> int:
     (score_a, _, n_a), (score_b, _, n_b) = a.totals().T, b.totals().T
     return int((np.abs(score_a / n_a - score_b / n_b) > _SAME).sum())
-
-
-def _check_choices(missing: str, resamples: int) -> None:
-    if missing not in {"error", "drop"}:
-        msg = f'missing is "error" or "drop", not {missing!r}'
-        raise InputError(msg)
-    if resamples < 1:
-        msg = f"resamples must be at least 1, not {resamples}"
-        raise InputError(msg)
 
 
 def _by_question(samples: Iterable[Sample]) -> dict[str, list[Sample]]:

@@ -23,8 +23,6 @@ from optim.statistics.comparison import Sample, compare
 from optim.statistics.estimates import PERCENT, e3
 from pb_graph.errors import InputError
 
-__all__ = ["Answer", "Answers", "Oracle", "Share", "Waste", "oracle", "reached", "waste"]
-
 _MOSTLY = 0.5  # a row is right on a question if at least this share of its answers is
 
 

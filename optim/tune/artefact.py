@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
-from optim.digest import digest
+from optim.datasets.dataset import digest
 from optim.e3 import accuracy_interval, token_interval
 from optim.report import formatting
 from optim.statistics.comparison import FEW

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from optim.digest import digest
+from pydantic import StrictStr, TypeAdapter, ValidationError
+
+from optim.datasets.dataset import digest
 from optim.tune.optimizer import Uncopied
 from pb_graph.errors import InputError
 from pb_graph.planner.planner import Planner
@@ -31,6 +34,12 @@ OWN: Mapping[str, str] = MappingProxyType(
 
 TUNABLE = tuple(OWN)
 """The predictors: the planner's, and what the solver is told."""
+
+Texts = Sequence[str] | str | Path
+"""Instructions, or the path of a file of them."""
+
+MAX_BYTES = 1_000_000
+_BETWEEN = re.compile(r"^---+[ \t]*$", re.MULTILINE)
 
 PROMPTS = ("decompose", "estimate", "solve")
 """What ``--tune`` calls them; decompose is ``fused`` where that decomposes."""
@@ -220,3 +229,55 @@ def _checked(name: str, text: str) -> str:
 def distinct(candidates: Iterable[Candidate]) -> list[Candidate]:
     """Each candidate once, in order of first appearance."""
     return list({candidate.identity: candidate for candidate in candidates}.values())
+
+
+def own_texts(predictor: str) -> list[str]:
+    """The package's list: other styles of planning than its own prompt.
+
+    The form of the reply is not theirs: the adapter adds it. None of them may ask for a result, or
+    a planner would solve instead of planning.
+
+    Raises:
+        InputError: There is none for this predictor.
+    """
+    if predictor != "decompose":
+        msg = f"the package has no instructions for {predictor!r} to choose from: give --candidates"
+        raise InputError(msg)
+    return read_texts(Path(__file__).with_name("instructions.txt"))
+
+
+def read_texts(path: Path) -> list[str]:
+    """Read instructions from a file: a JSON list of text, or text with lines of --- between.
+
+    Raises:
+        InputError: The file cannot be read, or holds no instruction.
+    """
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            msg = f"{path} is too large for a list of instructions ({MAX_BYTES} bytes at most)"
+            raise InputError(msg)
+        content = path.read_text(encoding="utf-8")
+    except OSError as error:
+        msg = f"cannot read the candidates {path}: {error.strerror}"
+        raise InputError(msg) from error
+    except UnicodeDecodeError as error:
+        msg = f"{path} is no text in UTF-8"
+        raise InputError(msg) from error
+    texts: list[str] = _BETWEEN.split(content)
+    if content.lstrip().startswith("["):
+        try:
+            texts = TypeAdapter(list[StrictStr]).validate_json(content)
+        except ValidationError as error:
+            fault = error.errors(include_url=False)[0]["msg"]
+            msg = f"{path} begins like a JSON list, but is no list of texts: {fault}"
+            raise InputError(msg) from error
+    usable = [text.strip() for text in texts if text.strip()]
+    if not usable:
+        msg = f"{path} holds no instruction; write some, with a line of --- between two"
+        raise InputError(msg)
+    return usable
+
+
+def texts_of(given: Texts) -> list[str]:
+    """Instructions as they are, or those of a file."""
+    return read_texts(Path(given)) if isinstance(given, str | Path) else list(given)

@@ -11,10 +11,11 @@ from optim.datasets import data_set, load
 from optim.evaluate.identity import made_by, scorer_name
 from optim.evaluate.limits import Limits
 from optim.extras import require
+from optim.report.export import write
 from optim.tune.examples import part
 from optim.tune.optimizers import check
 from optim.tune.options import TuneOptions
-from optim.tune.page import write
+from optim.tune.page import PAGE, html
 from optim.tune.program import GraphProgram
 from optim.tune.tuning import tune
 
@@ -126,7 +127,7 @@ def _questions(
 def _saved(result: TuneResult, folder: Path) -> Tuned:
     path, instructions = folder / PROGRAM, folder / INSTRUCTIONS
     result.save(path)
-    page = write(result.record, folder)
+    page = write(folder / PAGE, html(result.record))
     search = result.search
     texts = [trial.candidate.text(search.predictor) for trial in search.trials[1:]]
     content = json.dumps(list(dict.fromkeys(texts)), indent=2, ensure_ascii=False)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from anyio.from_thread import start_blocking_portal
 
-from optim.digest import digest
+from optim.datasets.dataset import digest
 from optim.evaluate.cache import REPLIES, Journal, ReplyCache
 from optim.evaluate.identity import planner_identity, question_identity, scorer_name
 from optim.evaluate.limits import BudgetSpentError, Limits, Meter
@@ -303,7 +303,12 @@ class Evaluator(Uncopied):
                 self._failed_in_a_row = 0
                 return outcome
             self._failed_in_a_row += 1 if self.spent.tokens == spent else 0
-            self._check_outage(outcome.error)
+            if self._failed_in_a_row >= _IN_A_ROW:
+                self.refusal = OutageError(
+                    f"{_IN_A_ROW} tries in a row failed without a token, the last with: "
+                    f"{outcome.error} Mend that; the same command goes on."
+                )
+                raise self.refusal
         msg = (
             f"the question {question.id} had no answer in {_TRIES} tries, for a reason outside: "
             f"{outcome.error} It counts neither as right nor as wrong, so what was to be measured "
@@ -317,18 +322,17 @@ class Evaluator(Uncopied):
         entry = self._results.get(key)
         known = entry is not None and entry["answer"] == answer
         if entry is None or not known or (entry["error"] and self._retry_errors):
-            score, error = await self._judged(report, question)
+            score = 0.0
+            error: str | None = None
+            try:
+                score = (await judged(self._judge, report, question)).value
+            except ScorerError as failure:
+                error = str(failure)
             entry = {"question": question.id, "answer": answer, "score": score, "error": error}
             self._results.append(key, entry)
             self.meter.tick()
         tokens = report["usage"]["output_tokens"]
         return Result(question.id, entry["score"], tokens, report, entry["error"])
-
-    async def _judged(self, report: Report, question: Question) -> tuple[float, str | None]:
-        try:
-            return (await judged(self._judge, report, question)).value, None
-        except ScorerError as failure:
-            return 0.0, str(failure)
 
     def _begin(self) -> None:
         if self.refusal is not None:
@@ -338,16 +342,6 @@ class Evaluator(Uncopied):
         except BudgetSpentError as spent:
             self.refusal = spent
             raise
-
-    def _check_outage(self, reason: str) -> None:
-        """Give up when nothing but failures comes."""
-        if self._failed_in_a_row >= _IN_A_ROW:
-            msg = (
-                f"{_IN_A_ROW} tries in a row failed without a token, the last with: {reason} "
-                "Mend that; the same command goes on."
-            )
-            self.refusal = OutageError(msg)
-            raise self.refusal
 
     def _key(self, candidate: Candidate, question: Question, epoch: int) -> str:
         asked = [question_identity(question), list(question.targets), epoch]

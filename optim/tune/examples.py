@@ -9,9 +9,9 @@ from typing import Any
 import dspy
 
 from optim.datasets import Question
+from optim.datasets.dataset import digest
 from optim.datasets.jsonl import parse
 from optim.datasets.sampling import drawn_by_level, folded
-from optim.digest import digest
 from optim.evaluate.identity import question_identity
 from optim.scorers import Scorer
 from optim.scorers.base import FunctionScorer, as_scorer, is_inspect

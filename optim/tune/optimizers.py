@@ -6,16 +6,14 @@ and nothing is paid for twice. GEPA and the settings search have modules of thei
 
 from __future__ import annotations
 
-import json
 import random
-import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import dspy
 
 from optim.e3 import e3
+from optim.tune.candidate import Texts, own_texts, texts_of
 from optim.tune.examples import examples
 from optim.tune.gepa import gepa
 from optim.tune.objective import clipped
@@ -30,30 +28,21 @@ if TYPE_CHECKING:
     from optim.tune.candidate import Candidate
 
 __all__ = [
-    "MAX_BYTES",
     "OPTIMIZERS",
     "TUNED",
-    "Texts",
     "candidates",
     "check",
     "choose",
     "copro",
     "gepa",
     "miprov2",
-    "own_texts",
     "random_search",
-    "read_texts",
     "settings_search",
     "shortest",
     "simba",
 ]
 
-Texts = Sequence[str] | str | Path
-"""Instructions, or the path of a file of them."""
-
-MAX_BYTES = 1_000_000
 _USUAL = {"settings": "settings", "solve": "shortest"}  # else gepa
-_BETWEEN = re.compile(r"^---+[ \t]*$", re.MULTILINE)
 
 
 @optimizer(
@@ -246,8 +235,8 @@ def choose(
     """
     chosen = _named(optimizer, tuned)
     if isinstance(optimizer, str) and chosen.chooses:
-        return chosen(texts=own_texts(predictor) if texts is None else _read(texts)), []
-    return chosen, [] if texts is None else _read(texts)
+        return chosen(texts=own_texts(predictor) if texts is None else texts_of(texts)), []
+    return chosen, [] if texts is None else texts_of(texts)
 
 
 def check(
@@ -316,60 +305,3 @@ def _named(optimizer: str | Optimizer | None, tuned: str) -> Optimizer:
     if isinstance(optimizer, Optimizer):
         return optimizer
     return REGISTERED[optimizer or _USUAL.get(tuned, "gepa")]
-
-
-def own_texts(predictor: str) -> list[str]:
-    """The package's list: other styles of planning than its own prompt.
-
-    The form of the reply is not theirs: the adapter adds it. None of them may ask for a result, or
-    a planner would solve instead of planning.
-
-    Raises:
-        InputError: There is none for this predictor.
-    """
-    if predictor != "decompose":
-        msg = f"the package has no instructions for {predictor!r} to choose from: give --candidates"
-        raise InputError(msg)
-    return read_texts(Path(__file__).with_name("instructions.txt"))
-
-
-def read_texts(path: Path) -> list[str]:
-    """Read instructions from a file: a JSON list of text, or text with lines of --- between.
-
-    Raises:
-        InputError: The file cannot be read, or holds no instruction.
-    """
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            msg = f"{path} is too large for a list of instructions ({MAX_BYTES} bytes at most)"
-            raise InputError(msg)
-        content = path.read_text(encoding="utf-8")
-    except OSError as error:
-        msg = f"cannot read the candidates {path}: {error.strerror}"
-        raise InputError(msg) from error
-    except UnicodeDecodeError as error:
-        msg = f"{path} is no text in UTF-8"
-        raise InputError(msg) from error
-    is_json = content.lstrip().startswith("[")
-    texts = _from_json(content, path) if is_json else _BETWEEN.split(content)
-    usable = [text.strip() for text in texts if text.strip()]
-    if not usable:
-        msg = f"{path} holds no instruction; write some, with a line of --- between two"
-        raise InputError(msg)
-    return usable
-
-
-def _from_json(content: str, path: Path) -> list[str]:
-    try:
-        parsed = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        msg = f"{path} begins like a JSON list, but is none: {error}"
-        raise InputError(msg) from error
-    if not all(isinstance(text, str) for text in parsed):
-        msg = f"{path} is a JSON list of something else than text"
-        raise InputError(msg)
-    return list(parsed)
-
-
-def _read(texts: Texts) -> list[str]:
-    return read_texts(Path(texts)) if isinstance(texts, str | Path) else list(texts)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from optim.report.figures import EARLY, ORIGINAL, Point, marker, scatter, svg
+from optim.report.figures import EARLY, ORIGINAL, Point, marker, scatter
 from optim.report.formatting import NOTHING, certainty, factor, lines_of, number
+from optim.report.svg import svg
 from optim.statistics.comparison import FEW
 from optim.tune.artefact import Figure
 from pb_graph.errors import InputError
@@ -39,21 +40,6 @@ _VERDICTS = {
 }
 
 
-def write(tuning: Tuning, folder: Path) -> Path:
-    """Write the page; give its path.
-
-    Raises:
-        InputError: There is no candidate to show, or the folder cannot be written to.
-    """
-    page, content = folder / PAGE, html(tuning)
-    try:
-        page.write_text(content, encoding="utf-8")
-    except OSError as error:
-        msg = f"cannot write to {folder}: {error.strerror}"
-        raise InputError(msg) from error
-    return page
-
-
 def html(tuning: Tuning) -> str:
     """A page that holds everything: the verdict, the picture, and every proposal.
 
@@ -72,8 +58,9 @@ def html(tuning: Tuning) -> str:
         before=lines_of(tuning.settings_before.model_dump(mode="json")),
         verdict=verdict_words(tuning),
         drawn=_drawn(tuning),
-        splits=list(splits_of(tuning)),
+        splits=before_and_after(tuning),
         notes=list(notes_on(tuning)),
+        proposals=proposals(tuning),
         candidates=by_rank(tuning.candidates),
     )
 
@@ -153,24 +140,6 @@ def _ends(figure: Figure) -> tuple[float | None, float | None]:
     return figure.lower, figure.upper
 
 
-def _compared(paired: Paired, *, on_dev: bool) -> tuple[str, str, str, str]:
-    """Ratio of E³, ratio of tokens, how many scores differ, and how sure the first is.
-
-    Of dev there is no confidence: the winner was chosen by these questions.
-    """
-    differ = NOTHING
-    if paired.discordant is not None:
-        undecided = "" if paired.discordant else ": accuracy undecided"
-        differ = f"{paired.discordant} of {paired.questions}{undecided}"
-    sure = None if on_dev else paired.probability_higher
-    return (
-        _with_ends(paired.ratio, paired.lower, paired.upper),
-        _with_ends(paired.tokens_ratio, paired.tokens_lower, paired.tokens_upper),
-        differ,
-        NOTHING if sure is None else certainty(sure),
-    )
-
-
 def notes_on(tuning: Tuning) -> Iterator[str]:
     """What has to be known to read the figures before and after."""
     if tuning.dev.paired is not None:
@@ -180,18 +149,80 @@ def notes_on(tuning: Tuning) -> Iterator[str]:
         yield f"E³ of fewer than {FEW} questions is biased upwards, and so are ratios of it."
 
 
-def _with_ends(value: float | None, lower: float | None, upper: float | None) -> str:
-    if value is None or lower is None:
-        return factor(value)
-    return f"{factor(value)} ({factor(lower)}{NOTHING}{'∞' if upper is None else factor(upper)})"
-
-
-def splits_of(tuning: Tuning) -> Iterator[tuple[str, str, Measured, Sequence[str]]]:
-    """Split, program, its figures, and how it compares in words."""
+def before_and_after(tuning: Tuning) -> list[dict[str, str]]:
+    """A row for each program on each split: its figures, and how it compares with the original."""
+    rows = []
     for name, split in (("dev", tuning.dev), ("held out", tuning.held_out)):
-        if split is None:
-            continue
-        yield name, "original", split.before, [NOTHING] * 4
-        if split.paired is not None:
-            program = "tuned" if tuning.adopted else "best on dev"
-            yield name, program, split.after, _compared(split.paired, on_dev=name == "dev")
+        if split is not None:
+            rows.append(_figures(name, "original", split.before, None))
+            if split.paired is not None:
+                program = "tuned" if tuning.adopted else "best on dev"
+                rows.append(_figures(name, program, split.after, split.paired))
+    return rows
+
+
+def _figures(split: str, program: str, found: Measured, paired: Paired | None) -> dict[str, str]:
+    """Of dev there is no confidence: the winner was chosen by these questions."""
+    cells = {
+        "split": split,
+        "program": program,
+        "n": number(found.questions),
+        "accuracy, %": _with_ends(*_values(found.accuracy), partial(number, digits=1)),
+        "T": _with_ends(*_values(found.tokens), number),
+        "E³": _with_ends(*_values(found.e3)),
+    }
+    names = ("ratio of E³", "ratio of T", "scores that differ", "confidence")
+    if paired is None:
+        return cells | dict.fromkeys(names, NOTHING)
+    differ = NOTHING
+    if paired.discordant is not None:
+        undecided = "" if paired.discordant else ": accuracy undecided"
+        differ = f"{paired.discordant} of {paired.questions}{undecided}"
+    sure = None if split == "dev" else paired.probability_higher
+    compared = (
+        _with_ends(paired.ratio, paired.lower, paired.upper),
+        _with_ends(paired.tokens_ratio, paired.tokens_lower, paired.tokens_upper),
+        differ,
+        NOTHING if sure is None else certainty(sure),
+    )
+    return cells | dict(zip(names, compared, strict=True))
+
+
+def _values(figure: Figure) -> tuple[float, float | None, float | None]:
+    return figure.value, figure.lower, figure.upper
+
+
+def _with_ends(
+    value: float | None,
+    lower: float | None,
+    upper: float | None,
+    shown: Callable[[float | None], str] = factor,
+) -> str:
+    if value is None or lower is None:
+        return shown(value)
+    return f"{shown(value)} ({shown(lower)}{NOTHING}{'∞' if upper is None else shown(upper)})"
+
+
+def proposals(tuning: Tuning, most: int | None = None) -> list[dict[str, str]]:
+    """A row for each candidate, by rank: all, or the best beside those that have a role."""
+    ranked = by_rank(tuning.candidates)
+    if most is not None:
+        named = [one for one in ranked if one.role != "other"]
+        rest = [one for one in ranked if one.role == "other"]
+        ranked = by_rank([*named, *rest[: max(0, most - len(named))]])
+    rows = [
+        {
+            "candidate": one.name,
+            "role": "" if one.role == "other" else one.role,
+            "n": number(one.questions),
+            "accuracy, %": number(one.accuracy, 1),
+            "T": number(one.tokens),
+            "E³": factor(one.e3),
+            "input tokens": number(one.input_tokens),
+            "other differences": one.other,
+            "why it fell": one.fell or "",
+        }
+        for one in ranked
+    ]
+    more = len(tuning.candidates) - len(ranked) + tuning.left_out
+    return [*rows, {"candidate": f"and {number(more)} more"}] if more else rows

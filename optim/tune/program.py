@@ -306,7 +306,10 @@ class TrialProgram(TunableProgram):
             candidate = self.candidate
             asked = shared.questions[str(id)] if isinstance(question, str) else question
             shared.seen.setdefault(candidate.identity, candidate)
-            result = shared.evaluator.one(candidate, asked, self._epoch)
+            # Which sample is wanted: SIMBA tells them apart by their model's rollout.
+            model = getattr(self, self.tuned).lm
+            epoch = 1 if model is None else 1 + int(model.kwargs.get("rollout_id") or 0)
+            result = shared.evaluator.one(candidate, asked, epoch)
         except Exception as error:  # noqa: BLE001 -- an optimizer would score it with a constant
             return dspy.Prediction(
                 answer="", score=0.0, tokens=0, report=None, error=str(error), refused=True
@@ -320,12 +323,6 @@ class TrialProgram(TunableProgram):
             error=result.error,
             refused=False,
         )
-
-    @property
-    def _epoch(self) -> int:
-        """Which sample of an answer is wanted: SIMBA tells them apart by their model's rollout."""
-        model = getattr(self, self.tuned).lm
-        return 1 if model is None else 1 + int(model.kwargs.get("rollout_id") or 0)
 
     def _trace(self, question: Question, result: Result) -> None:
         """Show an optimizer what the predictor did, also where the answer was recalled."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from optim.e3 import Incumbent, Interval, Sample, compare, describe, e3, interval, smoothed_e3
 from optim.evaluate.limits import BudgetSpentError
 from optim.report.formatting import certainty
+from optim.statistics.estimates import PERCENT
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ SURE = 0.9
 
 VerdictName = Literal["better", "undecided", "kept"]
 
-_PERCENT = 100.0
 _MINUTE = 60.0
 
 
@@ -52,7 +52,7 @@ class Measurement:
     @property
     def accuracy(self) -> float:
         """A, the mean score in percent."""
-        return _PERCENT * sum(self.scores) / len(self.results)
+        return PERCENT * sum(self.scores) / len(self.results)
 
     @property
     def tokens(self) -> float:
@@ -264,7 +264,7 @@ def _reason(
     ending = {
         "better": f"Higher with a one-sided confidence of {_sure(comparison)}",
         "undecided": f"Not proven to be higher (one-sided confidence {_sure(comparison)}, where "
-        f"{_PERCENT * SURE:g} % would do): usable, but no known improvement",
+        f"{PERCENT * SURE:g} % would do): usable, but no known improvement",
         "kept": "So the original is kept",
     }[verdict]
     if not any(after.scores):

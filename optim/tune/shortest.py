@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from optim.tune.evaluator import Result
     from pb_graph.budget.ledger import Usage
 
-__all__ = ["shortest"]
-
 _FEWEST = 2  # examples: a single one shows its subject rather than a style
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
@@ -11,22 +11,26 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from optim.report.formatting import NOTHING, setting
+from optim.report.formatting import setting
 from optim.tune.artefact import tuning_of
-from optim.tune.page import by_rank, facts_of, notes_on, splits_of, verdict_words
+from optim.tune.page import before_and_after, facts_of, notes_on, proposals, verdict_words
 from pb_graph.cli.display import safe
 from pb_graph.planner.planner import Planner
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from optim.tune.artefact import CandidateRecord, Figure, Tuning
+    from optim.tune.artefact import Tuning
     from pb_graph.program import PlannerProgram
 
 _GONE, _NEW = "red", "green"
 _KIN = 0.5  # below this share of common words, two texts are shown one after the other
 _LONGEST = 4000  # words; comparing takes time that grows with their square
 _BEST = 12  # candidates shown
+_WORDS = {
+    *("split", "program", "setting", "before", "default", "tuned"),
+    *("candidate", "role", "other differences", "why it fell"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +52,18 @@ def shown(program: PlannerProgram) -> Iterator[RenderableType]:
     tuning = tuning_of(program)
     if tuning is not None:
         yield from _about(tuning)
-        yield _figures(tuning)
+        yield _grid(before_and_after(tuning))
         if notes := list(notes_on(tuning)):
             yield Text(" ".join(notes), "dim")
     changes = settings_changes(program, tuning)
     if changes:
-        yield _settings(changes, "before" if tuning else "default")
+        names = ("setting", "before" if tuning else "default", "tuned")
+        values = ((name, *map(setting, pair)) for name, pair in changes.items())
+        yield _grid([dict(zip(names, row, strict=True)) for row in values])
     for name, prompt in prompts.items():
         yield from _prompt(name, prompt)
     if tuning is not None and tuning.candidates:
-        yield _candidates(tuning)
+        yield _grid(proposals(tuning, _BEST))
 
 
 def document(program: PlannerProgram) -> dict[str, Any]:
@@ -155,32 +161,6 @@ def _about(tuning: Tuning) -> Iterator[RenderableType]:
     yield safe("\n".join(f"{name}: {value}" for name, value in facts_of(tuning).items()))
 
 
-def _figures(tuning: Tuning) -> Table:
-    grid = _grid(
-        "split", "program", "n", "accuracy, %", "T", "E³", "ratio of E³", "ratio of T",
-        "scores that differ", "confidence",
-    )  # fmt: skip
-    for name, program, part, words in splits_of(tuning):
-        spans = (_span(part.accuracy, 1), _span(part.tokens, 0), _span(part.e3, 2))
-        grid.add_row(name, program, str(part.questions), *spans, *words)
-    return grid
-
-
-def _span(figure: Figure, digits: int) -> str:
-    if figure.lower is None:
-        return f"{figure.value:.{digits}f}"
-    low = f"{figure.lower:.{digits}f}"
-    high = "∞" if figure.upper is None else f"{figure.upper:.{digits}f}"
-    return f"{figure.value:.{digits}f} ({low}{NOTHING}{high})"
-
-
-def _settings(changes: Mapping[str, tuple[Any, Any]], before: str) -> Table:
-    grid = _grid("setting", before, "tuned", right=False)
-    for name, pair in changes.items():
-        grid.add_row(name, *(safe(setting(value)) for value in pair))
-    return grid
-
-
 def _prompt(name: str, prompt: _Prompt) -> Iterator[RenderableType]:
     examples = f", {prompt.examples} examples" if prompt.examples else ""
     if prompt.own == prompt.told:
@@ -190,44 +170,12 @@ def _prompt(name: str, prompt: _Prompt) -> Iterator[RenderableType]:
     yield prompt_diff(prompt.own, prompt.told)
 
 
-def _candidates(tuning: Tuning) -> Table:
-    ranked = by_rank(tuning.candidates)
-    named = [one for one in ranked if one.role != "other"]
-    rest = [one for one in ranked if one.role == "other"]
-    kept = by_rank([*named, *rest[: max(0, _BEST - len(named))]])
-    grid = _grid(
-        "candidate",
-        "role",
-        "n",
-        "accuracy, %",
-        "T",
-        "E³",
-        "input tokens",
-        "other differences",
-        "why it fell",
-    )
-    for one in kept:
-        grid.add_row(*_row(one))
-    more = len(ranked) - len(kept) + tuning.left_out
-    if more:
-        grid.add_row(f"and {more} more")
-    return grid
-
-
-def _row(one: CandidateRecord) -> list[Text]:
-    figures = ["0", *[NOTHING] * 4]
-    if one.accuracy is not None and one.tokens is not None and one.e3 is not None:
-        figures = [f"{one.questions}", f"{one.accuracy:.1f}", f"{one.tokens:.0f}", f"{one.e3:.2f}"]
-        figures += [NOTHING if one.input_tokens is None else f"{one.input_tokens:.0f}"]
-    role = "" if one.role == "other" else one.role
-    return [safe(cell) for cell in (one.name, role, *figures, one.other, one.fell or "")]
-
-
-def _grid(*names: str, right: bool = True) -> Table:
+def _grid(rows: Sequence[Mapping[str, str]]) -> Table:
+    """A table of rows that have the columns of the first; words stand left, figures right."""
     grid = Table(box=None, header_style="bold", pad_edge=False)
-    words = {"split", "program", "candidate", "role", "other differences", "setting", "why it fell"}
-    for name in names:
-        number = right and name not in words
-        wraps = not number
-        grid.add_column(name, justify="right" if number else "left", no_wrap=not wraps)
+    for name in rows[0]:
+        words = name in _WORDS
+        grid.add_column(name, justify="left" if words else "right", no_wrap=not words)
+    for row in rows:
+        grid.add_row(*(safe(row.get(name, "")) for name in rows[0]))
     return grid

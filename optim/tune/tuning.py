@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from optim.datasets import Question
     from optim.tune.artefact import Tuning
+    from optim.tune.candidate import Texts
     from optim.tune.examples import Judge
     from optim.tune.optimizer import Optimizer
-    from optim.tune.optimizers import Texts
     from optim.tune.search import Callback, SearchResult
     from optim.tune.selection import Verdict
     from pb_graph.program import PlannerProgram

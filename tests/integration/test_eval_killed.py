@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from optim.evaluate.resume import held
 from optim.records import Record, read_records
 from tests.support.evaluations import leaks_collected, tolerates_inspect
 from tests.support.killed import PATIENCE, Victim, whole_lines
@@ -76,12 +76,9 @@ def test_interrupted_and_killed_it_ends_like_a_run_that_nobody_stopped(
 
 
 def test_two_at_once_in_one_folder_are_refused(tmp_path: Path) -> None:
-    first = VICTIM.start(tmp_path, 0.3)
-    while not replies(tmp_path):
-        time.sleep(0.01)
-    second = VICTIM.start(tmp_path, 0.0)
-    _, err = second.communicate(timeout=PATIENCE)
+    with held(tmp_path):
+        second = VICTIM.start(tmp_path, 0.0)
+        _, err = second.communicate(timeout=PATIENCE)
     assert second.returncode == 1
     assert "another process is using the folder" in err
-    first.communicate(timeout=PATIENCE)
-    assert first.returncode == 0
+    assert VICTIM.completed(tmp_path)["n"] == ANSWERS  # who lets go of it can be followed

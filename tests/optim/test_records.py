@@ -21,7 +21,8 @@ from inspect_ai.log import (
 
 from optim.evaluate import Evaluation
 from optim.records import planning_tokens, read_records
-from optim.summary import by_level, latency, rows
+from optim.report.tables import by_level, latency
+from optim.summary import rows
 from pb_graph import InputError
 from pb_graph.state import Report
 from tests.optim.report.samples import _usage, report

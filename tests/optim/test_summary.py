@@ -6,19 +6,14 @@ import pytest
 from scipy.stats import spearmanr
 
 from optim.records import Record
-from optim.summary import (
+from optim.report.tables import (
     budget_grid,
-    budget_use,
     by_level,
-    by_position,
     credits_by_position,
-    grouped,
     level_estimates,
-    mean_parts,
-    rows,
     sensitivity,
-    summarize,
 )
+from optim.summary import budget_use, by_position, grouped, mean_parts, rows, summarize
 from tests.optim.report.samples import record, records, travelled
 
 

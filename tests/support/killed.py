@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import signal
 import subprocess
 import sys
 import time
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 __all__ = ["PATIENCE", "Victim", "whole_lines"]
 
@@ -49,11 +52,11 @@ class Victim:
         return process.returncode
 
     def completed(self, folder: Path) -> dict[str, Any]:
-        """Run to the end, and give what it printed."""
-        process = self.start(folder, 0.0)
-        out, err = process.communicate(timeout=PATIENCE)
-        assert process.returncode == 0, err
-        document: dict[str, Any] = json.loads(out)
+        """Run to the end, and give what it printed; here, as a start-up takes five seconds."""
+        out = io.StringIO()
+        with redirect_stdout(out), patch.object(sys, "argv", ["-c", str(folder), "0.0"]):
+            exec(compile(self.script, "victim", "exec"), {})  # noqa: S102 -- our own code
+        document: dict[str, Any] = json.loads(out.getvalue())
         return document
 
 

@@ -32,9 +32,9 @@ def test_levels_shows_estimates_against_labels_and_credits_by_position(
 ) -> None:
     monkeypatch.setattr("optim.records.read_records", lambda _: records(["cosine"]))
     estimates = [{"method": "default_estimated", "agreement_%": 62.5}]
-    monkeypatch.setattr("optim.summary.level_estimates", lambda _: estimates, raising=False)
+    monkeypatch.setattr("optim.report.tables.level_estimates", lambda _: estimates, raising=False)
     places = [{"steps": 3, "step_1": 22.0, "step_2": 31.0, "step_3": 47.0}]
-    monkeypatch.setattr("optim.summary.credits_by_position", lambda _: places, raising=False)
+    monkeypatch.setattr("optim.report.tables.credits_by_position", lambda _: places, raising=False)
     lines = pb_optim("levels", "logs").stdout.splitlines()
     at = lines.index("Estimated levels against the data set's labels")
     assert lines[at + 2].split() == ["default_estimated", "62.50"]

@@ -22,8 +22,9 @@ from optim.evaluate.cache import Journal, StorageError, storage_error
 from optim.evaluate.resume import LOCK, _changes
 from optim.methods import Grid, Method, methods
 from optim.records import Record
+from optim.report.tables import sensitivity
 from optim.scorers import Score
-from optim.summary import Row, rows, sensitivity
+from optim.summary import Row, rows
 from pb_graph import InputError, Settings
 from tests.support.chat_model import (
     Call,

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from optim.cli import app
-from optim.digest import digest
+from optim.datasets.dataset import digest
 from optim.records import Record
 from optim.report.certificate import certify
 from pb_graph.errors import InputError

@@ -11,17 +11,8 @@ from markupsafe import Markup
 
 from optim.methods import NAMES
 from optim.report import page, studies
-from optim.report.figures import (
-    Point,
-    Scale,
-    breakable,
-    front,
-    joined,
-    points,
-    scatter,
-    tag,
-    whisker,
-)
+from optim.report.figures import Point, front, points, scatter
+from optim.report.svg import Scale, breakable, joined, tag, whisker
 from tests.optim.report.samples import record, records, travelled
 
 HOSTILE = (

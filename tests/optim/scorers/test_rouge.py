@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from optim.scorers import ScorerError
-from optim.scorers.paper_rouge import PaperRougeScorer, normalize
-from optim.scorers.paper_rouge import read_answer as release_reads
-from optim.scorers.rouge import RougeScorer, read_answer
+from optim.scorers.rouge import PaperRougeScorer, RougeScorer, normalize, read_answer
+from optim.scorers.rouge import released_answer as release_reads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,9 +11,9 @@ from typer.testing import CliRunner, Result
 from optim import cli
 from optim.extras import MissingPackageError
 from optim.tune import Limits, Silence
+from optim.tune.candidate import own_texts
 from optim.tune.command import Tuned, TuneOptions, run
 from optim.tune.optimizer import REGISTERED
-from optim.tune.optimizers import own_texts
 from optim.tune.options import OPTIMIZERS
 from pb_graph import InputError, Settings, build_graph
 from pb_graph.planner.planner import load_planner

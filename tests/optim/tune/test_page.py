@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from optim.report.export import write
 from optim.tune.artefact import CandidateRecord
-from optim.tune.page import html, write
+from optim.tune.page import PAGE, html
 from pb_graph.errors import InputError
 from pb_graph.settings import Settings
 from tests.optim.report.test_browser import CHROMIUM, asked_for, browse
@@ -43,7 +44,7 @@ class TestPage:
         assert "execution=single_pass" in page
         assert '<td class="text">lost</td>' in page
         assert '<td class="text">not measured</td>' in page
-        assert "3 more are left out." in page
+        assert "and 3 more" in page
 
     def test_the_verdict_and_the_figures_are_told(self) -> None:
         page = html(tuning())
@@ -143,24 +144,24 @@ class TestPicture:
 
 class TestFiles:
     def test_the_page_is_written(self, tmp_path: Path) -> None:
-        page = write(tuning(), tmp_path)
+        page = write(tmp_path / PAGE, html(tuning()))
         assert page.name == "candidates.html"
         assert page.read_text(encoding="utf-8") == html(tuning())
 
     def test_nothing_to_show_is_said(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match="no candidate to show"):
-            write(tuning(candidates=()), tmp_path)
+            write(tmp_path / PAGE, html(tuning(candidates=())))
         assert list(tmp_path.iterdir()) == []
 
     def test_a_folder_that_is_none_is_named(self, tmp_path: Path) -> None:
-        with pytest.raises(InputError, match=r"cannot write to .*nowhere: No such file"):
-            write(tuning(), tmp_path / "nowhere")
+        with pytest.raises(InputError, match=r"cannot write .*nowhere.*: No such file"):
+            write(tmp_path / "nowhere" / PAGE, html(tuning()))
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium here to open the page with")
 class TestBrowser:
     def test_it_renders_and_loads_nothing(self, tmp_path: Path) -> None:
-        page = write(tuning(), tmp_path)
+        page = write(tmp_path / PAGE, html(tuning()))
         shot, log = tmp_path / "shot.png", tmp_path / "log.json"
         browse(
             page.as_uri(),

@@ -6,15 +6,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from optim.tune.candidate import OWN, Candidate
+from optim.tune.candidate import MAX_BYTES, OWN, Candidate, own_texts, read_texts
 from optim.tune.optimizer import Optimizer
-from optim.tune.optimizers import (
-    MAX_BYTES,
-    candidates,
-    own_texts,
-    random_search,
-    read_texts,
-)
+from optim.tune.optimizers import candidates, random_search
 from pb_graph import InputError
 from pb_graph.planner.requests import PLAN_FORM
 
@@ -44,7 +38,7 @@ def test_text_is_split_at_lines_of_dashes(tmp_path: Path) -> None:
         ("", "holds no instruction"),
         ("---\n \n---", "holds no instruction"),
         ("[]", "holds no instruction"),
-        ("[1]", "something else than text"),
+        ("[1]", "is no list of texts"),
         ("[oops", "begins like a JSON list"),
         ("x" * (MAX_BYTES + 1), "too large"),
     ],
