@@ -30,7 +30,8 @@ class Watch(importlib.abc.MetaPathFinder):
 sys.meta_path.insert(0, Watch())
 {FAKE}
 from pb_graph import build_graph
-asyncio.run(build_graph(model, settings={{"schedule": "cosine"}}).ainvoke({{"question": "How many?"}}))
+graph = build_graph(model, settings={{"schedule": "cosine"}})
+asyncio.run(graph.ainvoke({{"question": "How many?"}}))
 """
 
 
