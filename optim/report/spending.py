@@ -91,7 +91,7 @@ def _bars(parts: Sequence[_Part], scale: Scale) -> Iterator[Child]:
             f"{number(part.tokens)} of {number(part.cap)}{part.ending}"
         )  # fmt: skip
         yield text(_SIDE, top - 6, part.name, "name")
-        yield text(_WIDTH - _SIDE, top - 6, figures, "tick", "end")
+        yield text(_WIDTH - _SIDE - 7, top - 6, figures, "tick", "end")
         if part.cap is not None:
             room = round(scale(done + part.cap) - start, 1)
             yield tag("rect", x=start, y=top, width=room, height=_BAR, class_="room")
