@@ -62,7 +62,7 @@ def plot_spending(report: Report) -> Figure:
 
 
 def _parts(report: Report) -> Iterator[_Part]:
-    """In the order in which they are spent; steps that were solved one by one stand for ``solve``."""
+    """In the order in which they are spent; steps that were solved by themselves are ``solve``."""
     nodes = report["usage"]["by_node"]
     for node in sorted(nodes, key=[*PARTS, *nodes].index):
         if node != "solve":
@@ -70,7 +70,8 @@ def _parts(report: Report) -> Iterator[_Part]:
             continue
         for place, step in enumerate(report["steps"], 1):
             name = f"{place}. {step['question']}"
-            name = name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}\N{HORIZONTAL ELLIPSIS}"
+            if len(name) > _LETTERS:
+                name = name[: _LETTERS - 1] + "\N{HORIZONTAL ELLIPSIS}"
             finish = step["finish"] or ""
             kind = f"solve {finish}" if finish in _ENDINGS else "solve"
             yield _Part(name, kind, step["tokens"] or 0, step["cap"], _ENDINGS.get(finish, ""))

@@ -14,13 +14,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 from optim import read_records
 from optim.records import Record
 from optim.report import plot_spending
 from optim.summary import grouped, rows
 
+ROOT = Path(__file__).parents[2]
 README, PICTURE = ROOT / "README.md", ROOT / "docs" / "pictures" / "run.svg"
 MARKS = "<!-- the table of tests/benchmarks/front_page.py -->", "<!-- its end -->"
 HEAD = """\
