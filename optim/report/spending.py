@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _WIDTH, _SIDE, _TOP = 480, 14, 44
 _ROW, _BAR = 42, 14
 _LETTERS = 48  # of a sub-question that have room beside its figures
+_FAR = 4  # a ceiling beyond so many times what was spent is only named
 _ENDINGS = {"length": ", cut off", "forced": ", stopped and asked for its result"}
 
 
@@ -43,7 +44,9 @@ def plot_spending(report: Report) -> Figure:
     parts = list(_parts(report))
     spent, ceiling = report["usage"]["output_tokens"], report["ceiling"]
     height = _TOP + _ROW * len(parts) + 30
-    scale = Scale(0, max(ceiling or 0, spent, 1), _SIDE, _WIDTH - _SIDE)
+    near = ceiling is not None and ceiling <= _FAR * spent
+    reach = max(ceiling or 0, spent) if near else 1.5 * spent
+    scale = Scale(0, max(reach, 1), _SIDE, _WIDTH - _SIDE)
     limit = "" if ceiling is None else f" of at most {number(ceiling)}"
     title = f"{number(spent)}{limit} completion tokens"
     label = f"{title}: " + "; ".join(f"{part.name} {number(part.tokens)}" for part in parts)
@@ -56,7 +59,7 @@ def plot_spending(report: Report) -> Figure:
             text(_SIDE, 24, title, "head"),
             _axis(scale, height),
             list(_bars(parts, scale)),
-            None if ceiling is None else _ceiling(scale, ceiling, height),
+            None if ceiling is None else _ceiling(scale, ceiling, height, near=near),
         )
     )
 
@@ -103,6 +106,8 @@ def _bars(parts: Sequence[_Part], scale: Scale) -> Iterator[Child]:
         done += part.tokens
 
 
-def _ceiling(scale: Scale, ceiling: int, height: int) -> Iterator[Child]:
-    yield line(scale(ceiling), 30, scale(ceiling), height - 24, "limit")
-    yield text(_WIDTH - _SIDE, 24, f"ceiling {number(ceiling)}", "bound", "end")
+def _ceiling(scale: Scale, ceiling: int, height: int, *, near: bool) -> Iterator[Child]:
+    if near:
+        yield line(scale(ceiling), 30, scale(ceiling), height - 24, "limit")
+    arrow = "" if near else " \N{RIGHTWARDS ARROW}"
+    yield text(_WIDTH - _SIDE, 24, f"ceiling {number(ceiling)}{arrow}", "bound", "end")

@@ -70,7 +70,7 @@ def printed(program: PlannerProgram) -> str:
         PlannerProgramError: As `shown`.
     """
     file = io.StringIO()
-    Console(file=file, width=console().width).print(*shown(program), sep="\n")
+    Console(file=file, width=console().width, force_jupyter=False).print(*shown(program), sep="\n")
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 

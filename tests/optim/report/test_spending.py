@@ -40,11 +40,20 @@ def test_it_tells_those_who_do_not_see_it() -> None:
     assert said in repr(plot_spending(report))
 
 
-def test_without_a_ceiling_there_is_no_line_and_questions_are_data() -> None:
+def test_a_ceiling_that_is_far_away_is_only_named() -> None:
     report = _report(enforcement="prompt", execution="stepwise")
+    drawing = str(plot_spending(report).svg)
+    assert report["ceiling"] > 20_000
+    assert 'class="limit"' not in drawing
+    assert "ceiling 24\N{NARROW NO-BREAK SPACE}606 \N{RIGHTWARDS ARROW}" in drawing
+    assert max(float(width) for _, width, _ in BAR.findall(drawing)) > 100
+
+
+def test_questions_are_data_and_long_ones_are_shortened() -> None:
+    report = _report(execution="stepwise")
+    report["ceiling"] = None
     report["steps"][0]["question"] = "<b>" + "x" * 90
     drawing = str(plot_spending(report).svg)
-    assert report["ceiling"] is None
-    assert 'class="limit"' not in drawing
+    assert "ceiling" not in drawing
     assert "<b>" not in drawing
     assert "x…" in drawing
