@@ -18,6 +18,7 @@ from optim.report.export import as_csv, as_json, write
 from optim.report.figures import Figure, plot
 from optim.report.groups import Study, Versus, studies
 from optim.report.page import page
+from optim.report.spending import plot_spending
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ __all__ = [
     "as_json",
     "page",
     "plot",
+    "plot_spending",
     "rendered",
     "report",
     "studies",

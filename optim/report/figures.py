@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import unescape
 from importlib.resources import files
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -62,11 +63,15 @@ class Point:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Figure:
-    """A drawing that a notebook shows by itself."""
+    """A drawing that a notebook shows by itself; printed, it says what it shows."""
 
     svg: Markup
+
+    def __repr__(self) -> str:
+        label = re.search(r'aria-label="([^"]*)"', self.svg)
+        return f"<Figure: {unescape(label[1]) if label else 'without a label'}>"
 
     def _repr_svg_(self) -> str:
         style = files("optim.report").joinpath("charts.css").read_text(encoding="utf-8")

@@ -82,7 +82,7 @@ class Figures:
     def __str__(self) -> str:
         """The table as wide as the terminal is."""
         file = io.StringIO()
-        Console(file=file, width=console().width).print(self)
+        Console(file=file, width=console().width, force_jupyter=False).print(self)
         return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
     def _repr_html_(self) -> str:

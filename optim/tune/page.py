@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from optim.report.figures import EARLY, ORIGINAL, Point, marker, scatter
+from optim.report.figures import Figure as Drawing
 from optim.report.formatting import NOTHING, certainty, factor, lines_of, number
 from optim.report.svg import svg
 from optim.statistics.comparison import FEW
@@ -98,20 +99,37 @@ def by_rank(candidates: Iterable[CandidateRecord]) -> list[CandidateRecord]:
     )
 
 
-def _drawn(tuning: Tuning) -> dict[str, Any]:
-    """Every measured candidate, wide and narrow, with the key of the marks."""
-    whole, marks = tuning.dev.before.questions, list(_MARKS)
-    shown = {
+def plot_candidates(tuning: Tuning) -> Drawing:
+    """Draw every measured candidate: accuracy against tokens, with 95 % intervals of two.
+
+    Args:
+        tuning: ``result.record`` of what `optim.tune.tune` gives.
+
+    Raises:
+        InputError: There is no candidate to show.
+    """
+    return Drawing(scatter(_points(tuning), 640, 440))
+
+
+def _kinds(tuning: Tuning) -> dict[str, tuple[CandidateRecord, str]]:
+    """The measured candidates by name, each with its kind of mark."""
+    whole = tuning.dev.before.questions
+    found = {
         one.name: (one, "given up early" if one.questions < whole else _OF_ROLE[one.role])
         for one in tuning.candidates
         if one.is_measured
     }
-    if not shown:
+    if not found:
         msg = "the tuning holds no candidate to show; keep some in the artefact"
         raise InputError(msg)
+    return found
+
+
+def _points(tuning: Tuning) -> list[Point]:
+    shown, marks = _kinds(tuning), list(_MARKS)
     measured = {"original": tuning.dev.before, "best on dev": tuning.dev.after}
     none = Figure(value=0.0)
-    found = [
+    return [
         Point(
             name=one.name,
             kind=_MARKS[kind],
@@ -125,7 +143,11 @@ def _drawn(tuning: Tuning) -> dict[str, Any]:
         )
         for one, kind in sorted(shown.values(), key=lambda pair: marks.index(pair[1]))
     ]
-    kinds = {kind for _, kind in shown.values()}
+
+
+def _drawn(tuning: Tuning) -> dict[str, Any]:
+    """Every measured candidate, wide and narrow, with the key of the marks."""
+    found, kinds = _points(tuning), {kind for _, kind in _kinds(tuning).values()}
     return {
         "figures": [scatter(found, 640, 440, "broad"), scatter(found, 350, 430, "slim")],
         "keys": [

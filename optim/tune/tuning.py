@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING
 
 from optim.evaluate.limits import Limits
@@ -53,7 +54,13 @@ class TuneResult:
     search: SearchResult
 
     def __repr__(self) -> str:
-        return f"TuneResult({self.verdict.verdict}: {self.verdict.reason})"
+        from optim.tune.show import printed  # noqa: PLC0415 -- brings tables and diffs
+
+        return printed(self.artefact)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return f"<pre>{escape(repr(self))}</pre>"
 
     @property
     def adopted(self) -> bool:

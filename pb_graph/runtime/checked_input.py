@@ -13,6 +13,7 @@ from langgraph.errors import EmptyInputError
 from langgraph.graph.state import CompiledStateGraph
 
 from pb_graph.errors import InputError, did_you_mean
+from pb_graph.runtime.drawing import svg_of
 from pb_graph.settings import Context, Settings
 from pb_graph.state import Input, Output, State
 
@@ -53,6 +54,10 @@ class CheckedGraph(CompiledStateGraph[State, Context, Input, Output]):
         """`CompiledStateGraph.astream`, of known keys."""
         _check(input, config)
         return super().astream(input, config, **options)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:  # noqa: ANN401
+        """What a notebook shows; LangGraph's own sends the graph to a server that draws it."""
+        return {"text/plain": repr(self), "image/svg+xml": svg_of(self.get_graph())}
 
 
 def _check(given: object, config: RunnableConfig | None) -> None:

@@ -23,7 +23,14 @@ def test_it_has_no_outputs(path: Path) -> None:
 def test_it_runs(path: Path) -> None:
     # A process of its own: Jupyter's warnings are its own business, too.
     done = subprocess.run(  # noqa: S603 -- our own arguments
-        [sys.executable, "-c", "from nbclient.cli import main; main()", "--timeout=600", str(path)],
+        [
+            sys.executable,
+            "-c",
+            "from nbclient.cli import main; main()",
+            "--timeout=600",
+            "--startup_timeout=600",
+            str(path),
+        ],
         capture_output=True,
         text=True,
         check=False,

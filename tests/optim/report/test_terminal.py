@@ -91,6 +91,13 @@ def test_rows_of_plain_values_leave_out_what_is_the_same_everywhere() -> None:
     assert file.getvalue().split() == ["n", "E³", "1", "–"]  # noqa: RUF001
 
 
+def test_within_a_notebook_the_text_is_the_table_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = Figures(rows(records(["vanilla"])))
+    outside = str(figures)
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    assert str(figures) == outside
+
+
 def test_the_page_has_the_columns_of_the_terminal() -> None:
     found = records(level_source="label", score_metadata={"boxed": True})
     text, html = shown(found, 300), page(studies(found))

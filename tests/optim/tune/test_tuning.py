@@ -95,7 +95,7 @@ def test_a_notebook_tunes_a_program_uses_it_and_saves_it(tmp_path: Path) -> None
         seed=0,
     )
     assert result.adopted
-    assert result.verdict.reason in repr(result)
+    assert result.verdict.reason in " ".join(repr(result).split())
     question = HELD_OUT[0].question
     before, after = program(question=question), result.program(question=question)
     assert after.tokens < before.tokens
@@ -122,7 +122,8 @@ def test_where_nothing_is_better_the_original_is_kept(tmp_path: Path) -> None:
     result = run(tmp_path, model)
     assert (result.adopted, result.verdict.verdict) == (False, "kept")
     assert result.program.candidate == program_of().candidate
-    assert repr(result).startswith("TuneResult(kept: No candidate")
+    assert repr(result).startswith("The original is kept. No candidate")
+    assert "candidate  " in result._repr_html_()
 
 
 def test_the_record_names_questions_models_and_cost(tmp_path: Path) -> None:

@@ -1,0 +1,82 @@
+"""What the README shows of our own runs: `python tests/benchmarks/front_page.py`.
+
+``table LOGS... --methods vanilla,default,auto`` prints the table of log folders, which may be parts
+of one evaluation or hold different methods: accuracy, mean tokens, and the dearest question against
+its ceiling. ``picture REPORT.json`` draws a question, as ``pb-graph solve --json`` reports it. With
+``--write`` the table goes into the README, between its two marks, and the picture to where the
+README shows it. No model is asked.
+"""
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from optim import read_records
+from optim.records import Record
+from optim.report import plot_spending
+from optim.summary import grouped, rows
+
+ROOT = Path(__file__).parents[2]
+README, PICTURE = ROOT / "README.md", ROOT / "docs" / "pictures" / "run.svg"
+MARKS = "<!-- the table of tests/benchmarks/front_page.py -->", "<!-- its end -->"
+HEAD = """\
+| method | accuracy, % (95 % interval) | mean tokens | dearest question, of its ceiling | over it |
+|---|---|---|---|---|
+"""
+
+
+def table(records: Sequence[Record], methods: Sequence[str]) -> str:
+    """Markdown, a line for each method."""
+    found = {name: group for (name,), group in grouped(records, ("method",)).items()}
+    unknown = [name for name in methods if name not in found]
+    if unknown:
+        sys.exit(f"no answers of {', '.join(unknown)}; there are: {', '.join(found)}")
+    return HEAD + "".join(line(name, found[name]) for name in methods or found)
+
+
+def line(name: str, records: Sequence[Record]) -> str:
+    """One method. All its answers can be too dear, those that have no score as well."""
+    (row,) = rows(records)
+    dearest = max(records, key=lambda record: record.tokens)
+    limits = [record.report["ceiling"] for record in records]
+    over = sum(
+        limit is not None and record.tokens > limit
+        for record, limit in zip(records, limits, strict=True)
+    )
+    ceiling = "no ceiling" if dearest.report["ceiling"] is None else dearest.report["ceiling"]
+    accuracy = f"{row.accuracy:.1f} ({row.accuracy_lower:.0f} to {row.accuracy_upper:.0f})"
+    tokens = f"{row.tokens:.0f} | {dearest.tokens} of {ceiling}"
+    return f"| {name} | {accuracy} | {tokens} | {over} of {len(records)} |\n"
+
+
+def main() -> None:
+    """Make one of the two."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("table", "picture"))
+    parser.add_argument("source", type=Path, nargs="+", help="log folders; the JSON of a report")
+    parser.add_argument("--methods", default="", help="rows in this order, with commas between")
+    parser.add_argument("--write", action="store_true", help="into the README's place")
+    given = parser.parse_args()
+    if given.what == "picture":
+        report = json.loads(given.source[0].read_text("utf-8"))
+        drawn = plot_spending(report)._repr_svg_()
+        if given.write:
+            PICTURE.write_text(drawn + "\n", encoding="utf-8")
+        print(PICTURE if given.write else drawn)
+        return
+    records = [record for folder in given.source for record in read_records(folder)]
+    made = table(records, [name for name in given.methods.split(",") if name])
+    if given.write:
+        start, end = (re.escape(mark) for mark in MARKS)
+        old = README.read_text("utf-8")
+        new = f"{MARKS[0]}\n{made}{MARKS[1]}"
+        README.write_text(re.sub(f"{start}.*{end}", new, old, flags=re.DOTALL), encoding="utf-8")
+    print(made, end="")
+
+
+if __name__ == "__main__":
+    main()
