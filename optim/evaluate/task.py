@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -115,7 +116,10 @@ class Job:
 
 
 def task_of(
-    job: Job, judge: Scorer, places: ConcurrencyLimit, tokens: TokenLimit, callback: Callback
+    job: Job,
+    judge: Scorer,
+    stopping: EarlyStopping | None = None,
+    callback: Callback | None = None,
 ) -> Task:
     """Make the Inspect task of a job.
 
@@ -125,19 +129,11 @@ def task_of(
     Args:
         job: What to do.
         judge: Scores the answers; called in a thread, or awaited where it can be.
-        places: Bound how many questions are answered at once, over all tasks.
-        tokens: Bounds what may be spent.
+        stopping: Bounds how many questions are answered at once and what may be spent, if given.
         callback: Is told how each sample ended.
     """
-
-    async def is_free(question: str, epoch: int) -> bool:
-        outcome = await job.runner.recall(job.by_id[question], epoch)
-        return outcome is not None
-
-    name = f"{job.dataset}-{job.method}"
-    stopping = EarlyStopping(f"{name}-{job.planner}", places, tokens, is_free)
     return Task(
-        name=name,
+        name=f"{job.dataset}-{job.method}",
         dataset=MemoryDataset([_sample(question) for question in job.questions], name=job.dataset),
         solver=_solver(job, stopping, callback),
         scorer=_scorer(job, judge, callback),
@@ -148,6 +144,22 @@ def task_of(
     )
 
 
+def stopping_of(job: Job, places: ConcurrencyLimit, tokens: TokenLimit) -> EarlyStopping:
+    """What holds a job's samples back.
+
+    Args:
+        job: What to do.
+        places: Bound how many questions are answered at once, over all tasks.
+        tokens: Bounds what may be spent.
+    """
+
+    async def is_free(question: str, epoch: int) -> bool:
+        outcome = await job.runner.recall(job.by_id[question], epoch)
+        return outcome is not None
+
+    return EarlyStopping(f"{job.dataset}-{job.method}-{job.planner}", places, tokens, is_free)
+
+
 def _sample(question: Question) -> Sample:
     """A question for Inspect; the rest of its metadata may be large, or hold the solution."""
     about = {"level": question.level, "domain": question.domain}
@@ -156,14 +168,14 @@ def _sample(question: Question) -> Sample:
     )
 
 
-def _solver(job: Job, stopping: EarlyStopping, callback: Callback) -> Solver:
+def _solver(job: Job, stopping: EarlyStopping | None, callback: Callback | None) -> Solver:
     @solver(name="plan_and_budget")
     def make() -> Solver:
         async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001
             question = job.by_id[str(state.sample_id)]
-            with stopping.held(question.id, state.epoch):
+            with stopping.held(question.id, state.epoch) if stopping else nullcontext():
                 outcome = await job.runner.answer(question, state.epoch)
-            if outcome.error is not None:
+            if outcome.error is not None and callback:
                 callback.failed(job, outcome.report)
             await show(outcome, state)
             if outcome.error is not None:
@@ -175,7 +187,7 @@ def _solver(job: Job, stopping: EarlyStopping, callback: Callback) -> Solver:
     return make()
 
 
-def _scorer(job: Job, judge: Scorer, callback: Callback) -> InspectScorer:
+def _scorer(job: Job, judge: Scorer, callback: Callback | None) -> InspectScorer:
     @scorer(name=job.scorer_name, metrics=[accuracy(), tokens(), e3()])
     def make() -> InspectScorer:
         async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001
@@ -184,9 +196,11 @@ def _scorer(job: Job, judge: Scorer, callback: Callback) -> InspectScorer:
             try:
                 verdict = await judged(judge, report, question)
             except Exception:
-                callback.failed(job, report)
+                if callback:
+                    callback.failed(job, report)
                 raise
-            callback.scored(job, verdict.value, report)
+            if callback:
+                callback.scored(job, verdict.value, report)
             usage = report["usage"]
             value = {
                 "score": verdict.value,
