@@ -8,7 +8,7 @@ import re
 
 from pb_graph.errors import PlanAndBudgetError
 
-_EXTRAS = ("eval", "tune", "local")  # not dev, which has all of them
+_EXTRAS = ("eval", "tune", "ray", "local")  # not dev, which has all of them
 _REQUIREMENT = re.compile(r"([\w.-]+).*\bextra\s*==\s*['\"](\w+)['\"]")
 
 

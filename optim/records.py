@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from optim.extras import require
 from optim.methods import ENDING, NAMES
@@ -29,6 +29,9 @@ LevelSource = Literal["label", "estimated"]
 
 PLANNING: Final = frozenset({"plan", "estimate"})
 """The nodes whose calls are planning; the others solve."""
+
+REMOTE: Final = "://"
+"""What an address has and a path has not."""
 
 Task = tuple[str, str, str, str]
 """Data set, method, model and planner."""
@@ -248,14 +251,57 @@ def log_headers(log_dir: str | Path) -> list[LogHeader]:
     Raises:
         InputError: There is no such folder, or a log cannot be read.
     """
-    folder = Path(log_dir)
-    if not folder.is_dir():
+    folder = location(log_dir)
+    if not _is_folder(folder):
         msg = f"there is no folder {folder}; give the --log-dir of an evaluation"
         raise InputError(msg)
     headers = [_header(path) for path in sorted(folder.rglob("*.eval"))]
     ours = [header for header in headers if _OURS in header.metadata]
     # When a log was begun, to the second, and for quick ones when it was last written.
-    return sorted(ours, key=lambda h: (h.log.eval.created, h.path.stat().st_mtime_ns))
+    return sorted(ours, key=lambda h: (h.log.eval.created, h.path.stat().st_mtime))
+
+
+def location(log_dir: str | Path) -> Path:
+    """A log folder by its path, or by its address in a store that fsspec knows, such as S3.
+
+    Inspect, which brings fsspec, writes and reads logs there under the same address.
+
+    Raises:
+        InputError: There is no such store, or its client is not installed.
+    """
+    if REMOTE not in str(log_dir):
+        return Path(log_dir)
+    from upath import UPath  # noqa: PLC0415 -- comes with Inspect
+
+    try:
+        return cast("Path", UPath(log_dir))
+    except (ValueError, ImportError) as error:
+        raise _unreachable(log_dir, error) from error
+
+
+def _is_folder(folder: Path) -> bool:
+    """Whether it is there.
+
+    Raises:
+        InputError: Its store cannot be reached.
+    """
+    try:
+        return folder.is_dir()
+    except Exception as error:  # any of the store's client
+        raise _unreachable(folder, error) from error
+
+
+def _unreachable(folder: str | Path, error: Exception) -> InputError:
+    return InputError(f"cannot reach {folder}: {type(error).__name__}: {error}")
+
+
+def _folders(log_dir: str | Path) -> list[str | Path]:
+    """A folder; of a store, where no shell does it, those that an address with a * stands for."""
+    parent, _, pattern = str(log_dir).rstrip("/").rpartition("/")
+    if REMOTE not in parent or "*" not in pattern:
+        return [log_dir]
+    found: list[str | Path] = [*sorted(map(str, location(parent).glob(pattern)))]
+    return found or [log_dir]
 
 
 def read_records(log_dir: str | Path | Iterable[str | Path], *, partial: bool = False) -> Records:
@@ -266,14 +312,16 @@ def read_records(log_dir: str | Path | Iterable[str | Path], *, partial: bool = 
     never started are in no log. ``read_records(log_dir).frame()`` is a pandas DataFrame.
 
     Args:
-        log_dir: A folder, or several, such as those of the parts of one evaluation.
+        log_dir: A folder, or several, such as those of the parts of one evaluation; also addresses
+            such as ``s3://bucket/run/part-*``.
         partial: Whether answers of parts may be missing.
 
     Raises:
         InputError: There is no such folder, no log of ours in it, or one cannot be read. Parts are
             missing or unfinished, an answer is in two folders, or they do not belong together.
     """
-    folders = [log_dir] if isinstance(log_dir, str | Path) else list(log_dir)
+    given = [log_dir] if isinstance(log_dir, str | Path) else log_dir
+    folders = [folder for one in given for folder in _folders(one)]
     found = {folder: _latest(folder) for folder in folders}
     empty = [folder for folder, headers in found.items() if not headers]
     headers = [header for folder in folders for header in found[folder]]

@@ -16,8 +16,6 @@ from optim.methods import Grid, method_from_file
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from optim.evaluate import Evaluation
     from optim.evaluate.models import ModelSpec
     from optim.records import Record
@@ -45,6 +43,10 @@ def evaluate_methods(  # noqa: PLR0913 -- one parameter for each option
     grid_per_level: Annotated[
         str | None, typer.Option(help="Budget sensitivity: values of B_per_level.")
     ] = None,
+    ray: Annotated[
+        bool, typer.Option("--ray", help="Run in parts on Ray: RAY_ADDRESS, or this machine.")
+    ] = False,
+    parts: Annotated[int, typer.Option(min=1, help="With --ray: how many parts.")] = 16,
     as_json: AsJson = False,
 ) -> None:
     """Answer questions with one or more methods, score the answers, and print the table.
@@ -52,7 +54,8 @@ def evaluate_methods(  # noqa: PLR0913 -- one parameter for each option
     The same command again goes on where it was: finished answers are not paid for again.
     """
     experiment = _experiment(options, settings_file or (), (grid_initial, grid_per_level))
-    evaluation = evaluate_planners(experiment, planner or [None])
+    how: dict[str, Any] = {"engine": "ray", "parts": parts} if ray else {}
+    evaluation = evaluate_planners(experiment, planner or [None], **how)
     _show(evaluation, as_json=as_json, by_budget=grid_initial is not None)
     fail_if_nothing(evaluation)
 
@@ -83,11 +86,18 @@ def _experiment(
 
 
 def evaluate_planners(
-    experiment: Experiment, planners: Sequence[ModelSpec], *, console: Console | None = None
+    experiment: Experiment,
+    planners: Sequence[ModelSpec],
+    **how: Any,  # noqa: ANN401 -- of `evaluate`
 ) -> Evaluation:
     """Run the experiment with each planner, in one folder; rows and records name theirs.
 
     Answers that need no planner are paid for once. A limit of tokens is for all of it.
+
+    Args:
+        experiment: What to run.
+        planners: Who plans.
+        how: As for `evaluate`: console, engine, parts.
 
     Raises:
         InputError: As `evaluate`.
@@ -96,7 +106,7 @@ def evaluate_planners(
     from optim.records import Records  # noqa: PLC0415
     from optim.summary import rows  # noqa: PLC0415
 
-    runs = [evaluate(replace(experiment, planner=given), console=console) for given in planners]
+    runs = [evaluate(replace(experiment, planner=given), **how) for given in planners]
     records = Records(record for run in runs for record in run.records)
     not_started = sum(run.not_started for run in runs)
     return Evaluation(records, rows(records), runs[-1].spent, not_started, runs[-1].log_dir)

@@ -123,10 +123,12 @@ OPTIONS: dict[str, Option] = {
     "fresh_plans": Option("Plan each question anew for each epoch."),
     # How much, and where to
     "concurrency": Option("Questions answered at once."),
-    "log_dir": Option("Folder of logs and of what is paid for.", reads=str),
+    "log_dir": Option("Folder of logs and of what is paid for, or s3://… for logs.", reads=str),
+    "work_dir": Option("With s3://…: local folder of what is paid for."),
     "run_dir": Option("Folder of the run.", reads=str),
     "max_tokens_total": Option(
-        "Begin no answer once so many completion tokens are spent; each --part may spend as many."
+        "Begin no answer once so many completion tokens are spent; each --part may spend as many, "
+        "those of --ray together."
     ),
     "retry_errors": Option("Answer failed questions again."),
     # Tuning

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import hashlib
 import json
 import os
 import threading
+import time
 from collections import Counter
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from pb_graph.models.streaming import OnText
 
 REPLIES = "replies.jsonl"
+_WAIT = 0.05  # seconds before a request of another process is looked at again
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
@@ -100,19 +103,22 @@ class Journal:
 
     A line counts once its line feed is written; each is written in one piece. Opening the file
     cuts off a last line that a killed process left torn. Of several lines with one key the last
-    counts. Entries stay on disk, since they hold whole prompts. One process at a time: whoever
-    opens it holds the folder's lock.
+    counts. Entries stay on disk, since they hold whole prompts. One process writes it: whoever
+    opens it holds the folder's lock. Files that other processes write are read beside it.
 
     Args:
         path: The file; made with the first line.
+        others: Gives those of other processes.
 
     Raises:
         InputError: A line within the file is damaged.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, others: Callable[[], Iterable[Path]] = tuple) -> None:
         self.path = path
-        self._places: dict[str, int] = {}
+        self._places: dict[str, tuple[Path, int]] = {}
+        self._others = others
+        self._read: Counter[Path] = Counter()
         self._lock = threading.Lock()
         if path.exists():
             content = path.read_bytes()
@@ -120,7 +126,7 @@ class Journal:
             if whole < len(content):
                 os.truncate(path, whole)
             for place, line in self._lines():
-                self._places[line["key"]] = place
+                self._places[line["key"]] = path, place
 
     def __len__(self) -> int:
         return len(self._places)
@@ -132,8 +138,9 @@ class Journal:
         """What was last written under the key."""
         if key not in self._places:
             return None
-        with self.path.open("rb") as file:
-            file.seek(self._places[key])
+        path, place = self._places[key]
+        with path.open("rb") as file:
+            file.seek(place)
             entry: dict[str, Any] = _parsed(file.readline())["entry"]
         return entry
 
@@ -142,6 +149,26 @@ class Journal:
         if self.path.exists():
             for _, line in self._lines():
                 yield line["entry"]
+
+    def refresh(self) -> list[dict[str, Any]]:
+        """Read what other processes have written since; give these entries."""
+        found = []
+        with self._lock:
+            for path in self._others():
+                with path.open("rb") as file:
+                    file.seek(self._read[path])
+                    *lines, _ = file.read().split(b"\n")  # the last is empty, or not whole yet
+                for line in lines:
+                    try:
+                        key, entry = _parsed(line).values()
+                    except (ValueError, KeyError, TypeError) as error:
+                        msg = f"{path} has a damaged line ({error!r}). Remove it."
+                        raise InputError(msg) from error
+                    if key not in self._places or entry.keys() > {"lost"}:
+                        self._places[key] = path, self._read[path]
+                    self._read[path] += len(line) + 1
+                    found.append(entry)
+        return found
 
     def append(self, key: str, entry: Mapping[str, Any]) -> None:
         """Write an entry; when this returns, killing the process does not lose it.
@@ -157,7 +184,7 @@ class Journal:
                     file.write(text.encode("utf-8", "surrogatepass") + b"\n")
             except OSError as error:
                 raise storage_error(self.path, error) from error
-            self._places[key] = place
+            self._places[key] = self.path, place
 
     def _lines(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Every line, and where it begins."""
@@ -175,6 +202,40 @@ class Journal:
                 place += len(line)
 
 
+class Claims:
+    """Which request is being made, among processes that share their replies.
+
+    A claim is a lock on one byte of a file, at a place that the key says; the system lets go of it
+    when a process dies, however it does. Within a process a key is claimed once at a time.
+
+    Args:
+        path: The file; it stays empty.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("ab")
+
+    def take(self, key: str) -> bool:
+        """Claim a key; whether no other process has it."""
+        import fcntl  # noqa: PLC0415 -- not on Windows, where no processes share
+
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _byte(key))
+        except BlockingIOError:
+            return False
+        return True
+
+    def release(self, key: str) -> None:
+        """Let go of a key."""
+        import fcntl  # noqa: PLC0415
+
+        fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _byte(key))
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._file.close()
+
+
 class ReplyCache:
     """Every reply that was paid for, on disk, under its request.
 
@@ -183,6 +244,8 @@ class ReplyCache:
 
     Args:
         path: The file; made with the first reply.
+        others: Gives the files of other processes that share their replies.
+        claims: Keeps these processes from asking for the same.
 
     Attributes:
         spent: Completion tokens that all of it has cost, this run and earlier ones together.
@@ -192,9 +255,15 @@ class ReplyCache:
         InputError: A line within the file is damaged.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._journal = Journal(path)
+    def __init__(
+        self,
+        path: Path,
+        others: Callable[[], Iterable[Path]] = tuple,
+        claims: Claims | None = None,
+    ) -> None:
+        self._journal, self._claims = Journal(path, others), claims
         self.spent = sum(map(_tokens, self._journal.entries()))
+        self.spent += sum(map(_tokens, self._journal.refresh()))
         self.failure: StorageError | None = None
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._lock = threading.Lock()
@@ -204,13 +273,36 @@ class ReplyCache:
         """While a reply is asked for: who wants the same waits; blocking calls take turns."""
         if blocking:
             with self._lock:
-                yield
+                while not self._claimed(key):
+                    time.sleep(_WAIT)  # noqa: ASYNC251 -- this one blocks
+                try:
+                    yield
+                finally:
+                    self._release(key)
             return
         lock = self._locks.get(key)
         if lock is None:
             self._locks[key] = lock = asyncio.Lock()
         async with lock:
-            yield
+            while not self._claimed(key):  # noqa: ASYNC110 -- another process has it
+                await asyncio.sleep(_WAIT)
+            try:
+                yield
+            finally:
+                self._release(key)
+
+    def _claimed(self, key: str) -> bool:
+        """Take the key, unless another process has it; then know what others have written."""
+        if self._claims is None:
+            return True
+        taken = self._claims.take(key)
+        if taken:
+            self.spent += sum(map(_tokens, self._journal.refresh()))
+        return taken
+
+    def _release(self, key: str) -> None:
+        if self._claims is not None:
+            self._claims.release(key)
 
     def get(self, key: str, purpose: Purpose) -> Reply | None:
         """The reply under a key, charged to this purpose as if it had just been made."""
@@ -357,6 +449,10 @@ def storage_error(path: Path, error: OSError) -> StorageError:
         f"cannot write {path}: {reason}. What was written before is kept and not paid for again. "
         f"{mend}, and the same command goes on."
     )
+
+
+def _byte(key: str) -> int:
+    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:7])
 
 
 def _plain(messages: Sequence[BaseMessage]) -> list[Message]:

@@ -11,6 +11,7 @@ from optim.datasets import data_set, level_examples, load
 from optim.evaluate.identity import scorer_name
 from optim.methods import ALL, NAMES, Method, check_distinct, methods
 from optim.parts import Part
+from optim.records import REMOTE
 from optim.scorers import as_scorer
 from pb_graph.errors import InputError
 
@@ -59,7 +60,10 @@ class Experiment:
         estimate_level: Let the planner estimate a question's level, and pay for that, instead of
             taking the data set's label. Without it, ``default`` is run both ways.
         concurrency: How many questions are answered at once, over all methods.
-        log_dir: A local folder for logs and for what has been paid for.
+        log_dir: A folder for logs, and for what has been paid for; or the address of one in a
+            store that fsspec knows, such as ``s3://bucket/run``, for the logs alone.
+        work_dir: A local folder for the lock and the replies that were paid for, which a store
+            cannot hold; log_dir when not given. Without it, what is unfinished is paid for again.
         max_tokens_total: Completion tokens after which no new answer is begun; those that earlier
             runs in the folder have spent count, too. Answers under way are let finish. Each part
             has its own: n parts may spend n times as many.
@@ -67,7 +71,7 @@ class Experiment:
 
     Raises:
         InputError: A number or part out of range, several epochs at temperature 0, or a log_dir
-            that is no local folder.
+            in a store without a work_dir beside it.
     """
 
     dataset: str
@@ -93,6 +97,7 @@ class Experiment:
     estimate_level: bool = False
     concurrency: int = 8
     log_dir: str | Path = "logs"
+    work_dir: str | Path | None = None
     max_tokens_total: int | None = None
     retry_errors: bool = False
 
@@ -105,9 +110,18 @@ class Experiment:
         if self.part is not None:
             Part.read(self.part)
         self._check_sampling()
-        folder = str(self.log_dir)
-        if "://" in folder or not folder.isprintable():
-            msg = f"log_dir must be a local folder, not {folder!r}; copy the logs afterwards"
+        self._check_folders()
+
+    def _check_folders(self) -> None:
+        folder = str(self.work_dir or self.log_dir)
+        if REMOTE in folder and not self.work_dir:
+            msg = (
+                f"{folder!r} is in a store, which takes the logs but no lock, nor each reply as it "
+                "is paid for: name a local folder for these, too (--work-dir)"
+            )
+            raise InputError(msg)
+        if REMOTE in folder or not f"{folder}{self.log_dir}".isprintable():
+            msg = f"work_dir, or a log_dir without one, must be a local folder, not {folder!r}"
             raise InputError(msg)
 
     def _check_sampling(self) -> None:

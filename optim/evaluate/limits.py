@@ -30,15 +30,18 @@ class TokenLimit:
         most: Tokens after which no new answer starts; those running are let finish. None for no
             limit.
         cache: Knows what was spent, by earlier runs too.
+        together: Is told that and gives what all parts have spent; None where this is all.
 
     Attributes:
         refused: How many answers were not begun.
     """
 
-    def __init__(self, most: int | None, cache: ReplyCache) -> None:
+    def __init__(
+        self, most: int | None, cache: ReplyCache, together: Callable[[int], int] | None = None
+    ) -> None:
         self.most = most
         self.refused = 0
-        self._cache = cache
+        self._cache, self._together = cache, together
 
     @property
     def spent(self) -> int:
@@ -50,7 +53,10 @@ class TokenLimit:
         """Why nothing more may start; None when it may."""
         if self._cache.failure is not None:
             return str(self._cache.failure)
-        reached = self.most is not None and self.spent >= self.most
+        if self.most is None:
+            return None
+        spent = self.spent if self._together is None else self._together(self.spent)
+        reached = spent >= self.most
         return f"{self.most} tokens are spent" if reached else None
 
 

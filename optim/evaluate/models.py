@@ -32,7 +32,7 @@ class Models:
     """Who answers.
 
     Attributes:
-        solver: Solves, from the cache where it can.
+        solver: Solves; in our own evaluations from the cache where it can.
         planner: The same for planning.
         program: A tuned planner, or None for the package's own.
         solver_identity: For fingerprints.
@@ -42,8 +42,8 @@ class Models:
         temperature: The solver's; None where it is the provider's default.
     """
 
-    solver: CachedClient
-    planner: CachedClient
+    solver: ChatClient
+    planner: ChatClient
     program: Planner | None
     solver_identity: str
     planner_identity: str

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
@@ -29,6 +31,10 @@ _NAMES = {
 }
 
 
+class FolderInUseError(InputError):
+    """Another process has the folder."""
+
+
 def held(folder: Path) -> AcquireReturnProxy:
     """Make the folder where there is none, and take it for this process.
 
@@ -37,17 +43,43 @@ def held(folder: Path) -> AcquireReturnProxy:
         does when the process dies, however it does.
 
     Raises:
-        InputError: Another process has it, or it cannot be written to.
+        FolderInUseError: Another process has it.
+        InputError: It cannot be written to.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return FileLock(folder / LOCK, timeout=0).acquire()
     except Timeout:
         msg = f"another process is using the folder {folder}; wait, or use another one"
-        raise InputError(msg) from None
+        raise FolderInUseError(msg) from None
     except OSError as error:
         msg = f"cannot write to {folder}: {error.strerror}"
         raise InputError(msg) from error
+
+
+def joined(folder: Path) -> tuple[AcquireReturnProxy, Path, int]:
+    """Take the folder, or, beside other processes of the same run, a folder of one's own in it.
+
+    Returns:
+        What lets go of it; the folder to write to; and a number for this process, from 1.
+
+    Raises:
+        InputError: As `held`; and without locks that processes can share, where it is in use.
+    """
+    number, own = 1, folder
+    while True:
+        try:
+            return held(own), own, number
+        except FolderInUseError:
+            if find_spec("fcntl") is None:
+                raise
+            number, own = number + 1, folder / f"worker-{number + 1}"
+
+
+def of_others(folder: Path, own: Path, name: str) -> list[Path]:
+    """Files of that name that the other processes of a run write."""
+    files = (folder / name, *sorted(folder.glob(f"worker-*/{name}")))
+    return [file for file in files if file != own / name and file.exists()]
 
 
 def refuse_former(folder: Path) -> None:
@@ -79,7 +111,7 @@ def claim(folder: Path, conditions: Mapping[str, Any]) -> None:
     """
     path, ours = folder / RUN, json.loads(json.dumps(dict(conditions)))
     if not path.exists():
-        beside = path.with_suffix(".part")
+        beside = path.with_suffix(f".{os.getpid()}.part")
         beside.write_text(json.dumps(ours, indent=2, ensure_ascii=False), encoding="utf-8")
         beside.replace(path)
         return
@@ -98,14 +130,15 @@ class LogFolder:
     """What earlier evaluations have left in a folder.
 
     Args:
-        folder: The log folder.
+        folder: The log folder, as `optim.records.location` gives it.
     """
 
     def __init__(self, folder: Path) -> None:
         from optim.records import log_headers  # noqa: PLC0415 -- tuning does without Inspect
 
         self._folder = folder
-        self._headers = [h for h in log_headers(folder) if h.path.parent == folder]
+        headers = log_headers(folder) if folder.exists() else []  # S3 has no empty folders
+        self._headers = [h for h in headers if h.path.parent == folder]
 
     def check(self, jobs: Sequence[Job]) -> None:
         """Refuse to mix: the latest log of a task counts, so it has to be of the same conditions.

@@ -8,11 +8,11 @@ Inspect's own recovery of finished samples would lose the steps of unfinished on
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from inspect_ai import eval as inspect_eval
 from inspect_ai.model import get_model
@@ -25,12 +25,14 @@ from optim.evaluate.models import build_models
 from optim.evaluate.progress import EvaluationProgress
 from optim.evaluate.resume import LogFolder, held, refuse_former
 from optim.evaluate.runner import Runner
-from optim.evaluate.task import Job, task_of
+from optim.evaluate.task import Callback, Job, stopping_of, task_of
 from optim.evaluate.transcript import PROVIDER
+from optim.extras import require
 from optim.parts import Part
+from optim.records import location
 from optim.report.terminal import Figures
 from optim.summary import rows
-from pb_graph.errors import PlanAndBudgetError
+from pb_graph.errors import InputError, PlanAndBudgetError
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog
@@ -43,6 +45,10 @@ if TYPE_CHECKING:
     from optim.scorers import Scorer
     from optim.summary import Row
 
+    Watch = Callable[[Sequence[Job], TokenLimit, Console], AbstractContextManager[Callback]]
+
+PARTS = 16
+"""Of an experiment on Ray, unless a number is given."""
 _FLUSHES = 50  # times that Inspect writes a log while it grows; each time it writes all of it
 _PROBE = 1 << 16  # bytes that a disk with room can take
 
@@ -77,12 +83,23 @@ class Evaluation:
         return Figures(self.rows)._repr_html_()
 
 
-def evaluate(experiment: Experiment, *, console: Console | None = None) -> Evaluation:
+def evaluate(
+    experiment: Experiment,
+    *,
+    console: Console | None = None,
+    engine: Literal["here", "ray"] = "here",
+    parts: int = PARTS,
+) -> Evaluation:
     """Run an experiment, or what is left of it.
 
     Args:
         experiment: What to run.
         console: Where progress is shown; standard error when not given.
+        engine: ``here`` runs in this process; ``ray`` runs parts of the questions as Ray tasks, on
+            the cluster of ``RAY_ADDRESS`` or the cores of this machine, each with a folder of its
+            own in the log folder. The limit of tokens is for all of them together, and
+            ``concurrency`` for each.
+        parts: How many parts Ray runs.
 
     Returns:
         The records and the table. An error in one answer is in there; it ends nothing.
@@ -90,19 +107,47 @@ def evaluate(experiment: Experiment, *, console: Console | None = None) -> Evalu
     Raises:
         InputError: Something about the experiment is wrong, another process is using the folder,
             or the folder holds the same task under other conditions, or work of an earlier format.
+        MissingPackageError: Ray is not installed.
         ModelSetupError: A model cannot be set up.
         ScorerError: The scorer cannot be set up.
         StorageError: The disk is full, or the folder cannot be written any more.
         EvaluationError: A task broke off.
     """
+    console = console or Console(stderr=True)
+    if engine == "here":
+        return run_here(experiment, console)
+    if engine != "ray" or parts < 1:
+        msg = f"the engine is here or ray, and there is at least 1 part, not {engine!r}, {parts}"
+        raise InputError(msg)
+    require("ray")
+    from optim.evaluate.ray_engine import run_parts  # noqa: PLC0415 -- of an extra
+
+    return run_parts(experiment, parts, console)
+
+
+def run_here(
+    experiment: Experiment,
+    console: Console,
+    *,
+    together: Callable[[int], int] | None = None,
+    progress: Watch | None = None,
+) -> Evaluation:
+    """`evaluate` in this process.
+
+    Args:
+        experiment: What to run.
+        console: Where progress is shown.
+        together: As for `TokenLimit`, where others spend of the same limit.
+        progress: Makes what is told how far it is; `EvaluationProgress` when not given.
+    """
     questions = experiment.drawn()
     methods = experiment.chosen_methods(questions)
-    judge, folder = experiment.judge(), Path(experiment.log_dir)
+    judge, folder = experiment.judge(), Path(experiment.work_dir or experiment.log_dir)
     with held(folder), ExitStack() as ended:
         ended.callback(getattr(judge, "close", lambda: None))  # what the scorer has started
         refuse_former(folder)
         cache = ReplyCache(folder / REPLIES)
-        limit = TokenLimit(experiment.max_tokens_total, cache)
+        limit = TokenLimit(experiment.max_tokens_total, cache, together)
         models = build_models(
             experiment.model,
             experiment.planner,
@@ -114,26 +159,28 @@ def evaluate(experiment: Experiment, *, console: Console | None = None) -> Evalu
             fresh_plans=experiment.fresh_plans,
         )
         jobs = [_job(experiment, method, questions, models) for method in methods]
-        logs = LogFolder(folder)
+        logs = LogFolder(location(experiment.log_dir))
         logs.check(jobs)
         left = [
             job
             for job in jobs
             if job.questions and not logs.completed(job, errors=experiment.retry_errors)
         ]
-        console = console or Console(stderr=True)
         if left:
-            if experiment.part and limit.most is not None:
+            if experiment.part and limit.most is not None and together is None:
                 of = Part.read(experiment.part).of
                 console.print(
                     f"The limit of {limit.most} tokens is this part's own: {of} parts may spend "
                     f"{of * limit.most}."
                 )
             with _storage_seen_to(folder, cache):
-                _run(left, judge, limit, experiment, console)
+                watch = (progress or EvaluationProgress)(left, limit, console)
+                _run(left, judge, limit, experiment, watch)
             logs.clear_up(left)
-        records = LogFolder(folder).records(jobs)
-    return Evaluation(records, rows(records), cache.spent, limit.refused, folder)
+        records = LogFolder(location(experiment.log_dir)).records(jobs)
+    return Evaluation(
+        records, rows(records), cache.spent, limit.refused, location(experiment.log_dir)
+    )
 
 
 def _job(
@@ -179,13 +226,13 @@ def _run(
     judge: Scorer,
     limit: TokenLimit,
     experiment: Experiment,
-    console: Console,
+    watch: AbstractContextManager[Callback],
 ) -> None:
     """Run what is left, all methods side by side: a run cut short has them equally far."""
     places = ConcurrencyLimit(experiment.concurrency)
-    with EvaluationProgress(jobs, limit, console) as progress:
+    with watch as progress:
         logs = inspect_eval(
-            [task_of(job, judge, places, limit, progress) for job in jobs],
+            [task_of(job, judge, stopping_of(job, places, limit), progress) for job in jobs],
             model=get_model(f"{PROVIDER}/{jobs[0].model}"),
             log_dir=str(experiment.log_dir),
             log_format="eval",

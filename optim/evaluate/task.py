@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from inspect_ai import Task
 from inspect_ai.dataset import MemoryDataset, Sample
@@ -32,13 +33,22 @@ if TYPE_CHECKING:
     from inspect_ai.solver import Generate, Solver, TaskState
 
     from optim.datasets import Question
-    from optim.evaluate.progress import EvaluationProgress
     from optim.scorers import Scorer
     from pb_graph.state import Report
 
 
 class NoSolutionError(PlanAndBudgetError):
     """A question has no answer. Makes Inspect record the sample as an error, without a score."""
+
+
+class Callback(Protocol):
+    """Is told how each sample ended."""
+
+    def scored(self, job: Job, score: float, report: Report) -> None:
+        """A sample was answered and scored."""
+
+    def failed(self, job: Job) -> None:
+        """A sample has no score."""
 
 
 @dataclass(frozen=True)
@@ -108,9 +118,8 @@ class Job:
 def task_of(
     job: Job,
     judge: Scorer,
-    places: ConcurrencyLimit,
-    tokens: TokenLimit,
-    progress: EvaluationProgress,
+    stopping: EarlyStopping | None = None,
+    progress: Callback | None = None,
 ) -> Task:
     """Make the Inspect task of a job.
 
@@ -120,29 +129,12 @@ def task_of(
     Args:
         job: What to do.
         judge: Scores the answers; called in a thread, or awaited where it can be.
-        places: Bound how many questions are answered at once, over all tasks.
-        tokens: Bounds what may be spent.
+        stopping: Bounds how many questions are answered at once and what may be spent, if given.
         progress: Is told how each sample ended.
     """
-
-    async def is_free(question: str, epoch: int) -> bool:
-        outcome = await job.runner.recall(job.by_id[question], epoch)
-        return outcome is not None
-
-    name = f"{job.dataset}-{job.method}"
-    samples = [
-        Sample(
-            id=question.id,
-            input=question.question,
-            target=list(question.targets),
-            metadata={"level": question.level, "domain": question.domain},  # never the solution
-        )
-        for question in job.questions
-    ]
-    stopping = EarlyStopping(f"{name}-{job.planner}", places, tokens, is_free)
     return Task(
-        name=name,
-        dataset=MemoryDataset(samples, name=job.dataset),
+        name=f"{job.dataset}-{job.method}",
+        dataset=MemoryDataset([_sample(question) for question in job.questions], name=job.dataset),
         solver=_solver(job, stopping, progress),
         scorer=_scorer(job, judge, progress),
         epochs=job.epochs,
@@ -152,14 +144,38 @@ def task_of(
     )
 
 
-def _solver(job: Job, stopping: EarlyStopping, progress: EvaluationProgress) -> Solver:
+def stopping_of(job: Job, places: ConcurrencyLimit, tokens: TokenLimit) -> EarlyStopping:
+    """What holds a job's samples back.
+
+    Args:
+        job: What to do.
+        places: Bound how many questions are answered at once, over all tasks.
+        tokens: Bounds what may be spent.
+    """
+
+    async def is_free(question: str, epoch: int) -> bool:
+        outcome = await job.runner.recall(job.by_id[question], epoch)
+        return outcome is not None
+
+    return EarlyStopping(f"{job.dataset}-{job.method}-{job.planner}", places, tokens, is_free)
+
+
+def _sample(question: Question) -> Sample:
+    """A question for Inspect; the rest of its metadata may be large, or hold the solution."""
+    about = {"level": question.level, "domain": question.domain}
+    return Sample(
+        id=question.id, input=question.question, target=list(question.targets), metadata=about
+    )
+
+
+def _solver(job: Job, stopping: EarlyStopping | None, progress: Callback | None) -> Solver:
     @solver(name="plan_and_budget")
     def make() -> Solver:
         async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001
             question = job.by_id[str(state.sample_id)]
-            with stopping.held(question.id, state.epoch):
+            with stopping.held(question.id, state.epoch) if stopping else nullcontext():
                 outcome = await job.runner.answer(question, state.epoch)
-            if outcome.error is not None:
+            if outcome.error is not None and progress:
                 progress.failed(job)
             await show(outcome, state)
             if outcome.error is not None:
@@ -171,7 +187,7 @@ def _solver(job: Job, stopping: EarlyStopping, progress: EvaluationProgress) -> 
     return make()
 
 
-def _scorer(job: Job, judge: Scorer, progress: EvaluationProgress) -> InspectScorer:
+def _scorer(job: Job, judge: Scorer, progress: Callback | None) -> InspectScorer:
     @scorer(name=job.scorer_name, metrics=[accuracy(), tokens(), e3()])
     def make() -> InspectScorer:
         async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001
@@ -180,9 +196,11 @@ def _scorer(job: Job, judge: Scorer, progress: EvaluationProgress) -> InspectSco
             try:
                 verdict = await judged(judge, report, question)
             except Exception:
-                progress.failed(job)
+                if progress:
+                    progress.failed(job)
                 raise
-            progress.scored(job, verdict.value, report)
+            if progress:
+                progress.scored(job, verdict.value, report)
             usage = report["usage"]
             value = {
                 "score": verdict.value,

@@ -79,6 +79,8 @@ async def show(outcome: Outcome, state: TaskState) -> TaskState:
     if solving:
         state.messages = _messages(solving[-1]["messages"])
         state.messages.append(ChatMessageAssistant(content=solving[-1]["text"]))
+    else:  # Inspect's own model has noted its calls itself
+        state.messages.append(ChatMessageAssistant(content=report["answer"]))
     state.output = ModelOutput.from_content(state.model.name, report["answer"])
     return state
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from optim.report.figures import Child, Figure, Scale, line, svg, tag, text, ticks
+from optim.report.figures import Figure
 from optim.report.formatting import number
 from optim.report.panels import part_class
+from optim.report.svg import Child, Scale, line, svg, tag, text, ticks
 from optim.summary import PARTS
 
 if TYPE_CHECKING:

@@ -9,21 +9,23 @@ the same replies, takes the scores as they were, and goes the same way.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from anyio.from_thread import start_blocking_portal
 
 from optim.datasets.dataset import digest
-from optim.evaluate.cache import REPLIES, Journal, ReplyCache
+from optim.evaluate.cache import REPLIES, Claims, Journal, ReplyCache
 from optim.evaluate.identity import planner_identity, question_identity, scorer_name
 from optim.evaluate.limits import BudgetSpentError, Limits, Meter
 from optim.evaluate.models import build_models
-from optim.evaluate.resume import held, refuse_former
+from optim.evaluate.resume import held, joined, of_others, refuse_former
 from optim.evaluate.runner import Runner, judged
 from optim.methods import Method
 from optim.scorers import ScorerError, as_scorer
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from pb_graph.models.caps import CapPolicy
     from pb_graph.state import Report
 
-RESULTS, CLOCK = "results.jsonl", "clock.jsonl"
+RESULTS, CLOCK, CLAIMS = "results.jsonl", "clock.jsonl", ".claims"
 _TRIES = 3  # of an answer that does not come for a reason outside
 _IN_A_ROW = 12  # tries without a token, one after the other, that are taken for an outage
 
@@ -87,6 +89,8 @@ class Evaluator(Uncopied):
         limits: What the folder may cost over all its starts.
         settings: Time-out and retries of the models.
         retry_errors: Judge again what nobody could judge in an earlier start.
+        joins: Whether other processes may work in the folder at the same time, each asking for what
+            no other has asked for. Minutes are then counted for each process.
 
     The other arguments are as for `optim.tune.tune`.
 
@@ -116,6 +120,7 @@ class Evaluator(Uncopied):
         settings: Settings | None = None,
         cap_policy: CapPolicy | None = None,
         retry_errors: bool = False,
+        joins: bool = False,
     ) -> None:
         if concurrency < 1:
             msg = f"concurrency must be at least 1, not {concurrency}"
@@ -126,12 +131,17 @@ class Evaluator(Uncopied):
         self.settings = settings or Settings()
         self._judge, self.scorer_name = as_scorer(scorer), scorer_name(scorer)
         self._estimate_level, self._retry_errors = estimate_level, retry_errors
-        self._lock = held(self.run_dir).lock
+        folder = self.run_dir
+        taken, own, self._number = joined(folder) if joins else (held(folder), folder, 1)
+        self._lock = taken.lock
+        self._claims = Claims(folder / CLAIMS) if joins and find_spec("fcntl") else None
         try:
-            refuse_former(self.run_dir)
-            self._results = Journal(self.run_dir / RESULTS)
-            self.reflections = cache = ReplyCache(self.run_dir / REPLIES)
-            clock = Journal(self.run_dir / CLOCK)
+            refuse_former(folder)
+            self._results = Journal(own / RESULTS, partial(of_others, folder, own, RESULTS))
+            self._results.refresh()
+            replies = partial(of_others, folder, own, REPLIES)
+            self.reflections = cache = ReplyCache(own / REPLIES, replies, self._claims)
+            clock = Journal(own / CLOCK)
             self.meter = Meter(self.limits, clock, cache, calls=len(self._results))
             self.models = build_models(
                 model,
@@ -142,7 +152,7 @@ class Evaluator(Uncopied):
                 cap_policy=cap_policy,
             )
         except BaseException:
-            self._lock.release()
+            self._let_go()
             raise
         # One event loop on a thread of its own, for callers on any thread.
         portal = start_blocking_portal("asyncio", name="pb-optim-tune")
@@ -172,12 +182,19 @@ class Evaluator(Uncopied):
                 self.meter.tick()
         finally:
             getattr(self._judge, "close", lambda: None)()
-            self._lock.release()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._claims is not None:
+            self._claims.close()
+        self._lock.release()
 
     @property
     def spent(self) -> Spent:
-        """What the folder has cost, this start and earlier ones together."""
-        return self.meter.spent
+        """What the folder has cost: this start, earlier ones, and other processes, together."""
+        self._results.refresh()
+        spent = self.meter.spent
+        return replace(spent, calls=max(spent.calls, len(self._results)))
 
     @cached_property
     def identity(self) -> dict[str, object]:
@@ -220,6 +237,11 @@ class Evaluator(Uncopied):
         """Whether measuring would cost nothing."""
         return self._run(self._is_known, candidate, questions, epoch)
 
+    def in_turn(self, items: Sequence[T]) -> Sequence[T]:
+        """Items in an order of this process's own, so that several begin with different ones."""
+        draw = random.Random(self._number)  # noqa: S311 -- a draw, not a secret
+        return items if self._number == 1 else draw.sample(items, len(items))
+
     def reserve(self, answers: int) -> None:
         """Keep so many answers back for what comes last; 0 lets go of them."""
         self.meter.reserved = answers
@@ -249,8 +271,10 @@ class Evaluator(Uncopied):
     async def _all(
         self, candidate: Candidate, questions: Sequence[Question], epoch: int
     ) -> list[Result]:
-        jobs = [self._once(candidate, question, epoch) for question in questions]
-        outcomes = await asyncio.gather(*jobs, return_exceptions=True)
+        turns = self.in_turn(range(len(questions)))
+        jobs = [self._once(candidate, questions[turn], epoch) for turn in turns]
+        given = dict(zip(turns, await asyncio.gather(*jobs, return_exceptions=True), strict=True))
+        outcomes = [given[place] for place in range(len(questions))]
         errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
         if errors:
             raise self.refusal if self.refusal in errors else errors[0]
@@ -285,6 +309,7 @@ class Evaluator(Uncopied):
         self, candidate: Candidate, question: Question, epoch: int
     ) -> Outcome | None:
         """What the cache gives by itself, for an answer that was counted before."""
+        self._results.refresh()
         if self._key(candidate, question, epoch) not in self._results:
             return None
         outcome = await self._runner_of(candidate).recall(question, epoch)

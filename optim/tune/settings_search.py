@@ -211,7 +211,7 @@ class _Race:
             if rung:
                 joining = list(self._predicted(self._plan.joining(rung)))
                 racing = [*self._better(racing, self._plan.kept(rung) - len(joining)), *joining]
-            for entry in racing:
+            for entry in self._task.evaluator.in_turn(racing):
                 self._extend(entry, count)
 
     def dropped_for_budget(self) -> None:

@@ -201,6 +201,7 @@ def tune(  # noqa: PLR0913 -- all but three by name
         settings=start.settings,
         cap_policy=program.graphs.cap_policy,
         retry_errors=retry_errors,
+        joins=chosen.tunes == "settings",
     )
     with evaluator, nullcontext(callback) if callback else TuneProgress() as shown:
         writes = reflection_model or program.graphs.planner or program.graphs.model

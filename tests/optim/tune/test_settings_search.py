@@ -93,6 +93,9 @@ class FakeBench:
             self.met[candidate] = 0
         return [self._one(candidate, question) for question in questions]
 
+    def in_turn(self, items: Sequence[Any]) -> Sequence[Any]:
+        return items
+
     def _one(self, candidate: Candidate, question: Question) -> Result:
         key = (candidate.identity, question.id)
         self.asked.append(key)

@@ -1,0 +1,166 @@
+"""Our data sets as tasks that Inspect runs by itself: ``inspect eval plan_and_budget/math500``.
+
+Inspect's ``--model`` answers. The log has what those of `pb-optim eval` have, so `pb-optim report`
+reads it. The package `plan_and_budget` registers the tasks.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from inspect_ai.model import get_model
+
+from optim.datasets.dataset import digest
+from optim.evaluate.experiment import Experiment
+from optim.evaluate.identity import made_by
+from optim.evaluate.inspect_model import InspectChat
+from optim.evaluate.models import Models
+from optim.evaluate.runner import Runner
+from optim.evaluate.task import Job, task_of
+from pb_graph.errors import InputError
+from pb_graph.models.caps import generic
+from pb_graph.models.client import ChatClient
+from pb_graph.models.retry import RetryPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from inspect_ai import Task
+
+    from optim.methods import Method
+
+PLANNER = "planner"
+"""The role of the model that plans: ``--model-role planner=openai/gpt-5-nano``."""
+
+
+def task_for(  # noqa: PLR0913 -- all but one by name, and what ``-T`` says
+    dataset: str,
+    *,
+    method: str = "default",
+    settings: str | dict[str, Any] | None = None,
+    program: str | None = None,
+    data: str | None = None,
+    split: str | None = None,
+    limit: int | None = None,
+    levels: int | str | Sequence[int] | None = None,
+    scorer: str | None = None,
+    estimate_level: bool = False,
+    seed: int = 0,
+) -> Task:
+    """Make the task of one data set and one method.
+
+    Args:
+        dataset: A name of `optim.datasets.DATASETS`.
+        method: A name of `optim.methods.NAMES`.
+        settings: Of the graph, as JSON or a mapping: ``{"cutoff": 1500}``.
+        program: A file of `pb-optim tune`.
+        data: A local file instead of the hub.
+        split: Another split of the hub's than the usual one.
+        limit: How many questions, drawn evenly over the levels. Inspect's ``--limit`` takes the
+            first of these.
+        levels: Only these levels: a number, several, or text such as ``1,2``.
+        scorer: Name of another scorer than the data set's own.
+        estimate_level: Let the planner estimate a question's level, and pay for that.
+        seed: Of the draw.
+
+    Raises:
+        InputError: As `Experiment`; or several methods, of which each is a task of its own.
+    """
+    experiment = Experiment(
+        dataset=dataset,
+        methods=method,
+        settings=_object(settings),
+        planner_program=program,
+        data=data,
+        split=split,
+        limit=limit,
+        levels=_numbers(levels),
+        scorer=scorer,
+        estimate_level=estimate_level,
+        seed=seed,
+    )
+    questions = experiment.drawn()
+    chosen = next(iter(experiment.chosen_methods(questions)))
+    if chosen.name != method:
+        msg = f"a task has one method, not {method!r}: name one, and run the others beside it"
+        raise InputError(msg)
+    models = _models(experiment)
+    job = Job(
+        dataset=dataset,
+        runner=Runner(chosen, models, seed=seed, estimate_level=estimate_level),
+        questions=questions,
+        epochs=1,  # --epochs has the last word
+        scorer_name=experiment.scorer_name,
+        model=models.model,
+        planner=models.planner_model,
+        conditions={"source": experiment.source, "fresh_plans": True, "part": None},
+        made_by=_origin(experiment, chosen),
+    )
+    return task_of(job, experiment.judge())
+
+
+def _models(experiment: Experiment) -> Models:
+    """The models of Inspect's command line; nothing is cached, as their log says all of it."""
+    solver, planner = get_model(), get_model(role=PLANNER)
+    program = None
+    if experiment.planner_program is not None:
+        from pb_graph.planner.planner import load_planner  # noqa: PLC0415 -- DSPy takes a second
+
+        program = load_planner(experiment.planner_program)
+    return Models(
+        solver=_client(None),
+        planner=_client(PLANNER),
+        program=program,
+        solver_identity=_identity(solver),
+        planner_identity=_identity(planner),
+        model=str(solver),
+        planner_model=str(planner),
+        temperature=None,
+    )
+
+
+def _client(role: str | None) -> ChatClient:
+    return ChatClient(InspectChat(role=role), generic, RetryPolicy(max_retries=0))
+
+
+def _identity(model: Any) -> str:  # noqa: ANN401 -- Inspect's Model
+    return f"{model} {digest(model.config.model_dump(exclude_none=True))}"
+
+
+def _origin(experiment: Experiment, method: Method) -> dict[str, Any]:
+    about = made_by(
+        experiment.dataset,
+        data=experiment.data,
+        split=experiment.split,
+        seed=experiment.seed,
+        scorer=experiment.scorer_name,
+    )
+    return about | {"settings": method.settings.model_dump(mode="json")}
+
+
+def _object(settings: str | dict[str, Any] | None) -> dict[str, Any]:
+    """Settings as ``-T`` or a configuration file gives them.
+
+    Raises:
+        InputError: They are no JSON object.
+    """
+    try:
+        found = json.loads(settings) if isinstance(settings, str) else settings or {}
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        msg = f'settings is a JSON object such as {{"cutoff": 1500}}, not {settings!r}'
+        raise InputError(msg)
+    return found
+
+
+def _numbers(levels: int | str | Sequence[int] | None) -> list[int] | None:
+    if levels is None:
+        return None
+    named = levels.split(",") if isinstance(levels, str) else levels
+    try:
+        return [int(one) for one in ([named] if isinstance(named, int) else named)]
+    except ValueError:
+        msg = f"levels are numbers such as 1,2, not {levels!r}"
+        raise InputError(msg) from None

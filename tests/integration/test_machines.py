@@ -1,0 +1,176 @@
+"""An evaluation on several machines: plain processes with --part, and Ray, with one killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from optim.records import Record, read_records
+from tests.support.evaluations import leaks_collected, tolerates_inspect
+from tests.support.fault_server import serving
+from tests.support.killed import PATIENCE, ROOT, whole_lines
+
+__all__ = ["leaks_collected"]  # applies to every test here
+
+pytestmark = [pytest.mark.integration, *tolerates_inspect]
+
+OF, PROCESSES = 16, 4
+
+WHOLE = """
+import os, signal, sys, time
+from dataclasses import replace
+from pathlib import Path
+from rich.console import Console
+from optim import Experiment, evaluate
+
+root = Path(sys.argv[1])
+whole = Experiment(
+    dataset="arithmetic", limit=24, methods="vanilla,cosine", scorer="match", model="openai:m",
+    concurrency=2, log_dir=root, max_tokens_total=10_000_000,
+)
+"""
+ALONE = WHOLE + "evaluate(whole, console=Console(quiet=True))"
+# Processes of one program, so that it is loaded once; the first one is killed, and repeated.
+PARTS = (
+    WHOLE
+    + """
+def answers(parts):
+    child = os.fork()
+    if child:
+        return child
+    for number in parts:
+        part = replace(whole, part=f"{number}/OF", log_dir=root / f"part-{number}")
+        evaluate(part, console=Console(quiet=True))
+    os._exit(0)
+
+shares = [range(first, OF + 1, PROCESSES) for first in range(1, PROCESSES + 1)]
+doomed, *others = map(answers, shares)
+replies = [root / f"part-{number}" / "replies.jsonl" for number in shares[0]]
+while sum(file.read_text().count("\\n") for file in replies if file.exists()) < 5:
+    time.sleep(0.02)
+os.kill(doomed, signal.SIGKILL)
+assert os.waitpid(doomed, 0)[1] == signal.SIGKILL
+for child in [*others, answers(shares[0])]:
+    assert os.waitpid(child, 0)[1] == 0
+"""
+)
+ON_RAY = (
+    WHOLE
+    + """
+found = evaluate(whole, console=Console(stderr=True, width=200), engine="ray", parts=OF)
+print(len(found.records), found.not_started)
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with serving("--latency", "0.2") as url:
+        yield url
+
+
+def start(program: str, server: str, root: Path) -> subprocess.Popen[str]:
+    """Begin a program; its model is on the server."""
+    environment = os.environ | {
+        "PYTHONPATH": str(ROOT),
+        "OPENAI_API_KEY": "sk-test",
+        "OPENAI_BASE_URL": server,
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_raylet_start_wait_time_s": "300",
+    }
+    program = program.replace("PROCESSES", str(PROCESSES)).replace("OF", str(OF))
+    return subprocess.Popen(  # noqa: S603 -- our own code
+        [sys.executable, "-c", program, str(root)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=environment,
+    )
+
+
+def completed(process: subprocess.Popen[str]) -> str:
+    out, err = process.communicate(timeout=2 * PATIENCE)
+    assert process.returncode == 0, err
+    return out
+
+
+def contents(records: list[Record]) -> list[str]:
+    """Everything in the records but the time that they took, and how they came about."""
+    plain = [timeless(record.to_dict() | {"made_by": None}) for record in records]
+    return sorted(json.dumps(one, sort_keys=True) for one in plain)
+
+
+def timeless(value: Any) -> Any:  # noqa: ANN401 -- JSON
+    if isinstance(value, dict):
+        return {k: timeless(v) for k, v in value.items() if "second" not in k}
+    return [timeless(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def paid(root: Path) -> list[str]:
+    """The key of every reply that was paid for; one that is there twice was paid twice."""
+    files = sorted(root.rglob("replies.jsonl"))
+    return [json.loads(line)["key"] for file in files for line in whole_lines(file)]
+
+
+def waits_for_replies(root: Path, count: int, process: subprocess.Popen[str]) -> None:
+    while not root.exists() or len(paid(root)) < count:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def whole(server: str, tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
+    """One run of all of it, that nobody interrupts."""
+    root = tmp_path_factory.mktemp("whole")
+    completed(start(ALONE, server, root))
+    assert len(read_records(root)) == 48
+    return read_records(root)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that fork")
+def test_parts_on_several_processes_give_the_same_records_though_one_is_killed(
+    server: str, whole: list[Record], tmp_path: Path
+) -> None:
+    completed(start(PARTS, server, tmp_path))
+    assert contents(read_records(sorted(tmp_path.glob("part-*")))) == contents(whole)
+    keys = paid(tmp_path)
+    assert len(keys) == len(set(keys))
+
+
+def workers(server: str) -> list[int]:
+    """Ray's workers that are at a part of ours: they say in their titles what they do."""
+    found = []
+    for line in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            ours = server.encode() in line.with_name("environ").read_bytes()
+            if ours and line.read_bytes().startswith(b"ray::_work"):
+                found.append(int(line.parent.name))
+        except OSError:  # it is gone, or another user's
+            continue
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds workers by /proc")
+def test_ray_gives_the_same_records_though_a_worker_is_killed(
+    server: str, whole: list[Record], tmp_path: Path
+) -> None:
+    pytest.importorskip("ray", reason="needs ray")
+    driver = start(ON_RAY, server, tmp_path)
+    waits_for_replies(tmp_path, 5, driver)
+    os.kill(workers(server)[0], signal.SIGKILL)
+    out, err = driver.communicate(timeout=3 * PATIENCE)
+    assert driver.returncode == 0, err
+    keys = paid(tmp_path)
+    assert contents(read_records(tmp_path)) == contents(whole)
+    assert len(keys) == len(set(keys))
+    assert out.split() == ["48", "0"]

@@ -1,0 +1,78 @@
+"""Logs in a store such as S3: here one of fsspec's own, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import fsspec
+import pytest
+from typer.testing import CliRunner
+
+from optim.cli import app
+from optim.evaluate import Evaluation
+from optim.records import Record, read_records
+from pb_graph import InputError
+from tests.support.chat_model import ScriptedChat
+from tests.support.evaluations import evaluated, leaks_collected, solves, tolerates_inspect
+
+__all__ = ["leaks_collected"]  # applies to every test here
+
+pytestmark = tolerates_inspect
+
+
+@pytest.fixture
+def store() -> Iterator[str]:
+    """An address under which nothing is yet."""
+    name = f"run-{uuid4().hex}"
+    yield f"memory://{name}"
+    fsspec.filesystem("memory").rm(f"/{name}", recursive=True)
+
+
+def run(model: ScriptedChat, store: str, work: Path, part: int, **options: Any) -> Evaluation:  # noqa: ANN401
+    folder: Any = f"{store}/part-{part}"
+    given = {"part": f"{part}/2", "limit": 12, "work_dir": work / str(part)} | options
+    return evaluated(model, folder, **given)
+
+
+def figures(records: list[Record]) -> list[tuple[Any, ...]]:
+    return sorted((r.method, r.question, str(r.score), r.tokens, r.output) for r in records)
+
+
+def test_parts_in_a_store_are_pooled_from_there(store: str, tmp_path: Path) -> None:
+    model = ScriptedChat(solve=solves)
+    for part in (1, 2):
+        run(model, store, tmp_path, part)
+    whole = evaluated(ScriptedChat(solve=solves), tmp_path / "whole", limit=12)
+    assert figures(read_records(f"{store}/part-*")) == figures(whole.records)
+    assert figures(read_records(store)) == figures(whole.records)
+    assert not list(tmp_path.glob("[12]/*.eval"))
+    page = tmp_path / "page.html"
+    done = CliRunner().invoke(app, ["report", f"{store}/part-*", "-o", str(page)])
+    assert done.exit_code == 0, done.stderr
+    assert page.exists()
+    with pytest.raises(InputError, match="part 2 is missing"):
+        read_records(f"{store}/part-1")
+
+
+def test_a_run_goes_on_and_pays_for_nothing_twice(store: str, tmp_path: Path) -> None:
+    model = ScriptedChat(solve=solves)
+    begun = run(model, store, tmp_path, 1, max_tokens_total=1, concurrency=1)
+    assert begun.not_started
+    paid = len(model.calls)
+    ended = run(model, store, tmp_path, 1)
+    asked = [call.ask for call in model.calls]
+    assert len(asked) == len(set(asked)) == len(ended.records) > paid
+    run(model, store, tmp_path, 1)
+    assert len(model.calls) == len(asked)
+    # The logs are enough where the local folder is gone, and all of the part is done.
+    run(model, store, tmp_path / "another machine", 1)
+    assert len(model.calls) == len(asked)
+
+
+def test_a_store_that_cannot_be_reached_is_said_to_be(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot reach nosuch://bucket"):
+        read_records("nosuch://bucket/run")
+    assert not list(tmp_path.iterdir())
