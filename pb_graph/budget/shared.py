@@ -21,6 +21,7 @@ from typing import Any, Self
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
+from pb_graph.budget.checks import whole_number
 from pb_graph.errors import BudgetUsedUpError
 
 # One lock for all accounts, held for some microseconds: a call concerns several of them.
@@ -47,14 +48,11 @@ class Budget:
         total: Tokens; at least 1.
 
     Raises:
-        ValueError: A total below 1.
+        ValueError: The total is no whole number, or below 1.
     """
 
     def __init__(self, total: int) -> None:
-        if total < 1:
-            msg = f"a budget has at least 1 token, not {total}"
-            raise ValueError(msg)
-        self._open_account(total, uuid4().hex)
+        self._open_account(whole_number("total", total, least=1), uuid4().hex)
 
     def _open_account(self, total: int, name: str, above: Iterable[Budget] = ()) -> None:
         self.total, self.id = total, name
