@@ -11,8 +11,9 @@ The names load on first use, so that importing the package stays light. ``evalua
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from optim.extras import imported
 
 if TYPE_CHECKING:
     from optim.datasets import load
@@ -29,11 +30,11 @@ __all__ = ["Experiment", "evaluate", "load", "read_records", "report", "tune"]
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 -- whatever the name stands for
     if name in _CALLABLE:
-        return import_module(f"{__name__}.{name}")
+        return imported(f"{__name__}.{name}")
     if name not in _HOMES:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(imported(f"{__name__}.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

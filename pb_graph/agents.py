@@ -10,7 +10,8 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.pregel import Pregel
 from pydantic import Field
 
-from pb_graph.budget.shared import Budget, drawn_on, using, within_all
+from pb_graph.budget.around import drawn_on, using, within_all
+from pb_graph.budget.shared import Budget
 from pb_graph.budgeted_model import BudgetedChatModel
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph

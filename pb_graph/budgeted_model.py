@@ -15,7 +15,8 @@ from langchain_core.messages import SystemMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import Field, PositiveInt
 
-from pb_graph.budget.shared import Budget, drawn_on, within_all
+from pb_graph.budget.around import drawn_on, within_all
+from pb_graph.budget.shared import Budget
 from pb_graph.errors import InputError
 from pb_graph.models.retry import RetryPolicy, has_own_retries, without_sdk_retries
 from pb_graph.runtime.node import finished

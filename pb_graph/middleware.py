@@ -17,8 +17,10 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.errors import GraphInterrupt
 from langgraph.types import Command, Overwrite
 
+from pb_graph.budget.around import drawn_on, using, within_all
 from pb_graph.budget.checks import whole_number
-from pb_graph.budget.shared import Budget, drawn_on, newer, using, within_all
+from pb_graph.budget.shared import Budget
+from pb_graph.budget.snapshots import newer
 from pb_graph.runtime.node import finished
 from pb_graph.turn import Turn
 

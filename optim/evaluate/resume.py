@@ -37,8 +37,12 @@ def held(folder: Path) -> AcquireReturnProxy:
         does when the process dies, however it does.
 
     Raises:
-        InputError: Another process has it, or it cannot be written to.
+        InputError: Another process has it, it cannot be written to, or its name, which is printed
+            and logged, has control characters.
     """
+    if not str(folder).isprintable():
+        msg = f"the folder {str(folder)!r} has control characters in its name; use another one"
+        raise InputError(msg)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return FileLock(folder / LOCK, timeout=0).acquire()

@@ -8,9 +8,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from pb_graph.budget.allocation import Remainder, allocate, split
+from pb_graph.budget.around import current, using
 from pb_graph.budget.rules import LEVELS, BudgetRule, Fixed, LevelTable, PerLevel
 from pb_graph.budget.schedules import Schedule, Shape, schedule_weights
-from pb_graph.budget.shared import Budget, current, using
+from pb_graph.budget.shared import Budget
 
 if TYPE_CHECKING:
     from pb_graph.budget import bam
