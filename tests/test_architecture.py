@@ -91,7 +91,7 @@ FACES = {"experiment", "simulate", "calibrate"}
 # What a room may know of its own storey.
 BESIDE: dict[str, set[str]] = {
     "e3": {"statistics"},
-    "scorers": {"datasets", "digest"},
+    "scorers": {"datasets", "digest", "extras"},
     "summary": {"records"},
     "records": {"summary"},
 }
