@@ -25,7 +25,7 @@ from pathlib import Path
 told, folder = {{}}, sys.argv[1]
 """
 CALLS = {
-    "optim.evaluate(optim.Experiment('arithmetic', model=model, log_dir=folder))": "eval",
+    "optim.evaluate(optim.Experiment(dataset='arithmetic', model=model))": "eval",
     "optim.read_records(folder)": "eval",
     "Records().frame()": "eval",
     "optim.report([None], folder + '/report.html')": "eval",
