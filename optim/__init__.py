@@ -16,6 +16,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from optim.extras import imported
+
 if TYPE_CHECKING:
     from inspect import Signature
 
@@ -33,11 +35,11 @@ __all__ = ["Experiment", "evaluate", "load", "read_records", "report", "tune"]
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 -- whatever the name stands for
     if name in _CALLABLE:
-        return import_module(f"{__name__}.{name}")
+        return imported(f"{__name__}.{name}")
     if name not in _HOMES:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(imported(f"{__name__}.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

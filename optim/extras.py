@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import re
+from types import ModuleType
 
 from pb_graph.errors import PlanAndBudgetError
 
@@ -16,6 +17,30 @@ class MissingPackageError(PlanAndBudgetError):
     """A package of an extra is not installed; the message says how to install it."""
 
 
+def imported(module: str) -> ModuleType:
+    """Import a module of ours, and say it in one line where it needs a package of an extra.
+
+    Raises:
+        MissingPackageError: Such a package is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        told = missing(error)
+        if told is None:
+            raise
+        raise told from error
+
+
+def missing(error: ModuleNotFoundError) -> MissingPackageError | None:
+    """What to install where an import failed; None for what no extra brings."""
+    name = (error.name or "").partition(".")[0]
+    extra = extra_of(name)
+    if extra is None:
+        return None
+    return MissingPackageError(f"this needs {name}: pip install 'plan-and-budget[{extra}]'")
+
+
 def require(*modules: str) -> None:
     """Make sure that modules of an extra are there, without loading them.
 
@@ -24,8 +49,8 @@ def require(*modules: str) -> None:
     """
     for name in modules:
         if importlib.util.find_spec(name) is None:
-            msg = f"this needs {name}: pip install 'plan-and-budget[{extra_of(name)}]'"
-            raise MissingPackageError(msg)
+            error = ModuleNotFoundError(f"No module named {name!r}", name=name)
+            raise missing(error) or error
 
 
 def extra_of(module: str) -> str | None:

@@ -317,9 +317,11 @@ def read_records(log_dir: str | Path | Iterable[str | Path], *, partial: bool = 
         partial: Whether answers of parts may be missing.
 
     Raises:
+        MissingPackageError: Inspect is not installed.
         InputError: There is no such folder, no log of ours in it, or one cannot be read. Parts are
             missing or unfinished, an answer is in two folders, or they do not belong together.
     """
+    require("inspect_ai")
     given = [log_dir] if isinstance(log_dir, str | Path) else log_dir
     folders = [folder for one in given for folder in _folders(one)]
     found = {folder: _latest(folder) for folder in folders}

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pb_graph.agents import TokenBudgetMiddleware, plan_and_budget_tool
+    from pb_graph.agents import BudgetedChatModel, TokenBudgetMiddleware, plan_and_budget_tool
     from pb_graph.budget.shared import Budget
     from pb_graph.errors import (
         BudgetUsedUpError,
@@ -33,6 +33,7 @@ _HOMES = {
     "Artefact": "program",
     "Budget": "budget.shared",
     "BudgetUsedUpError": "errors",
+    "BudgetedChatModel": "agents",
     "Context": "settings",
     "InputError": "errors",
     "ModelCallError": "errors",
@@ -53,6 +54,7 @@ __all__ = [
     "Artefact",
     "Budget",
     "BudgetUsedUpError",
+    "BudgetedChatModel",
     "Context",
     "InputError",
     "ModelCallError",

@@ -1,4 +1,4 @@
-"""For LangChain agents: the graph as a tool, and a token budget for any agent's own calls."""
+"""For LangChain agents: the graph as a tool, and token budgets for agents and for models."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.pregel import Pregel
 from pydantic import Field
 
-from pb_graph.budget.shared import Budget, drawn_on, using, within_all
+from pb_graph.budget.around import drawn_on, using, within_all
+from pb_graph.budget.shared import Budget
+from pb_graph.budgeted_model import BudgetedChatModel
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
-from pb_graph.middleware import FINISH, TokenBudgetMiddleware
+from pb_graph.middleware import TokenBudgetMiddleware
 from pb_graph.runtime.node import finished
 from pb_graph.runtime.registry import Model
 from pb_graph.state import Report
+from pb_graph.turn import FINISH
 
-__all__ = ["FINISH", "TokenBudgetMiddleware", "plan_and_budget_tool"]
+__all__ = ["FINISH", "BudgetedChatModel", "TokenBudgetMiddleware", "plan_and_budget_tool"]
 
 DESCRIPTION = (
     "Works out a hard question step by step within a token budget, and returns the answer. "

@@ -13,16 +13,16 @@ from langchain.agents.middleware.types import (
     ModelResponse,
     PrivateStateAttr,
 )
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.errors import GraphInterrupt
 from langgraph.types import Command, Overwrite
 
-from pb_graph.budget.shared import Budget, Call, drawn_on, newer, using, within_all
-from pb_graph.errors import BudgetUsedUpError
-from pb_graph.models.caps import Limits, Thinking, constructor_overrides, policy_for
-from pb_graph.models.charging import settle_failed
-from pb_graph.models.usage import finish_of, tokens_of
+from pb_graph.budget.around import drawn_on, using, within_all
+from pb_graph.budget.checks import whole_number
+from pb_graph.budget.shared import Budget
+from pb_graph.budget.snapshots import newer
 from pb_graph.runtime.node import finished
+from pb_graph.turn import Turn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from langgraph.prebuilt.tool_node import ToolCallRequest
     from langgraph.runtime import Runtime
 
+    from pb_graph.turn import Ask
+
 R = TypeVar("R")
 
-FINISH = "The token budget is nearly used up. Give your best final answer now, in brief."
 _ACCOUNT, _SPENT = "token_budget", "tokens_spent"
 
 
@@ -54,7 +55,8 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
 
     Every call is capped by what is left, and has its cap reserved before it is made. A part is kept
     back, so that the agent never stops half-way: a call that was cut off, or that has only this
-    part left, is followed by, or becomes, one that has no tools and is told to answer now. From
+    part left, is followed by, or becomes, one that has no tools and is told to answer now. What was
+    cut off stays: the message is its text, then the ending, with the usage of both calls. From
     ``warn_at`` on the model is told how little is left. A call whose cost nobody knows (the
     connection broke, it was cancelled) counts with its whole cap.
 
@@ -90,19 +92,17 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
     ) -> None:
         super().__init__()
         self.budget = total if isinstance(total, Budget) else None
-        self.total = total.total if isinstance(total, Budget) else total
-        for name, value, least in (("total", self.total, 2), ("per_call", per_call, 1)):
-            if value is not None and value < least:
-                msg = f"{name} must be at least {least} tokens, not {value}"
-                raise ValueError(msg)
+        given = total.total if isinstance(total, Budget) else total
+        self.total = whole_number("total", given, least=2)
+        self.per_call = (
+            per_call if per_call is None else whole_number("per_call", per_call, least=1)
+        )
         for name, share in (("warn_at", warn_at), ("reserve", reserve)):
             if not 0 < share < 1:
                 msg = f"{name} must lie between 0 and 1, not {share}"
                 raise ValueError(msg)
-        self.per_call = per_call
         self.warn_at = warn_at
-        self._share_kept = reserve
-        self.reserve = max(1, math.ceil(self.total * reserve))
+        self.reserve = reserve
 
     def before_agent(self, state: TokenBudgetState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Open the account of a run; one that is resumed has it already."""
@@ -124,7 +124,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         async def call(request: ModelRequest[Any]) -> ModelResponse[Any]:
             return handler(request)
 
-        return finished(_Turn(self, request, call, blocking=True).response())
+        return finished(self._response(request, call, blocking=True))
 
     async def awrap_model_call(
         self,
@@ -132,7 +132,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ExtendedModelResponse[Any]:
         """`wrap_model_call` for an event loop; at most two calls."""
-        return await _Turn(self, request, handler, blocking=False).response()
+        return await self._response(request, handler, blocking=False)
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[..., Any]) -> Any:  # noqa: ANN401 -- as LangChain's
         """Let what a tool call runs draw on its part of the budget."""
@@ -159,9 +159,28 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         part.close()
         return _accounted(result, account)
 
-    def kept(self, account: Budget) -> int:
+    async def _response(
+        self, request: ModelRequest[Any], ask: Ask, *, blocking: bool
+    ) -> ExtendedModelResponse[Any]:
+        account = self._account(request.state)
+        kept = self._kept(account)
+        turn = Turn(
+            request,
+            ask,
+            account,
+            kept=kept,
+            last=account,
+            enough=kept,
+            per_call=self.per_call,
+            warn_at=self.warn_at,
+            blocking=blocking,
+        )
+        response = await turn.response()
+        return ExtendedModelResponse(response, Command(update=_update(account)))
+
+    def _kept(self, account: Budget) -> int:
         """Tokens that are kept back for the final answer."""
-        return max(1, math.ceil(account.total * self._share_kept))
+        return max(1, math.ceil(account.total * self.reserve))
 
     def _account(self, state: Mapping[str, Any]) -> Budget:
         """The account of this run: the one that the state knows of, wherever that was written."""
@@ -180,122 +199,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         last = next(m for m in reversed(request.state["messages"]) if isinstance(m, AIMessage))
         names = [f"{last.id}/{call['id']}" for call in last.tool_calls]
         name = f"{last.id}/{request.tool_call['id']}"
-        return account.part(name, names, keep=self.kept(account))
-
-
-class _Turn:
-    """One turn of an agent: a call within what is left, and another to finish what it cut off."""
-
-    def __init__(
-        self,
-        budget: TokenBudgetMiddleware,
-        request: ModelRequest[Any],
-        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
-        *,
-        blocking: bool,
-    ) -> None:
-        self._budget, self._request, self._handler = budget, request, handler
-        self._blocking = blocking
-        self._account = budget._account(request.state)  # noqa: SLF001 -- its own other half
-
-    async def response(self) -> ExtendedModelResponse[Any]:
-        try:
-            response = await self._responded()
-        except BudgetUsedUpError:
-            note = AIMessage(f"The budget of {self._account.total} tokens is used up.")
-            response = ModelResponse(result=[note])
-        return ExtendedModelResponse(response, Command(update=_update(self._account)))
-
-    async def _responded(self) -> ModelResponse[Any]:
-        partial = ""
-        kept = self._budget.kept(self._account)
-        asked = self._warned(self._account.left)
-        try:
-            call = await self._reserved(keep=kept, at_least=kept)
-        except BudgetUsedUpError:
-            call = None
-        if call:
-            response = await self._called(asked, call)
-            if not _cut_off(response) or self._account.left < 1:
-                return response
-            partial = " ".join(str(message.text) for message in _answers(response))
-        call = await self._reserved(at_least=kept)
-        return await self._called(self._last(partial), call, thinking="off")
-
-    async def _reserved(self, *, keep: int = 0, at_least: int = 0) -> Call:
-        most = self._budget.per_call
-        if self._blocking:
-            return self._account.reserve(most, keep=keep, at_least=at_least)
-        return await self._account.areserve(most, keep=keep, at_least=at_least)
-
-    async def _called(
-        self, request: ModelRequest[Any], call: Call, *, thinking: Thinking = "bounded"
-    ) -> ModelResponse[Any]:
-        ask = _capped(request, call.tokens, thinking=thinking)
-        with call:  # whoever cancels it leaves it unsettled
-            try:
-                response = await self._handler(ask)
-            except Exception as error:
-                settle_failed(call, error)
-                raise
-            call.settle(_cost(response, ask))
-        return response
-
-    def _warned(self, left: int) -> ModelRequest[Any]:
-        if self._account.total - left < self._budget.warn_at * self._account.total:
-            return self._request
-        return _told(self._request, f"Only {left} tokens are left for this task: come to an end.")
-
-    def _last(self, partial: str) -> ModelRequest[Any]:
-        """The call that answers now: no tools, no more working."""
-        bare = self._request.override(tools=[], tool_choice=None)
-        if partial:
-            said = [*self._request.messages, AIMessage(partial), HumanMessage(FINISH)]
-            return bare.override(messages=said)
-        return _told(bare, FINISH)
-
-
-def _capped(request: ModelRequest[Any], cap: int, *, thinking: Thinking) -> ModelRequest[Any]:
-    """The cap in the words of the request's own model."""
-    policy = policy_for(request.model)
-    change = constructor_overrides(request.model, policy)
-    if "extra_body" in request.model_settings:  # the policy puts ours beside the model's own
-        change["extra_body"] = request.model_settings["extra_body"]
-    model = request.model.model_copy(update=change)
-    arguments = policy(model, Limits(cap, timeout=math.inf, thinking=thinking))
-    arguments.pop("timeout", None)  # the host's own business
-    return request.override(model=model, model_settings=request.model_settings | arguments)
-
-
-def _told(request: ModelRequest[Any], note: str) -> ModelRequest[Any]:
-    """The request with a note at the end of its system message, which else stays as it is."""
-    said = request.system_message
-    if said is None:
-        return request.override(system_message=SystemMessage(note))
-    content: Any = said.content
-    # Blocks may be marked for the provider's prompt cache: the note comes behind them.
-    added = f"{content}\n\n{note}" if isinstance(content, str) else [*content, _block(note)]
-    return request.override(system_message=said.model_copy(update={"content": added}))
-
-
-def _block(text: str) -> dict[str, str]:
-    return {"type": "text", "text": text}
-
-
-def _answers(response: ModelResponse[Any]) -> list[AIMessage]:
-    return [message for message in response.result if isinstance(message, AIMessage)]
-
-
-def _cost(response: ModelResponse[Any], ask: ModelRequest[Any]) -> int:
-    """Completion tokens of a call, estimated where the server reports none."""
-    return sum(tokens_of(message, ask.messages).output for message in _answers(response))
-
-
-def _cut_off(response: ModelResponse[Any]) -> bool:
-    """Whether the cap ended the call before it came to an answer or to a whole tool call."""
-    return any(
-        finish_of(message) == "length" and not message.tool_calls for message in _answers(response)
-    )
+        return account.part(name, names, keep=self._kept(account))
 
 
 def _update(account: Budget) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from langgraph.types import Overwrite
 from typing_extensions import TypedDict  # pydantic cannot read typing's own before Python 3.12
 
 from pb_graph.budget.ledger import Charge, QueryUsage
-from pb_graph.budget.shared import newer
+from pb_graph.budget.snapshots import newer
 
 Finish = Literal["stop", "length", "forced", "error"]
 """How a step ended: by itself, at its cap, by a forced statement, or not at all."""

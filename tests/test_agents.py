@@ -184,15 +184,48 @@ class TestTokenBudget:
         assert FINISH in str(model.calls[-1].messages)
 
     @pytest.mark.parametrize("way", get_args(Way))
-    def test_a_call_that_was_cut_off_is_followed_by_a_short_answer(self, way: Way) -> None:
+    def test_what_was_cut_off_stays_and_has_an_ending(self, way: Way) -> None:
         def solve(call: Call) -> Said:
-            return "21 pens" if call.ask == FINISH else runs_on(call)
+            return "21 pens" if call.ask.startswith(FINISH) else runs_on(call)
 
         model = ScriptedChat(solve=solve)
         out = run(agent_of(model, 100, []), ASK, way)
-        assert out["messages"][-1].text == "21 pens"
+        _, said = out["messages"]
+        begun, ending = said.text.split("\n\n")
+        assert len(begun.split()) == 90
+        assert ending == "21 pens"
+        assert begun in model.calls[-1].messages[-2].text
         assert [call.cap for call in model.calls] == [90, 10]
-        assert out["tokens_spent"] == 92
+        assert out["tokens_spent"] == said.usage_metadata["output_tokens"] == 92
+        assert said.response_metadata["finish_reason"] == "stop"
+
+    def test_so_it_does_in_blocks(self) -> None:
+        thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
+        said = [
+            AIMessage([thought, CACHED], response_metadata={"stop_reason": "max_tokens"}),
+            AIMessage("21 pens"),
+        ]
+        request: ModelRequest[Any] = ModelRequest(model=ScriptedChat(), messages=[*ASK["messages"]])
+        response = TokenBudgetMiddleware(100).wrap_model_call(
+            request, lambda _: ModelResponse(result=[said.pop(0)])
+        )
+        ending = {"type": "text", "text": "21 pens"}
+        assert response.model_response.result[0].content == [thought, CACHED, ending]
+
+    def test_nothing_but_thinking_leaves_the_ending_alone(self) -> None:
+        model = ScriptedChat(solve=in_turn(Reply(reasoning=500), "21 pens"))
+        out = agent_of(model, 100, []).invoke(ASK)
+        assert out["messages"][-1].text == "21 pens"
+        assert FINISH in str(model.calls[-1].messages[0])
+
+    def test_an_answer_of_a_type_is_that_of_the_ending(self) -> None:
+        cut = AIMessage('{"pens": 2', response_metadata={"finish_reason": "length"})
+        whole = ModelResponse(result=[AIMessage('{"pens": 21}')], structured_response={"pens": 21})
+        said = [ModelResponse(result=[cut]), whole]
+        request: ModelRequest[Any] = ModelRequest(model=ScriptedChat(), messages=[*ASK["messages"]])
+        response = TokenBudgetMiddleware(100).wrap_model_call(request, lambda _: said.pop(0))
+        assert response.model_response.result[0].text == '{"pens": 21}'
+        assert response.model_response.structured_response == {"pens": 21}
 
     def test_each_call_is_capped_by_what_is_left_and_by_its_own_limit(self) -> None:
         model = ScriptedChat(solve=in_turn(looks_up(1, 20), looks_up(2, 20), "21"))
@@ -241,8 +274,9 @@ class TestTokenBudget:
     @pytest.mark.parametrize(
         ("options", "said"),
         [
-            ({"total": 1}, "total must be at least 2"),
-            ({"total": 9, "per_call": 0}, "per_call must be at least 1"),
+            ({"total": 1}, "total must be a whole number of at least 2"),
+            ({"total": "4000"}, "total must be a whole number of at least 2, not '4000'"),
+            ({"total": 9, "per_call": 0}, "per_call must be a whole number of at least 1"),
             ({"total": 9, "warn_at": 1.5}, "warn_at must lie between 0 and 1"),
             ({"total": 9, "reserve": 0}, "reserve must lie between 0 and 1"),
         ],

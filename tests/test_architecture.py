@@ -41,8 +41,13 @@ MAY_IMPORT: dict[str, set[str]] = {
         "state",
     },
     "graph": {"budget", "errors", "program", "models", "nodes", "runtime", "settings", "state"},
-    "middleware": {"budget", "errors", "models", "runtime"},
-    "agents": {"budget", "errors", "graph", "middleware", "runtime", "state"},
+    "turn": {"budget", "errors", "models"},
+    "middleware": {"budget", "runtime", "turn"},
+    "budgeted_model": {"budget", "errors", "models", "runtime", "turn"},
+    "agents": {
+        *("budget", "errors", "graph", "runtime", "state"),
+        *("budgeted_model", "middleware", "turn"),
+    },
     "serve": {"budget", "errors", "graph", "runtime", "settings", "state"},
     "probe": {"errors", "models", "settings"},
 }
@@ -85,7 +90,7 @@ FACES = {"experiment", "simulate", "calibrate"}
 # What a room may know of its own storey.
 BESIDE: dict[str, set[str]] = {
     "e3": {"statistics"},
-    "scorers": {"datasets"},
+    "scorers": {"datasets", "extras"},
     "summary": {"records"},
     "records": {"summary"},
 }

@@ -19,7 +19,7 @@ from langgraph.types import Command, Send, interrupt
 from langgraph_supervisor import create_supervisor
 
 from pb_graph import Budget, Context, NoAnswerError, TokenBudgetMiddleware, plan_and_budget_tool
-from pb_graph.budget import shared
+from pb_graph.budget import shared, snapshots
 from tests.support.chat_model import Call, CutOffError, Reply, Said, ScriptedChat, in_turn, runs_on
 from tests.support.graphs import QUESTION, Way, checked, graph_of, run
 
@@ -46,7 +46,7 @@ def words(number: int) -> str:
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in another process, which has nothing but what was checkpointed."""
-    monkeypatch.setattr(shared, "_PROCESS", "another")
+    monkeypatch.setattr(snapshots, "_PROCESS", "another")
     shared._LIVE.clear()
 
 

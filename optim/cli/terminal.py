@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from optim.extras import extra_of, require
+from optim.extras import missing, require
 from pb_graph.cli.exit import Exits
 from pb_graph.errors import InputError, PlanAndBudgetError
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from optim.summary import Cells
 
 exits = Exits("pb-optim")
+
+_STORAGE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
 
 
 @contextmanager
@@ -35,12 +38,19 @@ def plain_errors(*modules: str) -> Iterator[None]:
         exits.misused(str(error))
     except PlanAndBudgetError as error:
         exits.failed(str(error))
-    except ModuleNotFoundError as error:
-        name = (error.name or "").partition(".")[0]
-        extra = extra_of(name)
-        if extra is None:
+    except OSError as error:
+        if error.errno not in _STORAGE:
             raise
-        exits.failed(f"this needs {name}: pip install 'plan-and-budget[{extra}]'")
+        place = f" {error.filename}" if error.filename else ""
+        exits.failed(
+            f"cannot write{place}: {error.strerror}. What was written before is kept; once that is "
+            "mended, the same command goes on."
+        )
+    except ModuleNotFoundError as error:
+        told = missing(error)
+        if told is None:
+            raise
+        exits.failed(str(told))
 
 
 def echo(value: object) -> None:

@@ -6,10 +6,10 @@ Inspect.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from optim import make_callable
+from optim.extras import imported
 
 if TYPE_CHECKING:
     from optim.evaluate.experiment import Experiment
@@ -25,4 +25,4 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
     module = "experiment" if name == "Experiment" else "run"
-    return getattr(import_module(f"{__name__}.{module}"), name)
+    return getattr(imported(f"{__name__}.{module}"), name)

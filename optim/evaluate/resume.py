@@ -44,8 +44,12 @@ def held(folder: Path) -> AcquireReturnProxy:
 
     Raises:
         FolderInUseError: Another process has it.
-        InputError: It cannot be written to.
+        InputError: It cannot be written to, or its name, which is printed and logged, has control
+            characters.
     """
+    if not str(folder).isprintable():
+        msg = f"the folder {str(folder)!r} has control characters in its name; use another one"
+        raise InputError(msg)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return FileLock(folder / LOCK, timeout=0).acquire()

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from optim.extras import require
 from optim.scorers.base import Score, ScorerError, register
 from optim.scorers.child_process import ChildProcess
 from optim.scorers.magnitude import is_beyond_computing, is_larger_than_all
@@ -60,6 +61,8 @@ class MathScorer:
     """
 
     def __init__(self, *, time_limit: float = _TIME_LIMIT, program: Path = _PROGRAM) -> None:
+        if program == _PROGRAM:  # that needs it, once there are answers to compare
+            require("math_verify")
         self._process = _process(program, time_limit)
 
     def score(self, output: str, question: Question) -> Score:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from optim import make_callable
+from optim.extras import imported
 
 if TYPE_CHECKING:
     from optim.evaluate.limits import Limits
@@ -31,5 +31,5 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 -- whatever the name stands f
     if name not in _HOMES:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    home = import_module(_HOMES[name])
+    home = imported(_HOMES[name])
     return getattr(home, "NullCallback" if name == "Silence" else name)

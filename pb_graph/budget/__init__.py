@@ -1,4 +1,4 @@
-"""Budgets as pure functions and values: what a question may spend, and which part of it where.
+"""What a question may spend, and which part of it where; and `Budget`, which many callers share.
 
 `bam`, which needs numpy, is imported when it is first used.
 """
@@ -8,14 +8,17 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from pb_graph.budget.allocation import Remainder, allocate, split
+from pb_graph.budget.around import current, using
 from pb_graph.budget.rules import LEVELS, BudgetRule, Fixed, LevelTable, PerLevel
 from pb_graph.budget.schedules import Schedule, Shape, schedule_weights
+from pb_graph.budget.shared import Budget
 
 if TYPE_CHECKING:
     from pb_graph.budget import bam
 
 __all__ = [
     "LEVELS",
+    "Budget",
     "BudgetRule",
     "Fixed",
     "LevelTable",
@@ -25,8 +28,10 @@ __all__ = [
     "Shape",
     "allocate",
     "bam",
+    "current",
     "schedule_weights",
     "split",
+    "using",
 ]
 
 

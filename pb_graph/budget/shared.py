@@ -9,31 +9,27 @@ the accounts above it with each call; a *grant* is set aside at once, and what i
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
-from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
+from pb_graph.budget.checks import whole_number
+from pb_graph.budget.snapshots import merge, plain, process
 from pb_graph.errors import BudgetUsedUpError
 
 # One lock for all accounts, held for some microseconds: a call concerns several of them.
 _LOCK = threading.Lock()
 _WAITING: set[Future[None]] = set()
-_PROCESS = uuid4().hex[:12]
 
 # Accounts of this process by id, and the last ones for a while after nobody holds them any more:
 # a run that is resumed, or branches off, finds the account as it is, not as it once was.
 _LIVE: WeakValueDictionary[str, Budget] = WeakValueDictionary()
 _RECENT: deque[Budget] = deque(maxlen=1024)
-
-_CURRENT: ContextVar[Budget | None] = ContextVar("pb_graph_budget", default=None)
 
 
 class Budget:
@@ -47,14 +43,11 @@ class Budget:
         total: Tokens; at least 1.
 
     Raises:
-        ValueError: A total below 1.
+        ValueError: The total is no whole number, or below 1.
     """
 
     def __init__(self, total: int) -> None:
-        if total < 1:
-            msg = f"a budget has at least 1 token, not {total}"
-            raise ValueError(msg)
-        self._open_account(total, uuid4().hex)
+        self._open_account(whole_number("total", total, least=1), uuid4().hex)
 
     def _open_account(self, total: int, name: str, above: Iterable[Budget] = ()) -> None:
         self.total, self.id = total, name
@@ -159,9 +152,14 @@ class Budget:
                 found = self._new_grant(total, name, lasting=False)
             return found
 
+    def is_part_of(self, other: Budget) -> bool:
+        """Whether what is spent here is spent there, too."""
+        with _LOCK:
+            return other in self._lines(funders=True)
+
     def limit(self, tokens: int) -> Budget:
         """A budget that draws on this one call by call: nothing is set aside for it."""
-        return _limit(tokens, (self,))
+        return limited(tokens, (self,))
 
     def close(self) -> None:
         """Give back what is left of a grant; calls that are under way still settle.
@@ -195,7 +193,7 @@ class Budget:
     def snapshot(self) -> dict[str, Any]:
         """The account as plain JSON, for `restore`; without the calls that are under way."""
         with _LOCK:
-            return self._plain()
+            return plain(self)
 
     @classmethod
     def restore(cls, snapshot: Mapping[str, Any], above: Iterable[Budget] = ()) -> Budget:
@@ -210,13 +208,13 @@ class Budget:
             if found is None:
                 found = cls.__new__(cls)
                 found._open_account(snapshot["total"], snapshot["id"], above)
-            found._merge(snapshot)
+            merge(found, snapshot)
             return found
 
     def adopt(self, snapshot: Mapping[str, Any]) -> None:
         """Count what a snapshot of this account, or of one that drew on it, knows beyond it."""
         with _LOCK:
-            self._merge(snapshot)
+            merge(self, snapshot)
 
     # All below is called with the lock held.
 
@@ -251,7 +249,7 @@ class Budget:
 
     @property
     def _who(self) -> str:
-        return f"{_process()}:{self.id}"
+        return f"{process()}:{self.id}"
 
     def _new_grant(self, total: int, name: str, *, lasting: bool) -> Budget:
         made = Budget.__new__(Budget)
@@ -271,7 +269,7 @@ class Budget:
             for column in ("_spent", "_unknown"):
                 entries: dict[str, int] = getattr(account, column)
                 for who in [who for who in getattr(self, column) if who in entries]:
-                    if who.startswith(_process()):
+                    if who.startswith(process()):
                         tokens = entries.pop(who)
                         entries[account._who] = entries.get(account._who, 0) + tokens
             account._version += 1
@@ -298,42 +296,6 @@ class Budget:
             for account in lines:
                 account._in_flight += cap
             return Call(self, cap, lines)
-
-    def _plain(self) -> dict[str, Any]:
-        lasting = {
-            grant.id.removeprefix(f"{self.id}/"): grant._plain()
-            for grant in self._grants.values()
-            if grant._lasting and grant._funder is self
-        }
-        return {
-            "id": self.id,
-            "total": self.total,
-            "closed": self._closed,
-            "by": _process(),
-            "version": self._version,
-            "spent": dict(self._spent),
-            "unknown": dict(self._unknown),
-            "grants": lasting,
-            "above": [account._plain() for account in self._above],
-        }
-
-    def _merge(self, snapshot: Mapping[str, Any]) -> None:
-        """Never lowers anything, and never touches the total."""
-        own = snapshot["id"] == self.id and snapshot["by"] == _process()
-        if own and snapshot["version"] <= self._version:
-            return  # how this account once was
-        for account in self._lines(funders=True):
-            _raise(account._spent, snapshot["spent"])
-            account._version += 1
-        for account in self._lines():
-            _raise(account._unknown, snapshot["unknown"])
-        for name, plain in snapshot["grants"].items():
-            grant = self._grants.get(self._id_of(name))
-            grant = grant or self._new_grant(plain["total"], name, lasting=True)
-            grant._closed = grant._closed or plain["closed"]
-            grant._merge(plain)
-        for account, plain in zip(self._above, snapshot["above"], strict=False):
-            account._merge(plain)
 
 
 class Call:
@@ -384,69 +346,11 @@ class Call:
         self.keep()
 
 
-def newer(
-    before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
-) -> Mapping[str, Any] | None:
-    """Of two snapshots in a graph's state, the one to go on with: a reducer for LangGraph.
-
-    Of one account in one process the later one, in whatever order they come; of two processes
-    both together; another account takes the place of the one before.
-    """
-    if not before or not after or before["id"] != after["id"]:
-        return after
-    if before["by"] == after["by"]:
-        return max(before, after, key=lambda plain: plain["version"])
-    both = {column: dict(before[column]) for column in ("spent", "unknown")}
-    for column, entries in both.items():
-        _raise(entries, after[column])
-    return {**before, **after, **both, "grants": {**before["grants"], **after["grants"]}}
-
-
-def current() -> Budget | None:
-    """The account that calls in this thread or task draw on, if any."""
-    return _CURRENT.get()
-
-
-@contextmanager
-def using(budget: Budget | None) -> Iterator[None]:
-    """Let all calls below draw on an account: agents and graphs that are run within find it."""
-    token = _CURRENT.set(budget)
-    try:
-        yield
-    finally:
-        _CURRENT.reset(token)
-
-
-def drawn_on(own: Budget | None) -> tuple[Budget, ...]:
-    """The accounts that a caller with a budget of its own draws on, below whoever runs it.
-
-    One that is run within its own budget has the part that it was given there, and no more.
-    """
-    around = current()
-    if own is None or around is None:
-        return tuple(account for account in (own, around) if account)
-    with _LOCK:
-        within = own in around._lines(funders=True)
-    return (around,) if within else (own, around)
-
-
-def within_all(above: tuple[Budget, ...], tokens: int | None = None) -> Budget | None:
-    """One account that draws on several, and on no more than ``tokens`` of them."""
-    if tokens is None and len(above) < 2:  # noqa: PLR2004 -- one is its own account
-        return above[0] if above else None
-    totals = [account.total for account in above] + ([] if tokens is None else [tokens])
-    return _limit(min(totals), above)
-
-
-def _limit(tokens: int, above: Iterable[Budget]) -> Budget:
+def limited(tokens: int, above: Iterable[Budget]) -> Budget:
+    """An account that draws on others, on no more than ``tokens`` of each."""
     made = Budget.__new__(Budget)
     made._open_account(max(0, tokens), uuid4().hex, above)
     return made
-
-
-def _raise(entries: dict[str, int], known: Mapping[str, int]) -> None:
-    for who, tokens in known.items():
-        entries[who] = max(tokens, entries.get(who, 0))
 
 
 def _wake() -> None:
@@ -456,11 +360,6 @@ def _wake() -> None:
     for turn in waiting:
         if turn.set_running_or_notify_cancel():
             turn.set_result(None)
-
-
-def _process() -> str:
-    """Tells writers apart, also after a fork."""
-    return f"{_PROCESS}.{os.getpid()}"
 
 
 def _in_loop() -> bool:

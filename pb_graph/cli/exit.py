@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -10,6 +11,8 @@ import typer
 __all__ = ["FAILED", "INTERRUPTED", "USAGE", "Exits"]
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
+# A name that the user gave, or what a server said, may hold codes for the terminal.
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,5 +38,6 @@ class Exits:
         self._end(message, INTERRUPTED)
 
     def _end(self, message: str, code: int) -> NoReturn:
-        typer.echo(f"{self.program}: {message}", err=True)
+        shown = _CONTROL.sub(lambda found: repr(found[0])[1:-1], message)
+        typer.echo(f"{self.program}: {shown}", err=True)
         raise typer.Exit(code) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
-from pb_graph.budget.shared import current
+from pb_graph.budget.around import current
 from pb_graph.errors import BudgetUsedUpError
 from pb_graph.models.provider_errors import may_be_paid
 from pb_graph.models.usage import reported, tokens_of

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from langchain_core.messages import ToolMessage, convert_to_messages, messages_from_dict
 from langgraph.config import get_stream_writer
 
-from pb_graph.budget.shared import current, using
+from pb_graph.budget.around import current, using
 from pb_graph.errors import InputError, ModelCallError
 from pb_graph.models.caps import Limits
 from pb_graph.models.reply import Reply

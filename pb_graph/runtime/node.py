@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from langchain_core.runnables import Runnable
 from langgraph.runtime import get_runtime
 
-from pb_graph.budget.shared import current, drawn_on, using, within_all
+from pb_graph.budget.around import current, drawn_on, using, within_all
 from pb_graph.runtime.budgeted_call import BudgetedReply, call_within_budget, cap_of
 from pb_graph.runtime.calls import ModelCalls, tell
 from pb_graph.settings import Context, Settings

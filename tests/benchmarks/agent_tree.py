@@ -35,9 +35,10 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Send
 from langgraph_supervisor import create_supervisor
 
-from pb_graph import Budget, BudgetUsedUpError, TokenBudgetMiddleware
-from pb_graph.budget.shared import current, using
+from pb_graph import Budget, BudgetedChatModel, BudgetUsedUpError, TokenBudgetMiddleware
+from pb_graph.budget import current, using
 from pb_graph.models.charging import settle_failed
+from pb_graph.models.retry import RetryPolicy
 from tests.support.chat_model import CutOffError, HTTPError
 
 WIDE, PER_CALL, LONGEST = 8, 300, 400
@@ -83,11 +84,11 @@ class World:
 
 
 class Model(BaseChatModel):
-    """Calls its tools once, if it has any, and then answers."""
+    """Calls its tools once, together or in turn, if it has any, and then answers."""
 
     world: Any
     asks: list[dict[str, Any]] = []  # noqa: RUF012 -- pydantic copies it
-    by_hand: bool = False
+    in_turn: bool = False
 
     @property
     def _llm_type(self) -> str:
@@ -103,23 +104,19 @@ class Model(BaseChatModel):
         self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
     ) -> ChatResult:
         del stop, run_manager
-        if self.by_hand:
-            tokens = await paid(self.world)
-        else:
-            world = self.world
-            tokens = await world.provider.written(kwargs["max_tokens"], world.chance, world.share)
+        world = self.world
+        tokens = await world.provider.written(kwargs["max_tokens"], world.chance, world.share)
         own = [call["name"] for call in self.asks]
         rounds = sum(
             bool(m.tool_calls) and m.tool_calls[0]["name"] in own
             for m in messages
             if isinstance(m, AIMessage)
         )
-        asked = self.asks if kwargs.get("tools") and not rounds else []
-        if self.by_hand and rounds < len(self.asks):  # the supervisor hands over in turn
-            asked = [self.asks[rounds]]
+        following = self.asks[rounds : rounds + 1]
+        asked = following if self.in_turn else self.asks * (not rounds)
         message = AIMessage(
             "done",
-            tool_calls=asked,
+            tool_calls=asked if kwargs.get("tools") else [],
             usage_metadata={
                 "input_tokens": 1,
                 "output_tokens": tokens,
@@ -131,7 +128,7 @@ class Model(BaseChatModel):
 
 
 async def paid(world: World) -> int:
-    """A call of a model that no middleware looks after: reserved and settled by hand."""
+    """A call of a model that nothing looks after: reserved and settled by hand."""
     account = current()
     assert account
     for _ in range(3):
@@ -207,7 +204,11 @@ def in_supervisor(world: World, total: int) -> Any:
         for number in range(2)
     ]
     handed = [asks(f"transfer_to_worker_{number}", 1)[0] for number in range(2)]
-    boss = Model(world=world, asks=handed, by_hand=True)
+    boss = BudgetedChatModel(
+        model=Model(world=world, asks=handed, in_turn=True),
+        per_call=PER_CALL,
+        retry_policy=RetryPolicy(initial_interval=0),
+    )
     return create_supervisor(workers, model=boss).compile()  # type: ignore[arg-type]
 
 
@@ -282,6 +283,8 @@ async def one(host: str, graph: Any, world: World, total: int, tally: Tally) -> 
     tally.faults += provider.faults
     tally.tokens += provider.known + provider.lost
     tally.over += max(0, provider.known + provider.lost - total)
+    for kept in budget.snapshot()["grants"]:  # what was set aside for a last answer
+        budget.grant(0, kept).close()
     covered = provider.lost <= budget.unknown
     returned = budget.left == max(0, total - budget.spent - budget.unknown)
     tally.unequal += budget.spent != provider.known or not covered or not returned

@@ -14,8 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pb_graph.budget import shared
-from pb_graph.budget.shared import Budget, current, drawn_on, newer, using, within_all
+from pb_graph.budget import shared, snapshots
+from pb_graph.budget.around import current, drawn_on, using, within_all
+from pb_graph.budget.shared import Budget
+from pb_graph.budget.snapshots import newer
 from pb_graph.errors import BudgetUsedUpError
 
 
@@ -25,7 +27,7 @@ def spend(budget: Budget, tokens: int) -> None:
 
 def as_in_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """From here on this process has none of the accounts, and another name."""
-    monkeypatch.setattr(shared, "_PROCESS", "another")
+    monkeypatch.setattr(snapshots, "_PROCESS", "another")
     shared._LIVE.clear()
 
 
@@ -72,7 +74,7 @@ class TestReserving:
             budget.reserve(1)
 
     def test_a_budget_has_a_token(self) -> None:
-        with pytest.raises(ValueError, match="at least 1 token"):
+        with pytest.raises(ValueError, match="whole number of at least 1"):
             Budget(0)
 
 

@@ -367,3 +367,9 @@ def test_the_help_lists_the_names_that_settings_take(monkeypatch: pytest.MonkeyP
     shown = CliRunner().invoke(app, ["solve", "--help"]).stdout
     names = [*choices("method"), *choices("execution"), *choices("schedule"), "level_examples"]
     assert {name for name in names if name not in shown} == set()
+
+
+def test_codes_for_a_terminal_are_shown_and_not_sent() -> None:
+    said = run("solve", "2 + 2?", "--program", "red\x1b[31m\x07.json")
+    assert "red\\x1b[31m\\x07.json" in said.stderr
+    assert "\x1b" not in said.stderr

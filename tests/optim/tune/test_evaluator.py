@@ -287,6 +287,13 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
         bench_in(tmp_path / "file" / "run")
 
 
+@pytest.mark.parametrize("name", ["two\nlines", "red\x1b[31m", "bell\x07"])
+def test_a_folder_whose_name_is_for_a_terminal_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match="control characters") as caught:
+        bench_in(tmp_path / name)
+    assert str(caught.value).isprintable()
+
+
 def test_a_bench_that_could_not_be_set_up_lets_go_of_its_folder(tmp_path: Path) -> None:
     (tmp_path / "results.jsonl").write_text("nonsense\n")
     for _ in range(2):

@@ -1,0 +1,46 @@
+"""Which accounts a call draws on: its own, and those that it is run within."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from pb_graph.budget.shared import Budget, limited
+
+_CURRENT: ContextVar[Budget | None] = ContextVar("pb_graph_budget", default=None)
+
+
+def current() -> Budget | None:
+    """The account that calls in this thread or task draw on, if any."""
+    return _CURRENT.get()
+
+
+@contextmanager
+def using(budget: Budget | None) -> Iterator[None]:
+    """Let all calls below draw on an account: agents and graphs that are run within find it."""
+    token = _CURRENT.set(budget)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def drawn_on(own: Budget | None) -> tuple[Budget, ...]:
+    """The accounts that a caller with a budget of its own draws on, below whoever runs it.
+
+    One that is run within its own budget has the part that it was given there, and no more.
+    """
+    around = current()
+    if own is None or around is None:
+        return tuple(account for account in (own, around) if account)
+    within = around.is_part_of(own)
+    return (around,) if within else (own, around)
+
+
+def within_all(above: tuple[Budget, ...], tokens: int | None = None) -> Budget | None:
+    """One account that draws on several, and on no more than ``tokens`` of them."""
+    if tokens is None and len(above) < 2:  # noqa: PLR2004 -- one is its own account
+        return above[0] if above else None
+    totals = [account.total for account in above] + ([] if tokens is None else [tokens])
+    return limited(min(totals), above)

@@ -1,0 +1,84 @@
+"""An account as plain JSON: what a checkpoint keeps of it, and how copies are put together."""
+# ruff: noqa: SLF001 -- the other half of `Budget`
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+if TYPE_CHECKING:
+    from pb_graph.budget.shared import Budget
+
+_PROCESS = uuid4().hex[:12]
+
+
+def process() -> str:
+    """Tells writers apart, also after a fork."""
+    return f"{_PROCESS}.{os.getpid()}"
+
+
+def plain(account: Budget) -> dict[str, Any]:
+    """All that `merge` needs; called with the lock held."""
+    lasting = {
+        grant.id.removeprefix(f"{account.id}/"): plain(grant)
+        for grant in account._grants.values()
+        if grant._lasting and grant._funder is account
+    }
+    return {
+        "id": account.id,
+        "total": account.total,
+        "closed": account._closed,
+        "by": process(),
+        "version": account._version,
+        "spent": dict(account._spent),
+        "unknown": dict(account._unknown),
+        "grants": lasting,
+        "above": [plain(above) for above in account._above],
+    }
+
+
+def merge(account: Budget, snapshot: Mapping[str, Any]) -> None:
+    """Count what a snapshot knows beyond the account; called with the lock held.
+
+    It never lowers anything, and never touches the total.
+    """
+    own = snapshot["id"] == account.id and snapshot["by"] == process()
+    if own and snapshot["version"] <= account._version:
+        return  # how this account once was
+    for line in account._lines(funders=True):
+        _raise(line._spent, snapshot["spent"])
+        line._version += 1
+    for line in account._lines():
+        _raise(line._unknown, snapshot["unknown"])
+    for name, known in snapshot["grants"].items():
+        grant = account._grants.get(account._id_of(name))
+        grant = grant or account._new_grant(known["total"], name, lasting=True)
+        grant._closed = grant._closed or known["closed"]
+        merge(grant, known)
+    for above, known in zip(account._above, snapshot["above"], strict=False):
+        merge(above, known)
+
+
+def newer(
+    before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
+) -> Mapping[str, Any] | None:
+    """Of two snapshots in a graph's state, the one to go on with: a reducer for LangGraph.
+
+    Of one account in one process the later one, in whatever order they come; of two processes
+    both together; another account takes the place of the one before.
+    """
+    if not before or not after or before["id"] != after["id"]:
+        return after
+    if before["by"] == after["by"]:
+        return max(before, after, key=lambda plain: plain["version"])
+    both = {column: dict(before[column]) for column in ("spent", "unknown")}
+    for column, entries in both.items():
+        _raise(entries, after[column])
+    return {**before, **after, **both, "grants": {**before["grants"], **after["grants"]}}
+
+
+def _raise(entries: dict[str, int], known: Mapping[str, int]) -> None:
+    for who, tokens in known.items():
+        entries[who] = max(tokens, entries.get(who, 0))

@@ -1,0 +1,196 @@
+"""A chat model under a budget, for hosts that take a model and no middleware."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from inspect import signature
+from typing import TYPE_CHECKING, Annotated, Any
+
+from langchain.agents.middleware.types import ModelRequest, ModelResponse
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import SystemMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from pydantic import Field, PositiveInt
+
+from pb_graph.budget.around import drawn_on, within_all
+from pb_graph.budget.shared import Budget
+from pb_graph.errors import InputError
+from pb_graph.models.retry import RetryPolicy, has_own_retries, without_sdk_retries
+from pb_graph.runtime.node import finished
+from pb_graph.turn import Turn
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import ModelProfile
+    from langchain_core.messages import BaseMessage
+
+    from pb_graph.turn import Ask
+
+_KEPT = "kept for the last answer"
+_LONGEST_WAIT = 60.0
+
+
+class BudgetedChatModel(BaseChatModel):
+    """A chat model whose calls draw on a `Budget`: for a supervisor, or any graph around agents.
+
+    What `TokenBudgetMiddleware` does for an agent, it does for a model: each call reserves its cap
+    first, and settles after. A part of the budget is set aside for it as soon as it is made (or,
+    where it finds its budget, at its first call), so that there is an answer when all else is used
+    up: a call that was cut off, or that finds nothing else left, is followed by, or becomes, one
+    that has no tools and is told to answer now. When that part is gone, too, the answer is a
+    message that says so; it is no error.
+
+    A call that fails for a passing reason is tried again, within the budget, unless the model has
+    ``max_retries`` of its own.
+
+    Attributes:
+        model: The chat model. It is not changed.
+        budget: None for the one that the host's run is within (`pb_graph.budget.using`).
+        per_call: Completion tokens of a single call; None for no limit but what is left.
+        warn_at: Share of the budget from which on the model is told how little is left.
+        reserve: Share of the budget set aside for its last call; 0 for a worker's model.
+        retry_policy: How often a failed call is tried again.
+    """
+
+    model: BaseChatModel
+    budget: Budget | None = None
+    per_call: PositiveInt | None = None
+    warn_at: Annotated[float, Field(gt=0, lt=1)] = 0.8
+    reserve: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    retry_policy: RetryPolicy = RetryPolicy()
+
+    def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 -- pydantic's
+        """Set the last answer's part aside before anybody can spend it."""
+        super().model_post_init(context)
+        if self.budget:
+            self._last(self.budget)
+
+    @property
+    def _llm_type(self) -> str:
+        return f"budgeted-{self.model._llm_type}"  # noqa: SLF001 -- as LangChain's models do
+
+    @property
+    def _identifying_params(self) -> Mapping[str, Any]:
+        return self.model._identifying_params  # noqa: SLF001
+
+    def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> Any:  # noqa: ANN401
+        return self.model._get_ls_params(stop, **kwargs)  # noqa: SLF001
+
+    def _resolve_model_profile(self) -> ModelProfile | None:
+        return self.model.profile
+
+    def bind_tools(
+        self,
+        tools: Sequence[Any],
+        *,
+        parallel_tool_calls: bool | None = None,  # langgraph-supervisor looks for it
+        **kwargs: Any,  # noqa: ANN401
+    ) -> Any:  # noqa: ANN401 -- inherited
+        """Tools in the words of the model's own provider."""
+        bind = self.model.bind_tools
+        if parallel_tool_calls is not None and "parallel_tool_calls" in signature(bind).parameters:
+            kwargs["parallel_tool_calls"] = parallel_tool_calls
+        bound: Any = bind(tools, **kwargs)
+        return self.bind(**bound.kwargs)
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: Any = None,  # noqa: ANN401 -- inherited
+        **kwargs: Any,  # noqa: ANN401
+    ) -> ChatResult:
+        async def ask(request: ModelRequest[Any]) -> ModelResponse[Any]:
+            # With caches, rate limits and the streaming that a host listens to, but as one run:
+            # `invoke` would be a second one, and everybody's count would be double.
+            call = request.model._generate_with_cache  # noqa: SLF001
+            said = _messages(request)
+            return _response(call(said, stop, run_manager, **request.model_settings))
+
+        async def pause(seconds: float) -> None:
+            time.sleep(seconds)  # noqa: ASYNC251 -- blocking, as the whole of it
+
+        return finished(self._result(messages, kwargs, ask, pause, blocking=True))
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: Any = None,  # noqa: ANN401
+        **kwargs: Any,  # noqa: ANN401
+    ) -> ChatResult:
+        async def ask(request: ModelRequest[Any]) -> ModelResponse[Any]:
+            call = request.model._agenerate_with_cache  # noqa: SLF001
+            said = _messages(request)
+            return _response(await call(said, stop, run_manager, **request.model_settings))
+
+        return await self._result(messages, kwargs, ask, asyncio.sleep, blocking=False)
+
+    async def _result(
+        self,
+        messages: list[BaseMessage],
+        settings: dict[str, Any],
+        ask: Ask,
+        pause: Callable[[float], Awaitable[None]],
+        *,
+        blocking: bool,
+    ) -> ChatResult:
+        turn = self._turn(messages, settings, ask, blocking=blocking)
+        policy = RetryPolicy(0) if has_own_retries(self.model) else self.retry_policy
+        failed = 0
+        while True:
+            try:
+                response = await turn.response()
+                return ChatResult(generations=[ChatGeneration(message=m) for m in response.result])
+            except Exception as error:
+                failed += 1
+                wait = policy.wait(error, failed, _LONGEST_WAIT)
+                if wait is None:
+                    raise
+            await pause(wait)
+
+    def _turn(
+        self, messages: list[BaseMessage], settings: dict[str, Any], ask: Ask, *, blocking: bool
+    ) -> Turn:
+        own, *around = drawn_on(self.budget) or (None,)
+        if own is None:
+            msg = "There is no budget: give BudgetedChatModel one, or run it within using(budget)."
+            raise InputError(msg)
+        first, *rest = messages
+        system = first if isinstance(first, SystemMessage) else None
+        request: ModelRequest[Any] = ModelRequest(
+            model=self.model.model_copy(update=without_sdk_retries(self.model)),
+            system_message=system,
+            messages=rest if system else messages,  # type: ignore[arg-type]
+            model_settings=settings,
+        )
+        account, last = (within_all((mine, *around)) for mine in (own, self._last(own)))
+        assert account  # noqa: S101 -- there is one
+        assert last  # noqa: S101
+        return Turn(
+            request,
+            ask,
+            account,
+            kept=0,
+            last=last,
+            enough=last.total if self.reserve else 1,
+            per_call=self.per_call,
+            warn_at=self.warn_at,
+            blocking=blocking,
+        )
+
+    def _last(self, account: Budget) -> Budget:
+        """What is set aside of an account; the same one each time."""
+        if not self.reserve:
+            return account
+        return account.grant(math.ceil(account.total * self.reserve), name=_KEPT)
+
+
+def _messages(request: ModelRequest[Any]) -> list[BaseMessage]:
+    return [*([request.system_message] if request.system_message else []), *request.messages]
+
+
+def _response(result: ChatResult) -> ModelResponse[Any]:
+    return ModelResponse(result=[made.message for made in result.generations])

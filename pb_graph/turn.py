@@ -1,0 +1,186 @@
+"""One turn of a model within a budget: a call, and another that finishes what the cap cut off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from langchain.agents.middleware.types import ModelRequest, ModelResponse
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.messages.ai import add_usage
+
+from pb_graph.errors import BudgetUsedUpError
+from pb_graph.models.caps import Limits, Thinking, constructor_overrides, policy_for
+from pb_graph.models.charging import settle_failed
+from pb_graph.models.usage import finish_of, tokens_of
+
+if TYPE_CHECKING:
+    from pb_graph.budget.shared import Budget, Call
+
+FINISH = "The token budget is nearly used up. Give your best final answer now, in brief."
+_GO_ON = "What you wrote stays above it: go on there, and repeat nothing."
+# A call without tools must not say either how they are to be used.
+_OF_TOOLS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
+
+Ask = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+
+
+@dataclass
+class Turn:
+    """What is asked, and what it may draw on.
+
+    Attributes:
+        request: As LangChain's agents make it.
+        ask: Makes one call.
+        account: What the calls draw on.
+        kept: Tokens of it that are left for the call that finishes.
+        last: Where that call may find more than the account has left.
+        enough: Tokens that are worth waiting for while others may give some back.
+        per_call: Most of a single call.
+        warn_at: Share of the account from which on the model is told what is left.
+        blocking: Whether nothing may be awaited.
+    """
+
+    request: ModelRequest[Any]
+    ask: Ask
+    account: Budget
+    kept: int
+    last: Budget
+    enough: int
+    per_call: int | None
+    warn_at: float
+    blocking: bool
+    _begun: ModelResponse[Any] | None = None
+
+    async def response(self) -> ModelResponse[Any]:
+        """The answer, or the tool calls; once nothing at all is left, a message that says so.
+
+        Asked once more after a failure, it does not begin again what was only to be finished.
+        """
+        try:
+            return await self._responded()
+        except BudgetUsedUpError:
+            note = AIMessage(f"The budget of {self.account.total} tokens is used up.")
+            return ModelResponse(result=[note])
+
+    async def _responded(self) -> ModelResponse[Any]:
+        asked = self._warned(self.account.left)
+        if self._begun is None and (call := await self._first()):
+            begun = await self._called(asked, call)
+            if not _cut_off(begun) or self._fuller().left < 1:
+                return begun
+            self._begun = begun
+        call = await self._reserved(self._fuller())
+        ended = await self._called(self._ending(), call, thinking="off")
+        return _joined(self._begun, ended) if self._begun else ended
+
+    async def _first(self) -> Call | None:
+        try:
+            return await self._reserved(self.account, keep=self.kept)
+        except BudgetUsedUpError:
+            return None
+
+    def _fuller(self) -> Budget:
+        """Where the call that finishes finds most."""
+        return max(self.account, self.last, key=lambda account: account.left)
+
+    async def _reserved(self, account: Budget, *, keep: int = 0) -> Call:
+        if self.blocking:
+            return account.reserve(self.per_call, keep=keep, at_least=self.enough)
+        return await account.areserve(self.per_call, keep=keep, at_least=self.enough)
+
+    async def _called(
+        self, request: ModelRequest[Any], call: Call, *, thinking: Thinking = "bounded"
+    ) -> ModelResponse[Any]:
+        capped = _capped(request, call.tokens, thinking=thinking)
+        with call:  # whoever cancels it leaves it unsettled
+            try:
+                response = await self.ask(capped)
+            except Exception as error:
+                settle_failed(call, error)
+                raise
+            call.settle(_cost(response, capped))
+        return response
+
+    def _warned(self, left: int) -> ModelRequest[Any]:
+        if self.account.total - left < self.warn_at * self.account.total:
+            return self.request
+        return _told(self.request, f"Only {left} tokens are left for this task: come to an end.")
+
+    def _ending(self) -> ModelRequest[Any]:
+        """The request that is to be answered now: no tools, no more working."""
+        settings = self.request.model_settings
+        bare = self.request.override(
+            tools=[],
+            tool_choice=None,
+            model_settings={name: settings[name] for name in settings.keys() - _OF_TOOLS},
+        )
+        partial = _answer(self._begun).text if self._begun else ""
+        if not partial:
+            return _told(bare, FINISH)
+        said = [AIMessage(partial), HumanMessage(f"{FINISH} {_GO_ON}")]
+        return bare.override(messages=[*self.request.messages, *said])
+
+
+def _capped(request: ModelRequest[Any], cap: int, *, thinking: Thinking) -> ModelRequest[Any]:
+    """The cap in the words of the request's own model."""
+    policy = policy_for(request.model)
+    change = constructor_overrides(request.model, policy)
+    if "extra_body" in request.model_settings:  # the policy puts ours beside the model's own
+        change["extra_body"] = request.model_settings["extra_body"]
+    model = request.model.model_copy(update=change)
+    arguments = policy(model, Limits(cap, timeout=math.inf, thinking=thinking))
+    arguments.pop("timeout", None)  # the host's own business
+    return request.override(model=model, model_settings=request.model_settings | arguments)
+
+
+def _told(request: ModelRequest[Any], note: str) -> ModelRequest[Any]:
+    """The request with a note at the end of its system message, which else stays as it is."""
+    said = request.system_message
+    if said is None:
+        return request.override(system_message=SystemMessage(note))
+    content: Any = said.content
+    # Blocks may be marked for the provider's prompt cache: the note comes behind them.
+    added = f"{content}\n\n{note}" if isinstance(content, str) else [*content, *_blocks(note)]
+    return request.override(system_message=said.model_copy(update={"content": added}))
+
+
+def _joined(begun: ModelResponse[Any], ended: ModelResponse[Any]) -> ModelResponse[Any]:
+    """What was cut off, with its ending behind it, as one message that cost both calls.
+
+    A text that is read by its type is whole in the second.
+    """
+    first, second = _answer(begun), _answer(ended)
+    content: Any = second.content
+    if first.text and ended.structured_response is None:
+        whole = isinstance(first.content, str) and isinstance(second.content, str)
+        parts = [one.content for one in (first, second) if one.content]
+        content = "\n\n".join(map(str, parts)) if whole else [b for p in parts for b in _blocks(p)]
+    usage = [one.usage_metadata for one in (first, second)]
+    update = {"content": content, "usage_metadata": add_usage(*usage) if any(usage) else None}
+    return ModelResponse([second.model_copy(update=update)], ended.structured_response)
+
+
+def _blocks(content: Any) -> list[Any]:  # noqa: ANN401 -- text, or blocks already
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _answer(response: ModelResponse[Any]) -> AIMessage:
+    return next(message for message in response.result if isinstance(message, AIMessage))
+
+
+def _cost(response: ModelResponse[Any], ask: ModelRequest[Any]) -> int:
+    """Completion tokens of a call, estimated where the server reports none."""
+    answers = (message for message in response.result if isinstance(message, AIMessage))
+    return sum(tokens_of(message, ask.messages).output for message in answers)
+
+
+def _cut_off(response: ModelResponse[Any]) -> bool:
+    """Whether the cap ended the call before it came to an answer or to a whole tool call."""
+    return any(
+        finish_of(message) == "length" and not message.tool_calls
+        for message in response.result
+        if isinstance(message, AIMessage)
+    )

@@ -1,0 +1,76 @@
+"""One budget over an interrupted run that is resumed in a second process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 240
+pytestmark = pytest.mark.integration
+
+SCRIPT = """
+import asyncio, json, sys
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.types import Command
+from pb_graph import Budget
+from tests.support.chat_model import ScriptedChat
+from tests.support.graphs import QUESTION, graph_of
+from tests.test_budget_tree import ASK, THREAD, TestInterrupted
+
+async def agent(saver, given):
+    made, models = TestInterrupted.agents(saver)
+    out = await made.ainvoke(given or ASK, THREAD)
+    return models, {"said": out["messages"][-1].text, "spent": out.get("tokens_spent")}
+
+async def graph(saver, given):
+    model, budget = ScriptedChat(), Budget(5000)
+    if given is None:
+        budget.charge(1000)  # by others, in the first process
+    made = graph_of(model, shared_budget=budget, checkpointer=saver, review_plan=True)
+    out = await made.ainvoke(given or QUESTION, THREAD)
+    return [model], {"said": out.get("answer"), "spent": budget.spent, "left": budget.left}
+
+async def main():
+    given = Command(resume=json.loads(sys.argv[3])) if len(sys.argv) > 3 else None
+    async with AsyncSqliteSaver.from_conn_string(sys.argv[1]) as saver:
+        models, told = await {"agent": agent, "graph": graph}[sys.argv[2]](saver, given)
+    print(json.dumps(told | {"paid": sum(model.output_tokens for model in models)}))
+
+asyncio.run(main())
+"""
+
+
+def process(threads: Path, host: str, *resume: str) -> Any:  # noqa: ANN401 -- JSON
+    done = subprocess.run(  # noqa: S603 -- our own code
+        [sys.executable, "-c", SCRIPT, str(threads), host, *resume],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_an_agent_with_a_sub_agent_goes_on_with_what_both_have_spent(tmp_path: Path) -> None:
+    first = process(tmp_path / "threads.db", "agent")
+    second = process(tmp_path / "threads.db", "agent", '"yes"')
+    assert first["paid"] > 80  # the sub-agent paused after its first words
+    assert second["said"] == "top done"
+    assert second["spent"] == first["paid"] + second["paid"] == 80 + 20 + 5
+
+
+def test_a_question_goes_on_with_its_shared_account(tmp_path: Path) -> None:
+    first = process(tmp_path / "threads.db", "graph")
+    second = process(tmp_path / "threads.db", "graph", '{"plan": [0]}')
+    assert first["spent"] == 1000 + first["paid"]
+    assert second["said"] == "Final answer: 42"
+    assert second["spent"] == 1000 + first["paid"] + second["paid"]
+    assert second["left"] == 5000 - second["spent"]

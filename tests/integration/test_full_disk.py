@@ -1,0 +1,91 @@
+"""A disk that fills up under a run: a plain word, nothing paid again, and the run goes on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.killed import PATIENCE, ROOT, whole_lines
+
+resource = pytest.importorskip("resource", reason="limits are POSIX")
+pytestmark = pytest.mark.integration
+
+# What the process may write into one file; a file system of this size would refuse the same.
+BEGIN = """
+import json, resource, sys
+from pathlib import Path
+import typer
+from optim.cli.terminal import plain_errors
+from tests.support.chat_model import ScriptedChat, with_schema
+{imports}
+
+folder, limit = Path(sys.argv[1]), int(sys.argv[2])
+{model}
+if limit:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+try:
+    with plain_errors():
+        {run}
+except typer.Exit as end:
+    sys.exit(end.exit_code)
+finally:
+    print(model.output_tokens)
+"""
+EVAL = BEGIN.format(
+    imports="from tests.support.evaluations import evaluated, solves",
+    model="model = ScriptedChat(solve=solves, plan=['One?', 'Two?'])",
+    run="evaluated(model, folder, methods='vanilla,stepwise', epochs=3, concurrency=2)",
+)
+TUNE = BEGIN.format(
+    imports="""from optim.tune import GraphProgram, tune
+from tests.support.tuning_world import DEV, HELD_OUT, MINIMAL, TRAIN, Exact, world""",
+    model="""model = world()
+program = GraphProgram(model, settings={'method': 'planned_vanilla'}, cap_policy=with_schema)""",
+    run="""tune(program, TRAIN[:10], DEV[:15], held_out=HELD_OUT[:6], scorer=Exact(),
+            optimizer="candidates", candidates=[MINIMAL], concurrency=2, run_dir=folder).save(
+            folder / "program.json")""",
+)
+
+
+def started(script: str, folder: Path, limit: int) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 -- our own code
+        [sys.executable, "-c", script, str(folder), str(limit)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+def charged(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in whole_lines(folder / "replies.jsonl")]
+
+
+@pytest.mark.parametrize("script", [EVAL, TUNE], ids=["eval", "tune"])
+def test_a_full_disk_is_said_plainly_and_the_same_command_goes_on(
+    script: str, tmp_path: Path
+) -> None:
+    paid = 0
+    for limit in (300, 4_000):
+        done = started(script, tmp_path, limit)
+        assert done.returncode == 1, done
+        *_, last = done.stderr.splitlines()  # Inspect complains of its own files before
+        assert last.lower().startswith("pb-optim: cannot write"), done.stderr
+        assert "File too large" in last
+        paid += int(done.stdout.splitlines()[-1])
+    kept = charged(tmp_path)
+    done = started(script, tmp_path, 0)
+    assert done.returncode == 0, done.stderr
+    paid += int(done.stdout.splitlines()[-1])
+    after = charged(tmp_path)
+    assert after[: len(kept)] == kept
+    assert len({line["key"] for line in after}) == len(after)
+    answers = [line["entry"]["charge"]["output_tokens"] for line in after]
+    # Each of the two times, at most the calls under way are paid for again.
+    assert paid <= sum(answers) + 2 * 2 * max(answers)

@@ -1,0 +1,164 @@
+"""A chat model under a budget, for hosts that take a model: what it reserves, keeps and says."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, get_args
+
+import pytest
+from langchain_core.callbacks import UsageMetadataCallbackHandler
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.tools import tool
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph_supervisor import create_supervisor
+
+from pb_graph import Budget, BudgetedChatModel, InputError, TokenBudgetMiddleware
+from pb_graph.agents import FINISH
+from pb_graph.budget import using
+from pb_graph.models.retry import RetryPolicy
+from tests.support.chat_model import CutOffError, HTTPError, Reply, ScriptedChat, in_turn, runs_on
+from tests.support.graphs import Way, run
+
+WAYS = get_args(Way)
+ASK = [HumanMessage("How many pens?")]
+AT_ONCE = RetryPolicy(2, initial_interval=0.0)
+
+pytestmark = pytest.mark.filterwarnings("ignore:create_react_agent has been moved")
+
+
+@tool
+def look_up(word: str) -> str:
+    """Look a word up."""
+    return word
+
+
+def budgeted(model: ScriptedChat, total: int = 100, **options: Any) -> BudgetedChatModel:  # noqa: ANN401
+    return BudgetedChatModel(model=model, budget=Budget(total), **options)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_call_is_capped_by_what_is_left_and_settles(way: Way) -> None:
+    model, usage = ScriptedChat(solve="21 pens"), UsageMetadataCallbackHandler()
+    made = budgeted(model)
+    said = run(made, ASK, way, config={"callbacks": [usage]})
+    assert said.text == "21 pens"
+    assert [call.cap for call in model.calls] == [90]
+    assert made.budget.spent == 2  # type: ignore[union-attr]
+    assert usage.usage_metadata["scripted-1"]["output_tokens"] == 2  # one run, not two
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_tenth_is_kept_for_it_whatever_others_spend(way: Way) -> None:
+    model = ScriptedChat(solve="21 pens")
+    made = budgeted(model).bind_tools([look_up], tool_choice="any")
+    made.bound.budget.reserve().settle(90)
+    said = run(made, [SystemMessage("Be kind."), *ASK], way)
+    assert said.text == "21 pens"
+    (call,) = model.calls
+    assert call.cap == 10
+    assert call.messages[0].text == f"Be kind.\n\n{FINISH}"
+    assert not call.arguments.keys() & {"tools", "tool_choice"}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_was_cut_off_has_an_ending(way: Way) -> None:
+    model = ScriptedChat(solve=in_turn("and so on " * 100, "21 pens"))
+    said = run(budgeted(model), ASK, way)
+    assert [call.cap for call in model.calls] == [90, 10]
+    assert said.text.endswith("so on\n\n21 pens")
+    assert said.usage_metadata["output_tokens"] == 92
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_with_nothing_left_it_says_so_and_asks_nobody(way: Way) -> None:
+    model = ScriptedChat(solve=runs_on)
+    made = budgeted(model)
+    said = [run(made, ASK, way) for _ in range(2)]
+    assert [call.cap for call in model.calls] == [90, 10]
+    assert said[1].text == "The budget of 100 tokens is used up."
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_passing_faults_are_tried_again_within_the_budget(way: Way) -> None:
+    said = [HTTPError(429), CutOffError(30), Reply("and so on " * 100), HTTPError(503), "21 pens"]
+    model = ScriptedChat(solve=lambda _: said.pop(0), max_retries=0)
+    made = budgeted(model, retry_policy=RetryPolicy(3, initial_interval=0.0))
+    assert run(made, ASK, way).text.endswith("21 pens")
+    assert [call.cap for call in model.calls] == [90, 90, 60, 10, 10]
+    assert made.budget.spent == 30 + 60 + 2  # type: ignore[union-attr]
+
+
+def test_what_is_no_passing_fault_or_was_tried_by_its_client_is_raised() -> None:
+    for model, calls in [
+        (ScriptedChat(solve=ValueError("no"), max_retries=0), 1),
+        (ScriptedChat(solve=HTTPError(503), max_retries=2), 1),
+        (ScriptedChat(solve=HTTPError(503), max_retries=0), 3),
+    ]:
+        with pytest.raises((ValueError, HTTPError)):
+            budgeted(model, retry_policy=AT_ONCE).invoke(ASK)
+        assert len(model.calls) == calls
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_without_one_of_its_own_it_finds_that_of_the_run(way: Way) -> None:
+    model, budget = ScriptedChat(solve="21 pens"), Budget(100)
+    made = BudgetedChatModel(model=model, reserve=0)
+    with using(budget):
+        run(made, ASK, way)
+    assert (model.calls[0].cap, budget.spent, budget.left) == (100, 2, 98)
+    with pytest.raises(InputError, match="no budget"):
+        run(made, ASK, way)
+
+
+def test_within_another_budget_it_draws_on_both() -> None:
+    made, around = budgeted(ScriptedChat(solve=runs_on), 1000), Budget(50)
+    with using(around):
+        made.invoke(ASK)
+    assert made.budget.spent == around.spent == 50  # type: ignore[union-attr]
+
+
+def test_calls_at_once_never_spend_more() -> None:
+    model = ScriptedChat(solve=runs_on)
+    made = budgeted(model, 1000, per_call=120)
+
+    async def together() -> None:
+        await asyncio.gather(*(made.ainvoke(ASK) for _ in range(9)))
+
+    asyncio.run(together())
+    assert made.budget.spent == model.output_tokens == 1000  # type: ignore[union-attr]
+
+
+def test_a_host_that_listens_hears_the_words() -> None:
+    made = budgeted(ScriptedChat(solve="21 pens it is"))
+    builder = StateGraph(MessagesState)
+    builder.add_node("say", lambda state: {"messages": [made.invoke(state["messages"])]})
+    builder.add_edge(START, "say")
+    parts = [
+        part for part, _ in builder.compile().stream({"messages": ASK}, stream_mode="messages")
+    ]
+    assert len(parts) > 3
+    assert "".join(part.text for part in parts) == "21 pens it is"
+    assert len({part.id for part in parts}) == 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_supervisor_whose_workers_leave_nothing_still_answers(way: Way) -> None:
+    from langchain.agents import create_agent  # noqa: PLC0415
+
+    budget, worker, boss = Budget(200), ScriptedChat(solve=runs_on), ScriptedChat()
+    handed: list[Any] = [
+        Reply("", tool_calls=[{"name": f"transfer_to_worker_{n}", "args": {}, "id": str(n)}])  # type: ignore[list-item]
+        for n in range(2)
+    ]
+    boss.solve = in_turn(*handed, "21 pens")
+    workers = [
+        create_agent(worker, [], name=f"worker_{n}", middleware=[TokenBudgetMiddleware(budget)])
+        for n in range(2)
+    ]
+    model: Any = BudgetedChatModel(model=boss, budget=budget)
+    out = run(create_supervisor(workers, model=model).compile(), {"messages": ASK}, way)
+    final = out["messages"][-1]
+    assert isinstance(final, AIMessage)
+    assert final.text == "21 pens"
+    assert boss.calls[-1].cap == 20
+    assert budget.spent == worker.output_tokens + boss.output_tokens <= 200
