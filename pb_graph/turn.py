@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 from langchain_core.messages.ai import add_usage
 
 from pb_graph.errors import BudgetUsedUpError
@@ -120,7 +120,7 @@ class Turn:
         partial = _answer(self._begun).text if self._begun else ""
         if not partial:
             return _told(bare, FINISH)
-        said = [AIMessage(partial), HumanMessage(f"{FINISH} {_GO_ON}")]
+        said: list[AnyMessage] = [AIMessage(partial), HumanMessage(f"{FINISH} {_GO_ON}")]
         return bare.override(messages=[*self.request.messages, *said])
 
 

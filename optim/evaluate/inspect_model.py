@@ -65,7 +65,8 @@ class InspectChat(BaseChatModel):
 
 
 def _theirs(message: BaseMessage) -> ChatMessage:
-    return _KINDS[message.type](content=str(message.text))
+    made: ChatMessage = _KINDS[message.type](content=str(message.text))
+    return made
 
 
 def _ours(output: ModelOutput) -> AIMessage:

@@ -225,14 +225,14 @@ def _everywhere(experiment: Experiment) -> Experiment:
     if REMOTE in str(experiment.log_dir) or experiment.work_dir:
         msg = "on Ray, log_dir is a folder that all nodes see, and there is no work_dir beside it"
         raise InputError(msg)
-    paths = {
+    paths: dict[str, Any] = {
         name: Path(value).expanduser().resolve()
         for name in ("data", "planner_program", "log_dir")
         if isinstance(value := getattr(experiment, name), str | Path)
     }
     experiment = replace(experiment, **paths)
     try:
-        cloudpickle.dumps(experiment)
+        cloudpickle.dumps(experiment)  # type: ignore[no-untyped-call]
     except Exception as error:
         msg = (
             f"the experiment cannot be sent to Ray's workers ({error}): give models by name "
