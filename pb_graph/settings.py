@@ -317,9 +317,9 @@ class Settings(BaseModel):
 
     @property
     def budgets(self) -> bool:
-        """Whether the method has a total budget: always, never, or where a number is given."""
+        """Whether the method has a total budget: always, never, or where one is chosen."""
         has = METHODS[self.method].budgets
-        return isinstance(self.budget, int) if has == "given" else has
+        return self.budget != default_budget() if has == "given" else has
 
     @property
     def uses_level(self) -> bool:

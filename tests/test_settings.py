@@ -158,4 +158,5 @@ def test_a_method_that_nobody_named_follows_from_what_was_said() -> None:
 def test_auto_has_a_budget_where_one_is_given() -> None:
     assert not Settings().budgets
     assert Settings(budget=300).budgets
+    assert Settings(budget=PerLevel(initial=100, per_level=50)).uses_level
     assert not Settings(method="vanilla", budget=300).budgets

@@ -7,8 +7,9 @@ goes on. An actor knows what all parts have spent, and how far they are.
 
 from __future__ import annotations
 
+import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -89,6 +90,7 @@ def run_parts(experiment: Experiment, parts: int, console: Console) -> Evaluatio
     with held(root), ExitStack() as ended:
         folders = _folders(root, parts)
         earlier = {n: State(spent=ReplyCache(f / REPLIES).spent) for n, f in folders.items()}
+        ended.enter_context(redirect_stdout(sys.stderr))  # Ray tells there of workers that died
         if not ray.is_initialized():
             ray.init(log_to_driver=False, configure_logging=False)
             ended.callback(ray.shutdown)

@@ -54,7 +54,7 @@ class Method:
         source: Where it comes from: ``arXiv:…``, or `OURS`.
         function: The prompt or the coroutine; see the package's docstring.
         plans: Whether the question is decomposed first.
-        budgets: Whether it has a total budget; ``given``: only where that is a plain number.
+        budgets: Whether it has a total budget; ``given``: only where another than the usual one is.
         splits: Whether the budget is split over the sub-questions, and steps may be calls.
         samples: Whether it needs a model that samples, at a temperature above 0.
         continues: Whether it needs a server that continues an unfinished reply.
