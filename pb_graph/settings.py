@@ -83,14 +83,14 @@ class AutoPolicy(BaseModel):
         default=1, description="Short tries; two must state the same answer to be believed."
     )
     confidence: float = Field(
-        default=0.9,
+        default=0.92,
         ge=0,
         lt=1,
         description="Least confidence at which a short try is believed: the geometric mean of the "
         "probabilities of its tokens, where the server tells them; 0 to believe any.",
     )
     plain: PositiveInt = Field(
-        default=600, description="Completion tokens of the plain question, its ending included."
+        default=700, description="Completion tokens of the plain question, its ending included."
     )
     plain_from: Level | None = Field(
         default=None,
@@ -105,10 +105,6 @@ class AutoPolicy(BaseModel):
     def believes(self, confidence: float | None) -> bool:
         """Whether a short try that the model wrote with this confidence is believed."""
         return confidence is None or confidence >= self.confidence
-
-    def most(self, cutoff: int) -> int:
-        """Completion tokens that a question can cost, with at most ``cutoff`` for each call."""
-        return self.tries * min(self.short, cutoff) + min(self.plain, cutoff)
 
 
 def default_budget() -> LevelTable:

@@ -13,7 +13,15 @@ from pb_graph.prompts import whole_question
 
 if TYPE_CHECKING:
     from pb_graph.runtime.node import NodeContext
+    from pb_graph.settings import Settings
     from pb_graph.state import State
+
+
+def _most(settings: Settings) -> int:
+    """Where budgets are only said, the plain question is bounded by the cutoff alone."""
+    policy, cutoff = settings.auto, settings.cutoff
+    plain = cutoff if settings.enforcement == "prompt" else min(policy.plain, cutoff)
+    return policy.tries * min(policy.short, cutoff) + plain
 
 
 @method(
@@ -21,7 +29,7 @@ if TYPE_CHECKING:
     "Tries a short answer first, and asks plainly where that did not finish or is not sure.",
     source=OURS,
     budgets="given",
-    ceiling=lambda settings: settings.auto.most(settings.cutoff),
+    ceiling=_most,
 )
 async def auto(asked: Asked, run: NodeContext) -> State:
     """Short tries after worked examples, then, if they settle nothing, the plain question.

@@ -184,13 +184,14 @@ def _ceiling(state: State, shares: Sequence[int], total: int, run: NodeContext) 
     When the budget is only said, the cutoff of every call is the only bound there is, and there
     may be one call more, when the last step comes to nothing.
     """
-    settings = run.settings
+    settings, method = run.settings, METHODS[run.settings.method]
+    several_calls = settings.stepwise or method.budgets == "given"
     synthesis = settings.stepwise and settings.synthesis == "call"
     if settings.enforcement == "prompt":
-        most = METHODS[settings.method].most(settings)
+        most = method.most(settings)
         to_come = settings.cutoff * (len(shares) + 1) if settings.stepwise else most
     else:
-        to_come = total if settings.stepwise else min(total, settings.cutoff)
+        to_come = total if several_calls else min(total, settings.cutoff)
         if synthesis:
             to_come += min(synthesis_cap(total, len(shares), settings), settings.cutoff)
     billed = most_billed(state["charges"])

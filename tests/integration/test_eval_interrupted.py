@@ -25,7 +25,7 @@ def test_ctrl_c_does_not_wait_for_the_calls_under_way(tmp_path: Path) -> None:
     except WeightsError as error:
         pytest.skip(f"neither the cache nor an index delivers {NAME}: {error}")
     options = ["--dataset", "arithmetic", "--methods", "vanilla", "--model", f"local:{NAME}"]
-    options += ["--concurrency", "2", "--log-dir", str(tmp_path)]
+    options += ["--concurrency", "2", "--set", "cutoff=300", "--log-dir", str(tmp_path)]
     with subprocess.Popen(  # noqa: S603 -- our own code
         [sys.executable, "-c", "from optim.cli import main; main()", "eval", *options],
         cwd=ROOT,

@@ -75,9 +75,10 @@ def test_a_full_disk_is_said_plainly_and_the_same_command_goes_on(
     for limit in (300, 4_000):
         done = started(script, tmp_path, limit)
         assert done.returncode == 1, done
-        *_, last = done.stderr.splitlines()  # Inspect complains of its own files before
-        assert last.lower().startswith("pb-optim: cannot write"), done.stderr
-        assert "File too large" in last
+        # Inspect complains of its own files before and after.
+        (said,) = (line for line in done.stderr.splitlines() if line.startswith("pb-optim: "))
+        assert said.lower().startswith("pb-optim: cannot write"), done.stderr
+        assert "File too large" in said
         paid += int(done.stdout.splitlines()[-1])
     kept = charged(tmp_path)
     done = started(script, tmp_path, 0)

@@ -47,6 +47,17 @@ def test_a_budget_of_ones_own_bounds_all_tries_together(budget: int) -> None:
     assert report["answer"]
 
 
+def test_the_ceiling_holds_whatever_bounds_the_calls() -> None:
+    for more in (
+        {"cutoff": 1, "budget": 2},
+        {"cutoff": 90, "enforcement": "prompt"},
+        {"cutoff": 60},
+    ):
+        chat = model(runs_on, runs_on)
+        report = report_of(chat, method="auto", **more)
+        assert chat.output_tokens <= report["ceiling"] <= 2 * more["cutoff"]
+
+
 def nodes(report: dict[str, Any]) -> dict[str, int]:
     return {name: part["calls"] for name, part in report["usage"]["by_node"].items()}
 

@@ -34,7 +34,7 @@ def test_each_part_begins_where_the_one_before_ended_and_none_passes_the_ceiling
 
 
 def test_it_tells_those_who_do_not_see_it() -> None:
-    report = _report()
+    report = _report(method="plan_and_budget")
     spent = report["usage"]["output_tokens"]
     said = f"{spent} of at most {report['ceiling']} completion tokens: plan 22; estimate 8; "
     assert said in repr(plot_spending(report))
