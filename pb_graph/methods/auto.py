@@ -37,13 +37,15 @@ async def auto(asked: Asked, run: NodeContext) -> State:
     A try is accepted when it ended by itself, states an answer, and the model was confident, as far
     as its server tells: a model that writes fluently what is wrong does so with less probable
     tokens. Where `AutoPolicy.tries` is 2, two tries, with the examples in different orders, have to
-    state the same. The plain question has a cap of its own, and its forced ending; with a budget,
-    it has what the tries left of that. Every try is charged.
+    state the same. Where the solver has tools, or the answer has a type, the question is asked
+    plainly at once: the examples show neither. The plain question has a cap of its own, and its
+    forced ending; with a budget, it has what the tries left of that. Every try is charged.
     """
     policy, total = run.settings.auto, asked.budget
     warnings: list[str] = []
     paid = 0
-    if policy.starts_short(asked.query["level"]):
+    shown = not (run.options.tools or run.options.answer_type)
+    if shown and policy.starts_short(asked.query["level"]):
         cap = policy.short if total is None else min(policy.short, total // (policy.tries + 1))
         answer, paid = await _short(asked, run, cap, warnings) if cap else (None, 0)
         if answer is not None:

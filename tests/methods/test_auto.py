@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
+from pb_graph import build_graph
 from pb_graph.prompts import SHORT_LINES
 from pb_graph.settings import AutoPolicy
 from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, runs_on
-from tests.support.graphs import QUESTION, report_of
+from tests.support.graphs import QUESTION, report_of, run
 
 
 def model(short: Any, plain: Any = "At length.\nFinal answer: 42") -> ScriptedChat:  # noqa: ANN401
@@ -56,6 +58,17 @@ def test_the_ceiling_holds_whatever_bounds_the_calls() -> None:
         chat = model(runs_on, runs_on)
         report = report_of(chat, method="auto", **more)
         assert chat.output_tokens <= report["ceiling"] <= 2 * more["cutoff"]
+
+
+class Total(BaseModel):
+    total: int
+
+
+@pytest.mark.parametrize("given", [{"tools": [abs]}, {"response_format": Total}])
+def test_what_the_examples_do_not_show_is_asked_plainly(given: dict[str, Any]) -> None:
+    chat = model("Final answer: 42", '{"total": 42}')
+    report = run(build_graph(chat, **given))["report"]
+    assert list(nodes(report)) == ["answer"]
 
 
 def nodes(report: dict[str, Any]) -> dict[str, int]:
