@@ -115,7 +115,7 @@ def test_what_a_page_shows_of_the_server_runs(page: Path, server: Server) -> Non
 
 
 def test_a_run_is_waited_for(server: Server) -> None:
-    out = server.client.runs.wait(None, GRAPH, input=QUESTION)
+    out = server.client.runs.wait(None, server.assistant(execution="single_pass"), input=QUESTION)
     report = checked(out["report"])
     assert out["answer"] == "Final answer: 42"
     assert out["messages"][-1]["name"] == "plan_and_budget"
