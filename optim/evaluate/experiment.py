@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optim.datasets import data_set, level_examples, load
-from optim.evaluate.identity import scorer_name
+from optim.evaluate.identity import made_by, scorer_name
 from optim.methods import ALL, NAMES, Method, check_distinct, methods
 from optim.parts import Part
 from optim.records import REMOTE
@@ -236,6 +236,13 @@ class Experiment:
     def source(self) -> str:
         """Where the questions are from, as logs say it."""
         return Path(self.data).name if self.data else f"split {self.split or 'as usual'}"
+
+    def made_by(self, method: Method) -> dict[str, Any]:
+        """How a log of the method's answers comes about, for those who read it."""
+        about = made_by(
+            self.dataset, data=self.data, split=self.split, seed=self.seed, scorer=self.scorer_name
+        )
+        return about | {"settings": method.settings.model_dump(mode="json")}
 
     @property
     def sampling(self) -> dict[str, float]:

@@ -13,7 +13,6 @@ from inspect_ai.model import get_model
 
 from optim.datasets.dataset import digest
 from optim.evaluate.experiment import Experiment
-from optim.evaluate.identity import made_by
 from optim.evaluate.inspect_model import InspectChat
 from optim.evaluate.models import Models
 from optim.evaluate.runner import Runner
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
     from inspect_ai import Task
 
-    from optim.methods import Method
 
 PLANNER = "planner"
 """The role of the model that plans: ``--model-role planner=openai/gpt-5-nano``."""
@@ -95,7 +93,7 @@ def task_for(  # noqa: PLR0913 -- all but one by name, and what ``-T`` says
         model=models.model,
         planner=models.planner_model,
         conditions={"source": experiment.source, "fresh_plans": True, "part": None},
-        made_by=_origin(experiment, chosen),
+        made_by=experiment.made_by(chosen),
     )
     return task_of(job, experiment.judge())
 
@@ -126,17 +124,6 @@ def _client(role: str | None) -> ChatClient:
 
 def _identity(model: Any) -> str:  # noqa: ANN401 -- Inspect's Model
     return f"{model} {digest(model.config.model_dump(exclude_none=True))}"
-
-
-def _origin(experiment: Experiment, method: Method) -> dict[str, Any]:
-    about = made_by(
-        experiment.dataset,
-        data=experiment.data,
-        split=experiment.split,
-        seed=experiment.seed,
-        scorer=experiment.scorer_name,
-    )
-    return about | {"settings": method.settings.model_dump(mode="json")}
 
 
 def _object(settings: str | dict[str, Any] | None) -> dict[str, Any]:

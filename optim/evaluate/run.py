@@ -8,6 +8,7 @@ Inspect's own recovery of finished samples would lose the steps of unfinished on
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -19,7 +20,6 @@ from inspect_ai.model import get_model
 from rich.console import Console
 
 from optim.evaluate.cache import REPLIES, ReplyCache, StorageError, storage_error
-from optim.evaluate.identity import made_by
 from optim.evaluate.limits import ConcurrencyLimit, TokenLimit
 from optim.evaluate.models import build_models
 from optim.evaluate.progress import EvaluationProgress
@@ -187,13 +187,6 @@ def _job(
     experiment: Experiment, method: Method, questions: Sequence[Question], models: Models
 ) -> Job:
     runner = Runner(method, models, seed=experiment.seed, estimate_level=experiment.estimate_level)
-    about = made_by(
-        experiment.dataset,
-        data=experiment.data,
-        split=experiment.split,
-        seed=experiment.seed,
-        scorer=experiment.scorer_name,
-    )
     job = Job(
         dataset=experiment.dataset,
         runner=runner,
@@ -207,12 +200,11 @@ def _job(
             "fresh_plans": experiment.fresh_plans,
             "part": experiment.part and str(Part.read(experiment.part)),
         },
-        made_by=about
+        made_by=experiment.made_by(method)
         | {
             "epochs": experiment.epochs,
             "temperature": models.temperature,
             "top_p": experiment.top_p,
-            "settings": method.settings.model_dump(mode="json"),
         },
     )
     if experiment.part is None:
@@ -230,7 +222,7 @@ def _run(
 ) -> None:
     """Run what is left, all methods side by side: a run cut short has them equally far."""
     places = ConcurrencyLimit(experiment.concurrency)
-    with watch as progress:
+    with watch as progress, _logging_as_it_was():
         logs = inspect_eval(
             [task_of(job, judge, stopping_of(job, places, limit), progress) for job in jobs],
             model=get_model(f"{PROVIDER}/{jobs[0].model}"),
@@ -247,6 +239,17 @@ def _run(
             log_header_only=True,
         )
     _check(logs, len(jobs))
+
+
+@contextmanager
+def _logging_as_it_was() -> Iterator[None]:
+    """Inspect sets the level of the whole process, and leaves it: the host's warnings are its own."""
+    root = logging.getLogger()
+    level = root.level
+    try:
+        yield
+    finally:
+        root.setLevel(level)
 
 
 def _check(logs: Sequence[EvalLog], tasks: int) -> None:

@@ -4,6 +4,7 @@ import dataclasses
 import errno
 import io
 import json
+import logging
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 from filelock import FileLock
+from inspect_ai._util import logger as inspect_logger
 from inspect_ai.log import list_eval_logs, read_eval_log
 from langchain_core.messages import SystemMessage
 from rich.console import Console
@@ -143,6 +145,17 @@ def test_the_level_is_the_data_sets_unless_it_is_to_be_estimated(tmp_path: Path)
     assert sorted(r.report["level"] or 0 for r in told.records) == [1, 2, 3, 4, 5]
     assert {r.report["level"] for r in guessed.records} == {2}
     assert [r.level for r in guessed.records] == [r.level for r in told.records]
+
+
+def test_what_else_the_process_logs_is_logged_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", list(root.handlers))
+    monkeypatch.setitem(inspect_logger._logHandler, "handler", None)  # as in a fresh process
+    before = root.level
+    evaluated(ScriptedChat(solve=solves), tmp_path, methods="vanilla")
+    assert root.level == before
 
 
 def test_no_more_questions_than_allowed_are_answered_at_once(tmp_path: Path) -> None:
