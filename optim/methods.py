@@ -116,16 +116,11 @@ class _Row:
 _BY_STEP = {**PAPER_DEFAULTS, "prompt_unit": "words_as_tokens"}
 _SINGLE_PASS = {"method": PLANNED, "execution": "single_pass"}
 _PAPER = {
-    "vanilla": _Row({"method": "vanilla"}, PAPER_DEFAULTS),
-    "global_budget": _Row({"method": "global_budget"}, PAPER_DEFAULTS),
-    "planned_vanilla": _Row({"method": "planned_vanilla"}, PAPER_DEFAULTS),
-    "planned_global_budget": _Row({"method": "planned_global_budget"}, PAPER_DEFAULTS),
-    "uniform": _Row(_SINGLE_PASS | {"schedule": "uniform"}, _BY_STEP),
-    "weighted": _Row(_SINGLE_PASS | {"schedule": "weighted"}, _BY_STEP),
-    "linear": _Row(_SINGLE_PASS | {"schedule": "linear"}, _BY_STEP),
-    "polynomial": _Row(_SINGLE_PASS | {"schedule": "polynomial"}, _BY_STEP),
-    "exponential": _Row(_SINGLE_PASS | {"schedule": "exponential"}, _BY_STEP),
-    "cosine": _Row(_SINGLE_PASS | {"schedule": "cosine"}, _BY_STEP),
+    name: _Row({"method": name}, PAPER_DEFAULTS)
+    for name in ("vanilla", "global_budget", "planned_vanilla", "planned_global_budget")
+} | {
+    name: _Row(_SINGLE_PASS | {"schedule": name}, _BY_STEP)
+    for name in ("uniform", "weighted", "linear", "polynomial", "exponential", "cosine")
 }
 _RIVALS = {
     name: _Row({"method": name}, PAPER_DEFAULTS)

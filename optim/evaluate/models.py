@@ -99,11 +99,7 @@ def build_models(  # noqa: PLR0913 -- all but two by name
     chosen = dict(sampling or {})
     solves = _model(model, settings, cap_policy, chosen)
     thinks = solves if planner is None else _model(planner, settings, cap_policy, chosen)
-    tuned = None
-    if program is not None:
-        from pb_graph.planner.planner import load_planner  # noqa: PLC0415 -- DSPy takes a second
-
-        tuned = load_planner(program)
+    tuned = program_of(program)
     shared = not fresh_plans or thinks.temperature == 0
     return Models(
         solver=solves.cached(cache, one_sample=solves.temperature == 0),
@@ -115,6 +111,19 @@ def build_models(  # noqa: PLR0913 -- all but two by name
         planner_model=thinks.name,
         temperature=solves.temperature,
     )
+
+
+def program_of(program: Planner | str | Path | None) -> Planner | None:
+    """A tuned planner, loaded where a path is given.
+
+    Raises:
+        PlannerProgramError: The saved planner does not fit.
+    """
+    if program is None:
+        return None
+    from pb_graph.planner.planner import load_planner  # noqa: PLC0415 -- DSPy takes a second
+
+    return load_planner(program)
 
 
 def temperature_of(spec: ModelSpec, chosen: float | None) -> float | None:

@@ -7,6 +7,7 @@ reads it. The package `plan_and_budget` registers the tasks.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from inspect_ai.model import get_model
@@ -14,9 +15,8 @@ from inspect_ai.model import get_model
 from optim.datasets.dataset import digest
 from optim.evaluate.experiment import Experiment
 from optim.evaluate.inspect_model import InspectChat
-from optim.evaluate.models import Models
-from optim.evaluate.runner import Runner
-from optim.evaluate.task import Job, task_of
+from optim.evaluate.models import Models, program_of
+from optim.evaluate.task import job_of, task_of
 from pb_graph.errors import InputError
 from pb_graph.models.caps import generic
 from pb_graph.models.client import ChatClient
@@ -32,35 +32,16 @@ PLANNER = "planner"
 """The role of the model that plans: ``--model-role planner=openai/gpt-5-nano``."""
 
 
-def task_for(  # noqa: PLR0913 -- all but one by name, and what ``-T`` says
+def task_for(
     dataset: str,
     *,
-    method: str = "default",
-    settings: str | dict[str, Any] | None = None,
-    program: str | None = None,
-    data: str | None = None,
-    split: str | None = None,
-    limit: int | None = None,
-    levels: int | str | Sequence[int] | None = None,
-    scorer: str | None = None,
-    estimate_level: bool = False,
-    seed: int = 0,
+    method: str,
+    settings: str | dict[str, Any] | None,
+    program: str | None,
+    levels: int | str | Sequence[int] | None,
+    **options: Any,  # noqa: ANN401 -- fields of `Experiment`
 ) -> Task:
-    """Make the task of one data set and one method.
-
-    Args:
-        dataset: A name of `optim.datasets.DATASETS`.
-        method: A name of `optim.methods.NAMES`.
-        settings: Of the graph, as JSON or a mapping: ``{"cutoff": 1500}``.
-        program: A file of `pb-optim tune`.
-        data: A local file instead of the hub.
-        split: Another split of the hub's than the usual one.
-        limit: How many questions, drawn evenly over the levels. Inspect's ``--limit`` takes the
-            first of these.
-        levels: Only these levels: a number, several, or text such as ``1,2``.
-        scorer: Name of another scorer than the data set's own.
-        estimate_level: Let the planner estimate a question's level, and pay for that.
-        seed: Of the draw.
+    """Make the task of one data set and one method, as `plan_and_budget.tasks` says.
 
     Raises:
         InputError: As `Experiment`; or several methods, of which each is a task of its own.
@@ -70,46 +51,27 @@ def task_for(  # noqa: PLR0913 -- all but one by name, and what ``-T`` says
         methods=method,
         settings=_object(settings),
         planner_program=program,
-        data=data,
-        split=split,
-        limit=limit,
         levels=_numbers(levels),
-        scorer=scorer,
-        estimate_level=estimate_level,
-        seed=seed,
+        fresh_plans=True,  # there is no cache to have them from
+        **options,
     )
     questions = experiment.drawn()
     chosen = next(iter(experiment.chosen_methods(questions)))
     if chosen.name != method:
         msg = f"a task has one method, not {method!r}: name one, and run the others beside it"
         raise InputError(msg)
-    models = _models(experiment)
-    job = Job(
-        dataset=dataset,
-        runner=Runner(chosen, models, seed=seed, estimate_level=estimate_level),
-        questions=questions,
-        epochs=1,  # --epochs has the last word
-        scorer_name=experiment.scorer_name,
-        model=models.model,
-        planner=models.planner_model,
-        conditions={"source": experiment.source, "fresh_plans": True, "part": None},
-        made_by=experiment.made_by(chosen),
-    )
-    return task_of(job, experiment.judge())
+    job = job_of(experiment, chosen, questions, _models(experiment))
+    # Epochs and temperature are for Inspect's command line to say.
+    return task_of(replace(job, made_by=experiment.made_by(chosen)), experiment.judge())
 
 
 def _models(experiment: Experiment) -> Models:
     """The models of Inspect's command line; nothing is cached, as their log says all of it."""
     solver, planner = get_model(), get_model(role=PLANNER)
-    program = None
-    if experiment.planner_program is not None:
-        from pb_graph.planner.planner import load_planner  # noqa: PLC0415 -- DSPy takes a second
-
-        program = load_planner(experiment.planner_program)
     return Models(
         solver=_client(None),
         planner=_client(PLANNER),
-        program=program,
+        program=program_of(experiment.planner_program),
         solver_identity=_identity(solver),
         planner_identity=_identity(planner),
         model=str(solver),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -24,6 +24,7 @@ from optim.evaluate.identity import question_identity
 from optim.evaluate.limits import ConcurrencyLimit, EarlyStopping, TokenLimit
 from optim.evaluate.runner import Runner, judged
 from optim.evaluate.transcript import show
+from optim.parts import Part
 from optim.records import planning_tokens
 from pb_graph.errors import InputError, PlanAndBudgetError
 
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from inspect_ai.solver import Generate, Solver, TaskState
 
     from optim.datasets import Question
+    from optim.evaluate.experiment import Experiment
+    from optim.evaluate.models import Models
+    from optim.methods import Method
     from optim.scorers import Scorer
     from pb_graph.state import Report
 
@@ -113,6 +117,39 @@ class Job:
             "conditions": self.runner.conditions | dict(self.conditions),
             "made_by": dict(self.made_by),
         } | ({"part": dict(self.part)} if self.part else {})
+
+
+def job_of(
+    experiment: Experiment, method: Method, drawn: Sequence[Question], models: Models
+) -> Job:
+    """The job of one method, on the questions of the experiment's part of those that were drawn."""
+    part = Part.read(experiment.part) if experiment.part else None
+    job = Job(
+        dataset=experiment.dataset,
+        runner=Runner(
+            method, models, seed=experiment.seed, estimate_level=experiment.estimate_level
+        ),
+        questions=drawn,
+        epochs=experiment.epochs,
+        scorer_name=experiment.scorer_name,
+        model=models.model,
+        planner=models.planner_model,
+        conditions={
+            "source": experiment.source,
+            "fresh_plans": experiment.fresh_plans,
+            "part": part and str(part),
+        },
+        made_by=experiment.made_by(method)
+        | {
+            "epochs": experiment.epochs,
+            "temperature": models.temperature,
+            "top_p": experiment.top_p,
+        },
+    )
+    if part is None:
+        return job
+    about = part.metadata([question.id for question in drawn], job.fingerprint)
+    return replace(job, questions=experiment.in_part(drawn), part=about)
 
 
 def task_of(

@@ -52,7 +52,7 @@ class Callback(Protocol):
         """The winner of dev, if there is one, meets the held-out questions."""
 
 
-class NullCallback:
+class Silence:
     """A callback that does nothing."""
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
@@ -169,7 +169,7 @@ def search(  # noqa: PLR0913 -- all but three by name
         "metric": "E3",
     }
     claim(evaluator.run_dir, conditions)
-    loop = _Loop(evaluator, split, work, reflector, seed, callback or NullCallback())
+    loop = _Loop(evaluator, split, work, reflector, seed, callback or Silence())
     return loop.run(start, pool, rounds, threshold)
 
 
