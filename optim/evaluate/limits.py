@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from inspect_ai.util import EarlyStop
     from pydantic import JsonValue
 
-    from optim.evaluate.cache import Journal, ReplyCache
+    from optim.evaluate.cache import ReplyCache
+    from optim.evaluate.journal import Journal
 
 _SECONDS = 60.0
 

@@ -19,7 +19,8 @@ from inspect_ai import eval as inspect_eval
 from inspect_ai.model import get_model
 from rich.console import Console
 
-from optim.evaluate.cache import REPLIES, ReplyCache, StorageError, storage_error
+from optim.evaluate.cache import REPLIES, ReplyCache
+from optim.evaluate.journal import StorageError, storage_error
 from optim.evaluate.limits import ConcurrencyLimit, TokenLimit
 from optim.evaluate.models import build_models
 from optim.evaluate.progress import EvaluationProgress

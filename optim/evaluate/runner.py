@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from optim.evaluate.cache import Call, Recording, StorageError, UnknownReplyError, recording
+from optim.evaluate.cache import Call, Recording, UnknownReplyError, recording
+from optim.evaluate.journal import StorageError
 from optim.evaluate.truncation import TruncatingClient
 from optim.records import paid_for_nothing, planning_tokens
 from optim.scorers import Score

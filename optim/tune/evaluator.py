@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from anyio.from_thread import start_blocking_portal
 
 from optim.datasets.dataset import digest
-from optim.evaluate.cache import REPLIES, Claims, Journal, ReplyCache
+from optim.evaluate.cache import REPLIES, ReplyCache
 from optim.evaluate.identity import planner_identity, question_identity, scorer_name
+from optim.evaluate.journal import Claims, Journal
 from optim.evaluate.limits import BudgetSpentError, Limits, Meter
 from optim.evaluate.models import build_models
 from optim.evaluate.resume import held, joined, of_others, refuse_former
