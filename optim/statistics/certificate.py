@@ -24,7 +24,7 @@ from typing import Literal
 
 import numpy as np
 
-from optim.statistics.estimates import Floats, check_confidence, checked_scores
+from optim.statistics.checks import Floats, check_confidence, checked_scores
 from pb_graph.errors import InputError
 
 _BISECTIONS = 40  # far finer than any bound is shown

@@ -49,7 +49,7 @@ def html(tuning: Tuning) -> str:
     Raises:
         InputError: There is no candidate to show.
     """
-    from optim.report.page import render  # noqa: PLC0415 -- brings jinja2
+    from optim.report.template import render  # noqa: PLC0415 -- brings jinja2
 
     return render(
         "tune/page.html.j2",
