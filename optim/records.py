@@ -199,6 +199,11 @@ class LogHeader:
         return sum(1 for summary in summaries if summary.error), len(summaries)
 
 
+def level_of(record: Record) -> int | None:
+    """The data set's label, else what was estimated."""
+    return record.level or record.report["level"]
+
+
 def planning_tokens(report: Report) -> int:
     """Completion tokens of planning and estimation, repairs included."""
     return sum(part["output_tokens"] for part in _planning(report))

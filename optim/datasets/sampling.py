@@ -42,15 +42,14 @@ def sample(questions: Sequence[Question], n: int, seed: int) -> list[Question]:
 
 
 def exemplars(
-    questions: Iterable[Question], evaluated: Iterable[Question], seed: int, per_level: int = 1
+    questions: Iterable[Question], evaluated: Iterable[Question], seed: int
 ) -> list[Question]:
-    """Draw examples of known difficulty that are none of the questions being evaluated.
+    """Draw one example of each known level that is none of the questions being evaluated.
 
     Args:
         questions: The pool; those without a level are passed over.
         evaluated: What is being evaluated; excluded by id and by text (case and spacing aside).
         seed: Another seed draws others.
-        per_level: How many of each level; a level with fewer left gives what it has.
 
     Returns:
         The examples, easiest level first; none when the pool has nothing else. They are the last
@@ -67,7 +66,7 @@ def exemplars(
         and folded(question.question) not in texts
     ]
     drawn = drawn_by_level(left, seed)
-    return [item for level in sorted(drawn, key=str) for item in drawn[level][-per_level:]]
+    return [drawn[level][-1] for level in sorted(drawn, key=str)]
 
 
 def level_examples(pool: Iterable[Question], evaluated: Iterable[Question], seed: int) -> str:

@@ -136,8 +136,8 @@ def _points(tuning: Tuning) -> list[Point]:
             tokens=one.tokens or 0.0,
             score=one.accuracy or 0.0,
             e3=one.e3 or 0.0,
-            token_ends=_ends(measured[kind].tokens if kind in measured else none),
-            score_ends=_ends(measured[kind].accuracy if kind in measured else none),
+            token_ends=(measured[kind].tokens if kind in measured else none).ends,
+            score_ends=(measured[kind].accuracy if kind in measured else none).ends,
             named=kind in {*measured, "without a plan"},
             ranked=kind != "given up early",
         )
@@ -156,10 +156,6 @@ def _drawn(tuning: Tuning) -> dict[str, Any]:
             if kind in kinds
         ],
     }
-
-
-def _ends(figure: Figure) -> tuple[float | None, float | None]:
-    return figure.lower, figure.upper
 
 
 def notes_on(tuning: Tuning) -> Iterator[str]:
@@ -189,9 +185,11 @@ def _figures(split: str, program: str, found: Measured, paired: Paired | None) -
         "split": split,
         "program": program,
         "n": number(found.questions),
-        "accuracy, %": _with_ends(*_values(found.accuracy), partial(number, digits=1)),
-        "T": _with_ends(*_values(found.tokens), number),
-        "E³": _with_ends(*_values(found.e3)),
+        "accuracy, %": _with_ends(
+            found.accuracy.value, *found.accuracy.ends, partial(number, digits=1)
+        ),
+        "T": _with_ends(found.tokens.value, *found.tokens.ends, number),
+        "E³": _with_ends(found.e3.value, *found.e3.ends),
     }
     names = ("ratio of E³", "ratio of T", "scores that differ", "confidence")
     if paired is None:
@@ -208,10 +206,6 @@ def _figures(split: str, program: str, found: Measured, paired: Paired | None) -
         NOTHING if sure is None else certainty(sure),
     )
     return cells | dict(zip(names, compared, strict=True))
-
-
-def _values(figure: Figure) -> tuple[float, float | None, float | None]:
-    return figure.value, figure.lower, figure.upper
 
 
 def _with_ends(

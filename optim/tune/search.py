@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from optim.evaluate.limits import BudgetSpentError
 from optim.evaluate.resume import claim
-from optim.tune.candidate import Candidate, distinct, predictors_of
+from optim.tune.candidate import Candidate, predictors_of
 from optim.tune.evaluator import OutageError
 from optim.tune.optimizer import NOT_MEASURED, Optimizer, Proposal, Round
 from optim.tune.optimizers import candidates
@@ -270,7 +270,7 @@ class _Loop:
         before, spent = self.incumbent, self.evaluator.spent
         self.callback.round_begins(number, origin, before)
         task = self._task(turn, predictor, origin, before)
-        proposed = distinct(turn.propose(task))
+        proposed = list({one.identity: one for one in turn.propose(task)}.values())
         new = [one for one in proposed if one.identity not in self.trials]
         for candidate in new:
             try:
