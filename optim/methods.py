@@ -168,8 +168,11 @@ def methods(
             a name says.
     """
     wanted = names.split(",") if isinstance(names, str) else names
-    expanded = [name for text in map(str.strip, wanted) for name in _expanded(text)]
-    chosen = tuple(_method(name, overrides or {}) for name in expanded)
+    chosen = tuple(
+        _method(f"{name}{at}{cap}", overrides or {})
+        for word, at, cap in (text.strip().partition("@") for text in wanted)
+        for name in {ALL: tuple(_PAPER), RIVALS: tuple(_RIVALS)}.get(word, (word,))
+    )
     check_distinct(chosen)
     return chosen
 
@@ -249,13 +252,6 @@ class Grid:
 def _room(budget: int, reserve: int) -> int:
     """What is left of a budget for the answer itself, as ``enforcement="force"`` has it."""
     return budget - min(reserve, budget * 2 // 3)
-
-
-def _expanded(text: str) -> tuple[str, ...]:
-    """The names that a word stands for, each with the cap that stands behind it."""
-    word, at, cap = text.partition("@")
-    names = {ALL: tuple(_PAPER), RIVALS: tuple(_RIVALS)}.get(word, (word,))
-    return tuple(f"{name}{at}{cap}" for name in names)
 
 
 def _method(name: str, overrides: Mapping[str, Any]) -> Method:

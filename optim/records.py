@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from inspect_ai.log import EvalLog, EvalSample
 
-    from pb_graph.budget.ledger import Usage
 
 LevelSource = Literal["label", "estimated"]
 """Whose word a question's level is: the data set's, free of charge, or the planner's, paid for."""
@@ -206,12 +205,14 @@ def level_of(record: Record) -> int | None:
 
 def planning_tokens(report: Report) -> int:
     """Completion tokens of planning and estimation, repairs included."""
-    return sum(part["output_tokens"] for part in _planning(report))
+    by_node = report["usage"]["by_node"]
+    return sum(part["output_tokens"] for node, part in by_node.items() if node in PLANNING)
 
 
 def planning_seconds(report: Report) -> float:
     """Seconds of planning and estimation; of a shared plan, those it originally took."""
-    return sum(part["seconds"] for part in _planning(report))
+    by_node = report["usage"]["by_node"]
+    return sum(part["seconds"] for node, part in by_node.items() if node in PLANNING)
 
 
 def cut_off(record: Record) -> bool:
@@ -254,10 +255,14 @@ def log_headers(log_dir: str | Path) -> list[LogHeader]:
     """Give the headers of our logs in a folder and below it, oldest first; other logs are left out.
 
     Raises:
-        InputError: There is no such folder, or a log cannot be read.
+        InputError: There is no such folder, its store cannot be reached, or a log cannot be read.
     """
     folder = location(log_dir)
-    if not _is_folder(folder):
+    try:
+        there = folder.is_dir()
+    except Exception as error:  # any of the store's client
+        raise _unreachable(folder, error) from error
+    if not there:
         msg = f"there is no folder {folder}; give the --log-dir of an evaluation"
         raise InputError(msg)
     headers = [_header(path) for path in sorted(folder.rglob("*.eval"))]
@@ -282,18 +287,6 @@ def location(log_dir: str | Path) -> Path:
         return cast("Path", UPath(log_dir))
     except (ValueError, ImportError) as error:
         raise _unreachable(log_dir, error) from error
-
-
-def _is_folder(folder: Path) -> bool:
-    """Whether it is there.
-
-    Raises:
-        InputError: Its store cannot be reached.
-    """
-    try:
-        return folder.is_dir()
-    except Exception as error:  # any of the store's client
-        raise _unreachable(folder, error) from error
 
 
 def _unreachable(folder: str | Path, error: Exception) -> InputError:
@@ -384,16 +377,14 @@ def _header(path: Path) -> LogHeader:
         raise InputError(msg) from error
 
 
-def _planning(report: Report) -> list[Usage]:
-    by_node = report["usage"]["by_node"]
-    return [part for node, part in by_node.items() if node in PLANNING]
-
-
 def _record(header: LogHeader, made_by: Mapping[str, Any], sample: EvalSample) -> Record:
     dataset, method, model, planner = header.task
     report: Report = sample.store["report"]
     level = (sample.metadata or {}).get("level")
-    estimated = level is None or header.metadata.get("conditions", {}).get("estimate_level", False)
+    source: LevelSource | None = None
+    if report["level"] is not None and report["method"] != "vanilla":
+        own = level is None or header.metadata.get("conditions", {}).get("estimate_level", False)
+        source = "estimated" if own else "label"
     target = sample.target
     return Record(
         dataset=dataset,
@@ -408,7 +399,7 @@ def _record(header: LogHeader, made_by: Mapping[str, Any], sample: EvalSample) -
         target=target if isinstance(target, str) else "\n".join(target),
         report=report,
         question_text=str(sample.input),
-        level_source=_level_source(report, estimated=estimated),
+        level_source=source,
         made_by=made_by,
     )
 
@@ -431,9 +422,3 @@ def _verdict(sample: EvalSample, report: Report) -> dict[str, Any]:
     if reason.startswith(_NO_ANSWER) and paid_for_nothing(report):
         return {"score": 0.0, "error": None, "explanation": reason}
     return {"score": None, "error": reason, "explanation": ""}
-
-
-def _level_source(report: Report, *, estimated: bool) -> LevelSource | None:
-    if report["level"] is None or report["method"] == "vanilla":
-        return None
-    return "estimated" if estimated else "label"

@@ -40,13 +40,7 @@ _TOO_WIDE = 10.0  # and that says nothing: between such betas, tokens remove lit
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Questions of one level with one budget.
-
-    Attributes:
-        tokens: The budget.
-        questions: How many there were.
-        right: The sum of their scores.
-    """
+    """Questions of one level with one budget."""
 
     tokens: int
     questions: int
@@ -60,14 +54,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class LevelFit:
-    """One level's parameters.
-
-    Attributes:
-        level: From 1 to 5.
-        source: ``fit`` to this level's own answers, or ``pooled`` from all levels together.
-        curve: With intervals.
-        cells: This level's answers; none where there were none.
-    """
+    """One level's parameters."""
 
     level: int
     source: Literal["fit", "pooled"]

@@ -30,13 +30,7 @@ _FEW = 10  # questions of a level below which all levels choose its total
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A method within one budget.
-
-    Attributes:
-        budget: Completion tokens of solving, at most.
-        row: Its figures.
-        cut: Share of the answers that were cut, from 0 to 1.
-    """
+    """A method within one budget of completion tokens; ``cut`` is the share of cut answers."""
 
     budget: int
     row: Row

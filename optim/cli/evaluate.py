@@ -94,11 +94,6 @@ def evaluate_planners(
 
     Answers that need no planner are paid for once. A limit of tokens is for all of it.
 
-    Args:
-        experiment: What to run.
-        planners: Who plans.
-        how: As for `evaluate`: console, engine, parts.
-
     Raises:
         InputError: As `evaluate`.
     """

@@ -72,11 +72,6 @@ def exemplars(
 def level_examples(pool: Iterable[Question], evaluated: Iterable[Question], seed: int) -> str:
     """Problems of known level to compare with, one of each: lines of "Level 2: text".
 
-    Args:
-        pool: Where to take them from.
-        evaluated: What is being evaluated; none of it is taken.
-        seed: Another seed draws others.
-
     Returns:
         The lines, easiest first, long problems shortened; "" when the pool has no levels.
     """

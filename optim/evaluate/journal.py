@@ -31,10 +31,6 @@ class Journal:
     counts. Entries stay on disk, since they hold whole prompts. One process writes it: whoever
     opens it holds the folder's lock. Files that other processes write are read beside it.
 
-    Args:
-        path: The file; made with the first line.
-        others: Gives those of other processes.
-
     Raises:
         InputError: A line within the file is damaged.
     """
@@ -132,9 +128,6 @@ class Claims:
 
     A claim is a lock on one byte of a file, at a place that the key says; the system lets go of it
     when a process dies, however it does. Within a process a key is claimed once at a time.
-
-    Args:
-        path: The file; it stays empty.
     """
 
     def __init__(self, path: Path) -> None:

@@ -29,18 +29,7 @@ ModelSpec = BaseChatModel | str | None
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """Who answers.
-
-    Attributes:
-        solver: Solves; in our own evaluations from the cache where it can.
-        planner: The same for planning.
-        program: A tuned planner, or None for the package's own.
-        solver_identity: For fingerprints.
-        planner_identity: Likewise, with the program.
-        model: Name of the solver's model.
-        planner_model: Name of the planner's model.
-        temperature: The solver's; None where it is the provider's default.
-    """
+    """Who answers. Without a temperature it is the provider's; identities tell models apart."""
 
     solver: ChatClient
     planner: ChatClient
@@ -79,16 +68,6 @@ def build_models(  # noqa: PLR0913 -- all but two by name
     fresh_plans: bool = False,
 ) -> Models:
     """Set up who solves and who plans. A local model is fetched and started here.
-
-    Args:
-        model: Solves.
-        planner: Plans; None for the same model.
-        program: A tuned planner, or the path of a saved one.
-        settings: Their time-out and retries are the models'.
-        cache: Keeps the replies.
-        cap_policy: As for `build_graph`.
-        sampling: ``temperature`` and ``top_p`` of both, where they are chosen.
-        fresh_plans: Whether each epoch has a plan of its own.
 
     Raises:
         InputError: A chat model does not take the sampling, or has another of its own.

@@ -86,13 +86,7 @@ class _Totals:
 
 
 class EvaluationProgress(Progress):
-    """Shows accuracy, T and E³ so far; a table at a terminal, else a line now and then.
-
-    Args:
-        jobs: What is being run.
-        limit: Knows what has been spent.
-        console: Where to.
-    """
+    """Shows accuracy, T and E³ so far; a table at a terminal, else a line now and then."""
 
     def __init__(self, jobs: Sequence[Job], limit: TokenLimit, console: Console) -> None:
         super().__init__(console, redirects=True)

@@ -72,11 +72,6 @@ class Account:
 def run_parts(experiment: Experiment, parts: int, console: Console) -> Evaluation:
     """Run an experiment in parts on Ray, and pool them; `optim.evaluate.evaluate` is the way in.
 
-    Args:
-        experiment: What to run; its models are given by name.
-        parts: How many. A folder keeps the number that it was begun with.
-        console: Where progress is shown.
-
     Raises:
         InputError: As `evaluate`; or the experiment cannot be sent to other processes, or the
             folder is cut otherwise.

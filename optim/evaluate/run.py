@@ -129,14 +129,7 @@ def run_here(
     together: Callable[[int], int] | None = None,
     progress: Watch | None = None,
 ) -> Evaluation:
-    """`evaluate` in this process.
-
-    Args:
-        experiment: What to run.
-        console: Where progress is shown.
-        together: As for `TokenLimit`, where others spend of the same limit.
-        progress: Makes what is told how far it is; `EvaluationProgress` when not given.
-    """
+    """`evaluate` in this process; others may spend of the same limit `together` with it."""
     questions = experiment.drawn()
     methods = experiment.chosen_methods(questions)
     judge, folder = experiment.judge(), Path(experiment.work_dir or experiment.log_dir)

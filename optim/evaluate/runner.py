@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from optim.evaluate.cache import Call, Recording, UnknownReplyError, recording
 from optim.evaluate.journal import StorageError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from optim.datasets import Question
     from optim.evaluate.models import Models
-    from optim.methods import Method, Truncation
+    from optim.methods import Method
     from optim.scorers import Scorer
     from pb_graph.settings import Settings
     from pb_graph.state import Output, State
@@ -54,13 +54,6 @@ class Outcome:
 class Runner:
     """Answers questions with one method.
 
-    Args:
-        method: How.
-        models: Who.
-        seed: Of the evaluation.
-        estimate_level: Whether the graph estimates a question's level itself instead of being
-            told the data set's.
-
     Attributes:
         conditions: Everything that bears on the answers beside the question and the epoch.
     """
@@ -78,8 +71,13 @@ class Runner:
             "estimate_level": self.estimates_level,
         }
         self._solver = models.solver
-        self._truncation = _known_ending(method.truncation, models.model)
+        self._truncation = method.truncation
         if self._truncation is not None:
+            if self._truncation.ending is None:
+                # Llama.cpp goes on from a last message of the model's; of others it is not known.
+                local = models.model.startswith(LOCAL_PREFIX)
+                ending: Literal["continuation", "turn"] = "continuation" if local else "turn"
+                self._truncation = replace(self._truncation, ending=ending)
             self.conditions["truncation"] = asdict(self._truncation)
         self._graph: Graph = build_graph(
             models.solver,
@@ -157,14 +155,6 @@ async def judged(judge: Scorer, report: Report, question: Question) -> Score:
         found: Score = await later(report["answer"], question)
         return found
     return await asyncio.to_thread(judge.score, report["answer"], question)
-
-
-def _known_ending(truncation: Truncation | None, model: str) -> Truncation | None:
-    """Llama.cpp goes on from a last message that is the model's own; of other servers not known."""
-    if truncation is None or truncation.ending is not None:
-        return truncation
-    local = model.startswith(LOCAL_PREFIX)
-    return replace(truncation, ending="continuation" if local else "turn")
 
 
 def _broken_off(settings: Settings, level: int | None, calls: Sequence[Call]) -> Report:

@@ -37,13 +37,7 @@ _OPENING = "\n\nFinal answer:"
 
 
 class TruncatingClient(ChatClient):
-    """Answers as the client behind it would have within a smaller budget.
-
-    Args:
-        client: Asks the model, or the cache.
-        truncation: The budget, and how the cut answer is brought to its end.
-        question: What is asked; its answer's format is said again.
-    """
+    """Answers as the client behind it would have within a smaller budget."""
 
     def __init__(self, client: ChatClient, truncation: Truncation, question: Question) -> None:
         super().__init__(client.model)

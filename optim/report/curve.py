@@ -25,11 +25,7 @@ _KEYS = {
 
 
 def plot_curve(curve: BudgetCurve) -> Figure:
-    """Draw accuracy against budget with 95 % intervals, and the runs that it was checked against.
-
-    Args:
-        curve: As `optim.bam.curve.curve_of` gives it.
-    """
+    """Draw accuracy against budget with 95 % intervals, and the runs beside it."""
     return Figure(_drawing(curve, 760, 420))
 
 

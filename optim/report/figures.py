@@ -137,14 +137,7 @@ def front(found: Sequence[Point]) -> list[Point]:
 
 
 def scatter(found: Sequence[Point], width: int, height: int, class_: str = "") -> Markup:
-    """Draw the points; an interval that goes on beyond the frame ends in an arrow.
-
-    Args:
-        found: What to draw, the last on top.
-        width: Of the drawing.
-        height: Of the drawing.
-        class_: Of the drawing.
-    """
+    """Draw the points; an interval that goes on beyond the frame ends in an arrow."""
     frame = _frame(found, width, height)
     steps: list[tuple[float, float]] = []
     for point in front([point for point in found if point.ranked]):

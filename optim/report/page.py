@@ -49,11 +49,6 @@ def page(found: Sequence[Study], *, paper: bool = False, title: str | None = Non
     There is no script in it, and its Content-Security-Policy forbids any, as it forbids to load
     anything; the one style sheet is allowed by its hash. So text of a model that should ever get
     past the escaping could still do nothing.
-
-    Args:
-        found: What to show, a study after the other.
-        paper: Whether to show what the paper printed about the same data sets.
-        title: Of the page; None names the data sets and the solvers.
     """
     if title is None:
         names = (dict.fromkeys(s.dataset for s in found), dict.fromkeys(s.model for s in found))

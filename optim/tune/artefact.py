@@ -43,14 +43,7 @@ class Figure(_Part):
 
 
 class Measured(_Part):
-    """What a program achieved on a set of questions.
-
-    Attributes:
-        questions: How many.
-        accuracy: A, the mean score in percent.
-        tokens: T, mean completion tokens per query, planning included.
-        e3: E³ = A²/T.
-    """
+    """What a program achieved on a set of questions."""
 
     questions: Annotated[int, Field(ge=1)]
     accuracy: Figure
@@ -94,13 +87,7 @@ class Paired(_Part):
 
 
 class SplitRecord(_Part):
-    """Before and after on one split. Without another program to compare, ``after`` is ``before``.
-
-    Attributes:
-        before: The original.
-        after: The winner of dev, used or not.
-        paired: After against before; None when they are the same.
-    """
+    """Before and after on one split; without another program to compare, both are the same."""
 
     before: Measured
     after: Measured

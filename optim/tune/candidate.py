@@ -150,11 +150,6 @@ def decomposer(settings: Settings) -> str:
 def predictor_of(settings: Settings, tuned: str) -> str:
     """The predictor that the settings make use of for this.
 
-    Args:
-        settings: How the graph works.
-        tuned: ``decompose``, ``estimate``, ``solve`` or ``settings``; for the last it does not
-            matter.
-
     Raises:
         InputError: They never ask it.
     """

@@ -213,11 +213,6 @@ class Evaluator(Uncopied):
     ) -> list[Result]:
         """Answer the questions with a candidate, several at once.
 
-        Args:
-            candidate: Who answers.
-            questions: What is asked.
-            epoch: For the how-manieth time.
-
         Returns:
             Results in the order of the questions.
 

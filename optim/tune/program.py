@@ -208,13 +208,7 @@ def trace(predictor: dspy.Predict, given: Mapping[str, Any], said: dspy.Predicti
 
 
 class Graphs(Uncopied):
-    """The graph for all copies of a program: prompts come with each question.
-
-    Args:
-        model: As `GraphProgram`.
-        planner: Likewise.
-        cap_policy: Likewise.
-    """
+    """The graph for all copies of a program: prompts come with each question."""
 
     def __init__(self, model: ModelSpec, planner: ModelSpec, cap_policy: CapPolicy | None) -> None:
         self.model = model
@@ -247,12 +241,6 @@ def _failed(error: NoAnswerError) -> dspy.Prediction:
 
 class TrialProgram(TunableProgram):
     """Answers with the evaluator, whatever this copy's predictor says by now.
-
-    Args:
-        evaluator: Answers, scores and pays.
-        base: What the program starts from.
-        predictor: Name of the predictor that is open to tuning.
-        questions: Those that `forward` knows by their id.
 
     Attributes:
         seen: Every candidate that was run, by identity, in order; shared with all copies.

@@ -40,13 +40,7 @@ _PACKAGES = ("plan-and-budget", "dspy", "gepa", "langgraph", "langchain-core")
 def artefact_of(
     result: SearchResult, *, dataset: str, models: Mapping[str, str | None]
 ) -> PlannerProgram:
-    """Put a result into the form that `build_graph` loads.
-
-    Args:
-        result: Of `search`.
-        dataset: Name of the data set.
-        models: Names of ``solver``, ``planner`` and ``reflection``.
-    """
+    """Put a result into the form that `build_graph` loads."""
     candidate = result.candidate
     tuning = Tuning(
         date=datetime.now(UTC).replace(microsecond=0),

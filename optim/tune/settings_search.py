@@ -79,13 +79,7 @@ class Plan:
 
     @classmethod
     def of(cls, questions: int, calls: int, most: int = MOST) -> Plan:
-        """The widest first rung that the answers pay for, down to 2 settings.
-
-        Args:
-            questions: Of dev. The original's answers to all of them are paid for already.
-            calls: Answers, those of the original included.
-            most: Settings in the first rung, at most.
-        """
+        """The widest first rung that the answers pay for; the original's own are among them."""
         doubled = itertools.takewhile(
             lambda count: count < questions, (FIRST * 2**k for k in itertools.count())
         )
