@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from optim.datasets.dataset import Question
 
@@ -38,7 +38,15 @@ def sample(questions: Sequence[Question], n: int, seed: int) -> list[Question]:
     if n < 1:
         msg = f"the number of questions to draw must be at least 1, not {n}"
         raise InputError(msg)
-    return list(islice(_rounds(drawn_by_level(questions, seed), seed), n))
+    levels = drawn_by_level(questions, seed)
+    # One question of each level in turn; which level goes first is drawn for each round.
+    rounds = (
+        question
+        for turn in range(max(map(len, levels.values()), default=0))
+        for level in sorted(levels, key=lambda item: _lot(seed, f"{turn}:{item}"))
+        for question in levels[level][turn : turn + 1]
+    )
+    return list(islice(rounds, n))
 
 
 def exemplars(
@@ -90,13 +98,6 @@ def drawn_by_level(questions: Collection[Question], seed: int) -> dict[int | Non
     for question in sorted(questions, key=lambda item: _lot(seed, item.id)):
         levels[question.level].append(question)
     return levels
-
-
-def _rounds(levels: dict[int | None, list[Question]], seed: int) -> Iterator[Question]:
-    """Give one question of each level in turn; which level goes first is drawn for each round."""
-    for turn in range(max(map(len, levels.values()), default=0)):
-        for level in sorted(levels, key=lambda item: _lot(seed, f"{turn}:{item}")):
-            yield from levels[level][turn : turn + 1]
 
 
 def _lot(seed: int, name: str) -> bytes:

@@ -46,8 +46,8 @@ class Journal:
             whole = content.rfind(b"\n") + 1
             if whole < len(content):
                 os.truncate(path, whole)
-            for place, line in self._lines():
-                self._places[line["key"]] = path, place
+            for place, key, _ in self._lines():
+                self._places[key] = path, place
 
     def __len__(self) -> int:
         return len(self._places)
@@ -62,14 +62,14 @@ class Journal:
         path, place = self._places[key]
         with path.open("rb") as file:
             file.seek(place)
-            entry: dict[str, Any] = _parsed(file.readline())["entry"]
+            _, entry = _parsed(file.readline(), f"a line of {path}")
         return entry
 
     def entries(self) -> Iterator[dict[str, Any]]:
         """Every entry ever written, superseded ones too: all of them were paid for."""
         if self.path.exists():
-            for _, line in self._lines():
-                yield line["entry"]
+            for _, _, entry in self._lines():
+                yield entry
 
     def refresh(self) -> list[dict[str, Any]]:
         """Read what other processes have written since; give these entries."""
@@ -80,11 +80,7 @@ class Journal:
                     file.seek(self._read[path])
                     *lines, _ = file.read().split(b"\n")  # the last is empty, or not whole yet
                 for line in lines:
-                    try:
-                        key, entry = _parsed(line).values()
-                    except (ValueError, KeyError, TypeError) as error:
-                        msg = f"{path} has a damaged line ({error!r}). Remove it."
-                        raise InputError(msg) from error
+                    key, entry = _parsed(line, f"a line of {path}")
                     if key not in self._places or entry.keys() > {"lost"}:
                         self._places[key] = path, self._read[path]
                     self._read[path] += len(line) + 1
@@ -107,19 +103,12 @@ class Journal:
                 raise storage_error(self.path, error) from error
             self._places[key] = self.path, place
 
-    def _lines(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Every line, and where it begins."""
+    def _lines(self) -> Iterator[tuple[int, str, dict[str, Any]]]:
+        """Where each line begins, its key and its entry."""
         place = 0
         with self.path.open("rb") as file:
             for number, line in enumerate(file, start=1):
-                try:
-                    yield place, _parsed(line)
-                except (ValueError, KeyError, TypeError) as error:
-                    msg = (
-                        f"line {number} of {self.path} is damaged ({error!r}). Remove that line "
-                        "to pay for it again, or use another folder."
-                    )
-                    raise InputError(msg) from error
+                yield place, *_parsed(line, f"line {number} of {self.path}")
                 place += len(line)
 
 
@@ -169,6 +158,13 @@ def _byte(key: str) -> int:
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:7])
 
 
-def _parsed(line: bytes) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(line.decode("utf-8", "surrogatepass"))
-    return {"key": content["key"], "entry": content["entry"]}
+def _parsed(line: bytes, where: str) -> tuple[str, dict[str, Any]]:
+    try:
+        content = json.loads(line.decode("utf-8", "surrogatepass"))
+        return content["key"], content["entry"]
+    except (ValueError, KeyError, TypeError) as error:
+        msg = (
+            f"{where} is damaged ({error!r}). Remove that line to pay for it again, or use another "
+            "folder."
+        )
+        raise InputError(msg) from error

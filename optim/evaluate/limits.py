@@ -214,11 +214,7 @@ class Meter:
         self._calls += 1
 
     def check(self) -> None:
-        """See whether anything more may be paid for.
-
-        Raises:
-            BudgetSpentError: As `begin`.
-        """
+        """See whether anything more may be paid for."""
         reached = self._reached()
         if reached is not None:
             msg = (

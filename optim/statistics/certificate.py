@@ -149,11 +149,7 @@ def trials(
     loss: float,
     confidence: float,
 ) -> Iterator[Trial]:
-    """Test rows in this order, up to the first that fails; it is the last that comes.
-
-    Raises:
-        InputError: As `trial`.
-    """
+    """Test rows in this order, up to the first that fails; it is the last that comes."""
     for row in order:
         found = trial(row, reference, scores[row], loss=loss, confidence=confidence)
         yield found

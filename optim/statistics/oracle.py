@@ -125,9 +125,6 @@ def reached(rows: Answers, row: str, best: Oracle, confidence: float = 0.95) -> 
     """Give the share of the reachable E³ that a row gets, paired by question.
 
     How the oracle was chosen is taken as given, so the interval is about these questions' like.
-
-    Raises:
-        InputError: As `optim.e3.compare`.
     """
     shared = {sample.question for sample in best.samples}
     ours = [

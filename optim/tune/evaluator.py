@@ -312,11 +312,7 @@ class Evaluator(Uncopied):
         return None if outcome is None or outcome.error is not None else outcome
 
     async def _answered(self, candidate: Candidate, question: Question, epoch: int) -> Outcome:
-        """Try until there is something to judge.
-
-        Raises:
-            OutageError: There is nothing, for a reason outside.
-        """
+        """Try until there is something to judge."""
         for _ in range(_TRIES):
             spent = self.spent.tokens
             outcome = await self._runner_of(candidate).answer(question, epoch)

@@ -219,11 +219,7 @@ def candidates(task: Round, *, texts: Sequence[str]) -> Sequence[Candidate]:
 def choose(
     optimizer: str | Optimizer | None, tuned: str, predictor: str, texts: Texts | None
 ) -> tuple[Optimizer, list[str]]:
-    """The optimizer, and the instructions that are measured before it begins.
-
-    Raises:
-        InputError: As `own_texts` and `read_texts`.
-    """
+    """The optimizer, and the instructions that are measured before it begins."""
     chosen = _named(optimizer, tuned)
     if isinstance(optimizer, str) and chosen.chooses:
         return chosen(texts=own_texts(predictor) if texts is None else texts_of(texts)), []

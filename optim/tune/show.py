@@ -60,22 +60,14 @@ def shown(program: PlannerProgram) -> Iterator[RenderableType]:
 
 
 def printed(program: PlannerProgram) -> str:
-    """The same as plain text, as wide as the terminal is.
-
-    Raises:
-        PlannerProgramError: As `shown`.
-    """
+    """The same as plain text, as wide as the terminal is."""
     file = io.StringIO()
     Console(file=file, width=console().width, force_jupyter=False).print(*shown(program), sep="\n")
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 
 def document(program: PlannerProgram) -> dict[str, Any]:
-    """The same as plain JSON: the whole file, with the prompts beside the package's own.
-
-    Raises:
-        PlannerProgramError: As `shown`.
-    """
+    """The same as plain JSON: the whole file, with the prompts beside the package's own."""
     tuning = tuning_of(program)
     changes = {
         name: {"before": before, "after": after}

@@ -63,10 +63,6 @@ def read_usage(message: AIMessage, cap: int | None = None) -> Tokens | str:
     Reasoning that a gateway left out of the completion tokens is found in the total, or in the
     details. More than the cap is believed if the text can have cost it: a token is a byte or more.
 
-    Args:
-        message: What came back.
-        cap: Completion tokens that were asked for, if that is known.
-
     Returns:
         The tokens; else what is wrong with the report, or '' if there is none.
     """
