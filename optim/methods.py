@@ -26,6 +26,9 @@ RIVALS = "rivals"
 ESTIMATED = "default_estimated"
 """``default`` where the planner estimates the level, and is paid for it."""
 
+Ending = Literal["continuation", "turn"]
+"""How the result of a cut answer is asked for, see `Truncation`."""
+
 ENDING = "ending"
 """What the ledger calls the request for the result of an answer that was cut."""
 
@@ -56,7 +59,7 @@ class Truncation:
     budget: int
     largest: int
     reserve: int = 32
-    ending: Literal["continuation", "turn"] | None = None
+    ending: Ending | None = None
 
     def __post_init__(self) -> None:
         if not 1 < self.budget <= self.largest:

@@ -49,46 +49,31 @@ def sample(questions: Sequence[Question], n: int, seed: int) -> list[Question]:
     return list(islice(rounds, n))
 
 
-def exemplars(
-    questions: Iterable[Question], evaluated: Iterable[Question], seed: int
-) -> list[Question]:
-    """Draw one example of each known level that is none of the questions being evaluated.
+def level_examples(pool: Iterable[Question], evaluated: Iterable[Question], seed: int) -> str:
+    """Problems of known level to compare with, one of each: lines of "Level 2: text".
 
-    Args:
-        questions: The pool; those without a level are passed over.
-        evaluated: What is being evaluated; excluded by id and by text (case and spacing aside).
-        seed: Another seed draws others.
+    None of them is evaluated, by id or by text (case and spacing aside). They are the last that
+    `sample` would draw, so they stay the same when more questions are evaluated.
 
     Returns:
-        The examples, easiest level first; none when the pool has nothing else. They are the last
-        that `sample` would draw, so they stay the same when more questions are evaluated.
+        The lines, easiest first, long problems shortened; "" when the pool has no other levels.
     """
     held_out = list(evaluated)
     ids = {question.id for question in held_out}
     texts = {folded(question.question) for question in held_out}
     left = [
         question
-        for question in questions
+        for question in pool
         if question.level is not None
         and question.id not in ids
         and folded(question.question) not in texts
     ]
-    drawn = drawn_by_level(left, seed)
-    return [drawn[level][-1] for level in sorted(drawn, key=str)]
-
-
-def level_examples(pool: Iterable[Question], evaluated: Iterable[Question], seed: int) -> str:
-    """Problems of known level to compare with, one of each: lines of "Level 2: text".
-
-    Returns:
-        The lines, easiest first, long problems shortened; "" when the pool has no levels.
-    """
     lines = []
-    for item in exemplars(pool, evaluated, seed):
-        text = " ".join(item.question.split())
+    for level, drawn in sorted(drawn_by_level(left, seed).items(), key=lambda pair: str(pair[0])):
+        text = " ".join(drawn[-1].question.split())
         if len(text) > _LONGEST_EXAMPLE:
             text = text[: _LONGEST_EXAMPLE - 2].rstrip() + " …"
-        lines.append(f"Level {item.level}: {text}")
+        lines.append(f"Level {level}: {text}")
     return "\n".join(lines)
 
 

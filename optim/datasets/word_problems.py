@@ -63,12 +63,7 @@ class DeterministicRandom:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A quantity of a story.
-
-    Attributes:
-        value: What it amounts to.
-        source: Index of the step that yields it; None when the text states it.
-    """
+    """A quantity of a story, and the index of the step that yields it; None when it is stated."""
 
     value: int
     source: int | None = None
@@ -195,12 +190,12 @@ def _changed(
     return now
 
 
-def _divisors(value: int) -> tuple[int, ...]:
-    return tuple(part for part in _PARTS if value % part == 0)
+def _divisors(value: int) -> list[int]:
+    return [part for part in _PARTS if value % part == 0]
 
 
-def _percentages(value: int) -> tuple[int, ...]:
-    return tuple(percent for percent in _PERCENTAGES if value * percent % 100 == 0)
+def _percentages(value: int) -> list[int]:
+    return [percent for percent in _PERCENTAGES if value * percent % 100 == 0]
 
 
 # --- Who has how many: quantities defined by one another.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from optim.evaluate.cache import Call, Recording, UnknownReplyError, recording
 from optim.evaluate.journal import StorageError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from optim.datasets import Question
     from optim.evaluate.models import Models
-    from optim.methods import Method
+    from optim.methods import Ending, Method
     from optim.scorers import Scorer
     from pb_graph.settings import Settings
     from pb_graph.state import Output, State
@@ -76,7 +76,7 @@ class Runner:
             if self._truncation.ending is None:
                 # Llama.cpp goes on from a last message of the model's; of others it is not known.
                 local = models.model.startswith(LOCAL_PREFIX)
-                ending: Literal["continuation", "turn"] = "continuation" if local else "turn"
+                ending: Ending = "continuation" if local else "turn"
                 self._truncation = replace(self._truncation, ending=ending)
             self.conditions["truncation"] = asdict(self._truncation)
         self._graph: Graph = build_graph(
