@@ -174,7 +174,7 @@ class ChatClient:
         attempts = self._attempts(messages, limits, purpose, on_text)
         while True:
             with Attempt(attempts) as attempt:
-                within = attempt.reserved() if blocking else await attempt.areserved()
+                within = await attempt.reserved(blocking=blocking)
                 outcome = (
                     self._attempt(messages, within, attempts)
                     if blocking
