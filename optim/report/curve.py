@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from optim.report.figures import Figure, marker
+from optim.report.figures import Figure, key, marker
 from optim.report.formatting import NOTHING, number
 from optim.report.svg import Frame, Scale, polyline, svg, whisker
 
@@ -40,7 +40,7 @@ def curve_page(curve: BudgetCurve) -> str:
         title=f"{curve.dataset}: accuracy against budget",
         curve=curve,
         figures=[_drawing(curve, 760, 420, "broad"), _drawing(curve, 350, 380, "slim")],
-        keys_=[(svg(14, 14, "", marker(kind, 7, 7), class_="key"), words) for kind, words in keys],
+        keys_=[(key(kind), words) for kind, words in keys],
         tables=[
             ("By budget", point_rows(curve)),
             ("Totals by level", level_rows(curve)),

@@ -185,6 +185,11 @@ def marker(
     return tag("polygon", hint, points=place, class_=f"mark k{kind}")
 
 
+def key(kind: int, size: int = 14) -> Markup:
+    """The shape of a kind, as it stands beside its name."""
+    return svg(size, size, "", marker(kind, size // 2, size // 2), class_="key")
+
+
 def contour_values(figures: Sequence[float]) -> list[float]:
     """A few round values of E³ around those that were measured."""
     positive = [figure for figure in figures if figure > 0]

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from optim.report.figures import EARLY, ORIGINAL, Point, marker, scatter
+from optim.report.figures import EARLY, ORIGINAL, Point, key, scatter
 from optim.report.figures import Figure as Drawing
 from optim.report.formatting import NOTHING, certainty, factor, lines_of, number
-from optim.report.svg import svg
 from optim.statistics.comparison import FEW
 from optim.tune.artefact import Figure
 from pb_graph.errors import InputError
@@ -150,11 +149,7 @@ def _drawn(tuning: Tuning) -> dict[str, Any]:
     found, kinds = _points(tuning), {kind for _, kind in _kinds(tuning).values()}
     return {
         "figures": [scatter(found, 640, 440, "broad"), scatter(found, 350, 430, "slim")],
-        "keys": [
-            (svg(20, 20, "", marker(mark, 10, 10), class_="key"), kind)
-            for kind, mark in _MARKS.items()
-            if kind in kinds
-        ],
+        "keys": [(key(mark, 20), kind) for kind, mark in _MARKS.items() if kind in kinds],
     }
 
 
