@@ -113,6 +113,8 @@ def trial(
 ) -> Trial:
     """Test one row against the reference, on the questions that both have answered.
 
+    Scores, and the loss of accuracy that is allowed, lie between 0 and 1.
+
     Raises:
         InputError: No shared question, or a number out of its range.
     """
@@ -149,7 +151,7 @@ def trials(
     loss: float,
     confidence: float,
 ) -> Iterator[Trial]:
-    """Test rows in this order, up to the first that fails; it is the last that comes."""
+    """Test rows in an order that was fixed without these scores, up to the first that fails."""
     for row in order:
         found = trial(row, reference, scores[row], loss=loss, confidence=confidence)
         yield found

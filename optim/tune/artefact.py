@@ -43,7 +43,7 @@ class Figure(_Part):
 
 
 class Measured(_Part):
-    """What a program achieved on a set of questions."""
+    """What a program achieved: A in percent, T in completion tokens with planning, E³ = A²/T."""
 
     questions: Annotated[int, Field(ge=1)]
     accuracy: Figure
