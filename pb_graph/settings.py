@@ -21,10 +21,10 @@ from pydantic import (
     model_validator,
 )
 
+from pb_graph.budget.around import checked
 from pb_graph.budget.rules import LEVELS, BudgetRule, Fixed, LevelTable
 from pb_graph.budget.schedules import Schedule as PositionalSchedule
 from pb_graph.budget.schedules import Shape
-from pb_graph.budget.shared import Budget
 from pb_graph.errors import InputError, did_you_mean
 from pb_graph.methods import METHODS, known_method
 
@@ -457,9 +457,7 @@ class Context:
         known = {name: fields[name] for name in cls.__dataclass_fields__ if name in fields}
         if known.get("settings") is not None:  # which a server hands over as JSON
             known["settings"] = settings_from(known["settings"])
-        if not isinstance(known.get("shared_budget"), Budget | None):
-            msg = f"a context's shared_budget is a Budget, not {known['shared_budget']!r:.100}"
-            raise InputError(msg)
+        checked("a context's shared_budget", known.get("shared_budget"))
         return cls(**known)
 
 

@@ -42,7 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "graph": {"budget", "errors", "program", "models", "nodes", "runtime", "settings", "state"},
     "turn": {"budget", "errors", "models"},
-    "middleware": {"budget", "runtime", "turn"},
+    "middleware": {"budget", "budgeted_model", "runtime", "turn"},
     "budgeted_model": {"budget", "errors", "models", "runtime", "turn"},
     "agents": {
         *("budget", "errors", "graph", "runtime", "state"),
