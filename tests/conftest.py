@@ -1,5 +1,6 @@
 """What every test can rely on: no network, no keys, no time limits, no other test beside it."""
 
+import gc
 import os
 import signal
 import sys
@@ -26,6 +27,17 @@ _FOREIGN = ("PB_MODEL", "OPENAI_", "ANTHROPIC_", "LANGSMITH_", "LANGCHAIN_", "LA
 
 # Files whose tests load the same model into memory, and would compete for the cores.
 _TOGETHER = {"test_local_model.py", "test_end_to_end.py", "test_notebooks.py"}
+
+
+# What the tests import is there to the end: a million objects that no collection need go through,
+# neither while they are made nor each time that a test leaves something behind.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """From here on there is something to collect."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PATIENCE = 240
+from tests.support.fork_server import forked
+
 pytestmark = pytest.mark.integration
 
 SCRIPT = """
@@ -47,16 +45,10 @@ asyncio.run(main())
 
 
 def process(threads: Path, host: str, *resume: str) -> Any:  # noqa: ANN401 -- JSON
-    done = subprocess.run(  # noqa: S603 -- our own code
-        [sys.executable, "-c", SCRIPT, str(threads), host, *resume],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    done = forked(SCRIPT, str(threads), host, *resume)
+    out, errors = done.communicate()
+    assert done.returncode == 0, errors
+    return json.loads(out)
 
 
 def test_an_agent_with_a_sub_agent_goes_on_with_what_both_have_spent(tmp_path: Path) -> None:

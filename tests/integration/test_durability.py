@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -18,22 +15,20 @@ import pytest
 from pb_graph.prompts import FORCE_FINAL, FORCE_STEP
 from tests.support.chat_model import ScriptedChat
 from tests.support.durable_run import CORRECTION, script
+from tests.support.fork_server import PATIENCE, Forked, forked
 from tests.support.graphs import CHAIN, DIAMOND, report_of
 
-ROOT = Path(__file__).parents[2]
-PATIENCE = 240
+SCRIPT = """
+import asyncio, json, sys
+from pathlib import Path
+from tests.support.durable_run import main
+asyncio.run(main(Path(sys.argv[1]), json.loads(sys.argv[2])))
+"""
 
 
-def start(folder: Path, given: dict[str, Any]) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.support.durable_run", str(folder), json.dumps(given)]
-    return subprocess.Popen(  # noqa: S603 -- our own code
-        command,
-        cwd=ROOT,
-        env={**os.environ, "LANGGRAPH_STRICT_MSGPACK": "true", "PYTHONWARNINGS": "error"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def start(folder: Path, given: dict[str, Any]) -> Forked:
+    """The server has LangGraph store plain types only; here warnings are errors, too."""
+    return forked(SCRIPT, str(folder), json.dumps(given), strict=True)
 
 
 def calls(folder: Path) -> list[list[str]]:
@@ -64,14 +59,14 @@ def killed(folder: Path, given: dict[str, Any], finished: int = 0) -> None:
             time.sleep(0.02)
     finally:
         process.kill()
-        process.communicate(timeout=PATIENCE)
+        process.communicate()
     assert process.returncode == -signal.SIGKILL
 
 
 def resumed(folder: Path, given: dict[str, Any]) -> dict[str, Any]:
     """The report of the same run, gone on with in a new process that nobody kills."""
     process = start(folder, {**given, "hang_at": "", "resumes": True})
-    out, errors = process.communicate(timeout=PATIENCE)
+    out, errors = process.communicate()
     assert process.returncode == 0, errors
     assert "Deserializing" not in errors
     report: dict[str, Any] = json.loads(out)

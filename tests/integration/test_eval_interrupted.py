@@ -13,7 +13,8 @@ import pytest
 
 from pb_graph.errors import WeightsError
 from pb_graph.local import weights
-from tests.support.killed import PATIENCE, ROOT, whole_lines
+from tests.support.fork_server import PATIENCE, ROOT
+from tests.support.killed import whole_lines
 
 pytestmark = pytest.mark.integration
 NAME = "smollm2-135m"

@@ -12,7 +12,7 @@ import pytest
 from optim.evaluate.resume import held
 from optim.records import Record, read_records
 from tests.support.evaluations import leaks_collected, tolerates_inspect
-from tests.support.killed import PATIENCE, Victim, whole_lines
+from tests.support.killed import Victim, whole_lines
 
 __all__ = ["leaks_collected"]  # applies to every test here
 
@@ -78,7 +78,7 @@ def test_interrupted_and_killed_it_ends_like_a_run_that_nobody_stopped(
 def test_two_at_once_in_one_folder_are_refused(tmp_path: Path) -> None:
     with held(tmp_path):
         second = VICTIM.start(tmp_path, 0.0)
-        _, err = second.communicate(timeout=PATIENCE)
+        _, err = second.communicate()
     assert second.returncode == 1
     assert "another process is using the folder" in err
     assert VICTIM.completed(tmp_path)["n"] == ANSWERS  # who lets go of it can be followed

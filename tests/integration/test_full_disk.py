@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.killed import PATIENCE, ROOT, whole_lines
+from tests.support.fork_server import forked
+from tests.support.killed import whole_lines
 
 resource = pytest.importorskip("resource", reason="limits are POSIX")
 pytestmark = pytest.mark.integration
@@ -52,15 +51,11 @@ program = GraphProgram(model, settings={'method': 'planned_vanilla'}, cap_policy
 )
 
 
-def started(script: str, folder: Path, limit: int) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # noqa: S603 -- our own code
-        [sys.executable, "-c", script, str(folder), str(limit)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+def ended(script: str, folder: Path, limit: int) -> tuple[int | None, str, str]:
+    """How a run ended, and what it printed."""
+    process = forked(script, str(folder), str(limit))
+    out, errors = process.communicate()
+    return process.returncode, out, errors
 
 
 def charged(folder: Path) -> list[dict[str, Any]]:
@@ -73,17 +68,17 @@ def test_a_full_disk_is_said_plainly_and_the_same_command_goes_on(
 ) -> None:
     paid = 0
     for limit in (300, 4_000):
-        done = started(script, tmp_path, limit)
-        assert done.returncode == 1, done
+        code, out, errors = ended(script, tmp_path, limit)
+        assert code == 1, (out, errors)
         # Inspect complains of its own files before and after.
-        (said,) = (line for line in done.stderr.splitlines() if line.startswith("pb-optim: "))
-        assert said.lower().startswith("pb-optim: cannot write"), done.stderr
+        (said,) = (line for line in errors.splitlines() if line.startswith("pb-optim: "))
+        assert said.lower().startswith("pb-optim: cannot write"), errors
         assert "File too large" in said
-        paid += int(done.stdout.splitlines()[-1])
+        paid += int(out.splitlines()[-1])
     kept = charged(tmp_path)
-    done = started(script, tmp_path, 0)
-    assert done.returncode == 0, done.stderr
-    paid += int(done.stdout.splitlines()[-1])
+    code, out, errors = ended(script, tmp_path, 0)
+    assert code == 0, errors
+    paid += int(out.splitlines()[-1])
     after = charged(tmp_path)
     assert after[: len(kept)] == kept
     assert len({line["key"] for line in after}) == len(after)

@@ -15,7 +15,7 @@ import pytest
 from optim.datasets import DATASETS
 from optim.records import read_records
 from tests.support.evaluations import tolerates_inspect
-from tests.support.killed import PATIENCE, ROOT
+from tests.support.fork_server import PATIENCE, ROOT
 
 pytestmark = [pytest.mark.integration, *tolerates_inspect]
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,13 +15,14 @@ import pytest
 from optim.records import Record, read_records
 from tests.support.evaluations import leaks_collected, tolerates_inspect
 from tests.support.fault_server import serving
-from tests.support.killed import PATIENCE, ROOT, whole_lines
+from tests.support.fork_server import PATIENCE, ROOT, Forked, forked
+from tests.support.killed import whole_lines
 
 __all__ = ["leaks_collected"]  # applies to every test here
 
 pytestmark = [pytest.mark.integration, *tolerates_inspect]
 
-OF, PROCESSES = 16, 4
+OF, PROCESSES = 6, 3
 
 WHOLE = """
 import os, signal, sys, time
@@ -78,28 +77,21 @@ def server() -> Iterator[str]:
         yield url
 
 
-def start(program: str, server: str, root: Path) -> subprocess.Popen[str]:
+def start(program: str, server: str, root: Path) -> Forked:
     """Begin a program; its model is on the server."""
-    environment = os.environ | {
-        "PYTHONPATH": str(ROOT),
+    environment = {
+        "PYTHONPATH": str(ROOT),  # also of Ray's workers
         "OPENAI_API_KEY": "sk-test",
         "OPENAI_BASE_URL": server,
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_raylet_start_wait_time_s": "300",
     }
     program = program.replace("PROCESSES", str(PROCESSES)).replace("OF", str(OF))
-    return subprocess.Popen(  # noqa: S603 -- our own code
-        [sys.executable, "-c", program, str(root)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        env=environment,
-    )
+    return forked(program, str(root), environment=environment)
 
 
-def completed(process: subprocess.Popen[str]) -> str:
-    out, err = process.communicate(timeout=2 * PATIENCE)
+def completed(process: Forked) -> str:
+    out, err = process.communicate(2 * PATIENCE)
     assert process.returncode == 0, err
     return out
 
@@ -122,7 +114,7 @@ def paid(root: Path) -> list[str]:
     return [json.loads(line)["key"] for file in files for line in whole_lines(file)]
 
 
-def waits_for_replies(root: Path, count: int, process: subprocess.Popen[str]) -> None:
+def waits_for_replies(root: Path, count: int, process: Forked) -> None:
     while not root.exists() or len(paid(root)) < count:
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
@@ -168,7 +160,7 @@ def test_ray_gives_the_same_records_though_a_worker_is_killed(
     driver = start(ON_RAY, server, tmp_path)
     waits_for_replies(tmp_path, 5, driver)
     os.kill(workers(server)[0], signal.SIGKILL)
-    out, err = driver.communicate(timeout=3 * PATIENCE)
+    out, err = driver.communicate(3 * PATIENCE)
     assert driver.returncode == 0, err
     keys = paid(tmp_path)
     assert contents(read_records(tmp_path)) == contents(whole)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.killed import PATIENCE, ROOT, whole_lines
+from tests.support.fork_server import PATIENCE, forked
+from tests.support.killed import whole_lines
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that fork")
 
@@ -65,15 +64,9 @@ ends(searches("again", shared, 0.0))
 
 
 def test_processes_share_a_search_though_one_is_killed(tmp_path: Path) -> None:
-    done = subprocess.run(  # noqa: S603 -- our own code
-        [sys.executable, "-c", PROGRAM, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=2 * PATIENCE,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = forked(PROGRAM, str(tmp_path))
+    _, errors = done.communicate(2 * PATIENCE)
+    assert done.returncode == 0, errors
     assert not (tmp_path / "doomed.json").exists()
     alone, one, other, again = (
         json.loads((tmp_path / f"{name}.json").read_text())

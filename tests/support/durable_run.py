@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +88,3 @@ async def main(folder: Path, given: dict[str, Any]) -> None:
         question = None if given["resumes"] else QUESTION
         out = await graph.ainvoke(question, thread, durability=given["durability"])
     print(json.dumps(out["report"]))  # noqa: T201 -- for the test
-
-
-if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), json.loads(sys.argv[2])))

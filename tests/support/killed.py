@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import signal
-import subprocess
 import sys
 import time
 from contextlib import redirect_stdout
@@ -14,11 +13,9 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-__all__ = ["PATIENCE", "Victim", "whole_lines"]
+from tests.support.fork_server import Forked, forked
 
-ROOT = Path(__file__).parents[2]
-PATIENCE = 240
-"""Seconds; a start-up takes a hundredth of that on an idle machine."""
+__all__ = ["Victim", "whole_lines"]
 
 
 @dataclass(frozen=True)
@@ -31,15 +28,9 @@ class Victim:
 
     script: str
 
-    def start(self, folder: Path, seconds: float) -> subprocess.Popen[str]:
+    def start(self, folder: Path, seconds: float) -> Forked:
         """Begin."""
-        return subprocess.Popen(  # noqa: S603 -- our own code
-            [sys.executable, "-c", self.script, str(folder), str(seconds)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-        )
+        return forked(self.script, str(folder), str(seconds))
 
     def struck(self, folder: Path, replies: int, blow: signal.Signals) -> int:
         """Run until so many replies have come, strike, and give how it ended."""
@@ -48,7 +39,8 @@ class Victim:
             assert process.poll() is None, process.communicate()
             time.sleep(0.01)
         process.send_signal(blow)
-        process.communicate(timeout=PATIENCE)
+        process.communicate()
+        assert process.returncode is not None
         return process.returncode
 
     def completed(self, folder: Path) -> dict[str, Any]:
