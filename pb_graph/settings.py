@@ -83,11 +83,11 @@ class AutoPolicy(BaseModel):
         default=1, description="Short tries; two must state the same answer to be believed."
     )
     confidence: float = Field(
-        default=0.92,
+        default=0.3,
         ge=0,
         lt=1,
-        description="Least confidence at which a short try is believed: the geometric mean of the "
-        "probabilities of its tokens, where the server tells them; 0 to believe any.",
+        description="Least confidence at which a short try is believed: how probable its figures "
+        "are together, where the server tells probabilities; 0 to believe any.",
     )
     plain: PositiveInt = Field(
         default=700, description="Completion tokens of the plain question, its ending included."

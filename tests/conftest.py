@@ -18,8 +18,8 @@ settings.load_profile("plan-and-budget")
 # the commands that tests start to interrupt them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# absl, which rouge_score brings, keeps the stream that it finds and closes it when logging is set up
-# anew, as uvicorn does: it would be pytest's own, and no test after that could begin.
+# absl, which rouge_score brings, keeps the stream that it finds and closes it when logging is set
+# up anew, as uvicorn does: it would be pytest's own, and no test after that could begin.
 absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
 
 _FOREIGN = ("PB_MODEL", "OPENAI_", "ANTHROPIC_", "LANGSMITH_", "LANGCHAIN_", "LANGGRAPH_")

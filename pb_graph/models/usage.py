@@ -188,13 +188,19 @@ def likely_tokens(message: AIMessage) -> list[dict[str, float]]:
 
 
 def confidence_of(message: AIMessage) -> float | None:
-    """Geometric mean of the probabilities of a reply's tokens; None where a server tells none."""
+    """How probable a reply's figures are: the product over its tokens that have a digit.
+
+    Words can be chosen in many ways, and a model that is sure of its reasoning is still unsure of
+    them; figures follow from it. A reply without any digit is judged by all its tokens. None where
+    a server tells no probabilities.
+    """
     try:
-        chances = [min(0.0, float(token["logprob"])) for token in _logprobs(message)]
+        told = [(token["token"], min(0.0, float(token["logprob"]))) for token in _logprobs(message)]
+        figures = [chance for text, chance in told if any(map(str.isdigit, text))]
     except (TypeError, KeyError, ValueError):
         return None
-    mean = math.exp(sum(chances) / len(chances)) if chances else math.nan
-    return None if math.isnan(mean) else mean
+    chance = math.exp(sum(figures or [chance for _, chance in told])) if told else math.nan
+    return None if math.isnan(chance) else chance
 
 
 def _logprobs(message: AIMessage) -> list[Any]:
