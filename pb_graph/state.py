@@ -144,7 +144,7 @@ class State(Input, total=False):
     unusable: Annotated[dict[str, str], operator.or_]
     """Why a model, by its role, is not asked again for this question."""
     shared_budget: Annotated[dict[str, Any], newer]
-    """The shared budget that the graph was given, so that a resumed run goes on with it."""
+    """The shared budget that the run draws on, so that a resumed one goes on with it."""
     answer: str
     answer_id: str | None
     """Id of the message that it was shown as while it was written, if it was."""

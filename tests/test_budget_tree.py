@@ -52,9 +52,9 @@ def words(number: int) -> str:
     return "word " * number
 
 
-def forget(monkeypatch: pytest.MonkeyPatch) -> None:
+def forget(monkeypatch: pytest.MonkeyPatch, name: str = "another") -> None:
     """As in another process, which has nothing but what was checkpointed."""
-    monkeypatch.setattr(snapshots, "_PROCESS", "another")
+    monkeypatch.setattr(snapshots, "_PROCESS", name)
     shared._LIVE.clear()
 
 
@@ -220,6 +220,40 @@ class TestInterrupted:
         assert out["tokens_spent"] == paid == 80 + 20 + 5
         assert out["messages"][-1].text == "top done"
 
+    @pytest.mark.parametrize("way", WAYS)
+    def test_sub_agents_resumed_one_by_one_each_elsewhere_spend_one_budget(
+        self, way: Way, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """None of the processes has seen what the others' sub-agents spent."""
+
+        @tool
+        def approve() -> str:
+            """Ask a human."""
+            return str(interrupt("may I?"))
+
+        saver, models = InMemorySaver(), []
+
+        def made() -> Any:
+            asks = Reply(words(40), tool_calls=calls("approve", 1).tool_calls)
+            child = ScriptedChat(solve=once(asks, words(500)))
+            top = ScriptedChat(solve=once(calls("delegate", 3), words(500)))
+            models.extend([child, top])
+            inner = create_agent(child, [approve], middleware=[TokenBudgetMiddleware(600)])
+            return create_agent(
+                top,
+                [Tree._delegating(inner)],
+                middleware=[TokenBudgetMiddleware(600)],
+                checkpointer=saver,
+            )
+
+        out = run(made(), ASK, way, config=THREAD)
+        for number in range(3):
+            forget(monkeypatch, f"process {number}")
+            answers = {out["__interrupt__"][0].id: "yes"}
+            out = run(made(), Command(resume=answers), way, config=THREAD)
+        paid = sum(model.output_tokens for model in models)
+        assert out["tokens_spent"] == paid <= 600
+
     def test_a_branch_of_a_run_goes_on_with_all_that_was_spent(self) -> None:
         agent, models = self.agents(InMemorySaver())
         agent.invoke(ASK, THREAD)
@@ -376,6 +410,37 @@ class TestTool:
         )
         out = run(agent, ASK, way)
         assert out["tokens_spent"] == top.output_tokens + solver.output_tokens <= 400
+
+    @pytest.mark.parametrize("given", [False, True], ids=["found", "given"])
+    @pytest.mark.parametrize("way", WAYS)
+    def test_what_it_spent_before_it_paused_is_known_elsewhere(
+        self, way: Way, given: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        saver, models = InMemorySaver(), []
+
+        def made() -> Any:
+            budget = Budget(700)
+            solver = ScriptedChat(solve=runs_on)
+            asks = calls("plan_and_budget", 2, question="6 * 7?")
+            top = ScriptedChat(solve=once(asks, words(300)))
+            models.extend([solver, top])
+            graph = graph_of(solver, review_plan=True, shared_budget=budget if given else None)
+            return create_agent(
+                top,
+                [plan_and_budget_tool(graph)],
+                middleware=[TokenBudgetMiddleware(budget if given else 700)],
+                checkpointer=saver,
+            )
+
+        out, number = run(made(), ASK, way, config=THREAD), 0
+        while interrupts := out.get("__interrupt__"):
+            number += 1
+            forget(monkeypatch, f"process {number}")
+            answers = {each.id: True for each in interrupts}
+            out = run(made(), Command(resume=answers), way, config=THREAD)
+        paid = sum(model.output_tokens for model in models)
+        assert number
+        assert out["tokens_spent"] == paid <= 700
 
     @pytest.mark.parametrize("way", WAYS)
     def test_a_call_can_be_worth_less(self, way: Way) -> None:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from pb_graph.budget.shared import Budget
 
 _PROCESS = uuid4().hex[:12]
+_NOBODY = ""
+_COLUMNS = ("spent", "unknown")
 
 
 def process() -> str:
@@ -67,16 +69,36 @@ def newer(
     """Of two snapshots in a graph's state, the one to go on with: a reducer for LangGraph.
 
     Of one account in one process the later one, in whatever order they come; of two processes
-    both together; another account takes the place of the one before.
+    that which knows all of the other, else both together, which is then nobody's: whoever goes on
+    with it has something to learn. Another account takes the place of the one before.
     """
     if not before or not after or before["id"] != after["id"]:
         return after
-    if before["by"] == after["by"]:
+    if before["by"] == after["by"] != _NOBODY:
         return max(before, after, key=lambda plain: plain["version"])
-    both = {column: dict(before[column]) for column in ("spent", "unknown")}
+    for one, other in ((after, before), (before, after)):
+        if one["by"] != _NOBODY and _knows(one, other):
+            return one
+    both = {column: dict(before[column]) for column in _COLUMNS}
     for column, entries in both.items():
         _raise(entries, after[column])
-    return {**before, **after, **both, "grants": {**before["grants"], **after["grants"]}}
+    grants = {**before["grants"], **after["grants"]}
+    for name in before["grants"].keys() & after["grants"].keys():
+        grants[name] = newer(before["grants"][name], after["grants"][name])
+    return {**before, **after, **both, "grants": grants, "by": _NOBODY, "version": 0}
+
+
+def _knows(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether one has counted all that the other has."""
+    counted = all(
+        one[column].get(who, 0) >= tokens
+        for column in _COLUMNS
+        for who, tokens in other[column].items()
+    )
+    grants = one["grants"]
+    return counted and all(
+        name in grants and _knows(grants[name], known) for name, known in other["grants"].items()
+    )
 
 
 def _raise(entries: dict[str, int], known: Mapping[str, int]) -> None:

@@ -150,12 +150,12 @@ class Node(Runnable[Any, State]):
             settings = await self._registry.settings_of(context, blocking=blocking)
         unusable = {} if self._opens else state.get("unusable")
         calls = ModelCalls(self._registry, settings, context, blocking=blocking, unusable=unusable)
-        own = self._registry.shared_budget(context)
-        if own and not self._opens and (kept := state.get("shared_budget")):
-            own.adopt(kept)  # what another process knows of it
-        with using(within_all(drawn_on(own))):
+        drawn = drawn_on(self._registry.shared_budget(context))
+        if drawn and not self._opens and (kept := state.get("shared_budget")):
+            drawn[0].adopt(kept)  # what another process knows of it
+        with using(within_all(drawn)):
             given = self._function(state, NodeContext(settings, calls, self._options))
             update = await given if inspect.isawaitable(given) else given
         account = calls.account(self.name, update.get("warnings", []))
-        shared = {"shared_budget": own.snapshot()} if own else {}
+        shared = {"shared_budget": drawn[0].snapshot()} if drawn else {}
         return cast("State", {**update, **account, **shared})
