@@ -14,7 +14,6 @@ from optim.extras import require
 from optim.methods import ENDING, NAMES
 from optim.parts import pooled
 from pb_graph.errors import InputError
-from pb_graph.state import Report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from inspect_ai.log import EvalLog, EvalSample
 
     from pb_graph.budget.ledger import Usage
+    from pb_graph.state import Report
 
 LevelSource = Literal["label", "estimated"]
 """Whose word a question's level is: the data set's, free of charge, or the planner's, paid for."""
