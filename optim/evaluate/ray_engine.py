@@ -92,7 +92,7 @@ def run_parts(experiment: Experiment, parts: int, console: Console) -> Evaluatio
         earlier = {n: State(spent=ReplyCache(f / REPLIES).spent) for n, f in folders.items()}
         ended.enter_context(redirect_stdout(sys.stderr))  # Ray tells there of workers that died
         if not ray.is_initialized():
-            ray.init(log_to_driver=False, configure_logging=False, include_dashboard=False)
+            ray.init(log_to_driver=False, configure_logging=False)
             ended.callback(ray.shutdown)
         account: Any = ray.remote(num_cpus=0)(Account).remote(earlier)
         work: Any = ray.remote(num_cpus=1, max_retries=_RESTARTS)(_work)
