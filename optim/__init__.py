@@ -12,6 +12,7 @@ binds the package to that name whenever it happens, so a function there would co
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -27,19 +28,27 @@ if TYPE_CHECKING:
     from optim.report import report
     from optim.tune import tune
 
-_HOMES = {"Experiment": "evaluate", "load": "datasets", "read_records": "records"}
-_CALLABLE = ("evaluate", "report", "tune")
-
 __all__ = ["Experiment", "evaluate", "load", "read_records", "report", "tune"]
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 -- whatever the name stands for
-    if name in _CALLABLE:
-        return imported(f"{__name__}.{name}")
-    if name not in _HOMES:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
-    return getattr(imported(f"{__name__}.{_HOMES[name]}"), name)
+def on_first_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """A package's ``__getattr__``: loads names from these modules of it; without one, a module."""
+
+    def find(name: str) -> Any:  # noqa: ANN401 -- whatever the name stands for
+        if name not in homes:
+            msg = f"module {package!r} has no attribute {name!r}"
+            raise AttributeError(msg)
+        home = imported(f"{package}.{homes[name] or name}")
+        return getattr(home, name) if homes[name] else home
+
+    return find
+
+
+__getattr__ = on_first_use(
+    __name__,
+    {"Experiment": "evaluate", "load": "datasets", "read_records": "records"}
+    | dict.fromkeys(("evaluate", "report", "tune"), ""),
+)
 
 
 def __dir__() -> list[str]:

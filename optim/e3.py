@@ -12,18 +12,16 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from optim.statistics.comparison import Comparison, Sample, compare, describe
+from optim.statistics.checks import checked_scores, checked_tokens, measured
+from optim.statistics.comparison import FEW, Comparison, Sample, compare
 from optim.statistics.estimates import (
     PERCENT,
     Interval,
     OverRuns,
     a_over_t,
     accuracy_interval,
-    checked_scores,
-    checked_tokens,
     e3,
     interval,
-    measured,
     over_runs,
     smoothed_e3,
     token_interval,
@@ -106,3 +104,39 @@ def surrogate(score: float, tokens: float, incumbent: Incumbent) -> float:
     """
     value, spent = checked_scores([score])[0], checked_tokens([tokens])[0]
     return float(2.0 * PERCENT * value / incumbent.accuracy - spent / incumbent.tokens)
+
+
+def describe(comparison: Comparison) -> str:
+    """Say in a plain sentence what a comparison found, of a against b, and how sure it is."""
+    one = comparison
+    tokens = f"tokens {_times(one.tokens_ratio, one.tokens_lower, one.tokens_upper)}"
+    ratio = f"E³ {_times(one.ratio, one.lower, one.upper)}"
+    if one.e3_a == one.e3_b == 0.0:
+        parts = ["accuracy undecided: nothing is right on either side", tokens]
+    elif one.accuracy_undecided:
+        parts = ["accuracy undecided: no question differs", tokens, ratio]
+    else:
+        points = f"accuracy {one.accuracy_difference:+.1f} points"
+        parts = [ratio, f"{points} ({one.discordant} of {one.questions} differ)", tokens]
+    sentence = f"{'; '.join(parts)}; n = {one.questions}"
+    if one.questions > 1:
+        sentence += f", {PERCENT * one.confidence:g} % intervals"
+    if one.ratio is not None and one.questions < FEW:
+        sentence += f"; below {FEW} questions an E³ ratio is biased upwards"
+    return sentence
+
+
+def _times(ratio: float | None, lower: float | None, upper: float | None) -> str:
+    known = "has no ratio, b's being 0" if ratio is None else f"{_factor(ratio)} times"
+    if lower is None:
+        return known
+    high = "no upper end" if upper is None else _factor(upper)
+    return f"{known} ({_factor(lower)} to {high})"
+
+
+def _factor(value: float) -> str:
+    if value >= 1000.0:  # noqa: PLR2004 -- beyond it digits mean nothing
+        return "more than 1000"
+    if 0.0 < value < 0.01:  # noqa: PLR2004
+        return "less than 0.01"
+    return f"{value:.0f}" if value >= 10.0 else f"{value:.2f}"  # noqa: PLR2004

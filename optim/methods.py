@@ -26,6 +26,9 @@ RIVALS = "rivals"
 ESTIMATED = "default_estimated"
 """``default`` where the planner estimates the level, and is paid for it."""
 
+Ending = Literal["continuation", "turn"]
+"""How the result of a cut answer is asked for, see `Truncation`."""
+
 ENDING = "ending"
 """What the ledger calls the request for the result of an answer that was cut."""
 
@@ -56,7 +59,7 @@ class Truncation:
     budget: int
     largest: int
     reserve: int = 32
-    ending: Literal["continuation", "turn"] | None = None
+    ending: Ending | None = None
 
     def __post_init__(self) -> None:
         if not 1 < self.budget <= self.largest:
@@ -116,16 +119,11 @@ class _Row:
 _BY_STEP = {**PAPER_DEFAULTS, "prompt_unit": "words_as_tokens"}
 _SINGLE_PASS = {"method": PLANNED, "execution": "single_pass"}
 _PAPER = {
-    "vanilla": _Row({"method": "vanilla"}, PAPER_DEFAULTS),
-    "global_budget": _Row({"method": "global_budget"}, PAPER_DEFAULTS),
-    "planned_vanilla": _Row({"method": "planned_vanilla"}, PAPER_DEFAULTS),
-    "planned_global_budget": _Row({"method": "planned_global_budget"}, PAPER_DEFAULTS),
-    "uniform": _Row(_SINGLE_PASS | {"schedule": "uniform"}, _BY_STEP),
-    "weighted": _Row(_SINGLE_PASS | {"schedule": "weighted"}, _BY_STEP),
-    "linear": _Row(_SINGLE_PASS | {"schedule": "linear"}, _BY_STEP),
-    "polynomial": _Row(_SINGLE_PASS | {"schedule": "polynomial"}, _BY_STEP),
-    "exponential": _Row(_SINGLE_PASS | {"schedule": "exponential"}, _BY_STEP),
-    "cosine": _Row(_SINGLE_PASS | {"schedule": "cosine"}, _BY_STEP),
+    name: _Row({"method": name}, PAPER_DEFAULTS)
+    for name in ("vanilla", "global_budget", "planned_vanilla", "planned_global_budget")
+} | {
+    name: _Row(_SINGLE_PASS | {"schedule": name}, _BY_STEP)
+    for name in ("uniform", "weighted", "linear", "polynomial", "exponential", "cosine")
 }
 _RIVALS = {
     name: _Row({"method": name}, PAPER_DEFAULTS)
@@ -173,8 +171,11 @@ def methods(
             a name says.
     """
     wanted = names.split(",") if isinstance(names, str) else names
-    expanded = [name for text in map(str.strip, wanted) for name in _expanded(text)]
-    chosen = tuple(_method(name, overrides or {}) for name in expanded)
+    chosen = tuple(
+        _method(f"{name}{at}{cap}", overrides or {})
+        for word, at, cap in (text.strip().partition("@") for text in wanted)
+        for name in {ALL: tuple(_PAPER), RIVALS: tuple(_RIVALS)}.get(word, (word,))
+    )
     check_distinct(chosen)
     return chosen
 
@@ -254,13 +255,6 @@ class Grid:
 def _room(budget: int, reserve: int) -> int:
     """What is left of a budget for the answer itself, as ``enforcement="force"`` has it."""
     return budget - min(reserve, budget * 2 // 3)
-
-
-def _expanded(text: str) -> tuple[str, ...]:
-    """The names that a word stands for, each with the cap that stands behind it."""
-    word, at, cap = text.partition("@")
-    names = {ALL: tuple(_PAPER), RIVALS: tuple(_RIVALS)}.get(word, (word,))
-    return tuple(f"{name}{at}{cap}" for name in names)
 
 
 def _method(name: str, overrides: Mapping[str, Any]) -> Method:

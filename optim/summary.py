@@ -214,19 +214,18 @@ def _spread(judged: Sequence[Record], scores: Sequence[float]) -> dict[str, Any]
     if not any(tokens):
         return dict.fromkeys(("e3", "e3_lower", "e3_upper", "a_over_t"))
     found, runs = interval(scores, tokens, clusters=clusters), [r.epoch for r in judged]
-    least, most = accuracy_interval(scores, clusters=clusters)
-    low, high = token_interval(tokens, clusters=clusters)
     spread: dict[str, Any] = {
         "e3": found.e3,
         "e3_lower": found.lower,
         "e3_upper": found.upper,
-        "accuracy_lower": least,
-        "accuracy_upper": most,
-        "tokens_lower": low,
-        "tokens_upper": high,
         "a_over_t": a_over_t(scores, tokens),
         "runs": len(set(runs)),
     }
+    for name, ends in (
+        ("accuracy", accuracy_interval(scores, clusters=clusters)),
+        ("tokens", token_interval(tokens, clusters=clusters)),
+    ):
+        spread[f"{name}_lower"], spread[f"{name}_upper"] = ends
     if len(set(runs)) > 1:
         with suppress(InputError):  # a run without a token has no E³
             over = over_runs(scores, tokens, runs)

@@ -10,7 +10,7 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.pregel import Pregel
 from pydantic import Field
 
-from pb_graph.budget.around import drawn_on, using, within_all
+from pb_graph.budget.around import checked, drawn_on, using, within_all
 from pb_graph.budget.shared import Budget
 from pb_graph.budgeted_model import BudgetedChatModel
 from pb_graph.errors import InputError, NoAnswerError
@@ -74,7 +74,7 @@ def plan_and_budget_tool(
     else:
         graph = build_graph(model_or_graph, **options)
 
-    shared = budget
+    shared = checked("budget", budget)
 
     async def answered(out: Awaitable[dict[str, Any]]) -> tuple[str, Report | None]:
         try:

@@ -13,7 +13,7 @@ from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import SystemMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, field_validator
 
 from pb_graph.budget.around import drawn_on, within_all
 from pb_graph.budget.shared import Budget
@@ -60,6 +60,14 @@ class BudgetedChatModel(BaseChatModel):
     warn_at: Annotated[float, Field(gt=0, lt=1)] = 0.8
     reserve: Annotated[float, Field(ge=0, lt=1)] = 0.1
     retry_policy: RetryPolicy = RetryPolicy()
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _itself(cls, given: object) -> object:
+        if isinstance(given, BaseChatModel):
+            return given
+        msg = "give a chat model object; bind, with_fallbacks and with_retry go behind: "
+        raise ValueError(msg + "BudgetedChatModel(model=model, budget=budget).with_retry()")
 
     def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 -- pydantic's
         """Set the last answer's part aside before anybody can spend it."""

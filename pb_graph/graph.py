@@ -12,6 +12,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Checkpointer, Send
 from pydantic import BaseModel
 
+from pb_graph.budget.around import checked
 from pb_graph.budget.ledger import Prices
 from pb_graph.budget.shared import Budget
 from pb_graph.models.caps import CapPolicy, load_caps
@@ -107,7 +108,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         settings,
         planner_program,
         cap_policy,
-        shared_budget,
+        checked("shared_budget", shared_budget),
         estimator=estimator,
         easy=easy,
     )

@@ -18,9 +18,10 @@ from langgraph.errors import GraphInterrupt
 from langgraph.types import Command, Overwrite
 
 from pb_graph.budget.around import drawn_on, using, within_all
-from pb_graph.budget.checks import whole_number
+from pb_graph.budget.checks import real_number, whole_number
 from pb_graph.budget.shared import Budget
 from pb_graph.budget.snapshots import newer
+from pb_graph.budgeted_model import BudgetedChatModel
 from pb_graph.runtime.node import finished
 from pb_graph.turn import Turn
 
@@ -98,7 +99,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
             per_call if per_call is None else whole_number("per_call", per_call, least=1)
         )
         for name, share in (("warn_at", warn_at), ("reserve", reserve)):
-            if not 0 < share < 1:
+            if not 0 < real_number(name, share) < 1:
                 msg = f"{name} must lie between 0 and 1, not {share}"
                 raise ValueError(msg)
         self.warn_at = warn_at
@@ -162,8 +163,13 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
     async def _response(
         self, request: ModelRequest[Any], ask: Ask, *, blocking: bool
     ) -> ExtendedModelResponse[Any]:
-        account = self._account(request.state)
-        kept = self._kept(account)
+        account = own = self._account(request.state)
+        kept = self._kept(own)
+        if isinstance(request.model, BudgetedChatModel):  # one of the two has to count
+            its = request.model.budget
+            request = request.override(model=request.model.model)
+            within = (own, its) if its and not own.is_part_of(its) else (own,)
+            account = within_all(within) or own
         turn = Turn(
             request,
             ask,
@@ -176,7 +182,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
             blocking=blocking,
         )
         response = await turn.response()
-        return ExtendedModelResponse(response, Command(update=_update(account)))
+        return ExtendedModelResponse(response, Command(update=_update(own)))
 
     def _kept(self, account: Budget) -> int:
         """Tokens that are kept back for the final answer."""

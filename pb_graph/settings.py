@@ -21,10 +21,10 @@ from pydantic import (
     model_validator,
 )
 
+from pb_graph.budget.around import checked
 from pb_graph.budget.rules import LEVELS, BudgetRule, Fixed, LevelTable
 from pb_graph.budget.schedules import Schedule as PositionalSchedule
 from pb_graph.budget.schedules import Shape
-from pb_graph.budget.shared import Budget
 from pb_graph.errors import InputError, did_you_mean
 from pb_graph.methods import METHODS, known_method
 
@@ -83,11 +83,11 @@ class AutoPolicy(BaseModel):
         default=1, description="Short tries; two must state the same answer to be believed."
     )
     confidence: float = Field(
-        default=0.92,
+        default=0.3,
         ge=0,
         lt=1,
-        description="Least confidence at which a short try is believed: the geometric mean of the "
-        "probabilities of its tokens, where the server tells them; 0 to believe any.",
+        description="Least confidence at which a short try is believed: how probable its figures "
+        "are together, where the server tells probabilities; 0 to believe any.",
     )
     plain: PositiveInt = Field(
         default=700, description="Completion tokens of the plain question, its ending included."
@@ -457,9 +457,7 @@ class Context:
         known = {name: fields[name] for name in cls.__dataclass_fields__ if name in fields}
         if known.get("settings") is not None:  # which a server hands over as JSON
             known["settings"] = settings_from(known["settings"])
-        if not isinstance(known.get("shared_budget"), Budget | None):
-            msg = f"a context's shared_budget is a Budget, not {known['shared_budget']!r:.100}"
-            raise InputError(msg)
+        checked("a context's shared_budget", known.get("shared_budget"))
         return cls(**known)
 
 

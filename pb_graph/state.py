@@ -79,8 +79,8 @@ class Report(TypedDict):
     usage: QueryUsage
     warnings: list[str]
     confidence: NotRequired[float]
-    """Of the answer after worked examples, or auto's last short try: the geometric mean of the
-    probabilities of its tokens, where the server told them."""
+    """Of the answer after worked examples, or auto's last short try: how probable its figures are
+    together, where the server told."""
 
 
 class Query(TypedDict):

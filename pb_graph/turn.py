@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from langchain_core.messages.ai import add_usage
 
 from pb_graph.errors import BudgetUsedUpError
 from pb_graph.models.caps import Limits, Thinking, constructor_overrides, policy_for
-from pb_graph.models.charging import settle_failed
+from pb_graph.models.inner_calls import InnerCalls
 from pb_graph.models.usage import finish_of, tokens_of
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ FINISH = "The token budget is nearly used up. Give your best final answer now, i
 _GO_ON = "What you wrote stays above it: go on there, and repeat nothing."
 # A call without tools must not say either how they are to be used.
 _OF_TOOLS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
+
+# As LangChain's models and their servers call it; below 1, Ollama's has no limit.
+_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict")
 
 Ask = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
 
@@ -68,7 +71,7 @@ class Turn:
     async def _responded(self) -> ModelResponse[Any]:
         asked = self._warned(self.account.left)
         if self._begun is None and (call := await self._first()):
-            begun = await self._called(asked, call)
+            begun = await self._called(asked, call, keep=self.kept)
             if not _cut_off(begun) or self._fuller().left < 1:
                 return begun
             self._begun = begun
@@ -87,21 +90,29 @@ class Turn:
         return max(self.account, self.last, key=lambda account: account.left)
 
     async def _reserved(self, account: Budget, *, keep: int = 0) -> Call:
+        limits = [self.per_call, *_own_limits(self.request.model, self.request.model_settings)]
+        most = min((limit for limit in limits if limit is not None), default=None)
         if self.blocking:
-            return account.reserve(self.per_call, keep=keep, at_least=self.enough)
-        return await account.areserve(self.per_call, keep=keep, at_least=self.enough)
+            return account.reserve(most, keep=keep, at_least=self.enough)
+        return await account.areserve(most, keep=keep, at_least=self.enough)
 
     async def _called(
-        self, request: ModelRequest[Any], call: Call, *, thinking: Thinking = "bounded"
+        self,
+        request: ModelRequest[Any],
+        call: Call,
+        *,
+        keep: int = 0,
+        thinking: Thinking = "bounded",
     ) -> ModelResponse[Any]:
         capped = _capped(request, call.tokens, thinking=thinking)
-        with call:  # whoever cancels it leaves it unsettled
+        # Whoever cancels it leaves it unsettled.
+        with call, InnerCalls(call, keep=keep) as inner:
             try:
                 response = await self.ask(capped)
             except Exception as error:
-                settle_failed(call, error)
+                inner.settle_failed(error)
                 raise
-            call.settle(_cost(response, capped))
+            inner.settle(_cost(response, capped, call.tokens))
         return response
 
     def _warned(self, left: int) -> ModelRequest[Any]:
@@ -128,12 +139,20 @@ def _capped(request: ModelRequest[Any], cap: int, *, thinking: Thinking) -> Mode
     """The cap in the words of the request's own model."""
     policy = policy_for(request.model)
     change = constructor_overrides(request.model, policy)
+    if getattr(request.model, "stream_usage", True) is None:
+        change["stream_usage"] = True  # else nobody knows what a stream of another server's cost
     if "extra_body" in request.model_settings:  # the policy puts ours beside the model's own
         change["extra_body"] = request.model_settings["extra_body"]
     model = request.model.model_copy(update=change)
     arguments = policy(model, Limits(cap, timeout=math.inf, thinking=thinking))
     arguments.pop("timeout", None)  # the host's own business
     return request.override(model=model, model_settings=request.model_settings | arguments)
+
+
+def _own_limits(model: Any, settings: Mapping[str, Any]) -> list[int]:  # noqa: ANN401 -- a chat model
+    """What the model, or the call, was told that an answer may cost at most."""
+    told = [settings.get(name, getattr(model, name, None)) for name in _LIMITS]
+    return [limit for limit in told if isinstance(limit, int) and limit > 0]
 
 
 def _told(request: ModelRequest[Any], note: str) -> ModelRequest[Any]:
@@ -171,10 +190,14 @@ def _answer(response: ModelResponse[Any]) -> AIMessage:
     return next(message for message in response.result if isinstance(message, AIMessage))
 
 
-def _cost(response: ModelResponse[Any], ask: ModelRequest[Any]) -> int:
-    """Completion tokens of a call, estimated where the server reports none."""
-    answers = (message for message in response.result if isinstance(message, AIMessage))
-    return sum(tokens_of(message, ask.messages).output for message in answers)
+def _cost(response: ModelResponse[Any], ask: ModelRequest[Any], cap: int) -> int:
+    """Completion tokens of a call, estimated where the server reports none; cut off, all of it."""
+    answers = [message for message in response.result if isinstance(message, AIMessage)]
+    tokens = [tokens_of(message, ask.messages) for message in answers]
+    cost = sum(each.output for each in tokens)
+    return (
+        cost if all(each.measured for each in tokens) or not _cut_off(response) else max(cap, cost)
+    )
 
 
 def _cut_off(response: ModelResponse[Any]) -> bool:

@@ -1,8 +1,8 @@
 """The tasks of Plan-and-Budget for Inspect: ``inspect eval plan_and_budget/math500 --model ...``.
 
-One for each data set of `optim`, with the options of `optim.evaluate.registered.task_for` under
-``-T``. Inspect calls tasks by the distribution that they are installed with, hence this package;
-the programs are `pb_graph` and `optim`.
+One for each data set of `optim`, with the options of `plan_and_budget.tasks` under ``-T``. Inspect
+calls tasks by the distribution that they are installed with, hence this package; the programs are
+`pb_graph` and `optim`.
 """
 
 from __future__ import annotations

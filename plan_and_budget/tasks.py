@@ -16,8 +16,7 @@ __all__ = ["TASKS"]
 
 
 def _registered(dataset: str) -> Callable[..., Task]:
-    # Inspect reads the options of -T off this signature.
-    def make(  # noqa: PLR0913, PLR0917 -- as `task_for`
+    def make(  # noqa: PLR0913, PLR0917 -- Inspect reads the options of -T off this signature
         method: str = "default",
         settings: str | dict[str, Any] | None = None,
         program: str | None = None,
@@ -29,6 +28,21 @@ def _registered(dataset: str) -> Callable[..., Task]:
         estimate_level: bool = False,
         seed: int = 0,
     ) -> Task:
+        """Make the task of one method.
+
+        Args:
+            method: A name of `optim.methods.NAMES`.
+            settings: Of the graph, as JSON or a mapping: ``{"cutoff": 1500}``.
+            program: A file of `pb-optim tune`.
+            data: A local file instead of the hub.
+            split: Another split of the hub's than the usual one.
+            limit: How many questions, drawn evenly over the levels. Inspect's ``--limit`` takes
+                the first of these.
+            levels: Only these levels: a number, several, or text such as ``1,2``.
+            scorer: Name of another scorer than the data set's own.
+            estimate_level: Let the planner estimate a question's level, and pay for that.
+            seed: Of the draw.
+        """
         given = {name: value for name, value in locals().items() if name != "dataset"}
         from optim.evaluate.registered import task_for  # noqa: PLC0415 -- LangGraph takes a second
 

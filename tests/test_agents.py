@@ -10,6 +10,11 @@ from typing import Any, get_args
 
 import pytest
 from langchain.agents import create_agent
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    ModelFallbackMiddleware,
+    ModelRetryMiddleware,
+)
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
@@ -21,9 +26,18 @@ from langgraph.prebuilt import ToolNode
 from langgraph.types import Command
 from pydantic import SecretStr
 
-from pb_graph import TokenBudgetMiddleware, plan_and_budget_tool
+from pb_graph import Budget, TokenBudgetMiddleware, plan_and_budget_tool
 from pb_graph.agents import FINISH
-from tests.support.chat_model import Call, Reply, Said, ScriptedChat, in_turn, runs_on, says_nothing
+from tests.support.chat_model import (
+    Call,
+    HTTPError,
+    Reply,
+    Said,
+    ScriptedChat,
+    in_turn,
+    runs_on,
+    says_nothing,
+)
 from tests.support.graphs import Way, checked, graph_of
 
 ASK = {"messages": [HumanMessage("How many pens does $14 buy at 3 for $2?")]}
@@ -271,6 +285,11 @@ class TestTokenBudget:
         model = ScriptedChat(solve="It buys 21 pens.", reports_usage=usage)
         assert agent_of(model, 100, []).invoke(ASK)["tokens_spent"] > 0
 
+    def test_an_answer_without_usage_that_was_cut_off_cost_its_cap(self) -> None:
+        model = ScriptedChat(solve="x " * 900, reports_usage=False)
+        out = agent_of(model, 900, []).invoke(ASK)
+        assert out["tokens_spent"] == model.output_tokens == 900
+
     @pytest.mark.parametrize(
         ("options", "said"),
         [
@@ -279,11 +298,75 @@ class TestTokenBudget:
             ({"total": 9, "per_call": 0}, "per_call must be a whole number of at least 1"),
             ({"total": 9, "warn_at": 1.5}, "warn_at must lie between 0 and 1"),
             ({"total": 9, "reserve": 0}, "reserve must lie between 0 and 1"),
+            ({"total": 9, "reserve": "x"}, "reserve must be a number"),
         ],
     )
     def test_figures_out_of_range_are_refused(self, options: dict[str, Any], said: str) -> None:
         with pytest.raises(ValueError, match=said):
             TokenBudgetMiddleware(**options)
+
+
+class Chooses(AgentMiddleware[Any, Any]):
+    """Asks another model something, before or after the agent's own is asked."""
+
+    def __init__(self, model: ScriptedChat, *, before: bool) -> None:
+        super().__init__()
+        self.model, self.before = model, before
+
+    def wrap_model_call(self, request: Any, handler: Any) -> Any:
+        if self.before:
+            self.model.invoke("Which tools?")
+        answered = handler(request)
+        if not self.before:
+            self.model.invoke("Is it good?")
+        return answered
+
+
+RETRIES = ModelRetryMiddleware(max_retries=3, initial_delay=0, jitter=False)
+
+
+class TestNearerTheModel:
+    """Middleware behind ours makes model calls that it was not told of."""
+
+    @pytest.mark.parametrize("way", get_args(Way))
+    def test_what_is_tried_again_is_another_call(self, way: Way) -> None:
+        model = ScriptedChat(solve=in_turn(ConnectionError("lost"), HTTPError(429), "21 pens"))
+        budget = Budget(1000)
+        ours = TokenBudgetMiddleware(budget, per_call=300)
+        out = run(create_agent(model, [], middleware=[ours, RETRIES]), ASK, way)
+        assert out["messages"][-1].text == "21 pens"
+        assert (budget.spent, budget.unknown, budget.left) == (2, 300, 698)
+
+    @pytest.mark.parametrize("way", get_args(Way))
+    def test_and_is_not_made_where_nothing_is_left_for_it(self, way: Way) -> None:
+        model, budget = ScriptedChat(solve=ConnectionError("lost")), Budget(700)
+        ours = TokenBudgetMiddleware(budget, per_call=300)
+        run(create_agent(model, [], middleware=[ours, RETRIES]), ASK, way)
+        assert [call.cap for call in model.calls] == [300, 300]
+        assert (budget.spent, budget.unknown, budget.left) == (0, 600, 100)
+
+    def test_another_model_in_its_place_is_within_the_cap(self) -> None:
+        refusing, other = ScriptedChat(solve=HTTPError(400)), ScriptedChat(solve=runs_on)
+        budget = Budget(100)
+        middleware = [TokenBudgetMiddleware(budget), ModelFallbackMiddleware(other)]
+        create_agent(refusing, [], middleware=middleware).invoke(ASK)
+        assert budget.spent == other.output_tokens == 100
+
+    @pytest.mark.parametrize("before", [True, False])
+    def test_what_is_asked_beside_the_answer_is_counted(self, before: bool) -> None:
+        model, beside = ScriptedChat(solve="21 pens"), ScriptedChat(solve="look_up and look_down")
+        middleware = [TokenBudgetMiddleware(100), Chooses(beside, before=before)]
+        out = create_agent(model, [look_up], middleware=middleware).invoke(ASK)
+        assert out["tokens_spent"] == 5
+
+    @pytest.mark.parametrize("error", [ValueError("refused"), ConnectionError("lost")])
+    def test_also_when_there_is_no_answer(self, error: Exception) -> None:
+        model, beside = ScriptedChat(solve=error), ScriptedChat(solve="look_up and look_down")
+        budget = Budget(100)
+        middleware = [TokenBudgetMiddleware(budget), Chooses(beside, before=True)]
+        with pytest.raises(type(error)):
+            create_agent(model, [look_up], middleware=middleware).invoke(ASK)
+        assert budget.spent == 3
 
 
 class TestHostsOwn:
@@ -299,6 +382,27 @@ class TestHostsOwn:
 
         TokenBudgetMiddleware(100, **options).wrap_model_call(request, handler)
         return seen[0]
+
+    @pytest.mark.parametrize("place", ["max_tokens", "max_completion_tokens", "in the request"])
+    def test_its_own_limit_of_an_answer_stands(self, place: str) -> None:
+        own: dict[str, Any] = {} if place == "in the request" else {place: 40}
+        model = ChatOpenAI(model="any", api_key=SecretStr("any"), **own)
+        settings = {} if own else {"max_tokens": 40}
+        request: ModelRequest[Any] = ModelRequest(
+            model=model, messages=[HumanMessage("?")], model_settings=settings
+        )
+        asked = self.passed_on(request).model_settings
+        assert {asked[name] for name in asked if "max" in name} == {40}
+
+    @pytest.mark.parametrize(("own", "then"), [(None, True), (False, False)])
+    def test_a_stream_tells_its_usage_unless_the_host_says_no(
+        self, own: bool | None, then: bool
+    ) -> None:
+        elsewhere: Any = {"base_url": "http://127.0.0.1:9/v1", "api_key": SecretStr("any")}
+        model = ChatOpenAI(model="any", stream_usage=own, **elsewhere)
+        request: ModelRequest[Any] = ModelRequest(model=model, messages=[HumanMessage("?")])
+        asked: Any = self.passed_on(request).model
+        assert asked.stream_usage is then
 
     def test_its_own_body_stays_beside_the_cap(self) -> None:
         model = ChatOpenAI(

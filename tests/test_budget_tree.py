@@ -18,7 +18,15 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command, Send, interrupt
 from langgraph_supervisor import create_supervisor
 
-from pb_graph import Budget, Context, NoAnswerError, TokenBudgetMiddleware, plan_and_budget_tool
+from pb_graph import (
+    Budget,
+    BudgetedChatModel,
+    Context,
+    InputError,
+    NoAnswerError,
+    TokenBudgetMiddleware,
+    plan_and_budget_tool,
+)
 from pb_graph.budget import shared, snapshots
 from tests.support.chat_model import Call, CutOffError, Reply, Said, ScriptedChat, in_turn, runs_on
 from tests.support.graphs import QUESTION, Way, checked, graph_of, run
@@ -135,6 +143,18 @@ class TestCreateAgent:
             with pytest.raises(type(error)):
                 agent.invoke(ASK)
             assert (budget.spent, budget.left) == (0, left)
+
+    @pytest.mark.parametrize("way", WAYS)
+    def test_a_model_with_a_budget_of_its_own_is_counted_once_in_each(self, way: Way) -> None:
+        daily, model = Budget(500), ScriptedChat(solve=runs_on)
+        both = BudgetedChatModel(model=model, budget=daily)
+        for total, most in [(Budget(300), 300), (daily, 500)]:
+            agent = create_agent(both, [], middleware=[TokenBudgetMiddleware(total)])
+            before = model.output_tokens
+            out = run(agent, ASK, way)
+            assert out["tokens_spent"] == model.output_tokens - before <= most
+            assert daily.spent == model.output_tokens <= 500
+        assert [call.cap for call in model.calls] == [270, 30, 100, 50]
 
     def test_a_cancelled_run_settles(self) -> None:
         budget = Budget(100)
@@ -366,6 +386,16 @@ class TestTool:
         said = run(made, asked, way)
         assert checked(said.artifact)["ceiling"] <= 60
         assert budget.spent == solver.output_tokens <= 60
+
+
+@pytest.mark.parametrize("given", [500, {"total": 500}])
+def test_only_a_budget_is_shared(given: Any) -> None:
+    for ask in (
+        graph_of,
+        lambda model, **o: plan_and_budget_tool(model, budget=o["shared_budget"]),
+    ):
+        with pytest.raises(InputError, match="such as Budget"):
+            ask(ScriptedChat(), shared_budget=given)
 
 
 def test_calls_are_told_when_their_part_is_nearly_used_up() -> None:

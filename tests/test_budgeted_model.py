@@ -162,3 +162,28 @@ def test_a_supervisor_whose_workers_leave_nothing_still_answers(way: Way) -> Non
     assert final.text == "21 pens"
     assert boss.calls[-1].cap == 20
     assert budget.spent == worker.output_tokens + boss.output_tokens <= 200
+
+
+@pytest.mark.parametrize("wrap", [lambda m: m.with_retry(), lambda m: m.bind(stop=["x"]), str])
+def test_what_is_wrapped_around_a_model_goes_behind_it(wrap: Any) -> None:  # noqa: ANN401
+    with pytest.raises(ValueError, match=r"go behind: BudgetedChatModel\(model=model"):
+        BudgetedChatModel(model=wrap(ScriptedChat()), budget=Budget(100))
+
+
+def test_fallbacks_go_behind_it_each_within_the_budget() -> None:
+    budget, good = Budget(1000), ScriptedChat(solve="21 pens")
+    lost = ScriptedChat(solve=ConnectionError("lost"))  # was tried again by its client
+    first, second = (
+        BudgetedChatModel(model=model, budget=budget, per_call=100) for model in (lost, good)
+    )
+    assert first.with_fallbacks([second]).invoke(ASK).text == "21 pens"
+    assert (budget.spent, budget.unknown) == (2, 100)
+
+
+def test_a_stream_that_is_left_is_counted() -> None:
+    model = ScriptedChat(solve="21 pens are what it buys")
+    made = budgeted(model, 1000)
+    stream = made.stream(ASK)
+    next(stream)
+    del stream
+    assert made.budget.spent == model.output_tokens == 6  # type: ignore[union-attr]

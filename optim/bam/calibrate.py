@@ -22,6 +22,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
 from optim.bam.power_law import Curve, fit_curve
+from optim.records import level_of
+from optim.report.formatting import count
 from optim.statistics.estimates import PERCENT
 from pb_graph.budget import LEVELS
 from pb_graph.errors import InputError
@@ -38,13 +40,7 @@ _TOO_WIDE = 10.0  # and that says nothing: between such betas, tokens remove lit
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Questions of one level with one budget.
-
-    Attributes:
-        tokens: The budget.
-        questions: How many there were.
-        right: The sum of their scores.
-    """
+    """Questions of one level with one budget."""
 
     tokens: int
     questions: int
@@ -58,14 +54,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class LevelFit:
-    """One level's parameters.
-
-    Attributes:
-        level: From 1 to 5.
-        source: ``fit`` to this level's own answers, or ``pooled`` from all levels together.
-        curve: With intervals.
-        cells: This level's answers; none where there were none.
-    """
+    """One level's parameters."""
 
     level: int
     source: Literal["fit", "pooled"]
@@ -121,7 +110,7 @@ def calibrate(
             that is not identified; each with what to do.
     """
     chosen = _chosen(records, method)
-    cells = {level: _cells([r for r in chosen if _level(r) == level]) for level in LEVELS}
+    cells = {level: _cells([r for r in chosen if level_of(r) == level]) for level in LEVELS}
     fits: dict[int, Curve] = {}
     faults: dict[int, str] = {}
     for level in LEVELS:
@@ -160,7 +149,7 @@ def _chosen(records: Iterable[Record], method: str | None) -> list[Record]:
     usable = [
         r
         for r in records
-        if None not in (r.score, r.report["budget"], _level(r)) and method in (None, _family(r))
+        if None not in (r.score, r.report["budget"], level_of(r)) and method in (None, _family(r))
     ]
     if not usable:
         whose = f"of the method {method!r} " if method else ""
@@ -180,11 +169,6 @@ def _family(record: Record) -> str:
     return record.method.partition("[")[0]
 
 
-def _level(record: Record) -> int | None:
-    """The data set's label, else what was estimated."""
-    return record.level or record.report["level"]
-
-
 def _check_alone(what: str, names: set[str], advice: str) -> None:
     if len(names) > 1:
         msg = f"the logs hold answers of several {what} ({', '.join(sorted(names))}): {advice}"
@@ -196,7 +180,7 @@ def _cells(records: Iterable[Record]) -> list[Cell]:
     scores: defaultdict[int, defaultdict[tuple[int | None, str], list[float]]]
     scores = defaultdict(lambda: defaultdict(list))
     for record in records:
-        question = (_level(record), record.question)
+        question = (level_of(record), record.question)
         scores[record.report["budget"] or 0][question].append(record.score or 0.0)
     return [
         Cell(tokens, len(answers), sum(map(fmean, answers.values())))
@@ -211,7 +195,7 @@ def _fit(cells: Sequence[Cell], aleatoric: float | None, confidence: float) -> C
     needed = 3 if aleatoric is None else 2
     if len(cells) < needed:
         spare = "" if len(cells) == 1 or needed == 2 else ", or tell --aleatoric"  # noqa: PLR2004
-        return f"only {_count(len(cells), 'budget')}, and {needed} are needed{spare}"
+        return f"only {count(len(cells), 'budget')}, and {needed} are needed{spare}"
     curve = fit_curve(
         [cell.tokens for cell in cells],
         [cell.questions for cell in cells],
@@ -225,7 +209,7 @@ def _fit(cells: Sequence[Cell], aleatoric: float | None, confidence: float) -> C
 
 def _why(cells: Sequence[Cell], curve: Curve) -> str:
     """How the answers fail to bound beta."""
-    asked = f"{_count(min(c.questions for c in cells), 'question')} a budget"
+    asked = f"{count(min(c.questions for c in cells), 'question')} a budget"
     seen = ", ".join(f"{cell.accuracy:.0f} % with {cell.tokens}" for cell in cells)
     low, high = curve.beta.lower, curve.beta.upper
     width = f", wider than a factor of {_TOO_WIDE:g}" if high > _TOO_WIDE * low else ""
@@ -271,7 +255,3 @@ def _doubts(chosen: Sequence[Record]) -> list[str]:
             "their steps. The method global_budget has one step."
         )
     return doubts
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n} {what}{'' if n == 1 else 's'}"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from optim.e3 import Comparison, Sample, compare, smoothed_e3
 from optim.evaluate.curve import CURVE, curve_name
 from optim.methods import ENDING
-from optim.records import planning_tokens
+from optim.records import level_of, planning_tokens
 from optim.statistics.estimates import PERCENT
 from optim.summary import Row, grouped, samples, scored, summarize
 from pb_graph.budget import LEVELS
@@ -30,13 +30,7 @@ _FEW = 10  # questions of a level below which all levels choose its total
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A method within one budget.
-
-    Attributes:
-        budget: Completion tokens of solving, at most.
-        row: Its figures.
-        cut: Share of the answers that were cut, from 0 to 1.
-    """
+    """A method within one budget of completion tokens; ``cut`` is the share of cut answers."""
 
     budget: int
     row: Row
@@ -178,7 +172,7 @@ def _levels(ours: Mapping[int, Sequence[Record]], share: float | None) -> Iterab
     everything = {budget: samples(group) for budget, group in ours.items()}
     for level in LEVELS:
         mine = {
-            budget: samples([record for record in group if _level(record) == level])
+            budget: samples([record for record in group if level_of(record) == level])
             for budget, group in ours.items()
         }
         questions = min(len({sample.question for sample in group}) for group in mine.values())
@@ -220,8 +214,3 @@ def _ending(record: Record) -> int | None:
     """Tokens of the request for the result; None where the answer was not cut."""
     usage = record.report["usage"]["by_node"].get(ENDING)
     return None if usage is None else usage["output_tokens"]
-
-
-def _level(record: Record) -> int | None:
-    """The data set's label, else what was estimated."""
-    return record.level or record.report["level"]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from optim.statistics.estimates import Floats, check_confidence
+from optim.statistics.checks import Floats, check_confidence
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:

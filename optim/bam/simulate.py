@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 import numpy as np
 from rich.progress import track
 
-from optim.statistics.estimates import PERCENT, Floats
+from optim.statistics.checks import Floats
+from optim.statistics.estimates import PERCENT
 from pb_graph.budget import LEVELS, Schedule, bam, schedule_weights
 from pb_graph.errors import InputError
 from pb_graph.settings import Settings

@@ -128,12 +128,7 @@ def _next(record: Record, file: str) -> str:
 
 
 def _by_budget(outcomes: Sequence[Outcome], measure: str) -> list[Cells]:
-    """Give one measure of each rule, a column for each budget, with standard errors.
-
-    Args:
-        outcomes: What was simulated.
-        measure: ``utility``, ``accuracy`` or ``e3``.
-    """
+    """Give one measure of each rule, a column for each budget, with standard errors."""
     digits = _DIGITS[measure]
     rows: dict[str, dict[str, str | int | float | None]] = {}
     for outcome in outcomes:

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +16,7 @@ from optim.cli.options import AsJson, with_options
 from optim.cli.terminal import echo, numbers, print_rows
 from optim.evaluate import Experiment
 from optim.evaluate.curve import curve_methods
+from optim.methods import Ending
 from optim.statistics.estimates import PERCENT
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def curve(  # noqa: PLR0913 -- one parameter for each option
         str | None, typer.Option(help="Budgets that are also run by themselves, such as 100,400.")
     ] = None,
     ending: Annotated[
-        Literal["continuation", "turn"] | None,
+        Ending | None,
         typer.Option(
             help="The result of a cut answer: the model goes on from its own words, or is asked "
             "in a further turn. Default: the former for local models."

@@ -93,14 +93,6 @@ def evaluate_planners(
     """Run the experiment with each planner, in one folder; rows and records name theirs.
 
     Answers that need no planner are paid for once. A limit of tokens is for all of it.
-
-    Args:
-        experiment: What to run.
-        planners: Who plans.
-        how: As for `evaluate`: console, engine, parts.
-
-    Raises:
-        InputError: As `evaluate`.
     """
     from optim.evaluate import Evaluation, evaluate  # noqa: PLC0415 -- Inspect takes seconds
     from optim.records import Records  # noqa: PLC0415

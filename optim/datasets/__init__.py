@@ -11,7 +11,7 @@ from pkgutil import iter_modules
 
 from optim.datasets.dataset import DATASETS, DataSet, HubSource, Question, data_set, dataset
 from optim.datasets.loading import BadRow, BadRowsError, load
-from optim.datasets.sampling import exemplars, level_examples, sample
+from optim.datasets.sampling import level_examples, sample
 
 __all__ = [
     "DATASETS",
@@ -22,7 +22,6 @@ __all__ = [
     "Question",
     "data_set",
     "dataset",
-    "exemplars",
     "level_examples",
     "load",
     "sample",

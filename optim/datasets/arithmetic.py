@@ -40,12 +40,6 @@ def generate(
     The same on every machine and Python. Nested: the first 30 of 60 are what 30 gives. Splits
     have questions of their own, so that examples can come from another one than is evaluated.
 
-    Args:
-        count: How many, at least 1.
-        seed: Another seed makes others.
-        levels: Levels to make, in turn.
-        split: Name of the split.
-
     Raises:
         InputError: A count below 1, no level, or one outside 1 to 5.
     """

@@ -14,7 +14,7 @@ from optim.datasets.sampling import sample
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from optim.datasets.dataset import DataSet, Question
     from optim.datasets.files import Entry
@@ -65,9 +65,11 @@ def load(  # noqa: PLR0913 - each says another thing about which questions, all 
     levels: Collection[int] | None = None,
     skip_bad_rows: bool = False,
     fields: Mapping[str, str] | None = None,
-    on_note: Callable[[str], None] = _warn,
 ) -> list[Question]:
     """Load the questions of a data set.
+
+    Rows that are left out are told in the log (so on standard error), once however often the file
+    is read.
 
     Args:
         name: One of `DATASETS`.
@@ -81,8 +83,6 @@ def load(  # noqa: PLR0913 - each says another thing about which questions, all 
         skip_bad_rows: Leave rows out that are no questions instead of refusing the file.
         fields: The file's name for a column of the data set: ``{"question": "prompt"}`` reads
             questions from the column ``prompt``.
-        on_note: Is told of rows that were left out, with their number and lines; by default a
-            warning in the log (so on standard error), once however often the file is read.
 
     Raises:
         BadRowsError: Rows with invalid JSON, missing or empty fields, a level outside 1 to 5, or
@@ -107,7 +107,7 @@ def load(  # noqa: PLR0913 - each says another thing about which questions, all 
     if bad and not skip_bad_rows:
         raise BadRowsError(source, bad)
     if rows:
-        on_note(_listed("left out", source, rows))
+        _warn(_listed("left out", source, rows))
     questions = [item for item in questions if not wanted or item.level in wanted]
     if not questions:
         msg = f"{source} has no question{f' of level {wanted}' if wanted else ''}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from optim.datasets.dataset import Question
 
@@ -38,55 +38,42 @@ def sample(questions: Sequence[Question], n: int, seed: int) -> list[Question]:
     if n < 1:
         msg = f"the number of questions to draw must be at least 1, not {n}"
         raise InputError(msg)
-    return list(islice(_rounds(drawn_by_level(questions, seed), seed), n))
+    levels = drawn_by_level(questions, seed)
+    # One question of each level in turn; which level goes first is drawn for each round.
+    rounds = (
+        question
+        for turn in range(max(map(len, levels.values()), default=0))
+        for level in sorted(levels, key=lambda item: _lot(seed, f"{turn}:{item}"))
+        for question in levels[level][turn : turn + 1]
+    )
+    return list(islice(rounds, n))
 
 
-def exemplars(
-    questions: Iterable[Question], evaluated: Iterable[Question], seed: int, per_level: int = 1
-) -> list[Question]:
-    """Draw examples of known difficulty that are none of the questions being evaluated.
+def level_examples(pool: Iterable[Question], evaluated: Iterable[Question], seed: int) -> str:
+    """Problems of known level to compare with, one of each: lines of "Level 2: text".
 
-    Args:
-        questions: The pool; those without a level are passed over.
-        evaluated: What is being evaluated; excluded by id and by text (case and spacing aside).
-        seed: Another seed draws others.
-        per_level: How many of each level; a level with fewer left gives what it has.
+    None of them is evaluated, by id or by text (case and spacing aside). They are the last that
+    `sample` would draw, so they stay the same when more questions are evaluated.
 
     Returns:
-        The examples, easiest level first; none when the pool has nothing else. They are the last
-        that `sample` would draw, so they stay the same when more questions are evaluated.
+        The lines, easiest first, long problems shortened; "" when the pool has no other levels.
     """
     held_out = list(evaluated)
     ids = {question.id for question in held_out}
     texts = {folded(question.question) for question in held_out}
     left = [
         question
-        for question in questions
+        for question in pool
         if question.level is not None
         and question.id not in ids
         and folded(question.question) not in texts
     ]
-    drawn = drawn_by_level(left, seed)
-    return [item for level in sorted(drawn, key=str) for item in drawn[level][-per_level:]]
-
-
-def level_examples(pool: Iterable[Question], evaluated: Iterable[Question], seed: int) -> str:
-    """Problems of known level to compare with, one of each: lines of "Level 2: text".
-
-    Args:
-        pool: Where to take them from.
-        evaluated: What is being evaluated; none of it is taken.
-        seed: Another seed draws others.
-
-    Returns:
-        The lines, easiest first, long problems shortened; "" when the pool has no levels.
-    """
     lines = []
-    for item in exemplars(pool, evaluated, seed):
-        text = " ".join(item.question.split())
+    for level, drawn in sorted(drawn_by_level(left, seed).items(), key=lambda pair: str(pair[0])):
+        text = " ".join(drawn[-1].question.split())
         if len(text) > _LONGEST_EXAMPLE:
             text = text[: _LONGEST_EXAMPLE - 2].rstrip() + " …"
-        lines.append(f"Level {item.level}: {text}")
+        lines.append(f"Level {level}: {text}")
     return "\n".join(lines)
 
 
@@ -96,13 +83,6 @@ def drawn_by_level(questions: Collection[Question], seed: int) -> dict[int | Non
     for question in sorted(questions, key=lambda item: _lot(seed, item.id)):
         levels[question.level].append(question)
     return levels
-
-
-def _rounds(levels: dict[int | None, list[Question]], seed: int) -> Iterator[Question]:
-    """Give one question of each level in turn; which level goes first is drawn for each round."""
-    for turn in range(max(map(len, levels.values()), default=0)):
-        for level in sorted(levels, key=lambda item: _lot(seed, f"{turn}:{item}")):
-            yield from levels[level][turn : turn + 1]
 
 
 def _lot(seed: int, name: str) -> bytes:

@@ -63,12 +63,7 @@ class DeterministicRandom:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A quantity of a story.
-
-    Attributes:
-        value: What it amounts to.
-        source: Index of the step that yields it; None when the text states it.
-    """
+    """A quantity of a story, and the index of the step that yields it; None when it is stated."""
 
     value: int
     source: int | None = None
@@ -195,12 +190,12 @@ def _changed(
     return now
 
 
-def _divisors(value: int) -> tuple[int, ...]:
-    return tuple(part for part in _PARTS if value % part == 0)
+def _divisors(value: int) -> list[int]:
+    return [part for part in _PARTS if value % part == 0]
 
 
-def _percentages(value: int) -> tuple[int, ...]:
-    return tuple(percent for percent in _PERCENTAGES if value * percent % 100 == 0)
+def _percentages(value: int) -> list[int]:
+    return [percent for percent in _PERCENTAGES if value * percent % 100 == 0]
 
 
 # --- Who has how many: quantities defined by one another.
@@ -216,25 +211,23 @@ def people(chance: DeterministicRandom, steps: int) -> Story:
         last = owned[-1]
         match chance.pick(_relations(owned)):
             case "more":
-                more = chance.number(2, 25)
-                story.say(f"{name} has {more} more {things} than {before}.")
-                owned.append(story.step("+", last, more))
+                operation, other = "+", chance.number(2, 25)
+                told = f"{other} more {things} than {before}"
             case "fewer":
-                fewer = chance.number(2, last.value - 2)
-                story.say(f"{name} has {fewer} fewer {things} than {before}.")
-                owned.append(story.step("-", last, fewer))
+                operation, other = "-", chance.number(2, last.value - 2)
+                told = f"{other} fewer {things} than {before}"
             case "times":
-                factor = chance.number(2, 4)
-                story.say(f"{name} has {factor} times as many {things} as {before}.")
-                owned.append(story.step("*", last, factor))
+                operation, other = "*", chance.number(2, 4)
+                told = f"{other} times as many {things} as {before}"
             case "half":
-                story.say(f"{name} has half as many {things} as {before}.")
-                owned.append(story.step("/", last, Number(2)))
+                operation, other = "/", Number(2)
+                told = f"half as many {things} as {before}"
             case _:
-                other = chance.between(0, len(owned) - 2)
-                pair = f"{names[other]} and {before} together"
-                story.say(f"{name} has as many {things} as {pair}.")
-                owned.append(story.step("+", owned[other], last))
+                place = chance.between(0, len(owned) - 2)
+                operation, last, other = "+", owned[place], last
+                told = f"as many {things} as {names[place]} and {before} together"
+        story.say(f"{name} has {told}.")
+        owned.append(story.step(operation, last, other))
     _ask_people(story, chance, owned, (names, things))
     if steps > 5:  # noqa: PLR2004 - from level 4 on, the reader has to find the order
         story.sentences = chance.shuffled(story.sentences)

@@ -6,10 +6,9 @@ Inspect.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from optim import make_callable
-from optim.extras import imported
+from optim import make_callable, on_first_use
 
 if TYPE_CHECKING:
     from optim.evaluate.experiment import Experiment
@@ -18,11 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["Evaluation", "EvaluationError", "Experiment", "evaluate"]
 
 make_callable(__name__)
-
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401
-    if name not in __all__:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
-    module = "experiment" if name == "Experiment" else "run"
-    return getattr(imported(f"{__name__}.{module}"), name)
+__getattr__ = on_first_use(
+    __name__,
+    {"Experiment": "experiment"}
+    | dict.fromkeys(("Evaluation", "EvaluationError", "evaluate"), "run"),
+)

@@ -9,25 +9,21 @@ package costs only the requests that it changes.
 from __future__ import annotations
 
 import asyncio
-import errno
-import hashlib
-import json
-import os
 import threading
 import time
 from collections import Counter
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 from weakref import WeakValueDictionary
 
 from optim.datasets.dataset import digest
+from optim.evaluate.journal import Claims, Journal, StorageError
 from pb_graph.budget.ledger import Charge
-from pb_graph.errors import InputError, ModelCallError, PlanAndBudgetError
+from pb_graph.errors import ModelCallError, PlanAndBudgetError
 from pb_graph.models.client import ChatClient
 from pb_graph.models.reply import Purpose, Reply
-from pb_graph.runtime.node import finished
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -40,11 +36,6 @@ if TYPE_CHECKING:
 
 REPLIES = "replies.jsonl"
 _WAIT = 0.05  # seconds before a request of another process is looked at again
-_FULL = {errno.ENOSPC, errno.EDQUOT}
-
-
-class StorageError(PlanAndBudgetError):
-    """What is paid for cannot be written down, so nothing more is paid for."""
 
 
 class UnknownReplyError(PlanAndBudgetError):
@@ -98,144 +89,6 @@ def recording(record: Recording) -> Iterator[Recording]:
         _recording.reset(token)
 
 
-class Journal:
-    """A file of JSON objects that is only ever appended to, each under a key.
-
-    A line counts once its line feed is written; each is written in one piece. Opening the file
-    cuts off a last line that a killed process left torn. Of several lines with one key the last
-    counts. Entries stay on disk, since they hold whole prompts. One process writes it: whoever
-    opens it holds the folder's lock. Files that other processes write are read beside it.
-
-    Args:
-        path: The file; made with the first line.
-        others: Gives those of other processes.
-
-    Raises:
-        InputError: A line within the file is damaged.
-    """
-
-    def __init__(self, path: Path, others: Callable[[], Iterable[Path]] = tuple) -> None:
-        self.path = path
-        self._places: dict[str, tuple[Path, int]] = {}
-        self._others = others
-        self._read: Counter[Path] = Counter()
-        self._lock = threading.Lock()
-        if path.exists():
-            content = path.read_bytes()
-            whole = content.rfind(b"\n") + 1
-            if whole < len(content):
-                os.truncate(path, whole)
-            for place, line in self._lines():
-                self._places[line["key"]] = path, place
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._places
-
-    def get(self, key: str) -> dict[str, Any] | None:
-        """What was last written under the key."""
-        if key not in self._places:
-            return None
-        path, place = self._places[key]
-        with path.open("rb") as file:
-            file.seek(place)
-            entry: dict[str, Any] = _parsed(file.readline())["entry"]
-        return entry
-
-    def entries(self) -> Iterator[dict[str, Any]]:
-        """Every entry ever written, superseded ones too: all of them were paid for."""
-        if self.path.exists():
-            for _, line in self._lines():
-                yield line["entry"]
-
-    def refresh(self) -> list[dict[str, Any]]:
-        """Read what other processes have written since; give these entries."""
-        found = []
-        with self._lock:
-            for path in self._others():
-                with path.open("rb") as file:
-                    file.seek(self._read[path])
-                    *lines, _ = file.read().split(b"\n")  # the last is empty, or not whole yet
-                for line in lines:
-                    try:
-                        key, entry = _parsed(line).values()
-                    except (ValueError, KeyError, TypeError) as error:
-                        msg = f"{path} has a damaged line ({error!r}). Remove it."
-                        raise InputError(msg) from error
-                    if key not in self._places or entry.keys() > {"lost"}:
-                        self._places[key] = path, self._read[path]
-                    self._read[path] += len(line) + 1
-                    found.append(entry)
-        return found
-
-    def append(self, key: str, entry: Mapping[str, Any]) -> None:
-        """Write an entry; when this returns, killing the process does not lose it.
-
-        Raises:
-            StorageError: It cannot be written.
-        """
-        text = json.dumps({"key": key, "entry": entry}, ensure_ascii=False, separators=(",", ":"))
-        with self._lock:
-            try:
-                with self.path.open("ab") as file:
-                    place = file.tell()
-                    file.write(text.encode("utf-8", "surrogatepass") + b"\n")
-            except OSError as error:
-                raise storage_error(self.path, error) from error
-            self._places[key] = self.path, place
-
-    def _lines(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Every line, and where it begins."""
-        place = 0
-        with self.path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    yield place, _parsed(line)
-                except (ValueError, KeyError, TypeError) as error:
-                    msg = (
-                        f"line {number} of {self.path} is damaged ({error!r}). Remove that line "
-                        "to pay for it again, or use another folder."
-                    )
-                    raise InputError(msg) from error
-                place += len(line)
-
-
-class Claims:
-    """Which request is being made, among processes that share their replies.
-
-    A claim is a lock on one byte of a file, at a place that the key says; the system lets go of it
-    when a process dies, however it does. Within a process a key is claimed once at a time.
-
-    Args:
-        path: The file; it stays empty.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("ab")
-
-    def take(self, key: str) -> bool:
-        """Claim a key; whether no other process has it."""
-        import fcntl  # noqa: PLC0415 -- not on Windows, where no processes share
-
-        try:
-            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _byte(key))
-        except BlockingIOError:
-            return False
-        return True
-
-    def release(self, key: str) -> None:
-        """Let go of a key."""
-        import fcntl  # noqa: PLC0415
-
-        fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _byte(key))
-
-    def close(self) -> None:
-        """Let go of everything."""
-        self._file.close()
-
-
 class ReplyCache:
     """Every reply that was paid for, on disk, under its request.
 
@@ -271,25 +124,18 @@ class ReplyCache:
     @asynccontextmanager
     async def held(self, key: str, *, blocking: bool) -> AsyncIterator[None]:
         """While a reply is asked for: who wants the same waits; blocking calls take turns."""
-        if blocking:
-            with self._lock:
-                while not self._claimed(key):
-                    time.sleep(_WAIT)  # noqa: ASYNC251 -- this one blocks
+        same = nullcontext() if blocking else self._locks.setdefault(key, asyncio.Lock())
+        with self._lock if blocking else nullcontext():
+            async with same:
+                while not self._claimed(key):  # another process has it
+                    if blocking:
+                        time.sleep(_WAIT)  # noqa: ASYNC251 -- this one blocks
+                    else:
+                        await asyncio.sleep(_WAIT)
                 try:
                     yield
                 finally:
                     self._release(key)
-            return
-        lock = self._locks.get(key)
-        if lock is None:
-            self._locks[key] = lock = asyncio.Lock()
-        async with lock:
-            while not self._claimed(key):  # noqa: ASYNC110 -- another process has it
-                await asyncio.sleep(_WAIT)
-            try:
-                yield
-            finally:
-                self._release(key)
 
     def _claimed(self, key: str) -> bool:
         """Take the key, unless another process has it; then know what others have written."""
@@ -368,33 +214,7 @@ class CachedClient(ChatClient):
         self._name, self._identity = name, identity
         self._one_sample, self._before = one_sample, before
 
-    def call(
-        self,
-        messages: Sequence[BaseMessage],
-        limits: Limits,
-        purpose: Purpose,
-        on_text: OnText | None = None,
-    ) -> Reply:
-        """Make one call, or give the reply it once had.
-
-        Raises:
-            ModelCallError: The call failed for good.
-            StorageError: Its reply cannot be kept, or an earlier one could not.
-            UnknownReplyError: This is a recall, and there is no such reply.
-        """
-        return finished(self._cached(messages, limits, purpose, on_text, blocking=True))
-
-    async def acall(
-        self,
-        messages: Sequence[BaseMessage],
-        limits: Limits,
-        purpose: Purpose,
-        on_text: OnText | None = None,
-    ) -> Reply:
-        """`call` for an event loop; who asks what is being asked waits for that reply."""
-        return await self._cached(messages, limits, purpose, on_text, blocking=False)
-
-    async def _cached(
+    async def reply_to(
         self,
         messages: Sequence[BaseMessage],
         limits: Limits,
@@ -403,6 +223,13 @@ class CachedClient(ChatClient):
         *,
         blocking: bool,
     ) -> Reply:
+        """Make one call, or give the reply it once had; who asks what is being asked waits for it.
+
+        Raises:
+            ModelCallError: The call failed for good.
+            StorageError: Its reply cannot be kept, or an earlier one could not.
+            UnknownReplyError: This is a recall, and there is no such reply.
+        """
         record, asked = _recording.get() or Recording(), _plain(messages)
         sample = 1 if self._one_sample and not limits.sampled else record.sample
         request: list[object] = [limits.cap, limits.schema, limits.thinking, sample]
@@ -415,10 +242,9 @@ class CachedClient(ChatClient):
         async with self._cache.held(key, blocking=blocking):
             reply = self._known(key, purpose, record)
             if reply is None:
-                given = (messages, limits, purpose, on_text)
                 try:
-                    reply = (
-                        self._client.call(*given) if blocking else await self._client.acall(*given)
+                    reply = await self._client.reply_to(
+                        messages, limits, purpose, on_text, blocking=blocking
                     )
                 except ModelCallError as error:
                     self._cache.keep_lost(key, error.lost)
@@ -440,21 +266,6 @@ class CachedClient(ChatClient):
         return reply
 
 
-def storage_error(path: Path, error: OSError) -> StorageError:
-    """Say what cannot be written, why, and how to go on."""
-    full = error.errno in _FULL
-    reason = "the disk is full" if full else f"{error.strerror or error}"
-    mend = "Free some space" if full else "Mend that"
-    return StorageError(
-        f"cannot write {path}: {reason}. What was written before is kept and not paid for again. "
-        f"{mend}, and the same command goes on."
-    )
-
-
-def _byte(key: str) -> int:
-    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:7])
-
-
 def _plain(messages: Sequence[BaseMessage]) -> list[Message]:
     return [Message(role=message.type, content=str(message.text)) for message in messages]
 
@@ -463,8 +274,3 @@ def _tokens(entry: Mapping[str, Any]) -> int:
     """Completion tokens of an entry, those of lost attempts included."""
     charges = [*entry["lost"], *([entry["charge"]] if "charge" in entry else [])]
     return sum(int(charge["output_tokens"]) for charge in charges)
-
-
-def _parsed(line: bytes) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(line.decode("utf-8", "surrogatepass"))
-    return {"key": content["key"], "entry": content["entry"]}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
-from optim.methods import Method, Truncation
+from optim.methods import Ending, Method, Truncation
 from pb_graph.budget.rules import Fixed
 from pb_graph.errors import InputError
 from pb_graph.methods import METHODS
@@ -42,7 +42,7 @@ def curve_methods(
     budgets: Iterable[int],
     checked: Iterable[int] = (),
     *,
-    ending: Literal["continuation", "turn"] | None = None,
+    ending: Ending | None = None,
 ) -> tuple[Method, ...]:
     """Give the rows of a curve, such as ``curve_vanilla[100+0L]``.
 
@@ -86,9 +86,7 @@ def _row(method: Method, kind: str, truncation: Truncation) -> Method:
     return replace(method, name=name, truncation=truncation)
 
 
-def _checks(
-    method: Method, budget: int, ending: Literal["continuation", "turn"] | None
-) -> Iterator[Method]:
+def _checks(method: Method, budget: int, ending: Ending | None) -> Iterator[Method]:
     apart = _row(method, SEPARATE, Truncation(budget, budget, ending=ending))
     yield apart
     told = _TOLD.get(method.settings.method)

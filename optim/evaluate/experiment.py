@@ -151,9 +151,6 @@ class Experiment:
 
         Args:
             questions: What is asked, by all parts together; loaded when not given.
-
-        Raises:
-            InputError: As `optim.methods.methods`.
         """
         asked = [self.methods] if isinstance(self.methods, str) else self.methods
         chosen = [
@@ -189,11 +186,7 @@ class Experiment:
             yield replace(method, settings=settings)
 
     def questions(self) -> list[Question]:
-        """The questions that are asked: of those drawn, the part's.
-
-        Raises:
-            InputError: As `optim.datasets.load`.
-        """
+        """The questions that are asked: of those drawn, the part's."""
         return self.in_part(self.drawn())
 
     def in_part(self, drawn: Sequence[Question]) -> list[Question]:
@@ -202,11 +195,7 @@ class Experiment:
         return [question for question in drawn if part.has(question.id)]
 
     def drawn(self) -> list[Question]:
-        """The questions that all parts ask together.
-
-        Raises:
-            InputError: As `optim.datasets.load`.
-        """
+        """The questions that all parts ask together."""
         return load(
             self.dataset,
             path=self.data,

@@ -75,15 +75,7 @@ def scorer_name(scorer: object) -> str:
 def made_by(
     dataset: str, *, data: str | Path | None, split: str | None, seed: int, scorer: str
 ) -> dict[str, Any]:
-    """Say how a run came about, for those who read it. Of paths only the names are told.
-
-    Args:
-        dataset: A name of `optim.datasets.DATASETS`.
-        data: The local file, if it was one; else the hub's repository is named.
-        split: As the user chose; None names the one that is usual on the hub.
-        seed: Of everything drawn by chance.
-        scorer: Its name.
-    """
+    """Say how a run came about, for those who read it. Of paths only the names are told."""
     try:
         ours = version("plan-and-budget")
     except PackageNotFoundError:  # run from its sources

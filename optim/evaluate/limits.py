@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from inspect_ai.util import EarlyStop
     from pydantic import JsonValue
 
-    from optim.evaluate.cache import Journal, ReplyCache
+    from optim.evaluate.cache import ReplyCache
+    from optim.evaluate.journal import Journal
 
 _SECONDS = 60.0
 
@@ -86,12 +87,6 @@ class EarlyStopping:
     Samples wait for their place here and not in the solver, because a sample that has started can
     no longer be left out of the log; so the limit is looked at when it matters. Once it is
     reached, only what costs nothing passes.
-
-    Attributes:
-        task: Name of the task.
-        places: Shared by all tasks.
-        tokens: Shared by all tasks.
-        is_free: Whether the sample of this id and epoch can be answered from the cache.
     """
 
     task: str
@@ -173,13 +168,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What was spent, this start and earlier ones together.
-
-    Attributes:
-        calls: Answers.
-        tokens: Completion tokens that the models wrote: a shared plan once, reflection included.
-        seconds: Wall-clock.
-    """
+    """Answers, completion tokens that the models wrote, and seconds: of all starts together."""
 
     calls: int = 0
     tokens: int = 0
@@ -196,12 +185,6 @@ class Spent:
 
 class Meter:
     """Counts a tuning's answers, tokens and seconds; says when no more may begin.
-
-    Args:
-        limits: What may be spent.
-        clock: Journal of the seconds that earlier starts took.
-        cache: Knows the tokens, of earlier starts too.
-        calls: Answers of earlier starts.
 
     Attributes:
         reserved: Answers to keep back for what comes last, such as the held-out comparison.
@@ -231,11 +214,7 @@ class Meter:
         self._calls += 1
 
     def check(self) -> None:
-        """See whether anything more may be paid for.
-
-        Raises:
-            BudgetSpentError: As `begin`.
-        """
+        """See whether anything more may be paid for."""
         reached = self._reached()
         if reached is not None:
             msg = (

@@ -29,18 +29,7 @@ ModelSpec = BaseChatModel | str | None
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """Who answers.
-
-    Attributes:
-        solver: Solves; in our own evaluations from the cache where it can.
-        planner: The same for planning.
-        program: A tuned planner, or None for the package's own.
-        solver_identity: For fingerprints.
-        planner_identity: Likewise, with the program.
-        model: Name of the solver's model.
-        planner_model: Name of the planner's model.
-        temperature: The solver's; None where it is the provider's default.
-    """
+    """Who answers. Without a temperature it is the provider's; identities tell models apart."""
 
     solver: ChatClient
     planner: ChatClient
@@ -80,16 +69,6 @@ def build_models(  # noqa: PLR0913 -- all but two by name
 ) -> Models:
     """Set up who solves and who plans. A local model is fetched and started here.
 
-    Args:
-        model: Solves.
-        planner: Plans; None for the same model.
-        program: A tuned planner, or the path of a saved one.
-        settings: Their time-out and retries are the models'.
-        cache: Keeps the replies.
-        cap_policy: As for `build_graph`.
-        sampling: ``temperature`` and ``top_p`` of both, where they are chosen.
-        fresh_plans: Whether each epoch has a plan of its own.
-
     Raises:
         InputError: A chat model does not take the sampling, or has another of its own.
         ModelSetupError: A model cannot be set up.
@@ -99,11 +78,7 @@ def build_models(  # noqa: PLR0913 -- all but two by name
     chosen = dict(sampling or {})
     solves = _model(model, settings, cap_policy, chosen)
     thinks = solves if planner is None else _model(planner, settings, cap_policy, chosen)
-    tuned = None
-    if program is not None:
-        from pb_graph.planner.planner import load_planner  # noqa: PLC0415 -- DSPy takes a second
-
-        tuned = load_planner(program)
+    tuned = program_of(program)
     shared = not fresh_plans or thinks.temperature == 0
     return Models(
         solver=solves.cached(cache, one_sample=solves.temperature == 0),
@@ -115,6 +90,19 @@ def build_models(  # noqa: PLR0913 -- all but two by name
         planner_model=thinks.name,
         temperature=solves.temperature,
     )
+
+
+def program_of(program: Planner | str | Path | None) -> Planner | None:
+    """A tuned planner, loaded where a path is given.
+
+    Raises:
+        PlannerProgramError: The saved planner does not fit.
+    """
+    if program is None:
+        return None
+    from pb_graph.planner.planner import load_planner  # noqa: PLC0415 -- DSPy takes a second
+
+    return load_planner(program)
 
 
 def temperature_of(spec: ModelSpec, chosen: float | None) -> float | None:

@@ -38,7 +38,7 @@ class Progress(ABC):
     def __init__(self, console: Console, *, redirects: bool) -> None:
         self._console = console
         self._redirects = redirects
-        self._said = time.monotonic()
+        self._began = self._said = time.monotonic()
         self._live: Live | None = None
 
     def __enter__(self) -> Self:
@@ -66,6 +66,13 @@ class Progress(ABC):
         """The same with more room."""
         return self._line()
 
+    def _told(self, done: str, errors: int, spent: int, most: int | None) -> Text:
+        limit = "" if most is None else f" of {most}"
+        waited = f"{time.monotonic() - self._began:.0f} s"
+        return Text(
+            f"{done} answers, {errors} errors, {spent} completion tokens spent{limit}, {waited}"
+        )
+
     def _moved(self) -> None:
         """Something has changed: say so, if that was last said long ago."""
         now = time.monotonic()
@@ -86,20 +93,13 @@ class _Totals:
 
 
 class EvaluationProgress(Progress):
-    """Shows accuracy, T and E³ so far; a table at a terminal, else a line now and then.
-
-    Args:
-        jobs: What is being run.
-        limit: Knows what has been spent.
-        console: Where to.
-    """
+    """Shows accuracy, T and E³ so far; a table at a terminal, else a line now and then."""
 
     def __init__(self, jobs: Sequence[Job], limit: TokenLimit, console: Console) -> None:
         super().__init__(console, redirects=True)
         self._jobs = jobs
         self._totals = {id(job): _Totals() for job in jobs}
         self._limit = limit
-        self._began = time.monotonic()
 
     def scored(self, job: Job, score: float, report: Report) -> None:
         """Count an answer."""
@@ -117,10 +117,7 @@ class EvaluationProgress(Progress):
         every = self._totals.values()
         done, errors = sum(t.done for t in every), sum(t.errors for t in every)
         samples = sum(job.samples for job in self._jobs)
-        limit = "" if self._limit.most is None else f" of {self._limit.most}"
-        spent = f"{self._limit.spent} completion tokens spent{limit}"
-        waited = f"{time.monotonic() - self._began:.0f} s"
-        return Text(f"{done} of {samples} answers, {errors} errors, {spent}, {waited}")
+        return self._told(f"{done} of {samples}", errors, self._limit.spent, self._limit.most)
 
     def _drawn(self) -> Group:
         grid = Table(box=None, header_style="bold", pad_edge=False)

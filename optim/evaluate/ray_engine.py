@@ -8,7 +8,6 @@ goes on. An actor knows what all parts have spent, and how far they are.
 from __future__ import annotations
 
 import sys
-import time
 from contextlib import ExitStack, redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -71,11 +70,6 @@ class Account:
 
 def run_parts(experiment: Experiment, parts: int, console: Console) -> Evaluation:
     """Run an experiment in parts on Ray, and pool them; `optim.evaluate.evaluate` is the way in.
-
-    Args:
-        experiment: What to run; its models are given by name.
-        parts: How many. A folder keeps the number that it was begun with.
-        console: Where progress is shown.
 
     Raises:
         InputError: As `evaluate`; or the experiment cannot be sent to other processes, or the
@@ -160,7 +154,6 @@ class _PartsProgress(Progress):
         self._parts, self._samples, self._most = parts, samples, most
         self._states: Sequence[State] = ()
         self._ended = 0
-        self._began = time.monotonic()
 
     def moved(self, states: Mapping[int, State], ended: int) -> None:
         """Show how far all of them are."""
@@ -171,12 +164,8 @@ class _PartsProgress(Progress):
         done, errors, spent = (
             sum(getattr(one, name) for one in self._states) for name in ("done", "errors", "spent")
         )
-        limit = "" if self._most is None else f" of {self._most}"
-        waited = f"{time.monotonic() - self._began:.0f} s"
-        return Text(
-            f"{self._ended} of {self._parts} parts, {done} of {self._samples} answers, {errors} "
-            f"errors, {spent} completion tokens spent{limit}, {waited}"
-        )
+        parts = f"{self._ended} of {self._parts} parts, "
+        return self._told(f"{parts}{done} of {self._samples}", errors, spent, self._most)
 
 
 def _awaited(
@@ -216,11 +205,7 @@ def _outcome(task: Any, number: int) -> tuple[int, int]:  # noqa: ANN401
 
 
 def _everywhere(experiment: Experiment) -> Experiment:
-    """The experiment as any process can have it: paths in full.
-
-    Raises:
-        InputError: It is a part already, or holds what cannot be sent.
-    """
+    """The experiment as any process can have it: paths in full."""
     if experiment.part is not None:
         msg = "Ray runs all parts: leave --part out, and say how many with --parts"
         raise InputError(msg)
@@ -245,11 +230,7 @@ def _everywhere(experiment: Experiment) -> Experiment:
 
 
 def _folders(root: Path, parts: int) -> dict[int, Path]:
-    """A folder for each part.
-
-    Raises:
-        InputError: It was begun with another number of parts.
-    """
+    """A folder for each part."""
     folders = {number: root / f"part-{number}-of-{parts}" for number in range(1, parts + 1)}
     others = sorted(set(root.glob("part-*-of-*")) - set(folders.values()))
     if others:

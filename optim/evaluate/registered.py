@@ -1,22 +1,28 @@
 """Our data sets as tasks that Inspect runs by itself: ``inspect eval plan_and_budget/math500``.
 
-Inspect's ``--model`` answers. The log has what those of `pb-optim eval` have, so `pb-optim report`
-reads it. The package `plan_and_budget` registers the tasks.
+Inspect's ``--model`` answers: retries, time limits, cache, connections and log stay Inspect's. A
+call's cap goes with it as ``max_tokens``; whatever else the user has set on Inspect's command line
+stands. The log has what those of `pb-optim eval` have, so `pb-optim report` reads it. The package
+`plan_and_budget` registers the tasks.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from inspect_ai.model import get_model
+from inspect_ai.model import GenerateConfig, get_model
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages.ai import InputTokenDetails, OutputTokenDetails, UsageMetadata
+from langchain_core.outputs import ChatGeneration, ChatResult
 
 from optim.datasets.dataset import digest
 from optim.evaluate.experiment import Experiment
-from optim.evaluate.inspect_model import InspectChat
-from optim.evaluate.models import Models
-from optim.evaluate.runner import Runner
-from optim.evaluate.task import Job, task_of
+from optim.evaluate.models import Models, program_of
+from optim.evaluate.task import job_of, task_of
+from optim.evaluate.transcript import KINDS
 from pb_graph.errors import InputError
 from pb_graph.models.caps import generic
 from pb_graph.models.client import ChatClient
@@ -26,41 +32,24 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from inspect_ai import Task
-
+    from inspect_ai.model import ChatMessage, ModelOutput, ModelUsage
 
 PLANNER = "planner"
 """The role of the model that plans: ``--model-role planner=openai/gpt-5-nano``."""
 
+_DAYS = 86_400.0
 
-def task_for(  # noqa: PLR0913 -- all but one by name, and what ``-T`` says
+
+def task_for(
     dataset: str,
     *,
-    method: str = "default",
-    settings: str | dict[str, Any] | None = None,
-    program: str | None = None,
-    data: str | None = None,
-    split: str | None = None,
-    limit: int | None = None,
-    levels: int | str | Sequence[int] | None = None,
-    scorer: str | None = None,
-    estimate_level: bool = False,
-    seed: int = 0,
+    method: str,
+    settings: str | dict[str, Any] | None,
+    program: str | None,
+    levels: int | str | Sequence[int] | None,
+    **options: Any,  # noqa: ANN401 -- fields of `Experiment`
 ) -> Task:
-    """Make the task of one data set and one method.
-
-    Args:
-        dataset: A name of `optim.datasets.DATASETS`.
-        method: A name of `optim.methods.NAMES`.
-        settings: Of the graph, as JSON or a mapping: ``{"cutoff": 1500}``.
-        program: A file of `pb-optim tune`.
-        data: A local file instead of the hub.
-        split: Another split of the hub's than the usual one.
-        limit: How many questions, drawn evenly over the levels. Inspect's ``--limit`` takes the
-            first of these.
-        levels: Only these levels: a number, several, or text such as ``1,2``.
-        scorer: Name of another scorer than the data set's own.
-        estimate_level: Let the planner estimate a question's level, and pay for that.
-        seed: Of the draw.
+    """Make the task of one data set and one method, as `plan_and_budget.tasks` says.
 
     Raises:
         InputError: As `Experiment`; or several methods, of which each is a task of its own.
@@ -70,46 +59,27 @@ def task_for(  # noqa: PLR0913 -- all but one by name, and what ``-T`` says
         methods=method,
         settings=_object(settings),
         planner_program=program,
-        data=data,
-        split=split,
-        limit=limit,
         levels=_numbers(levels),
-        scorer=scorer,
-        estimate_level=estimate_level,
-        seed=seed,
+        fresh_plans=True,  # there is no cache to have them from
+        **options,
     )
     questions = experiment.drawn()
     chosen = next(iter(experiment.chosen_methods(questions)))
     if chosen.name != method:
         msg = f"a task has one method, not {method!r}: name one, and run the others beside it"
         raise InputError(msg)
-    models = _models(experiment)
-    job = Job(
-        dataset=dataset,
-        runner=Runner(chosen, models, seed=seed, estimate_level=estimate_level),
-        questions=questions,
-        epochs=1,  # --epochs has the last word
-        scorer_name=experiment.scorer_name,
-        model=models.model,
-        planner=models.planner_model,
-        conditions={"source": experiment.source, "fresh_plans": True, "part": None},
-        made_by=experiment.made_by(chosen),
-    )
-    return task_of(job, experiment.judge())
+    job = job_of(experiment, chosen, questions, _models(experiment))
+    # Epochs and temperature are for Inspect's command line to say.
+    return task_of(replace(job, made_by=experiment.made_by(chosen)), experiment.judge())
 
 
 def _models(experiment: Experiment) -> Models:
     """The models of Inspect's command line; nothing is cached, as their log says all of it."""
     solver, planner = get_model(), get_model(role=PLANNER)
-    program = None
-    if experiment.planner_program is not None:
-        from pb_graph.planner.planner import load_planner  # noqa: PLC0415 -- DSPy takes a second
-
-        program = load_planner(experiment.planner_program)
     return Models(
         solver=_client(None),
         planner=_client(PLANNER),
-        program=program,
+        program=program_of(experiment.planner_program),
         solver_identity=_identity(solver),
         planner_identity=_identity(planner),
         model=str(solver),
@@ -127,11 +97,7 @@ def _identity(model: Any) -> str:  # noqa: ANN401 -- Inspect's Model
 
 
 def _object(settings: str | dict[str, Any] | None) -> dict[str, Any]:
-    """Settings as ``-T`` or a configuration file gives them.
-
-    Raises:
-        InputError: They are no JSON object.
-    """
+    """Settings as ``-T`` or a configuration file gives them."""
     try:
         found = json.loads(settings) if isinstance(settings, str) else settings or {}
     except ValueError:
@@ -151,3 +117,64 @@ def _numbers(levels: int | str | Sequence[int] | None) -> list[int] | None:
     except ValueError:
         msg = f"levels are numbers such as 1,2, not {levels!r}"
         raise InputError(msg) from None
+
+
+class InspectChat(BaseChatModel):
+    """Asks the model that Inspect evaluates, or the one of a role; within an event loop only.
+
+    Attributes:
+        role: Of ``--model-role``; without such a model, and for None, it is that of ``--model``.
+        max_tokens: Declares that calls take a cap under this name.
+        timeout: Seconds; long, as Inspect keeps time, and waits for connections within a call.
+    """
+
+    role: str | None = None
+    max_tokens: int | None = None
+    timeout: float = _DAYS
+
+    @property
+    def _llm_type(self) -> str:
+        return "inspect"
+
+    def _generate(self, *_: Any, **__: Any) -> ChatResult:  # noqa: ANN401 -- inherited
+        msg = "Inspect's models are asked within its event loop: use ainvoke"
+        raise NotImplementedError(msg)
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: object = None,  # noqa: ARG002 -- inherited
+        **given: Any,  # noqa: ANN401
+    ) -> ChatResult:
+        model = get_model(role=self.role) if self.role else get_model()
+        options = {name: given[name] for name in ("max_tokens", "temperature") if name in given}
+        output = await model.generate(
+            [_theirs(message) for message in messages],
+            config=GenerateConfig(stop_seqs=stop, **options),
+        )
+        return ChatResult(generations=[ChatGeneration(message=_ours(output))])
+
+
+def _theirs(message: BaseMessage) -> ChatMessage:
+    made: ChatMessage = KINDS[message.type](content=str(message.text))
+    return made
+
+
+def _ours(output: ModelOutput) -> AIMessage:
+    about = {"finish_reason": output.stop_reason, "model_name": output.model}
+    usage = None if output.usage is None else _usage(output.usage)
+    return AIMessage(output.completion, response_metadata=about, usage_metadata=usage)
+
+
+def _usage(usage: ModelUsage) -> UsageMetadata:
+    """The tokens in LangChain's terms, where ``input`` includes what was cached."""
+    cached = usage.input_tokens_cache_read or 0
+    asked = usage.input_tokens + cached + (usage.input_tokens_cache_write or 0)
+    return UsageMetadata(
+        input_tokens=asked,
+        output_tokens=usage.output_tokens,
+        total_tokens=asked + usage.output_tokens,
+        input_token_details=InputTokenDetails(cache_read=cached),
+        output_token_details=OutputTokenDetails(reasoning=usage.reasoning_tokens or 0),
+    )

@@ -105,11 +105,6 @@ def refuse_former(folder: Path) -> None:
 def claim(folder: Path, conditions: Mapping[str, Any]) -> None:
     """Write down what run the folder belongs to, or check that it is this one.
 
-    Args:
-        folder: Held by this process.
-        conditions: Plain JSON of everything that bears on the run's way: data, models, settings,
-            metric, optimizer, seed.
-
     Raises:
         InputError: The folder belongs to a run under other conditions; the error names them.
     """
@@ -131,11 +126,7 @@ def claim(folder: Path, conditions: Mapping[str, Any]) -> None:
 
 
 class LogFolder:
-    """What earlier evaluations have left in a folder.
-
-    Args:
-        folder: The log folder, as `optim.records.location` gives it.
-    """
+    """What earlier evaluations have left in a folder."""
 
     def __init__(self, folder: Path) -> None:
         from optim.records import log_headers  # noqa: PLC0415 -- tuning does without Inspect
@@ -166,12 +157,7 @@ class LogFolder:
                 raise InputError(msg)
 
     def completed(self, job: Job, *, errors: bool) -> bool:
-        """Whether the job's latest log has every sample.
-
-        Args:
-            job: The job.
-            errors: Whether samples that ended in an error count as missing.
-        """
+        """Whether the job's latest log has every sample; with ``errors``, none that failed."""
         header = self._latest(job)
         if header is None or header.log.status != _DONE:
             return False

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -20,13 +20,13 @@ from inspect_ai import eval as inspect_eval
 from inspect_ai.model import get_model
 from rich.console import Console
 
-from optim.evaluate.cache import REPLIES, ReplyCache, StorageError, storage_error
+from optim.evaluate.cache import REPLIES, ReplyCache
+from optim.evaluate.journal import StorageError, storage_error
 from optim.evaluate.limits import ConcurrencyLimit, TokenLimit
 from optim.evaluate.models import build_models
 from optim.evaluate.progress import EvaluationProgress
 from optim.evaluate.resume import LogFolder, held, refuse_former
-from optim.evaluate.runner import Runner
-from optim.evaluate.task import Callback, Job, stopping_of, task_of
+from optim.evaluate.task import Callback, Job, job_of, stopping_of, task_of
 from optim.evaluate.transcript import PROVIDER
 from optim.extras import require
 from optim.parts import Part
@@ -38,10 +38,7 @@ from pb_graph.errors import InputError, PlanAndBudgetError
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog
 
-    from optim.datasets import Question
     from optim.evaluate.experiment import Experiment
-    from optim.evaluate.models import Models
-    from optim.methods import Method
     from optim.records import Records
     from optim.scorers import Scorer
     from optim.summary import Row
@@ -133,14 +130,7 @@ def run_here(
     together: Callable[[int], int] | None = None,
     progress: Watch | None = None,
 ) -> Evaluation:
-    """`evaluate` in this process.
-
-    Args:
-        experiment: What to run.
-        console: Where progress is shown.
-        together: As for `TokenLimit`, where others spend of the same limit.
-        progress: Makes what is told how far it is; `EvaluationProgress` when not given.
-    """
+    """`evaluate` in this process; others may spend of the same limit `together` with it."""
     questions = experiment.drawn()
     methods = experiment.chosen_methods(questions)
     judge, folder = experiment.judge(), Path(experiment.work_dir or experiment.log_dir)
@@ -159,7 +149,7 @@ def run_here(
             sampling=experiment.sampling,
             fresh_plans=experiment.fresh_plans,
         )
-        jobs = [_job(experiment, method, questions, models) for method in methods]
+        jobs = [job_of(experiment, method, questions, models) for method in methods]
         logs = LogFolder(location(experiment.log_dir))
         logs.check(jobs)
         left = [
@@ -182,36 +172,6 @@ def run_here(
     return Evaluation(
         records, rows(records), cache.spent, limit.refused, location(experiment.log_dir)
     )
-
-
-def _job(
-    experiment: Experiment, method: Method, questions: Sequence[Question], models: Models
-) -> Job:
-    runner = Runner(method, models, seed=experiment.seed, estimate_level=experiment.estimate_level)
-    job = Job(
-        dataset=experiment.dataset,
-        runner=runner,
-        questions=questions,
-        epochs=experiment.epochs,
-        scorer_name=experiment.scorer_name,
-        model=models.model,
-        planner=models.planner_model,
-        conditions={
-            "source": experiment.source,
-            "fresh_plans": experiment.fresh_plans,
-            "part": experiment.part and str(Part.read(experiment.part)),
-        },
-        made_by=experiment.made_by(method)
-        | {
-            "epochs": experiment.epochs,
-            "temperature": models.temperature,
-            "top_p": experiment.top_p,
-        },
-    )
-    if experiment.part is None:
-        return job
-    part = Part.read(experiment.part).metadata([one.id for one in questions], job.fingerprint)
-    return replace(job, questions=experiment.in_part(questions), part=part)
 
 
 def _run(

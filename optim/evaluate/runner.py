@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from optim.evaluate.cache import Call, Recording, StorageError, UnknownReplyError, recording
+from optim.evaluate.cache import Call, Recording, UnknownReplyError, recording
+from optim.evaluate.journal import StorageError
 from optim.evaluate.truncation import TruncatingClient
 from optim.records import paid_for_nothing, planning_tokens
 from optim.scorers import Score
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from optim.datasets import Question
     from optim.evaluate.models import Models
-    from optim.methods import Method, Truncation
+    from optim.methods import Ending, Method
     from optim.scorers import Scorer
     from pb_graph.settings import Settings
     from pb_graph.state import Output, State
@@ -53,13 +54,6 @@ class Outcome:
 class Runner:
     """Answers questions with one method.
 
-    Args:
-        method: How.
-        models: Who.
-        seed: Of the evaluation.
-        estimate_level: Whether the graph estimates a question's level itself instead of being
-            told the data set's.
-
     Attributes:
         conditions: Everything that bears on the answers beside the question and the epoch.
     """
@@ -77,8 +71,13 @@ class Runner:
             "estimate_level": self.estimates_level,
         }
         self._solver = models.solver
-        self._truncation = _known_ending(method.truncation, models.model)
+        self._truncation = method.truncation
         if self._truncation is not None:
+            if self._truncation.ending is None:
+                # Llama.cpp goes on from a last message of the model's; of others it is not known.
+                local = models.model.startswith(LOCAL_PREFIX)
+                ending: Ending = "continuation" if local else "turn"
+                self._truncation = replace(self._truncation, ending=ending)
             self.conditions["truncation"] = asdict(self._truncation)
         self._graph: Graph = build_graph(
             models.solver,
@@ -156,14 +155,6 @@ async def judged(judge: Scorer, report: Report, question: Question) -> Score:
         found: Score = await later(report["answer"], question)
         return found
     return await asyncio.to_thread(judge.score, report["answer"], question)
-
-
-def _known_ending(truncation: Truncation | None, model: str) -> Truncation | None:
-    """Llama.cpp goes on from a last message that is the model's own; of other servers not known."""
-    if truncation is None or truncation.ending is not None:
-        return truncation
-    local = model.startswith(LOCAL_PREFIX)
-    return replace(truncation, ending="continuation" if local else "turn")
 
 
 def _broken_off(settings: Settings, level: int | None, calls: Sequence[Call]) -> Report:

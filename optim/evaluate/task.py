@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -24,6 +24,7 @@ from optim.evaluate.identity import question_identity
 from optim.evaluate.limits import ConcurrencyLimit, EarlyStopping, TokenLimit
 from optim.evaluate.runner import Runner, judged
 from optim.evaluate.transcript import show
+from optim.parts import Part
 from optim.records import planning_tokens
 from pb_graph.errors import InputError, PlanAndBudgetError
 
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from inspect_ai.solver import Generate, Solver, TaskState
 
     from optim.datasets import Question
+    from optim.evaluate.experiment import Experiment
+    from optim.evaluate.models import Models
+    from optim.methods import Method
     from optim.scorers import Scorer
     from pb_graph.state import Report
 
@@ -55,17 +59,8 @@ class Callback(Protocol):
 class Job:
     """One method on the questions of one data set, several times over if so wished.
 
-    Attributes:
-        dataset: Name of the data set.
-        runner: Answers its questions.
-        questions: Which.
-        epochs: How often each.
-        scorer_name: Who scores the answers.
-        model: Name of the model that solves.
-        planner: Name of the model that plans.
-        conditions: What else one folder must not mix.
-        made_by: How the log comes about, for its readers.
-        part: What the log says of its part (`optim.parts`); None where the questions are not cut.
+    ``conditions`` are what else one folder must not mix, ``made_by`` is how the log comes about,
+    and ``part`` what it says of its part (`optim.parts`), where the questions are cut.
     """
 
     dataset: str
@@ -115,6 +110,39 @@ class Job:
         } | ({"part": dict(self.part)} if self.part else {})
 
 
+def job_of(
+    experiment: Experiment, method: Method, drawn: Sequence[Question], models: Models
+) -> Job:
+    """The job of one method, on the questions of the experiment's part of those that were drawn."""
+    part = Part.read(experiment.part) if experiment.part else None
+    job = Job(
+        dataset=experiment.dataset,
+        runner=Runner(
+            method, models, seed=experiment.seed, estimate_level=experiment.estimate_level
+        ),
+        questions=drawn,
+        epochs=experiment.epochs,
+        scorer_name=experiment.scorer_name,
+        model=models.model,
+        planner=models.planner_model,
+        conditions={
+            "source": experiment.source,
+            "fresh_plans": experiment.fresh_plans,
+            "part": part and str(part),
+        },
+        made_by=experiment.made_by(method)
+        | {
+            "epochs": experiment.epochs,
+            "temperature": models.temperature,
+            "top_p": experiment.top_p,
+        },
+    )
+    if part is None:
+        return job
+    about = part.metadata([question.id for question in drawn], job.fingerprint)
+    return replace(job, questions=experiment.in_part(drawn), part=about)
+
+
 def task_of(
     job: Job,
     judge: Scorer,
@@ -125,16 +153,19 @@ def task_of(
 
     A failed question becomes an error sample and ends nothing; its report is in the sample's
     store like that of any other.
-
-    Args:
-        job: What to do.
-        judge: Scores the answers; called in a thread, or awaited where it can be.
-        stopping: Bounds how many questions are answered at once and what may be spent, if given.
-        progress: Is told how each sample ended.
     """
+    samples = [  # the rest of a question's metadata may be large, or hold the solution
+        Sample(
+            id=question.id,
+            input=question.question,
+            target=list(question.targets),
+            metadata={"level": question.level, "domain": question.domain},
+        )
+        for question in job.questions
+    ]
     return Task(
         name=f"{job.dataset}-{job.method}",
-        dataset=MemoryDataset([_sample(question) for question in job.questions], name=job.dataset),
+        dataset=MemoryDataset(samples, name=job.dataset),
         solver=_solver(job, stopping, progress),
         scorer=_scorer(job, judge, progress),
         epochs=job.epochs,
@@ -145,27 +176,13 @@ def task_of(
 
 
 def stopping_of(job: Job, places: ConcurrencyLimit, tokens: TokenLimit) -> EarlyStopping:
-    """What holds a job's samples back.
-
-    Args:
-        job: What to do.
-        places: Bound how many questions are answered at once, over all tasks.
-        tokens: Bounds what may be spent.
-    """
+    """What holds a job's samples back."""
 
     async def is_free(question: str, epoch: int) -> bool:
         outcome = await job.runner.recall(job.by_id[question], epoch)
         return outcome is not None
 
     return EarlyStopping(f"{job.dataset}-{job.method}-{job.planner}", places, tokens, is_free)
-
-
-def _sample(question: Question) -> Sample:
-    """A question for Inspect; the rest of its metadata may be large, or hold the solution."""
-    about = {"level": question.level, "domain": question.domain}
-    return Sample(
-        id=question.id, input=question.question, target=list(question.targets), metadata=about
-    )
 
 
 def _solver(job: Job, stopping: EarlyStopping | None, progress: Callback | None) -> Solver:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from pb_graph.state import Report, StepReport
 
 PROVIDER = "recorded"
+KINDS = {"system": ChatMessageSystem, "human": ChatMessageUser, "ai": ChatMessageAssistant}
+"""Inspect's messages by LangChain's names of their roles."""
 _NOTHING = "–"  # noqa: RUF001 -- an en dash stands for nothing
 
 
@@ -96,8 +98,7 @@ def _by_stage(calls: Sequence[Call]) -> dict[str, list[Call]]:
 
 
 def _messages(messages: Sequence[Message]) -> list[ChatMessage]:
-    kinds = {"system": ChatMessageSystem, "human": ChatMessageUser, "ai": ChatMessageAssistant}
-    return [kinds[message["role"]](content=message["content"]) for message in messages]
+    return [KINDS[message["role"]](content=message["content"]) for message in messages]
 
 
 def _output(call: Call) -> ModelOutput:

@@ -37,54 +37,34 @@ _OPENING = "\n\nFinal answer:"
 
 
 class TruncatingClient(ChatClient):
-    """Answers as the client behind it would have within a smaller budget.
-
-    Args:
-        client: Asks the model, or the cache.
-        truncation: The budget, and how the cut answer is brought to its end.
-        question: What is asked; its answer's format is said again.
-    """
+    """Answers as the client behind it would have within a smaller budget."""
 
     def __init__(self, client: ChatClient, truncation: Truncation, question: Question) -> None:
         super().__init__(client.model)
         self._client, self._truncation, self._question = client, truncation, question
 
-    def call(
+    async def reply_to(
         self,
         messages: Sequence[BaseMessage],
         limits: Limits,
         purpose: Purpose,
-        hears: OnText | None = None,
+        on_text: OnText | None,
+        *,
+        blocking: bool,
     ) -> Reply:
         """Make one call, and one more for the result where the answer has to be cut.
 
         Raises:
             ModelCallError: Either call failed for good.
         """
-        whole = self._client.call(messages, self._whole(limits), purpose, hears)
+        asked = replace(limits, cap=min(limits.cap, self._truncation.asked))
+        whole = await self._client.reply_to(messages, asked, purpose, on_text, blocking=blocking)
         kept = self._kept(whole)
         if kept is whole:
             return whole
-        ending = self._client.call(*self._ending(messages, kept, limits), Purpose(ENDING))
+        request = self._ending(messages, kept, limits)
+        ending = await self._client.reply_to(*request, Purpose(ENDING), None, blocking=blocking)
         return self._joined(kept, ending)
-
-    async def acall(
-        self,
-        messages: Sequence[BaseMessage],
-        limits: Limits,
-        purpose: Purpose,
-        hears: OnText | None = None,
-    ) -> Reply:
-        """`call` for an event loop."""
-        whole = await self._client.acall(messages, self._whole(limits), purpose, hears)
-        kept = self._kept(whole)
-        if kept is whole:
-            return whole
-        ending = await self._client.acall(*self._ending(messages, kept, limits), Purpose(ENDING))
-        return self._joined(kept, ending)
-
-    def _whole(self, limits: Limits) -> Limits:
-        return replace(limits, cap=min(limits.cap, self._truncation.asked))
 
     def _kept(self, whole: Reply) -> Reply:
         """The answer up to the budget's reserve; itself where it ends before."""

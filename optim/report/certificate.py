@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from optim.datasets.dataset import digest
 from optim.statistics.certificate import Trial, front, trials
-from optim.statistics.estimates import PERCENT, check_confidence
+from optim.statistics.checks import check_confidence
+from optim.statistics.estimates import PERCENT
 from optim.summary import grouped
 from pb_graph.errors import InputError
 

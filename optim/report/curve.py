@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from optim.report.figures import Figure, marker
+from optim.report.figures import Figure, key, marker
 from optim.report.formatting import NOTHING, number
-from optim.report.svg import Child, Frame, Scale, line, polyline, svg, text, ticks, whisker
+from optim.report.svg import Frame, Scale, polyline, svg, whisker
 
 if TYPE_CHECKING:
     from optim.bam.curve import BudgetCurve, Check, Point
@@ -25,17 +25,13 @@ _KEYS = {
 
 
 def plot_curve(curve: BudgetCurve) -> Figure:
-    """Draw accuracy against budget with 95 % intervals, and the runs that it was checked against.
-
-    Args:
-        curve: As `optim.bam.curve.curve_of` gives it.
-    """
+    """Draw accuracy against budget with 95 % intervals, and the runs beside it."""
     return Figure(_drawing(curve, 760, 420))
 
 
 def curve_page(curve: BudgetCurve) -> str:
     """Make one HTML page of a curve, which loads nothing and runs nothing."""
-    from optim.report.page import render  # noqa: PLC0415 -- brings jinja2
+    from optim.report.template import render  # noqa: PLC0415 -- brings jinja2
 
     kinds = dict.fromkeys(check.kind for check in curve.checks)
     keys = [(0, f"{curve.method}, cut from one answer"), *((_KINDS[k], _KEYS[k]) for k in kinds)]
@@ -44,7 +40,7 @@ def curve_page(curve: BudgetCurve) -> str:
         title=f"{curve.dataset}: accuracy against budget",
         curve=curve,
         figures=[_drawing(curve, 760, 420, "broad"), _drawing(curve, 350, 380, "slim")],
-        keys_=[(svg(14, 14, "", marker(kind, 7, 7), class_="key"), words) for kind, words in keys],
+        keys_=[(key(kind), words) for kind, words in keys],
         tables=[
             ("By budget", point_rows(curve)),
             ("Totals by level", level_rows(curve)),
@@ -119,7 +115,11 @@ def _drawing(curve: BudgetCurve, width: int, height: int, class_: str = "") -> M
         width,
         height,
         label,
-        _axes(frame, points),
+        frame.axes(
+            "budget: completion tokens of solving",
+            "accuracy, %",
+            {math.log2(point.budget): number(point.budget) for point in points},
+        ),
         polyline(places, "front") if len(places) > 1 else None,
         [
             whisker(frame.y, x, (p.row.accuracy_lower, p.row.accuracy_upper), upright=True)
@@ -141,24 +141,6 @@ def _frame(points: Sequence[Point], checks: Sequence[Check], width: int, height:
     pad = max(0.15, 0.04 * (max(budgets) - min(budgets)))
     x = Scale(min(budgets) - pad, max(budgets) + pad, _LEFT, width - _RIGHT)
     return Frame(x, Scale(low, max(high, low + 10), height - _BOTTOM, _TOP))
-
-
-def _axes(frame: Frame, points: Sequence[Point]) -> list[Child]:
-    """Like `Frame.axes`, but with a tick at each budget, on a logarithmic scale."""
-    drawn: list[Child] = []
-    for point in points:
-        place = frame.x(math.log2(point.budget))
-        drawn.append(line(place, frame.y.start, place, frame.y.end, "grid"))
-        drawn.append(text(place, frame.y.start + 17, number(point.budget), "tick", "middle"))
-    for value in ticks(frame.y.low, frame.y.high):
-        place = frame.y(value)
-        drawn.append(line(frame.x.start, place, frame.x.end, place, "grid"))
-        drawn.append(text(frame.x.start - 7, place + 4, number(value), "tick", "end"))
-    middle = (frame.x.start + frame.x.end) / 2
-    drawn.append(
-        text(middle, frame.y.start + 36, "budget: completion tokens of solving", "title", "middle")
-    )
-    return [*drawn, text(2, frame.y.end - 10, "accuracy, %", "title")]
 
 
 def _check_mark(check: Check, points: Sequence[Point], frame: Frame) -> Markup:

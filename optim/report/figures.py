@@ -137,14 +137,7 @@ def front(found: Sequence[Point]) -> list[Point]:
 
 
 def scatter(found: Sequence[Point], width: int, height: int, class_: str = "") -> Markup:
-    """Draw the points; an interval that goes on beyond the frame ends in an arrow.
-
-    Args:
-        found: What to draw, the last on top.
-        width: Of the drawing.
-        height: Of the drawing.
-        class_: Of the drawing.
-    """
+    """Draw the points; an interval that goes on beyond the frame ends in an arrow."""
     frame = _frame(found, width, height)
     steps: list[tuple[float, float]] = []
     for point in front([point for point in found if point.ranked]):
@@ -190,6 +183,11 @@ def marker(
         return tag("circle", hint, cx=x, cy=y, r=size, class_=f"mark k{kind}")
     place = " ".join(f"{x + dx * size:.1f},{y + dy * size:.1f}" for dx, dy in corners[kind])
     return tag("polygon", hint, points=place, class_=f"mark k{kind}")
+
+
+def key(kind: int, size: int = 14) -> Markup:
+    """The shape of a kind, as it stands beside its name."""
+    return svg(size, size, "", marker(kind, size // 2, size // 2), class_="key")
 
 
 def contour_values(figures: Sequence[float]) -> list[float]:

@@ -38,9 +38,9 @@ def span(lower: float | None, upper: float | None) -> str:
     return f"{factor(lower)}\N{NO-BREAK SPACE}\N{EN DASH}\N{NO-BREAK SPACE}{end}"
 
 
-def percent(value: float | None, digits: int = 0) -> str:
+def percent(value: float | None) -> str:
     """A percentage with its sign."""
-    return NOTHING if value is None else f"{number(value, digits)}\N{NARROW NO-BREAK SPACE}%"
+    return NOTHING if value is None else f"{number(value)}\N{NARROW NO-BREAK SPACE}%"
 
 
 def certainty(share: float) -> str:

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import re
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import cache
-from importlib.resources import files
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from optim.e3 import describe
 from optim.report import formatting
 from optim.report.columns import COLUMNS, RATE_COLUMNS
-from optim.report.figures import KINDS, kind_of, marker, points, scatter
+from optim.report.figures import KINDS, key, kind_of, points, scatter
 from optim.report.panels import RatioAxis, Series, budget_panel, level_panel, part_class, stacked
 from optim.report.published import PublishedRow, published_of
 from optim.report.reachable import WASTE, reachable
-from optim.report.svg import breakable, svg, tag, ticks
+from optim.report.svg import svg, tag, ticks
+from optim.report.template import is_right, render
 from optim.scorers.travelplanner import by_constraint
 from optim.statistics.comparison import FEW
 from optim.summary import (
@@ -37,11 +33,9 @@ from optim.summary import (
 )
 
 if TYPE_CHECKING:
-    from optim.records import Record
     from optim.report.groups import Study
     from optim.summary import BudgetUse
 
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _ALPHA = 0.05
 _MANY = 5  # names that a sentence can hold
 # Characters of answers in one page, and of one answer at most and at least: wrong ones, right ones.
@@ -55,17 +49,13 @@ def page(found: Sequence[Study], *, paper: bool = False, title: str | None = Non
     There is no script in it, and its Content-Security-Policy forbids any, as it forbids to load
     anything; the one style sheet is allowed by its hash. So text of a model that should ever get
     past the escaping could still do nothing.
-
-    Args:
-        found: What to show, a study after the other.
-        paper: Whether to show what the paper printed about the same data sets.
-        title: Of the page; None names the data sets and the solvers.
     """
     if title is None:
         names = (dict.fromkeys(s.dataset for s in found), dict.fromkeys(s.model for s in found))
         title = ": ".join(", ".join(part) for part in names)
     every = [record for study in found for record in study.records]
-    shown = {right: _room(sum(_right(r) is right for r in every), *_ROOM[right]) for right in _ROOM}
+    counts = Counter(map(is_right, every))
+    shown = {right: _room(counts[right], *room) for right, room in _ROOM.items()}
     views = [_view(study, f"s{n}", paper=paper) for n, study in enumerate(found)]
     return render(
         "report/page.html.j2", title=title, views=views, paper=paper, few=FEW,
@@ -74,49 +64,8 @@ def page(found: Sequence[Study], *, paper: bool = False, title: str | None = Non
     )  # fmt: skip
 
 
-def render(template: str, **context: object) -> str:
-    """Fill a template of this package, such as ``report/page.html.j2``, that extends the base.
-
-    Everything is escaped unless it is markup. Control characters are replaced, and so are lone
-    surrogates, which a log's JSON may hold and a file may not.
-    """
-    style = Markup(_style())  # noqa: S704 -- our own
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    html = _environment().get_template(template).render(style=style, policy=policy, **context)
-    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", html).encode("utf-8", "replace").decode()
-
-
-@cache
-def _environment() -> Environment:
-    found = Environment(
-        loader=PackageLoader("optim", ""), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
-    )  # fmt: skip
-    names = ("count", "factor", "number", "p_value", "percent", "setting", "settings", "span")
-    found.filters |= {name: getattr(formatting, name) for name in names}
-    found.filters |= {
-        "breakable": breakable,
-        "cut": lambda text, limit: formatting.shortened(text or "", limit)[0],
-    }
-    found.tests["right"] = _right
-    found.globals |= {"NOTHING": formatting.NOTHING, "span": formatting.span}
-    return found
-
-
-@cache
-def _style() -> str:
-    folder = files("optim.report")
-    names = ("charts.css", "page.css")
-    return "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
-
-
 def _room(answers: int, whole: int, most: int, least: int) -> int:
     return max(least, min(most, whole // max(answers, 1)))
-
-
-def _right(record: Record) -> bool:
-    return record.score is not None and record.score >= 1
 
 
 def _view(study: Study, name: str, *, paper: bool) -> dict[str, Any]:
@@ -246,7 +195,7 @@ def _drawn(study: Study) -> dict[str, Any] | None:
     kinds = sorted({kind_of(record) for record in study.records})
     return {
         "figures": [scatter(found, 640, 440, "broad"), scatter(found, 350, 430, "slim")],
-        "keys": [(svg(14, 14, "", marker(k, 7, 7), class_="key"), KINDS[k]) for k in kinds],
+        "keys": [(key(k), KINDS[k]) for k in kinds],
     }
 
 

@@ -26,12 +26,7 @@ _DOTS = 400  # dots drawn of one method, evenly chosen; more only make a blot
 
 
 class RatioAxis:
-    """The axis that all ratios of a table share: logarithmic, with 1 in the middle.
-
-    Args:
-        ends: Lower and upper ends of all intervals, and the ratios themselves.
-        width: Of the drawing.
-    """
+    """The axis that all ratios of a table share: logarithmic, with 1 in the middle."""
 
     def __init__(self, ends: Sequence[float], width: int = 190) -> None:
         reach = max((abs(math.log2(end)) for end in ends if end > 0), default=1.0)

@@ -25,13 +25,7 @@ WASTE: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Reachable:
-    """The oracle of a study, and its rows beside it.
-
-    Attributes:
-        oracle: The best row for every question.
-        shares: Of the reachable E³, by method.
-        waste: Where T went, by method.
-    """
+    """The oracle of a study, and its rows beside it."""
 
     oracle: Oracle
     shares: Mapping[str, Share]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -74,12 +74,16 @@ class Frame:
     x: Scale
     y: Scale
 
-    def axes(self, x_title: str, y_title: str) -> Iterator[Markup]:
-        """Grid lines, tick labels and the titles of the axes."""
-        for value in ticks(self.x.low, self.x.high):
+    def axes(
+        self, x_title: str, y_title: str, x_ticks: Mapping[float, str] | None = None
+    ) -> Iterator[Markup]:
+        """Grid lines, tick labels and the titles of the axes; the x axis may have its own ticks."""
+        if x_ticks is None:
+            x_ticks = {value: _tick(value) for value in ticks(self.x.low, self.x.high)}
+        for value, words in x_ticks.items():
             place = self.x(value)
             yield line(place, self.y.start, place, self.y.end, "grid")
-            yield text(place, self.y.start + 17, _tick(value), "tick", "middle")
+            yield text(place, self.y.start + 17, words, "tick", "middle")
         for value in ticks(self.y.low, self.y.high):
             place = self.y(value)
             yield line(self.x.start, place, self.x.end, place, "grid")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.records import planning_seconds
-from optim.summary import BY_METHOD, Cells, grouped, mean, rows, scored, summarize
+from optim.summary import BY_METHOD, Cells, Row, grouped, mean, rows, scored, summarize
 
 if TYPE_CHECKING:
     from optim.records import Record
@@ -23,9 +23,7 @@ def by_level(records: Sequence[Record]) -> list[Cells]:
     found = summarize(records, (*BY_METHOD, "level"))
     return [
         {
-            "dataset": row.dataset,
-            "planner": row.planner,
-            "method": row.method,
+            **_labels(row),
             "level": level,
             "n": row.n,
             "errors": row.errors,
@@ -106,18 +104,13 @@ def sensitivity(records: Sequence[Record]) -> list[Cells]:
     ]
 
 
-def budget_grid(records: Sequence[Record], figure: str = "e3") -> list[Cells]:
-    """Lay a figure out by B_init (down) and B_per_level (across), for methods on a grid.
-
-    Args:
-        records: Answers of methods such as ``cosine[100+50L]``; others are left out.
-        figure: A field of `Row`.
-    """
+def budget_grid(records: Sequence[Record]) -> list[Cells]:
+    """Lay E³ out by B_init (down) and B_per_level (across); of ``cosine[100+50L]`` and the like."""
     found: dict[tuple[str, str, str, int], dict[int, float | None]] = {}
     for (dataset, _, planner, method), row in summarize(records).items():
         if point := _GRID_POINT.fullmatch(method):
             line = found.setdefault((dataset, planner, point[1], int(point[2])), {})
-            line[int(point[3])] = getattr(row, figure)
+            line[int(point[3])] = row.e3
     across = sorted({per_level for line in found.values() for per_level in line})
     return [
         {
@@ -131,29 +124,26 @@ def budget_grid(records: Sequence[Record], figure: str = "e3") -> list[Cells]:
     ]
 
 
+def _labels(about: Record | Row) -> Cells:
+    return {"dataset": about.dataset, "planner": about.planner, "method": about.method}
+
+
 def _estimates(group: Sequence[Record]) -> Cells:
     pairs = np.array([(record.report["level"], record.level) for record in group], dtype=float)
     error = pairs[:, 0] - pairs[:, 1]
+    # Ties have their mean rank; where one side does not vary, there is no correlation.
+    ranks = [[np.mean(column < v) + np.mean(column <= v) for v in column] for column in pairs.T]
+    varied = all(len(set(column)) > 1 for column in pairs.T)
     nodes = [record.report["usage"]["by_node"].get("estimate") for record in group]
     return {
-        "dataset": group[0].dataset,
-        "planner": group[0].planner,
-        "method": group[0].method,
+        **_labels(group[0]),
         "n": len(group),
         "agreement_%": 100 * float(np.mean(error == 0)),
         "mean_error": float(error.mean()),
         "mean_absolute_error": float(np.abs(error).mean()),
-        "rank_correlation": _spearman(pairs),
+        "rank_correlation": float(np.corrcoef(ranks)[0, 1]) if varied else None,
         "estimate_T": mean(node["output_tokens"] for node in nodes if node),
     }
-
-
-def _spearman(pairs: np.ndarray[Any, np.dtype[np.float64]]) -> float | None:
-    """Rank correlation, ties by their mean rank; None where one side does not vary."""
-    if any(len(set(column)) == 1 for column in pairs.T):
-        return None
-    ranks = [[np.mean(column < v) + np.mean(column <= v) for v in column] for column in pairs.T]
-    return float(np.corrcoef(ranks)[0, 1])
 
 
 def _latency(group: Sequence[Record]) -> Cells:
@@ -165,9 +155,7 @@ def _latency(group: Sequence[Record]) -> Cells:
         for node in ("plan", "estimate")
     )
     return {
-        "dataset": group[0].dataset,
-        "planner": group[0].planner,
-        "method": group[0].method,
+        **_labels(group[0]),
         "n": len(group),
         "plan_s": plan,
         "estimate_s": estimate,

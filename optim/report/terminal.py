@@ -55,11 +55,7 @@ def grid_of(rows: Sequence[Cells]) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """A table that shows as many columns as fit, the essential ones always and in full.
-
-    Attributes:
-        rows: What to show.
-    """
+    """A table that shows as many columns as fit, the essential ones always and in full."""
 
     rows: Sequence[Row]
 

@@ -146,11 +146,7 @@ def as_scorer(value: str | Scorer | type[Scorer] | Judgement | InspectsScorer) -
 
 
 class FunctionScorer:
-    """Scores with a function.
-
-    Attributes:
-        name: The function's, for logs.
-    """
+    """Scores with a function."""
 
     def __init__(self, function: Judgement) -> None:
         self._function = function

@@ -24,7 +24,7 @@ from typing import Literal
 
 import numpy as np
 
-from optim.statistics.estimates import Floats, check_confidence, checked_scores
+from optim.statistics.checks import Floats, check_confidence, checked_scores
 from pb_graph.errors import InputError
 
 _BISECTIONS = 40  # far finer than any bound is shown
@@ -59,11 +59,6 @@ class Trial:
 
 def flip_bound(flips: int, questions: int, confidence: float) -> float:
     """Give the exact one-sided upper bound of a chance, from so many flips in so many questions.
-
-    Args:
-        flips: At least 0, at most ``questions``.
-        questions: At least 1.
-        confidence: Of the bound, between 0 and 1.
 
     Raises:
         InputError: A number outside its range.
@@ -101,7 +96,10 @@ def loss_bound(losses: Sequence[float], confidence: float) -> float:
     low, high = float(values.min()), _TOP
     for _ in range(_BISECTIONS):
         middle = 0.5 * (low + high)
-        low, high = (low, middle) if _refuted(values, bets, middle, level) else (middle, high)
+        # A bet that values lie below the middle refutes it once it has won 1/alpha.
+        stakes = np.minimum(bets, _STAKE / max(1.0 - middle, 1e-12))
+        won = np.cumsum(np.log1p(stakes * (middle - values))).max()
+        low, high = (low, middle) if won >= level else (middle, high)
     return max(2.0 * high - 1.0, fmean(losses))  # by chance the bet was won before a late loss
 
 
@@ -115,12 +113,7 @@ def trial(
 ) -> Trial:
     """Test one row against the reference, on the questions that both have answered.
 
-    Args:
-        row: Its name.
-        reference: The reference's scores from 0 to 1, by question.
-        scores: The row's.
-        loss: The loss of accuracy that is allowed, above 0 and below 1.
-        confidence: Of the proof.
+    Scores, and the loss of accuracy that is allowed, lie between 0 and 1.
 
     Raises:
         InputError: No shared question, or a number out of its range.
@@ -158,18 +151,7 @@ def trials(
     loss: float,
     confidence: float,
 ) -> Iterator[Trial]:
-    """Test rows in this order, up to the first that fails; it is the last that comes.
-
-    Args:
-        order: Names of rows, fixed without a look at these scores.
-        reference: As for `trial`.
-        scores: Of each row.
-        loss: As for `trial`.
-        confidence: That no row is certified whose loss is above the bound.
-
-    Raises:
-        InputError: As `trial`.
-    """
+    """Test rows in an order that was fixed without these scores, up to the first that fails."""
     for row in order:
         found = trial(row, reference, scores[row], loss=loss, confidence=confidence)
         yield found
@@ -182,10 +164,6 @@ def front(rows: Mapping[str, tuple[float, float]], reference: str) -> list[str]:
 
     Rows that cost no less than the reference are left out, and those that a cheaper one matches in
     accuracy: to fail at them would end the testing for nothing.
-
-    Args:
-        rows: Mean tokens and accuracy of every row, on questions that the test does not use.
-        reference: Its name.
     """
     kept: list[str] = []
     best = -math.inf
@@ -219,9 +197,3 @@ def _bets(values: Floats, level: float) -> Floats:
     spread = (0.25 + np.cumsum((values - means) ** 2)) / (places + 1)
     before = np.concatenate([[0.25], spread[:-1]])
     return np.asarray(np.sqrt(2.0 * level / (count * before)), dtype=np.float64)
-
-
-def _refuted(values: Floats, bets: Floats, mean: float, level: float) -> bool:
-    """Whether betting that values lie below this mean has ever won 1/alpha."""
-    stakes = np.minimum(bets, _STAKE / max(1.0 - mean, 1e-12))
-    return bool(np.cumsum(np.log1p(stakes * (mean - values))).max() >= level)

@@ -9,19 +9,21 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from optim.statistics.estimates import (
-    PERCENT,
+from optim.statistics.checks import (
     Floats,
     Groups,
-    Mean,
-    Pseudo,
     check_confidence,
     checked_scores,
     checked_tokens,
+    measured,
+)
+from optim.statistics.estimates import (
+    PERCENT,
+    Mean,
+    Pseudo,
     log_e3,
     log_ends,
     mean_of,
-    measured,
     standard_error,
 )
 from optim.statistics.p_values import mcnemar, t_p_value, t_quantile
@@ -183,18 +185,14 @@ def compare(  # noqa: PLR0913 - five independent choices of one analysis, all wi
     first, second = _Arm.of(by_a, shared), _Arm.of(by_b, shared)
     accuracy_p, accuracy_test = _accuracy_test(first, second)
     tokens_ratio, tokens_lower, tokens_upper = _token_ratio(first, second, confidence)
-    found = _ratio(first, second, confidence)
+    ratio = _ratio(first, second, confidence)
     accuracy_lower, accuracy_upper = _accuracy_ends(first, second, confidence)
     return Comparison(
         e3_a=first.e3,
         e3_b=second.e3,
         ratio=first.e3 / second.e3 if second.e3 else None,
-        lower=found.lower,
-        upper=found.upper,
-        log_se=found.log_se,
-        p_value=found.p_value,
-        p_value_method=None if found.p_value is None else "delta",
-        probability_higher=found.probability_higher,
+        **ratio._asdict(),
+        p_value_method=None if ratio.p_value is None else "delta",
         probability_better=_bootstrap(first, second, resamples, seed) if len(shared) > 1 else None,
         tokens_ratio=tokens_ratio,
         tokens_lower=tokens_lower,
@@ -202,7 +200,7 @@ def compare(  # noqa: PLR0913 - five independent choices of one analysis, all wi
         accuracy_difference=PERCENT * (first.score.value - second.score.value),
         accuracy_p_value=accuracy_p,
         accuracy_test=accuracy_test,
-        discordant=_discordant(first, second),
+        discordant=int((np.abs(first.question_scores - second.question_scores) > _SAME).sum()),
         questions=len(shared),
         samples_a=len(first.scores),
         samples_b=len(second.scores),
@@ -211,26 +209,6 @@ def compare(  # noqa: PLR0913 - five independent choices of one analysis, all wi
         accuracy_lower=accuracy_lower,
         accuracy_upper=accuracy_upper,
     )
-
-
-def describe(comparison: Comparison) -> str:
-    """Say in a plain sentence what a comparison found, of a against b, and how sure it is."""
-    one = comparison
-    tokens = f"tokens {_times(one.tokens_ratio, one.tokens_lower, one.tokens_upper)}"
-    ratio = f"E³ {_times(one.ratio, one.lower, one.upper)}"
-    if one.e3_a == one.e3_b == 0.0:
-        parts = ["accuracy undecided: nothing is right on either side", tokens]
-    elif one.accuracy_undecided:
-        parts = ["accuracy undecided: no question differs", tokens, ratio]
-    else:
-        points = f"accuracy {one.accuracy_difference:+.1f} points"
-        parts = [ratio, f"{points} ({one.discordant} of {one.questions} differ)", tokens]
-    sentence = f"{'; '.join(parts)}; n = {one.questions}"
-    if one.questions > 1:
-        sentence += f", {PERCENT * one.confidence:g} % intervals"
-    if one.ratio is not None and one.questions < FEW:
-        sentence += f"; below {FEW} questions an E³ ratio is biased upwards"
-    return sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +234,11 @@ class _Arm:
     @property
     def score(self) -> Mean:
         return mean_of(self.scores, self.groups)
+
+    @property
+    def question_scores(self) -> Floats:
+        scores, _, samples = self.totals().T
+        return np.asarray(scores / samples)
 
     def totals(self) -> Floats:
         """Per question: sum of scores, sum of tokens, number of samples. Shape (questions, 3)."""
@@ -333,11 +316,6 @@ def _accuracy_test(a: _Arm, b: _Arm) -> tuple[float | None, Literal["mcnemar", "
     return (1.0 if abs(estimate) <= _SAME else 2.0 ** (1 - count)), "paired_t"
 
 
-def _discordant(a: _Arm, b: _Arm) -> int:
-    (score_a, _, n_a), (score_b, _, n_b) = a.totals().T, b.totals().T
-    return int((np.abs(score_a / n_a - score_b / n_b) > _SAME).sum())
-
-
 def _by_question(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
     grouped: dict[str, list[Sample]] = {}
     for sample in samples:
@@ -377,19 +355,3 @@ def _bootstrap(a: _Arm, b: _Arm, resamples: int, seed: int) -> float:
         wins += float((margin > 0.0).sum() + 0.5 * (margin == 0.0).sum())
         left -= draws
     return wins / resamples
-
-
-def _times(ratio: float | None, lower: float | None, upper: float | None) -> str:
-    known = "has no ratio, b's being 0" if ratio is None else f"{_factor(ratio)} times"
-    if lower is None:
-        return known
-    high = "no upper end" if upper is None else _factor(upper)
-    return f"{known} ({_factor(lower)} to {high})"
-
-
-def _factor(value: float) -> str:
-    if value >= 1000.0:  # noqa: PLR2004 -- beyond it digits mean nothing
-        return "more than 1000"
-    if 0.0 < value < 0.01:  # noqa: PLR2004
-        return "less than 0.01"
-    return f"{value:.0f}" if value >= 10.0 else f"{value:.2f}"  # noqa: PLR2004

@@ -121,13 +121,10 @@ def oracle(rows: Answers) -> Oracle:
     return Oracle(samples, picks, split, len(questions))
 
 
-def reached(rows: Answers, row: str, best: Oracle, confidence: float = 0.95) -> Share:
-    """Give the share of the reachable E³ that a row gets, paired by question.
+def reached(rows: Answers, row: str, best: Oracle) -> Share:
+    """Give the share of the reachable E³ that a row gets, paired by question, with 95 % intervals.
 
     How the oracle was chosen is taken as given, so the interval is about these questions' like.
-
-    Raises:
-        InputError: As `optim.e3.compare`.
     """
     shared = {sample.question for sample in best.samples}
     ours = [
@@ -136,7 +133,7 @@ def reached(rows: Answers, row: str, best: Oracle, confidence: float = 0.95) -> 
         if question in shared
         for answer in answers
     ]
-    found = compare(ours, best.samples, confidence=confidence, resamples=1)
+    found = compare(ours, best.samples, resamples=1)
     return Share(found.ratio, found.lower, found.upper)
 
 

@@ -13,12 +13,7 @@ _BISECTIONS = 200  # far more than the 60 or so that halve a bracket down to one
 
 
 def t_p_value(statistic: float, degrees: int) -> float:
-    """Give the two-sided p-value of a t statistic.
-
-    Args:
-        statistic: Estimate over its standard error.
-        degrees: Degrees of freedom, a whole number of at least 1.
-    """
+    """Give the two-sided p-value of a t statistic."""
     return min(1.0, max(0.0, 1.0 - _central(abs(statistic), degrees)))
 
 
@@ -60,10 +55,6 @@ def mcnemar(only_a: int, only_b: int) -> float:
 
     Under the null hypothesis each discordant pair falls to either side like a fair coin; the
     p-value is twice the smaller binomial tail, at most 1.
-
-    Args:
-        only_a: Questions that only the first method answered correctly.
-        only_b: Questions that only the second one did.
     """
     pairs = only_a + only_b
     tail = sum(math.comb(pairs, wins) for wins in range(min(only_a, only_b) + 1))

@@ -6,34 +6,18 @@ wrote is read, and fields that they did not have are optional.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
-from optim.datasets.dataset import digest
-from optim.e3 import accuracy_interval, token_interval
 from optim.report import formatting
-from optim.statistics.comparison import FEW
 from pb_graph.errors import PlannerProgramError
-from pb_graph.planner.planner import Planner
 from pb_graph.program import PlannerProgram, Text, damaged
 from pb_graph.settings import Settings
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from optim.e3 import Comparison
-    from optim.tune.candidate import Candidate
-    from optim.tune.search import SearchResult
-    from optim.tune.selection import Measurement, Trial
-
 MAX_CANDIDATES = 500
 """More than the widest search of settings proposes."""
-
-_PACKAGES = ("plan-and-budget", "dspy", "gepa", "langgraph", "langchain-core")
 
 _Count = Annotated[int, Field(ge=0)]
 _Amount = Annotated[float, Field(ge=0)]
@@ -52,16 +36,14 @@ class Figure(_Part):
     lower: _Amount | None = None
     upper: _Amount | None = None
 
+    @property
+    def ends(self) -> tuple[float | None, float | None]:
+        """Of the interval."""
+        return self.lower, self.upper
+
 
 class Measured(_Part):
-    """What a program achieved on a set of questions.
-
-    Attributes:
-        questions: How many.
-        accuracy: A, the mean score in percent.
-        tokens: T, mean completion tokens per query, planning included.
-        e3: E³ = A²/T.
-    """
+    """What a program achieved: A in percent, T in completion tokens with planning, E³ = A²/T."""
 
     questions: Annotated[int, Field(ge=1)]
     accuracy: Figure
@@ -105,13 +87,7 @@ class Paired(_Part):
 
 
 class SplitRecord(_Part):
-    """Before and after on one split. Without another program to compare, ``after`` is ``before``.
-
-    Attributes:
-        before: The original.
-        after: The winner of dev, used or not.
-        paired: After against before; None when they are the same.
-    """
+    """Before and after on one split; without another program to compare, both are the same."""
 
     before: Measured
     after: Measured
@@ -254,161 +230,7 @@ def tuning_of(program: PlannerProgram, path: str | Path = "The planner program")
         raise PlannerProgramError(damaged(Path(path), error, "tuning")) from error
 
 
-def artefact_of(
-    result: SearchResult, *, dataset: str, models: Mapping[str, str | None]
-) -> PlannerProgram:
-    """Put a result into the form that `build_graph` loads.
-
-    Args:
-        result: Of `search`.
-        dataset: Name of the data set.
-        models: Names of ``solver``, ``planner`` and ``reflection``.
-    """
-    candidate = result.candidate
-    tuning = Tuning(
-        date=datetime.now(UTC).replace(microsecond=0),
-        optimizer=result.optimizer,
-        seed=result.seed,
-        verdict=result.verdict.verdict,
-        reason=result.verdict.reason,
-        models=Models.model_validate(models),
-        data=_data(result, dataset),
-        versions=dict(_versions()),
-        settings_before=result.original.candidate.settings,
-        dev=_dev(result),
-        held_out=_held_out(result),
-        cost=Cost(
-            metric_calls=result.spent.calls,
-            tokens=result.spent.tokens,
-            seconds=round(result.spent.seconds, 1),
-        ),
-        **_candidates(result),
-    )
-    record = tuning.model_dump(mode="json", exclude_none=True)
-    program = (candidate.planner() or Planner()).program()
-    return program.model_copy(update={"settings": candidate.settings, "tuning": record})
-
-
 def changed(settings: Settings, base: Settings) -> dict[str, Any]:
     """The fields that differ from the base, as plain JSON."""
     ours, theirs = settings.model_dump(mode="json"), base.model_dump(mode="json")
     return {name: value for name, value in ours.items() if value != theirs[name]}
-
-
-def _measured(measurement: Measurement) -> Measured:
-    """The figures of a set of answers, with their 95 % intervals."""
-    spread = measurement.interval
-    low, high = accuracy_interval(measurement.scores)
-    least, most = token_interval(measurement.costs)
-    return Measured(
-        questions=len(measurement.results),
-        accuracy=Figure(value=measurement.accuracy, lower=low, upper=high),
-        tokens=Figure(value=measurement.tokens, lower=least, upper=most),
-        e3=Figure(value=spread.e3, lower=spread.lower, upper=spread.upper),
-    )
-
-
-def _paired(comparison: Comparison) -> Paired:
-    """A comparison, as far as it is kept."""
-    kept = {name: getattr(comparison, name) for name in Paired.model_fields}
-    if comparison.questions < FEW or comparison.accuracy_undecided:
-        kept["probability_better"] = None
-    return Paired(**kept)
-
-
-def _data(result: SearchResult, dataset: str) -> Data:
-    split, compared = result.split, result.verdict.measurement
-    return Data(
-        name=dataset,
-        fingerprint=digest(split.identity),
-        train=0 if split.train is split.dev else len(split.train),
-        dev=len(split.dev),
-        held_out=len(compared.results) if compared else len(split.held_out),
-    )
-
-
-def _versions() -> Iterator[tuple[str, str]]:
-    for name in _PACKAGES:
-        try:
-            yield name, version(name)
-        except PackageNotFoundError:
-            continue
-
-
-def _dev(result: SearchResult) -> SplitRecord:
-    before, winner = result.original.measurement, result.verdict.winner
-    if winner is None:
-        return SplitRecord(before=_measured(before), after=_measured(before))
-    after = winner.measurement
-    paired = _paired(after.against(before, result.seed))
-    return SplitRecord(before=_measured(before), after=_measured(after), paired=paired)
-
-
-def _held_out(result: SearchResult) -> SplitRecord | None:
-    verdict = result.verdict
-    if verdict.original is None or verdict.measurement is None or verdict.comparison is None:
-        return None
-    return SplitRecord(
-        before=_measured(verdict.original),
-        after=_measured(verdict.measurement),
-        paired=_paired(verdict.comparison),
-    )
-
-
-def _candidates(result: SearchResult) -> dict[str, Any]:
-    """The original, the winner, and the best of the others; what was not measured last."""
-    base = result.original.candidate.settings
-    rows = [_of_trial(trial, place, result) for place, trial in enumerate(result.trials)]
-    known = {trial.candidate.identity for trial in result.trials}
-    for place, one in enumerate(result.dropped, start=1):
-        if one.candidate.identity not in known or one.fell.startswith("duplicate"):
-            name = f"{one.origin} round {one.round}, proposal {place}"
-            rows.append(_record(name, "other", one.candidate, one.measurement, base, one.fell))
-    ranked = sorted(rows, key=lambda row: (row.role not in {"original", "chosen"}, -(row.e3 or 0)))
-    kept = {row.name for row in ranked[:MAX_CANDIDATES]}
-    return {
-        "candidates": tuple(row for row in rows if row.name in kept),
-        "left_out": max(0, len(rows) - MAX_CANDIDATES),
-    }
-
-
-def _of_trial(trial: Trial, place: int, result: SearchResult) -> CandidateRecord:
-    """A method without a plan beside those that have one is there for reference, but may win."""
-    original, winner = result.original, result.verdict.winner
-    base = original.candidate.settings
-    name, role, fell = f"{trial.origin} {place}", "other", None
-    if trial is original:
-        name = role = "original"
-        fell = "replaced" if result.adopted else None
-    elif trial is winner:
-        role = "chosen"
-        fell = None if result.adopted else "best on dev, but not kept on the held-out questions"
-    else:
-        role = "reference" if base.plans and not trial.candidate.settings.plans else "other"
-        lower = trial.measurement.e3 <= original.measurement.e3
-        fell = f"not above the {'original' if lower else 'best'} on dev"
-    return _record(name, role, trial.candidate, trial.measurement, base, fell)
-
-
-def _record(  # noqa: PLR0913, PLR0917 -- one for each field
-    name: str,
-    role: str,
-    candidate: Candidate,
-    measurement: Measurement | None,
-    base: Settings,
-    fell: str | None,
-) -> CandidateRecord:
-    names = ("accuracy", "tokens", "input_tokens", "e3") if measurement else ()
-    figures = {name: getattr(measurement, name) for name in names}
-    return CandidateRecord.model_validate(
-        {
-            "name": name,
-            "role": role,
-            "instructions": dict(candidate.instructions),
-            "settings": changed(candidate.settings, base),
-            "examples": {name: len(shown) for name, shown in candidate.examples.items()},
-            "questions": len(measurement.results) if measurement else 0,
-            "fell": fell,
-            **figures,
-        }
-    )

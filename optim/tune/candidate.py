@@ -21,8 +21,6 @@ from pb_graph.program import PlannerProgram
 from pb_graph.settings import PLANNED, Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pb_graph.planner.planner import Program
 
 MAX_CHARACTERS = 8000  # of one instruction; a model that rambles on is not taken at its word
@@ -65,6 +63,11 @@ class Candidate(Uncopied):
     examples: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        unknown = [name for name in (*self.instructions, *self.examples) if name not in OWN]
+        if unknown:
+            known = ", ".join(TUNABLE)
+            msg = f"the planner has no predictor {unknown[0]!r}; there are: {known}"
+            raise InputError(msg)
         checked = {name: _checked(name, text) for name, text in self.instructions.items()}
         other = {name: text for name, text in sorted(checked.items()) if text != OWN[name]}
         shown = {name: _plain(name, given) for name, given in sorted(self.examples.items())}
@@ -147,11 +150,6 @@ def decomposer(settings: Settings) -> str:
 def predictor_of(settings: Settings, tuned: str) -> str:
     """The predictor that the settings make use of for this.
 
-    Args:
-        settings: How the graph works.
-        tuned: ``decompose``, ``estimate``, ``solve`` or ``settings``; for the last it does not
-            matter.
-
     Raises:
         InputError: They never ask it.
     """
@@ -197,8 +195,6 @@ def used_by(settings: Settings) -> list[str]:
 
 def _plain(name: str, shown: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Examples as they are saved; without what DSPy keeps beside them, and those without output."""
-    if name not in OWN:
-        raise InputError(_unknown(name))
     predictor = getattr(Planner(), name)
     (output,) = predictor.signature.output_fields
     predictor.demos = [
@@ -210,13 +206,7 @@ def _plain(name: str, shown: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
     return demos
 
 
-def _unknown(name: str) -> str:
-    return f"the planner has no predictor {name!r}; there are: {', '.join(TUNABLE)}"
-
-
 def _checked(name: str, text: str) -> str:
-    if name not in OWN:
-        raise InputError(_unknown(name))
     stripped = text.strip()
     if not stripped or len(stripped) > MAX_CHARACTERS:
         msg = (
@@ -224,11 +214,6 @@ def _checked(name: str, text: str) -> str:
         )
         raise InputError(msg)
     return stripped
-
-
-def distinct(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Each candidate once, in order of first appearance."""
-    return list({candidate.identity: candidate for candidate in candidates}.values())
 
 
 def own_texts(predictor: str) -> list[str]:

@@ -36,14 +36,7 @@ PROGRAM, INSTRUCTIONS = "program.json", "candidates.json"
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """What a command leaves.
-
-    Attributes:
-        result: Of `tune`.
-        path: Where its artefact is.
-        instructions: File with every instruction that was measured, for ``--candidates``.
-        page: The candidates on the accuracy-token plane.
-    """
+    """What a command leaves."""
 
     result: TuneResult
     path: Path
@@ -53,10 +46,6 @@ class Tuned:
 
 def run(options: TuneOptions, callback: Callback | None = None) -> Tuned:
     """Tune, and write the program into the run folder.
-
-    Args:
-        options: What to do.
-        callback: As for `tune`.
 
     Raises:
         MissingPackageError: One that is needed is not installed.

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from anyio.from_thread import start_blocking_portal
 
 from optim.datasets.dataset import digest
-from optim.evaluate.cache import REPLIES, Claims, Journal, ReplyCache
+from optim.evaluate.cache import REPLIES, ReplyCache
 from optim.evaluate.identity import planner_identity, question_identity, scorer_name
+from optim.evaluate.journal import Claims, Journal
 from optim.evaluate.limits import BudgetSpentError, Limits, Meter
 from optim.evaluate.models import build_models
 from optim.evaluate.resume import held, joined, of_others, refuse_former
@@ -212,11 +213,6 @@ class Evaluator(Uncopied):
     ) -> list[Result]:
         """Answer the questions with a candidate, several at once.
 
-        Args:
-            candidate: Who answers.
-            questions: What is asked.
-            epoch: For the how-manieth time.
-
         Returns:
             Results in the order of the questions.
 
@@ -316,11 +312,7 @@ class Evaluator(Uncopied):
         return None if outcome is None or outcome.error is not None else outcome
 
     async def _answered(self, candidate: Candidate, question: Question, epoch: int) -> Outcome:
-        """Try until there is something to judge.
-
-        Raises:
-            OutageError: There is nothing, for a reason outside.
-        """
+        """Try until there is something to judge."""
         for _ in range(_TRIES):
             spent = self.spent.tokens
             outcome = await self._runner_of(candidate).answer(question, epoch)

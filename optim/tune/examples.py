@@ -135,15 +135,9 @@ def split_of(
     seed: int,
     spare: Sequence[Question] = (),
 ) -> Split:
-    """Check the sets, and take the held-out third from dev where none is given.
+    """Check the sets, and take the held-out third from dev, evenly by level, where none is given.
 
-    Args:
-        train: May be empty; then optimizers learn from dev.
-        dev: The dev questions.
-        held_out: A set of one's own for the last comparison; None for a third of dev, drawn
-            evenly over the levels.
-        seed: Of the draw.
-        spare: As `Split`; those that are in another set are left out.
+    Without questions to train on, optimizers learn from dev. Spare ones of other sets are left out.
 
     Raises:
         InputError: Too few dev questions, or a question that is in two sets.

@@ -31,9 +31,6 @@ def clipped(baseline: Incumbent) -> Callable[..., float | bool]:
 
     Its mean is 1 at the incumbent. It is kept within ± `FAR_BELOW`: SIMBA raises e to it, divided
     by a temperature of 0.2, which overflows above 142.
-
-    Args:
-        baseline: The incumbent's A0 and T0.
     """
 
     def metric(
@@ -52,12 +49,7 @@ def clipped(baseline: Incumbent) -> Callable[..., float | bool]:
 def with_feedback(
     baseline: Incumbent, questions: Mapping[str, Question]
 ) -> Callable[..., dspy.Prediction]:
-    """Give the same for GEPA: with accuracy and tokens kept apart, and words on what it cost.
-
-    Args:
-        baseline: The incumbent's A0 and T0.
-        questions: By id.
-    """
+    """Give the same for GEPA: with accuracy and tokens kept apart, and words on what it cost."""
 
     def metric(
         gold: dspy.Example,
@@ -85,13 +77,7 @@ def worth(pred: dspy.Prediction, baseline: Incumbent) -> float:
 
 
 def feedback(pred: dspy.Prediction, question: Question, baseline: Incumbent) -> str:
-    """Put an answer's outcome into words.
-
-    Args:
-        pred: What `TrialProgram` gave.
-        question: What was asked.
-        baseline: What answers cost on average, for comparison.
-    """
+    """Put an answer's outcome into words."""
     lines = [_outcome(pred, question), _cost(pred.report, baseline), *_steps(pred.report)]
     return "\n".join(lines)
 

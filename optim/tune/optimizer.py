@@ -30,15 +30,7 @@ class Uncopied:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What an optimizer proposed and did not bring to a measurement on the whole of dev.
-
-    Attributes:
-        candidate: What was proposed.
-        origin: Who proposed it.
-        round: In which round.
-        fell: Why it went no further.
-        measurement: How it did on the questions that it met; None where it met none.
-    """
+    """What an optimizer proposed and did not bring to a measurement on the whole of dev."""
 
     candidate: Candidate
     origin: str

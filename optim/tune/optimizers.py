@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import dspy
 
@@ -175,20 +176,16 @@ def simba(task: Round, *, batch: int = 8, width: int = 3, steps: int = 3) -> Seq
         outcome = made.compile(program, trainset=examples(task.train), seed=task.seed)
     if outcome is None:
         return task.measured(program)
-    won = list(filter(None, (_candidate_of(row) for row in outcome.candidate_programs)))
+    won: list[Candidate] = []
+    for row in outcome.candidate_programs:
+        with suppress(InputError):  # an instruction that is empty or too long
+            won.append(row["program"].candidate)
     ahead = {candidate.identity for candidate in won}
     for candidate in list(program.seen.values()):
         if candidate.identity in ahead:
             del program.seen[candidate.identity]
     task.measured(program)  # the others have lost a step
     return won
-
-
-def _candidate_of(row: dict[str, Any]) -> Candidate | None:
-    try:
-        return cast("Candidate", row["program"].candidate)
-    except InputError:
-        return None
 
 
 def _forecast(
@@ -222,17 +219,7 @@ def candidates(task: Round, *, texts: Sequence[str]) -> Sequence[Candidate]:
 def choose(
     optimizer: str | Optimizer | None, tuned: str, predictor: str, texts: Texts | None
 ) -> tuple[Optimizer, list[str]]:
-    """The optimizer, and the instructions that are measured before it begins.
-
-    Args:
-        optimizer: As for `check`.
-        tuned: Likewise.
-        predictor: Whose instructions are chosen from where no texts are given.
-        texts: Instructions to choose from, for an optimizer that chooses; else to begin with.
-
-    Raises:
-        InputError: As `own_texts` and `read_texts`.
-    """
+    """The optimizer, and the instructions that are measured before it begins."""
     chosen = _named(optimizer, tuned)
     if isinstance(optimizer, str) and chosen.chooses:
         return chosen(texts=own_texts(predictor) if texts is None else texts_of(texts)), []
@@ -243,12 +230,6 @@ def check(
     optimizer: str | Optimizer | None, tuned: str, texts: Texts | None, *, reflection: bool
 ) -> Optimizer:
     """Refuse names that nobody has, and whatever is given and would be ignored.
-
-    Args:
-        optimizer: One of `OPTIMIZERS`, or an optimizer; None for the usual one.
-        tuned: One of `TUNED`.
-        texts: Instructions, if any are given.
-        reflection: Whether a reflection model is named.
 
     Returns:
         The optimizer that was named, without its options.

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from optim.report.figures import EARLY, ORIGINAL, Point, marker, scatter
+from optim.report.figures import EARLY, ORIGINAL, Point, key, scatter
 from optim.report.figures import Figure as Drawing
 from optim.report.formatting import NOTHING, certainty, factor, lines_of, number
-from optim.report.svg import svg
 from optim.statistics.comparison import FEW
 from optim.tune.artefact import Figure
 from pb_graph.errors import InputError
@@ -49,7 +48,7 @@ def html(tuning: Tuning) -> str:
     Raises:
         InputError: There is no candidate to show.
     """
-    from optim.report.page import render  # noqa: PLC0415 -- brings jinja2
+    from optim.report.template import render  # noqa: PLC0415 -- brings jinja2
 
     return render(
         "tune/page.html.j2",
@@ -136,8 +135,8 @@ def _points(tuning: Tuning) -> list[Point]:
             tokens=one.tokens or 0.0,
             score=one.accuracy or 0.0,
             e3=one.e3 or 0.0,
-            token_ends=_ends(measured[kind].tokens if kind in measured else none),
-            score_ends=_ends(measured[kind].accuracy if kind in measured else none),
+            token_ends=(measured[kind].tokens if kind in measured else none).ends,
+            score_ends=(measured[kind].accuracy if kind in measured else none).ends,
             named=kind in {*measured, "without a plan"},
             ranked=kind != "given up early",
         )
@@ -150,16 +149,8 @@ def _drawn(tuning: Tuning) -> dict[str, Any]:
     found, kinds = _points(tuning), {kind for _, kind in _kinds(tuning).values()}
     return {
         "figures": [scatter(found, 640, 440, "broad"), scatter(found, 350, 430, "slim")],
-        "keys": [
-            (svg(20, 20, "", marker(mark, 10, 10), class_="key"), kind)
-            for kind, mark in _MARKS.items()
-            if kind in kinds
-        ],
+        "keys": [(key(mark, 20), kind) for kind, mark in _MARKS.items() if kind in kinds],
     }
-
-
-def _ends(figure: Figure) -> tuple[float | None, float | None]:
-    return figure.lower, figure.upper
 
 
 def notes_on(tuning: Tuning) -> Iterator[str]:
@@ -189,9 +180,11 @@ def _figures(split: str, program: str, found: Measured, paired: Paired | None) -
         "split": split,
         "program": program,
         "n": number(found.questions),
-        "accuracy, %": _with_ends(*_values(found.accuracy), partial(number, digits=1)),
-        "T": _with_ends(*_values(found.tokens), number),
-        "E³": _with_ends(*_values(found.e3)),
+        "accuracy, %": _with_ends(
+            found.accuracy.value, *found.accuracy.ends, partial(number, digits=1)
+        ),
+        "T": _with_ends(found.tokens.value, *found.tokens.ends, number),
+        "E³": _with_ends(found.e3.value, *found.e3.ends),
     }
     names = ("ratio of E³", "ratio of T", "scores that differ", "confidence")
     if paired is None:
@@ -208,10 +201,6 @@ def _figures(split: str, program: str, found: Measured, paired: Paired | None) -
         NOTHING if sure is None else certainty(sure),
     )
     return cells | dict(zip(names, compared, strict=True))
-
-
-def _values(figure: Figure) -> tuple[float, float | None, float | None]:
-    return figure.value, figure.lower, figure.upper
 
 
 def _with_ends(

@@ -13,6 +13,7 @@ from optim.tune.candidate import Candidate, candidate_of, decomposer, used_by
 from optim.tune.optimizer import Uncopied
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
+from pb_graph.runtime.node import finished
 from pb_graph.settings import Context
 
 if TYPE_CHECKING:
@@ -28,13 +29,14 @@ if TYPE_CHECKING:
     from pb_graph.planner.planner import Planner, Program
     from pb_graph.program import PlannerProgram
     from pb_graph.settings import Settings
-    from pb_graph.state import Input, Output, Report, State, StepReport
+    from pb_graph.state import Input, Output, State, StepReport
 
     Graph = CompiledStateGraph[State, Context, Input, Output]
 
 # MIPROv2 cuts off the first words of an instruction when a colon follows them ("Be brief: ask
 # only ..."). An invisible character in front keeps it from that; it never reaches a model.
 GUARD = "\u2060"
+_ABOUT = ("reference", "instruction", "answer_format", "domain", "level")
 
 
 class TunableProgram(dspy.Module):  # type: ignore[misc]  # dspy carries no types
@@ -178,27 +180,34 @@ class GraphProgram(TunableProgram):
             ModelSetupError: There is no such model.
             InputError: The question is empty or too long, or its level is not 1 to 5.
         """
-        graph, context = self.graphs.of(self.settings), Context(planner_program=self.prompts)
-        try:
-            report = graph.invoke(_given(question, about), context=context)["report"]
-        except NoAnswerError as error:
-            return _failed(error)
-        return self._answered(question, report)
+        return finished(self._answer(question, about, blocking=True))
 
     async def aforward(self, question: str, **about: Any) -> dspy.Prediction:  # noqa: ANN401
         """As `forward`, for ``await program.acall(question=...)``."""
-        graph, context = self.graphs.of(self.settings), Context(planner_program=self.prompts)
-        try:
-            report = (await graph.ainvoke(_given(question, about), context=context))["report"]
-        except NoAnswerError as error:
-            return _failed(error)
-        return self._answered(question, report)
+        return await self._answer(question, about, blocking=False)
 
-    def _answered(self, question: str, report: Report) -> dspy.Prediction:
-        if "solve" in self._open:
+    async def _answer(
+        self, question: str, about: Mapping[str, Any], *, blocking: bool
+    ) -> dspy.Prediction:
+        graph, context = self.graphs.of(self.settings), Context(planner_program=self.prompts)
+        known = {name: about[name] for name in _ABOUT if about.get(name) is not None}
+        asked = cast("Input", {**known, "question": question})
+        error: NoAnswerError | None = None
+        try:
+            if blocking:
+                report = graph.invoke(asked, context=context)["report"]
+            else:
+                report = (await graph.ainvoke(asked, context=context))["report"]
+        except NoAnswerError as failure:
+            error, report = failure, failure.report
+        if error is None and "solve" in self._open:
             trace(self.solve, {"problem": question}, dspy.Prediction(solution=report["answer"]))
-        tokens = report["usage"]["output_tokens"]
-        return dspy.Prediction(answer=report["answer"], tokens=tokens, report=report, error=None)
+        return dspy.Prediction(
+            answer="" if error else report["answer"],
+            tokens=report["usage"]["output_tokens"],
+            report=report,
+            error=error and str(error),
+        )
 
 
 def trace(predictor: dspy.Predict, given: Mapping[str, Any], said: dspy.Prediction) -> None:
@@ -208,13 +217,7 @@ def trace(predictor: dspy.Predict, given: Mapping[str, Any], said: dspy.Predicti
 
 
 class Graphs(Uncopied):
-    """The graph for all copies of a program: prompts come with each question.
-
-    Args:
-        model: As `GraphProgram`.
-        planner: Likewise.
-        cap_policy: Likewise.
-    """
+    """The graph for all copies of a program: prompts come with each question."""
 
     def __init__(self, model: ModelSpec, planner: ModelSpec, cap_policy: CapPolicy | None) -> None:
         self.model = model
@@ -231,28 +234,8 @@ class Graphs(Uncopied):
         return self._made
 
 
-_ABOUT = ("reference", "instruction", "answer_format", "domain", "level")
-
-
-def _given(question: str, about: Mapping[str, Any]) -> Input:
-    known = {name: about[name] for name in _ABOUT if about.get(name) is not None}
-    return cast("Input", {**known, "question": question})
-
-
-def _failed(error: NoAnswerError) -> dspy.Prediction:
-    """A wrong answer, at what it cost."""
-    tokens = error.report["usage"]["output_tokens"]
-    return dspy.Prediction(answer="", tokens=tokens, report=error.report, error=str(error))
-
-
 class TrialProgram(TunableProgram):
     """Answers with the evaluator, whatever this copy's predictor says by now.
-
-    Args:
-        evaluator: Answers, scores and pays.
-        base: What the program starts from.
-        predictor: Name of the predictor that is open to tuning.
-        questions: Those that `forward` knows by their id.
 
     Attributes:
         seen: Every candidate that was run, by identity, in order; shared with all copies.

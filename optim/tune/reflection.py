@@ -56,14 +56,6 @@ class Reflector(ChatClient):
     The n-th time that a run asks the same, it gets the n-th reply that was ever given to that, so
     that a run which is started again goes the same way and pays for nothing twice.
 
-    Args:
-        model: A chat model, or its name. One made from a name is asked at temperature 1, if it
-            was at 0.
-        cache: Keeps the replies.
-        meter: Says when no more may be paid for.
-        settings: Time-out and retries.
-        cap_policy: As for `build_graph`.
-
     Attributes:
         identity: For the fingerprint of a run.
         name: For the artefact.
@@ -188,10 +180,6 @@ def compiling(task: Round, *, guarded: bool = False) -> Iterator[None]:
 
     A spent budget or an outage may throw an optimizer off its course in any way: then it is left,
     and what was measured counts. Anything else is an error.
-
-    Args:
-        task: Whose evaluator and reflection model it uses.
-        guarded: As for `ReflectionAdapter`.
 
     Raises:
         ReflectionError: The reflection model wrote nothing that could be used.

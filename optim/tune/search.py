@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from optim.evaluate.limits import BudgetSpentError
 from optim.evaluate.resume import claim
-from optim.tune.candidate import Candidate, distinct, predictors_of
+from optim.tune.candidate import Candidate, predictors_of
 from optim.tune.evaluator import OutageError
 from optim.tune.optimizer import NOT_MEASURED, Optimizer, Proposal, Round
 from optim.tune.optimizers import candidates
@@ -52,7 +52,7 @@ class Callback(Protocol):
         """The winner of dev, if there is one, meets the held-out questions."""
 
 
-class NullCallback:
+class Silence:
     """A callback that does nothing."""
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
@@ -169,7 +169,7 @@ def search(  # noqa: PLR0913 -- all but three by name
         "metric": "E3",
     }
     claim(evaluator.run_dir, conditions)
-    loop = _Loop(evaluator, split, work, reflector, seed, callback or NullCallback())
+    loop = _Loop(evaluator, split, work, reflector, seed, callback or Silence())
     return loop.run(start, pool, rounds, threshold)
 
 
@@ -270,7 +270,7 @@ class _Loop:
         before, spent = self.incumbent, self.evaluator.spent
         self.callback.round_begins(number, origin, before)
         task = self._task(turn, predictor, origin, before)
-        proposed = distinct(turn.propose(task))
+        proposed = list({one.identity: one for one in turn.propose(task)}.values())
         new = [one for one in proposed if one.identity not in self.trials]
         for candidate in new:
             try:

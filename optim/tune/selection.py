@@ -31,11 +31,7 @@ _MINUTE = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Answers to one set of questions, and the figures they make.
-
-    Attributes:
-        results: One for each question, in the set's order.
-    """
+    """Answers to one set of questions, and the figures they make."""
 
     results: Sequence[Result]
 
@@ -107,14 +103,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A candidate that was measured on the whole of dev.
-
-    Attributes:
-        candidate: What was measured.
-        measurement: What came of it.
-        origin: Who proposed it: ``original``, or the optimizer.
-        round: In which round; 0 for the original.
-    """
+    """A candidate that was measured on the whole of dev; the original's round is 0."""
 
     candidate: Candidate
     measurement: Measurement
@@ -163,11 +152,6 @@ def decide(winner: Measurement, original: Measurement, comparison: Comparison) -
     Only this one candidate is tested, once, on questions that had no part in choosing it: so a
     program that is no better is called better in at most one run of ten.
     ``tests/benchmarks/verdict_simulation.py`` measures how often that is.
-
-    Args:
-        winner: On the held-out questions.
-        original: On the same.
-        comparison: Of the two, winner first.
     """
     same = all(
         (ours.score, ours.tokens) == (theirs.score, theirs.tokens)
@@ -186,13 +170,6 @@ def judge(
 
     What is left of the budget goes into more of them first (``split.spare``). How many is settled
     before any of them is looked at, so there is no stopping at a lucky moment.
-
-    Args:
-        evaluator: Measures.
-        original: What the winner has to be compared with.
-        winner: Of dev; None when nothing was above the original.
-        split: Its held-out questions, and the spare ones.
-        seed: Of the comparison's bootstrap.
 
     Raises:
         OutageError: The model is out of reach.

@@ -13,12 +13,12 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from typing_extensions import TypeIs
 
 from optim.datasets.sampling import sample
 from optim.evaluate.limits import BudgetSpentError
@@ -79,13 +79,7 @@ class Plan:
 
     @classmethod
     def of(cls, questions: int, calls: int, most: int = MOST) -> Plan:
-        """The widest first rung that the answers pay for, down to 2 settings.
-
-        Args:
-            questions: Of dev. The original's answers to all of them are paid for already.
-            calls: Answers, those of the original included.
-            most: Settings in the first rung, at most.
-        """
+        """The widest first rung that the answers pay for; the original's own are among them."""
         doubled = itertools.takewhile(
             lambda count: count < questions, (FIRST * 2**k for k in itertools.count())
         )
@@ -121,8 +115,10 @@ def _forecast(questions: int, calls: int, original: Candidate, seed: int, most: 
         f"{len(entered)} settings on {plan.rungs[0]} questions each, the better half on more, up "
         f"to {plan.rungs[-1]}."
     )
+    # Of a budget it is said how many times the original's it is.
+    said: dict[str, Callable[[Any], str]] = {"budget": lambda k: f"{2.0 ** (k / 2):.2g} times"}
     lacking = [
-        f"{name} {', '.join(_said(name, value) for value in left)}"
+        f"{name} {', '.join(map(said.get(name, str), left))}"
         for name, values in DIMENSIONS.items()
         if (left := [one for one in values if all(p is None or p[name] != one for _, p in entered)])
     ]
@@ -131,15 +127,6 @@ def _forecast(questions: int, calls: int, original: Candidate, seed: int, most: 
     if lacking:
         text += f" This budget does not reach: {'; '.join(lacking)}. A higher one would."
     return text
-
-
-def _said(name: str, value: object) -> str:
-    """A value for a reader: of the budget how many times the original's it is."""
-    return (
-        f"{2.0 ** (value / 2):.2g} times"
-        if name == "budget" and isinstance(value, int)
-        else str(value)
-    )
 
 
 @optimizer(
@@ -196,11 +183,10 @@ class _Race:
     @property
     def complete(self) -> list[tuple[Candidate, Measurement]]:
         """Those that met every question."""
-        whole = len(self._questions)
         return [
             (one.candidate, one.measurement)
             for one in self._entries.values()
-            if one.measurement and len(one.measurement.results) == whole
+            if self._is_whole(one.measurement)
         ]
 
     def run(self) -> None:
@@ -217,9 +203,11 @@ class _Race:
     def dropped_for_budget(self) -> None:
         """Note those that the spent budget has kept from the whole of dev."""
         for entry in self._entries.values():
-            whole = entry.measurement and len(entry.measurement.results) == len(self._questions)
-            if not entry.fallen and not whole:
+            if not entry.fallen and not self._is_whole(entry.measurement):
                 self._task.drop(entry.candidate, NOT_MEASURED, entry.measurement)
+
+    def _is_whole(self, measurement: Measurement | None) -> TypeIs[Measurement]:
+        return measurement is not None and len(measurement.results) == len(self._questions)
 
     def _enter(self, settings: Settings, point: Point | None) -> _Entry:
         candidate = Candidate(self._task.incumbent.instructions, settings)
@@ -247,7 +235,8 @@ class _Race:
         known = [one for one in self._entries.values() if one.point and one.measurement]
         if not count or not known:
             return
-        points = _every()
+        every = itertools.product(*DIMENSIONS.values())
+        points = [dict(zip(DIMENSIONS, values, strict=True)) for values in every]
         worth = _worth(known, points)
         for place in np.argsort(-worth, kind="stable"):
             settings = settings_at(base, points[place])
@@ -285,12 +274,6 @@ def _features(point: Point) -> list[float]:
         for value in choices
     ]
     return [step, step * step, *values]
-
-
-@cache
-def _every() -> list[Point]:
-    values = itertools.product(*DIMENSIONS.values())
-    return [dict(zip(DIMENSIONS, point, strict=True)) for point in values]
 
 
 def first_rung(base: Settings, plan: Plan, seed: int) -> list[tuple[Settings, Point | None]]:

@@ -91,7 +91,8 @@ def _best(task: Round, epochs: int, calls: int, longest: int) -> list[tuple[Ques
     for question, result in _answers(task, epochs, max(calls, len(task.train))):
         answer = result.report["answer"]
         fits = 0 < len(answer) <= longest and len(question.question) <= longest
-        if not fits or result.score < 1.0 or not _in_one_go(result):
+        calls = sum(part["calls"] for part in _solving(result))
+        if not fits or result.score < 1.0 or calls != 1:  # a forced ending is no example
             continue
         known = best.get(question.id)
         if known is None or _length(result) < _length(known[1]):
@@ -109,11 +110,6 @@ def _answers(task: Round, epochs: int, calls: int) -> Iterator[tuple[Question, R
         for question in asked:
             if evaluator.is_known(incumbent, [question], epoch):
                 yield question, evaluator.one(incumbent, question, epoch)
-
-
-def _in_one_go(result: Result) -> bool:
-    """Whether the answer came of one call: a forced ending is no example of an answer."""
-    return sum(part["calls"] for part in _solving(result)) == 1
 
 
 def _length(result: Result) -> int:

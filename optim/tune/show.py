@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
@@ -36,15 +35,6 @@ _WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Prompt:
-    """One predictor's instruction: the package's own and the program's."""
-
-    own: str
-    told: str
-    examples: int
-
-
 def shown(program: PlannerProgram) -> Iterator[RenderableType]:
     """Everything a person wants to know of a planner program, piece by piece.
 
@@ -70,39 +60,22 @@ def shown(program: PlannerProgram) -> Iterator[RenderableType]:
 
 
 def printed(program: PlannerProgram) -> str:
-    """The same as plain text, as wide as the terminal is.
-
-    Raises:
-        PlannerProgramError: As `shown`.
-    """
+    """The same as plain text, as wide as the terminal is."""
     file = io.StringIO()
     Console(file=file, width=console().width, force_jupyter=False).print(*shown(program), sep="\n")
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 
 def document(program: PlannerProgram) -> dict[str, Any]:
-    """The same as plain JSON: the whole file, with the prompts beside the package's own.
-
-    Raises:
-        PlannerProgramError: As `shown`.
-    """
+    """The same as plain JSON: the whole file, with the prompts beside the package's own."""
     tuning = tuning_of(program)
-    prompts = {
-        name: {
-            "own": prompt.own,
-            "tuned": prompt.told,
-            "changed": prompt.own != prompt.told,
-            "examples": prompt.examples,
-        }
-        for name, prompt in _prompts(program).items()
-    }
     changes = {
         name: {"before": before, "after": after}
         for name, (before, after) in settings_changes(program, tuning).items()
     }
     whole = program.model_dump(mode="json", exclude={"state", "tuning"})
     whole["tuning"] = tuning.model_dump(mode="json") if tuning else None
-    return whole | {"prompts": prompts, "settings_changed": changes}
+    return whole | {"prompts": _prompts(program), "settings_changed": changes}
 
 
 def settings_changes(
@@ -156,14 +129,21 @@ def _in_turn(old: str, new: str) -> Text:
     return found
 
 
-def _prompts(program: PlannerProgram) -> dict[str, _Prompt]:
-    told = Planner().adopt(program)
+def _prompts(program: PlannerProgram) -> dict[str, dict[str, Any]]:
+    """Each predictor's instruction, the package's own and the program's, as plain JSON."""
     own = dict(Planner().named_predictors())
+    pairs = (
+        (name, own[name].signature.instructions, predictor)
+        for name, predictor in Planner().adopt(program).named_predictors()
+    )
     return {
-        name: _Prompt(
-            own[name].signature.instructions, predictor.signature.instructions, len(predictor.demos)
-        )
-        for name, predictor in told.named_predictors()
+        name: {
+            "own": before,
+            "tuned": (told := predictor.signature.instructions),
+            "changed": before != told,
+            "examples": len(predictor.demos),
+        }
+        for name, before, predictor in pairs
     }
 
 
@@ -175,13 +155,13 @@ def _about(tuning: Tuning) -> Iterator[RenderableType]:
     yield safe("\n".join(f"{name}: {value}" for name, value in facts_of(tuning).items()))
 
 
-def _prompt(name: str, prompt: _Prompt) -> Iterator[RenderableType]:
-    examples = f", {prompt.examples} examples" if prompt.examples else ""
-    if prompt.own == prompt.told:
+def _prompt(name: str, prompt: Mapping[str, Any]) -> Iterator[RenderableType]:
+    examples = f", {prompt['examples']} examples" if prompt["examples"] else ""
+    if not prompt["changed"]:
         yield Text(f"{name}: the package's own prompt{examples}", "dim")
         return
     yield Text(f"{name}, against the package's own prompt{examples}:", "bold")
-    yield prompt_diff(prompt.own, prompt.told)
+    yield prompt_diff(prompt["own"], prompt["tuned"])
 
 
 def _grid(rows: Sequence[Mapping[str, str]]) -> Table:

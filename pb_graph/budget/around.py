@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from pb_graph.budget.shared import Budget, limited
+from pb_graph.errors import InputError
 
 _CURRENT: ContextVar[Budget | None] = ContextVar("pb_graph_budget", default=None)
 
@@ -16,10 +17,22 @@ def current() -> Budget | None:
     return _CURRENT.get()
 
 
+def checked(name: str, given: object) -> Budget | None:
+    """What was given as a shared budget, if it is one.
+
+    Raises:
+        InputError: It is not; it says what is.
+    """
+    if given is None or isinstance(given, Budget):
+        return given
+    msg = f"{name} is a Budget, such as Budget(4000), which all share, not {given!r:.100}"
+    raise InputError(msg)
+
+
 @contextmanager
 def using(budget: Budget | None) -> Iterator[None]:
     """Let all calls below draw on an account: agents and graphs that are run within find it."""
-    token = _CURRENT.set(budget)
+    token = _CURRENT.set(checked("what is used", budget))
     try:
         yield
     finally:

@@ -53,7 +53,7 @@ class Charge(TypedDict):
     model: NotRequired[str | None]
     """The model's name as its provider knows it."""
     confidence: NotRequired[float]
-    """Geometric mean of the probabilities of its tokens, where that was asked for and told."""
+    """How probable its figures are together, where that was asked for and told."""
 
 
 class Usage(TypedDict):

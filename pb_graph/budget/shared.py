@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
@@ -30,6 +31,9 @@ _WAITING: set[Future[None]] = set()
 # a run that is resumed, or branches off, finds the account as it is, not as it once was.
 _LIVE: WeakValueDictionary[str, Budget] = WeakValueDictionary()
 _RECENT: deque[Budget] = deque(maxlen=1024)
+
+# Calls that this thread or task is in the middle of.
+_MAKING: ContextVar[tuple[Call, ...]] = ContextVar("pb_graph_calls", default=())
 
 
 class Budget:
@@ -64,6 +68,16 @@ class Budget:
         _LIVE[name] = self
         _RECENT.append(self)
 
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self  # two accounts would spend twice as much
+
+    def __reduce__(self) -> str:
+        msg = "a Budget belongs to its process: send its snapshot(), and Budget.restore it there"
+        raise TypeError(msg)
+
     def __repr__(self) -> str:
         return f"<Budget: {self.spent} of {self.total} tokens spent, {self.left} left>"
 
@@ -94,7 +108,7 @@ class Budget:
             tokens: Most that the call may cost; None for all that is left.
             keep: Tokens to leave untouched.
             at_least: Tokens that are worth waiting for, as long as other calls under way may give
-                some back. Whoever has one under way himself must not wait.
+                some back. Within a call (``with budget.reserve(…):``) nobody waits.
 
         Returns:
             The call, with at least one token and at most ``tokens``. Used as a context manager, it
@@ -102,6 +116,7 @@ class Budget:
 
         Raises:
             BudgetUsedUpError: Nothing is left.
+            ValueError: A figure is no whole number, or negative.
         """
         while isinstance(taken := self._take(tokens, keep, at_least, waits=not _in_loop()), Future):
             taken.result()
@@ -117,8 +132,9 @@ class Budget:
 
     def charge(self, tokens: int) -> None:
         """Count tokens for which nothing was reserved."""
+        spent = whole_number("tokens", tokens, least=0)
         with _LOCK:
-            self._count("_spent", tokens)
+            self._count("_spent", spent)
 
     def grant(self, tokens: int, name: str | None = None) -> Budget:
         """Set tokens aside as a budget of their own; what it leaves returns when it is closed.
@@ -131,8 +147,9 @@ class Budget:
         Returns:
             The grant, which is closed by ``with`` or `close`.
         """
+        wanted = whole_number("tokens", tokens, least=0)
         with _LOCK:
-            total, lasting = max(0, min(tokens, self._free())), name is not None
+            total, lasting = min(wanted, self._free()), name is not None
             name = name or uuid4().hex
             found = self._grants.get(self._id_of(name))
             return found or self._new_grant(total, name, lasting=lasting)
@@ -159,7 +176,7 @@ class Budget:
 
     def limit(self, tokens: int) -> Budget:
         """A budget that draws on this one call by call: nothing is set aside for it."""
-        return limited(tokens, (self,))
+        return limited(whole_number("tokens", tokens, least=0), (self,))
 
     def close(self) -> None:
         """Give back what is left of a grant; calls that are under way still settle.
@@ -282,6 +299,9 @@ class Budget:
     def _take(
         self, tokens: int | None, keep: int, at_least: int, *, waits: bool
     ) -> Call | Future[None]:
+        tokens = None if tokens is None else whole_number("tokens", tokens, least=1)
+        keep = whole_number("keep", keep, least=0)
+        waits = waits and not _MAKING.get()  # it might wait for itself
         with _LOCK:
             free = self._free() - keep
             cap = free if tokens is None else min(tokens, free)
@@ -303,11 +323,12 @@ class Call:
 
     Attributes:
         tokens: The call's cap.
+        account: What they were reserved from.
     """
 
     def __init__(self, account: Budget, tokens: int, lines: list[Budget]) -> None:
         self.tokens = tokens
-        self._account, self._lines = account, lines
+        self.account, self._lines = account, lines
         self._settled = False
 
     def settle(self, tokens: int) -> None:
@@ -316,7 +337,7 @@ class Call:
         Args:
             tokens: Completion tokens, reasoning included; 0 when it was refused, and costs nothing.
         """
-        self._close("_spent", max(0, tokens))
+        self._close("_spent", whole_number("tokens", tokens, least=0))
 
     def keep(self) -> None:
         """The call may have been paid for, and nobody can say how much: keep all of it reserved."""
@@ -329,12 +350,13 @@ class Call:
             self._settled = True
             for account in self._lines:
                 account._in_flight -= self.tokens
-            self._account._count(column, tokens)
+            self.account._count(column, tokens)
             for account in self._lines:
                 account._drop()
         _wake()
 
     def __enter__(self) -> Self:
+        _MAKING.set((*_MAKING.get(), self))
         return self
 
     def __exit__(
@@ -343,6 +365,7 @@ class Call:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        _MAKING.set(tuple(call for call in _MAKING.get() if call is not self))
         self.keep()
 
 

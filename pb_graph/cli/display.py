@@ -33,12 +33,7 @@ _NEXT = {
 
 
 class Display:
-    """Follows the progress events of one run. Model text is shown as text, never as markup.
-
-    Args:
-        console: Where to; standard output when not given.
-        quiet: Only keep count, show nothing.
-    """
+    """Follows the progress events of one run. Model text is shown as text, never as markup."""
 
     def __init__(self, console: Console | None = None, *, quiet: bool = False) -> None:
         self._console = console or Console(quiet=quiet)

@@ -17,11 +17,7 @@ _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 
 @dataclass(frozen=True, slots=True)
 class Exits:
-    """The ways out of a command.
-
-    Attributes:
-        program: Who speaks.
-    """
+    """The ways out of a command."""
 
     program: str
 

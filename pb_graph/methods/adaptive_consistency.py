@@ -61,10 +61,6 @@ def majority_is_stable(first: int, second: int) -> float:
     The share x of the leading answer among the two has, from a flat prior, the density
     x^a (1 - x)^b up to a constant, with a and b their counts. The mass above 1/2 is that of a
     binomial of a + b + 1 fair tosses up to a.
-
-    Args:
-        first: Count of the most frequent answer.
-        second: Count of the next one.
     """
     tosses = first + second + 1
     return float(sum(comb(tosses, heads) for heads in range(first + 1)) / 2**tosses)

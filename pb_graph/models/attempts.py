@@ -88,16 +88,7 @@ class Attempts:
             self._streamed.give_up()
         if is_from_callback(error):
             raise error
-        if _schema_refused(error, self._limits):
-            self.schema_refused = True
-            self._limits = without_schema(self._limits)
-            return 0.0
-        if self._limits.probabilities and _unsupported(error):
-            self.probabilities_refused = True
-            self._limits = replace(self._limits, probabilities=0)
-            return 0.0
-        if self.on_text and _unsupported(error):
-            self.on_text, self.stream_refused = None, True
+        if _unsupported(error) and self._does_without():
             return 0.0
         self._failed += 1
         self._note(error)
@@ -113,6 +104,20 @@ class Attempts:
                 model=described(self._model),
             ) from cause
         return wait
+
+    def _does_without(self) -> bool:
+        """Leave out the next thing that the server may have refused; whether there was one left."""
+        if self._limits.schema is not None:  # a server that cannot constrain says 400
+            self.schema_refused = True
+            self._limits = without_schema(self._limits)
+        elif self._limits.probabilities:
+            self.probabilities_refused = True
+            self._limits = replace(self._limits, probabilities=0)
+        elif self.on_text:
+            self.on_text, self.stream_refused = None, True
+        else:
+            return False
+        return True
 
     @property
     def lost(self) -> tuple[Charge, ...]:
@@ -145,11 +150,6 @@ class Attempts:
 
     def _seconds(self) -> float:
         return time.perf_counter() - self._started
-
-
-def _schema_refused(error: Exception, limits: Limits) -> bool:
-    """Whether to try once more without the schema: a server that cannot constrain says 400."""
-    return limits.schema is not None and _unsupported(error)
 
 
 def _unsupported(error: Exception) -> bool:

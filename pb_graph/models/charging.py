@@ -28,29 +28,21 @@ class Attempt:
         self._account = current()
         self._held: Call | None = None
 
-    def reserved(self) -> Limits:
+    async def reserved(self, *, blocking: bool) -> Limits:
         """Begin it, within what is left.
 
         Raises:
             BudgetUsedUpError: Nothing is left; with what the attempts before it cost.
         """
-        limits = self._attempts.next_limits()
-        if self._account is None:
+        limits, account = self._attempts.next_limits(), self._account
+        if account is None:
             return limits
         try:
-            self._held = self._account.reserve(limits.cap, at_least=limits.cap)
-        except BudgetUsedUpError as error:
-            error.lost = self._attempts.lost
-            raise
-        return replace(limits, cap=self._held.tokens)
-
-    async def areserved(self) -> Limits:
-        """`reserved` for an event loop."""
-        limits = self._attempts.next_limits()
-        if self._account is None:
-            return limits
-        try:
-            self._held = await self._account.areserve(limits.cap, at_least=limits.cap)
+            self._held = (
+                account.reserve(limits.cap, at_least=limits.cap)
+                if blocking
+                else await account.areserve(limits.cap, at_least=limits.cap)
+            )
         except BudgetUsedUpError as error:
             error.lost = self._attempts.lost
             raise

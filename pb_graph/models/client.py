@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import aclosing, closing
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from langchain_core.messages import AIMessage, BaseMessage
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     from pb_graph.models.reply import Purpose, Reply
     from pb_graph.models.streaming import OnText
+
+T = TypeVar("T")
 
 # LangGraph keeps tokens of calls with this tag out of a host's message stream.
 _QUIET: RunnableConfig = {"tags": ["nostream"]}
@@ -121,16 +123,7 @@ class ChatClient:
             ModelSetupError: A reply is to be continued, which the server cannot.
             Exception: What a host's callback raised, as it is.
         """
-        failures: list[ModelCallError] = []
-        for client in (self, *self._fallbacks):
-            try:
-                left = limits_after(failures, limits)
-                return reply_after(failures, client._call(messages, left, purpose, on_text))  # noqa: SLF001
-            except BudgetUsedUpError:
-                raise
-            except ModelCallError as failure:
-                failures.append(failure)
-        raise joined(failures)
+        return finished(self.reply_to(messages, limits, purpose, on_text, blocking=True))
 
     async def acall(
         self,
@@ -140,11 +133,24 @@ class ChatClient:
         on_text: OnText | None = None,
     ) -> Reply:
         """`call` for an event loop."""
+        return await self.reply_to(messages, limits, purpose, on_text, blocking=False)
+
+    async def reply_to(
+        self,
+        messages: Sequence[BaseMessage],
+        limits: Limits,
+        purpose: Purpose,
+        on_text: OnText | None,
+        *,
+        blocking: bool,
+    ) -> Reply:
+        """Make one call; a blocking one awaits nothing. This is what other clients override."""
         failures: list[ModelCallError] = []
         for client in (self, *self._fallbacks):
             try:
                 left = limits_after(failures, limits)
-                return reply_after(failures, await client._acall(messages, left, purpose, on_text))  # noqa: SLF001
+                reply = await client._reply(messages, left, purpose, on_text, blocking=blocking)  # noqa: SLF001
+                return reply_after(failures, reply)
             except BudgetUsedUpError:
                 raise
             except ModelCallError as failure:
@@ -156,37 +162,32 @@ class ChatClient:
         self._fallbacks += tuple(others)
         return self
 
-    def _call(
+    async def _reply(
         self,
         messages: Sequence[BaseMessage],
         limits: Limits,
         purpose: Purpose,
         on_text: OnText | None,
+        *,
+        blocking: bool,
     ) -> Reply:
         attempts = self._attempts(messages, limits, purpose, on_text)
         while True:
             with Attempt(attempts) as attempt:
-                outcome = self._attempt(messages, attempt.reserved(), attempts)
+                within = await attempt.reserved(blocking=blocking)
+                outcome = (
+                    self._attempt(messages, within, attempts)
+                    if blocking
+                    else await self._aattempt(messages, within, attempts)
+                )
                 if isinstance(outcome, AIMessage):
                     return attempt.settled(self._remember_refusals(attempts, outcome))
                 attempt.failed(outcome)
-            time.sleep(attempts.delay_before_next(outcome))
-
-    async def _acall(
-        self,
-        messages: Sequence[BaseMessage],
-        limits: Limits,
-        purpose: Purpose,
-        on_text: OnText | None,
-    ) -> Reply:
-        attempts = self._attempts(messages, limits, purpose, on_text)
-        while True:
-            with Attempt(attempts) as attempt:
-                outcome = await self._aattempt(messages, await attempt.areserved(), attempts)
-                if isinstance(outcome, AIMessage):
-                    return attempt.settled(self._remember_refusals(attempts, outcome))
-                attempt.failed(outcome)
-            await asyncio.sleep(attempts.delay_before_next(outcome))
+            seconds = attempts.delay_before_next(outcome)
+            if blocking:
+                time.sleep(seconds)  # noqa: ASYNC251 -- this one blocks
+            else:
+                await asyncio.sleep(seconds)
 
     def _attempt(
         self, messages: Sequence[BaseMessage], limits: Limits, attempts: Attempts
@@ -286,6 +287,22 @@ class ChatClient:
         if attempts.stream_refused:
             self._streams = False
         return attempts.reply(message)
+
+
+def finished(work: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine returns that blocks wherever it waits.
+
+    Raises:
+        RuntimeError: It waits for an event loop, and there is none.
+    """
+    try:
+        work.send(None)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    work.close()
+    msg = f"{work} awaited something in a blocking run, where a call is to block instead"
+    raise RuntimeError(msg)
 
 
 def _passes_on(policy: CapPolicy, model: BaseChatModel, **asked: Any) -> bool:  # noqa: ANN401

@@ -40,9 +40,6 @@ class Connections:
 
     The copies of one place share theirs. Models of another protocol, and those that were given an
     HTTP client, are used as they are.
-
-    Args:
-        *models: That talk to the same server.
     """
 
     def __init__(self, *models: BaseChatModel) -> None:

@@ -79,15 +79,7 @@ def to_model_call_error(
     attempts: int = 1,
     model: str = "",
 ) -> ModelCallError:
-    """Make one of our exceptions of any exception of a model call.
-
-    Args:
-        error: What ended the last attempt.
-        secrets: What must not be shown, besides all that looks like a key.
-        lost: What the attempts were charged, or may have been.
-        attempts: How many there were.
-        model: Its name and where its server is, without credentials.
-    """
+    """Make one of our exceptions of any exception of a model call."""
     if isinstance(error, ModelCallError):
         return error
     status = status_of(error)

@@ -42,9 +42,16 @@ def _given(fields: Mapping[str, Any]) -> Iterator[str]:
             yield from _given(value)
         elif isinstance(value, Mapping):
             texts = ((str(key), text) for key, text in value.items() if isinstance(text, str))
-            yield from (text for key, text in texts if _SECRET_HEADER.search(key))
+            yield from (s for key, text in texts if _SECRET_HEADER.search(key) for s in _said(text))
         elif isinstance(value, str) and _ADDRESS.search(name):
             yield from _in_address(value)
+
+
+def _said(header: str) -> Iterator[str]:
+    """A header's value, what stands behind its scheme (``Bearer KEY``), and a cookie's values."""
+    yield header
+    yield header.partition(" ")[2]
+    yield from (part.partition("=")[2].strip() for part in header.split(";"))
 
 
 def _in_address(address: str) -> Iterator[str]:

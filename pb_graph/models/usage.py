@@ -63,10 +63,6 @@ def read_usage(message: AIMessage, cap: int | None = None) -> Tokens | str:
     Reasoning that a gateway left out of the completion tokens is found in the total, or in the
     details. More than the cap is believed if the text can have cost it: a token is a byte or more.
 
-    Args:
-        message: What came back.
-        cap: Completion tokens that were asked for, if that is known.
-
     Returns:
         The tokens; else what is wrong with the report, or '' if there is none.
     """
@@ -179,31 +175,37 @@ def likely_tokens(message: AIMessage) -> list[dict[str, float]]:
 
     As servers of OpenAI's protocol tell them; empty where one does not, or not in this form.
     """
-    told = message.response_metadata.get("logprobs")
-    content = told.get("content") if isinstance(told, Mapping) else None
     try:
         return [
-            {row["token"]: math.exp(min(0.0, row["logprob"])) for row in _rows(token)}
-            for token in (content or [])[:_FIRST_TOKENS]
+            {
+                row["token"]: math.exp(min(0.0, row["logprob"]))
+                for row in [token, *(token.get("top_logprobs") or [])[:_MOST_LIKELY]]
+            }
+            for token in _logprobs(message)[:_FIRST_TOKENS]
         ]
     except (TypeError, KeyError, ValueError, AttributeError):
         return []
 
 
 def confidence_of(message: AIMessage) -> float | None:
-    """Geometric mean of the probabilities of a reply's tokens; None where a server tells none."""
-    told = message.response_metadata.get("logprobs")
-    content = told.get("content") if isinstance(told, Mapping) else None
+    """How probable a reply's figures are: the product over its tokens that have a digit.
+
+    Words can be chosen in many ways, and a model that is sure of its reasoning is still unsure of
+    them; figures follow from it. A reply without any digit is judged by all its tokens. None where
+    a server tells no probabilities.
+    """
     try:
-        chances = [min(0.0, float(token["logprob"])) for token in content or []]
+        told = [(token["token"], min(0.0, float(token["logprob"]))) for token in _logprobs(message)]
+        figures = [chance for text, chance in told if any(map(str.isdigit, text))]
     except (TypeError, KeyError, ValueError):
         return None
-    mean = math.exp(sum(chances) / len(chances)) if chances else math.nan
-    return None if math.isnan(mean) else mean
+    chance = math.exp(sum(figures or [chance for _, chance in told])) if told else math.nan
+    return None if math.isnan(chance) else chance
 
 
-def _rows(token: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [token, *(token.get("top_logprobs") or [])[:_MOST_LIKELY]]
+def _logprobs(message: AIMessage) -> list[Any]:
+    told = message.response_metadata.get("logprobs")
+    return (told.get("content") or []) if isinstance(told, Mapping) else []
 
 
 def visible_text(message: AIMessage) -> str:

@@ -41,11 +41,6 @@ _ROLES: dict[str, type[BaseMessage]] = {
 class _Engine:
     """What the sync and the async engine share.
 
-    Args:
-        client: Makes the calls and measures their tokens.
-        limits: Cap, time-out and schema of every call.
-        purpose: What the calls are charged to.
-
     Attributes:
         replies: Every reply, in order: what the planning really cost.
         errors: What ended calls, as it was before DSPy wrapped it.

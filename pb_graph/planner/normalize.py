@@ -32,11 +32,6 @@ def normalize_plan(
     one would be obeyed. A sub-question that says nothing of what it needs builds on the one before
     it.
 
-    Args:
-        plan: As it was read.
-        max_steps: The most sub-questions to keep.
-        given: The question and what came with it: its figures may be repeated in a plan.
-
     Returns:
         The sub-questions, not yet graded, none where none asks anything; and a note for each
         correction.

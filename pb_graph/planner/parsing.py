@@ -234,18 +234,12 @@ def _mended(body: str) -> object:
 
 def _steps(found: object, text: str) -> list[PlannedStep]:
     """The plan in the JSON that was found, else in the lines of the text."""
-    steps = list(_json_steps(found)) or list(_numbered_steps(text[:MAX_TEXT]))
+    steps = [step for row in _rows(found) if (step := _json_step(row))]
+    steps = steps or list(_numbered_steps(text[:MAX_TEXT]))
     if not steps:
         msg = "no sub-question found: write each as an item of its own"
         raise ValueError(msg)
     return steps[:MAX_ITEMS]
-
-
-def _json_steps(found: object) -> Iterator[PlannedStep]:
-    for row in _rows(found):
-        step = _json_step(row)
-        if step is not None:
-            yield step
 
 
 def _rows(found: object) -> Iterable[object]:
@@ -314,7 +308,9 @@ def _piped_step(text: str) -> PlannedStep | None:
 
 def _piped(step: PlannedStep) -> str:
     """The opposite of `_piped_step`."""
-    needs = "" if step.depends_on is None else _written_needs(step.depends_on)
+    needs = ""
+    if step.depends_on is not None:
+        needs = f"after {', '.join(str(index + 1) for index in step.depends_on) or 'nothing'}"
     return " | ".join(filter(None, [step.question, step.hint, needs]))
 
 
@@ -323,10 +319,6 @@ def _needs(found: object) -> list[int]:
     numbers = found if isinstance(found, list) else _NUMBER.findall(str(found))
     values = [_number(number) for number in numbers[:MAX_ITEMS]]
     return [int(value) - 1 for value in values if value is not None]
-
-
-def _written_needs(indices: list[int]) -> str:
-    return f"after {', '.join(str(index + 1) for index in indices) or 'nothing'}"
 
 
 def _numbers(found: object) -> list[float | None]:

@@ -116,10 +116,6 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
     def adopt(self, program: PlannerProgram, source: str = "The planner program") -> Self:
         """Take over the instructions and examples of a program.
 
-        Args:
-            program: What was saved.
-            source: What to call it in an error.
-
         Raises:
             PlannerProgramError: It is damaged, or one of a planner with other fields.
         """

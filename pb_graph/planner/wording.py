@@ -96,12 +96,7 @@ def key_of(question: str) -> str:
 
 
 def asking_part(question: str, known: AbstractSet[str]) -> str:
-    """A sub-question without the results that it states; empty where it asks for nothing.
-
-    Args:
-        question: As planned.
-        known: Figures that are given (`numbers_in`), and may be repeated.
-    """
+    """A sub-question without the results that it states; empty where it asks for nothing."""
     kept: list[str] = []
     asks = False
     for sentence in _SENTENCE.split(question):

@@ -31,11 +31,7 @@ class AnswerStream:
         self._gap = ""
 
     def on_text(self, follows: str | None) -> OnText | None:
-        """Whom to tell of the next reply while it is written; None when nobody would see it.
-
-        Args:
-            follows: What of the answer comes before the reply; None when it is no part of it.
-        """
+        """Whom to tell of the next reply while it is written; None when nobody would see it."""
         if follows is None or not someone_takes_tokens():
             return None
         self._follows = follows

@@ -149,10 +149,6 @@ class ModelCalls:
     ) -> list[BaseMessage]:
         """Call the tools that a reply asks for, one after another; none twice after a restart.
 
-        Args:
-            tools: What there is.
-            asked: The reply's message, as JSON.
-
         Returns:
             That message and the results, for the next prompt.
         """

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig, ensure_config
+from langchain_core.runnables.config import merge_configs
 from langgraph.errors import EmptyInputError
 from langgraph.graph.state import CompiledStateGraph
 
@@ -22,6 +23,8 @@ _NOTHING_TO_RESUME = (
     "one could not be written. Nothing was paid for; ask the question again."
 )
 _KEYS = tuple(Input.__annotations__)
+# Hosts put what they like into a config; but who gives one of these there means the input.
+_OF_THE_QUESTION = tuple(key for key in _KEYS if key != "messages")
 
 
 class CheckedGraph(CompiledStateGraph[State, Context, Input, Output]):
@@ -47,12 +50,12 @@ class CheckedGraph(CompiledStateGraph[State, Context, Input, Output]):
 
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:  # noqa: A002, ANN401
         """`CompiledStateGraph.stream`, of known keys."""
-        _check(input, config)
+        _check(input, config, self.config)
         return super().stream(input, config, **options)
 
     def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:  # noqa: A002, ANN401
         """`CompiledStateGraph.astream`, of known keys."""
-        _check(input, config)
+        _check(input, config, self.config)
         return super().astream(input, config, **options)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:  # noqa: ANN401
@@ -60,13 +63,20 @@ class CheckedGraph(CompiledStateGraph[State, Context, Input, Output]):
         return {"text/plain": repr(self), "image/svg+xml": svg_of(self.get_graph())}
 
 
-def _check(given: object, config: RunnableConfig | None) -> None:
+def _check(given: object, config: RunnableConfig | None, own: RunnableConfig | None) -> None:
     """Raise InputError for a key that means nothing here.
 
     What a host's node calls carries that node's name in its metadata.
     """
-    hosted = "langgraph_node" in (ensure_config(config).get("metadata") or {})
-    if hosted or not isinstance(given, Mapping):
+    merged = ensure_config(merge_configs(own, config))
+    if "langgraph_node" in (merged.get("metadata") or {}):
+        return
+    chosen = merged.get("configurable") or {}
+    if misplaced := [key for key in _OF_THE_QUESTION if chosen.get(key) is not None]:
+        key = misplaced[0]
+        msg = f"{key!r} in config['configurable'] would do nothing: give it in the input, as in "
+        raise InputError(msg + f'{{"question": ..., "{key}": {chosen[key]!r:.100}}}')
+    if not isinstance(given, Mapping):
         return
     unknown = [str(key) for key in given if key not in _KEYS]
     if not unknown:

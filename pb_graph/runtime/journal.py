@@ -42,9 +42,6 @@ class CallJournal:
     graph, and by what was asked. They go when their checkpoint goes; what a node's last call came
     to is not written at all, since it is in what the node returns. Without a checkpointer nothing
     is kept and nothing found.
-
-    Args:
-        blocking: Whether the checkpointer may block, instead of being awaited.
     """
 
     def __init__(self, *, blocking: bool) -> None:
@@ -66,9 +63,6 @@ class CallJournal:
 
     async def next_call(self, asked: object) -> tuple[str, Mapping[str, Any] | None]:
         """Begin the next call; what was kept before is on disk when this returns.
-
-        Args:
-            asked: Everything that tells this request from another, as JSON.
 
         Returns:
             The call's id, and what it came to if it was finished before the node was cut off.

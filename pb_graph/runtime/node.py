@@ -7,14 +7,15 @@ that it awaits blocks instead, so that it is over at the first step.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from langchain_core.runnables import Runnable
 from langgraph.runtime import get_runtime
 
 from pb_graph.budget.around import current, drawn_on, using, within_all
+from pb_graph.models.client import finished
 from pb_graph.runtime.budgeted_call import BudgetedReply, call_within_budget, cap_of
 from pb_graph.runtime.calls import ModelCalls, tell
 from pb_graph.settings import Context, Settings
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from pb_graph.runtime.answer_type import AnswerType
     from pb_graph.runtime.registry import ModelRegistry
 
-T = TypeVar("T")
+__all__ = ["GraphOptions", "Node", "NodeContext", "finished"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,19 +159,3 @@ class Node(Runnable[Any, State]):
         account = calls.account(self.name, update.get("warnings", []))
         shared = {"shared_budget": own.snapshot()} if own else {}
         return cast("State", {**update, **account, **shared})
-
-
-def finished(work: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine returns that blocks wherever it waits.
-
-    Raises:
-        RuntimeError: It waits for an event loop, and there is none.
-    """
-    try:
-        work.send(None)
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
-    work.close()
-    msg = f"{work} awaited something in a blocking run, where a call is to block instead"
-    raise RuntimeError(msg)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from pb_graph.runtime.answer_stream import MESSAGE_NAME
 from pb_graph.settings import Context
@@ -80,50 +78,13 @@ def _text(data: Any) -> str:  # noqa: ANN401 -- a message and LangGraph's metada
     return str(message.text) if message.name == MESSAGE_NAME else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Wording:
-    """A completion in the words of OpenAI's protocol.
-
-    Attributes:
-        model: As the request named it.
-    """
-
-    model: str
-    _id: str = field(default_factory=lambda: f"chatcmpl-{uuid4().hex}")
-    _created: int = field(default_factory=lambda: int(time.time()))
-
-    def whole(self, done: Done) -> dict[str, Any]:
-        """The completion in one piece."""
-        message = {"role": "assistant", "content": done.report["answer"], "refusal": None}
-        choice = {"index": 0, "message": message, "finish_reason": done.finish, "logprobs": None}
-        return self._frame("chat.completion", [choice]) | {"usage": usage_of(done.report)}
-
-    def chunk(self, delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
-        """A chunk of a stream."""
-        choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
-        return self._frame("chat.completion.chunk", [choice])
-
-    def last(self, done: Done) -> dict[str, Any]:
-        """The chunk behind the answer, which has the usage of the query."""
-        return self._frame("chat.completion.chunk", []) | {"usage": usage_of(done.report)}
-
-    def _frame(self, kind: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
-        return {
-            "id": self._id,
-            "object": kind,
-            "created": self._created,
-            "model": self.model,
-            "choices": choices,
-        }
-
-
-def usage_of(report: Report) -> dict[str, Any]:
-    """The tokens of the whole query, as OpenAI names them."""
+def usage_of(report: Report, given: str, written: str) -> dict[str, Any]:
+    """The tokens of the whole query, under the names that a protocol has for input and output."""
     usage = report["usage"]
     return {
-        "prompt_tokens": usage["input_tokens"],
-        "completion_tokens": usage["output_tokens"],
+        f"{given}_tokens": usage["input_tokens"],
+        f"{written}_tokens": usage["output_tokens"],
         "total_tokens": usage["input_tokens"] + usage["output_tokens"],
-        "prompt_tokens_details": {"cached_tokens": usage["cached_tokens"]},
-        "completion_tokens_details": {"reasoning_tokens": usage["reasoning_tokens"]},
+        f"{given}_tokens_details": {"cached_tokens": usage["cached_tokens"]},
+        f"{written}_tokens_details": {"reasoning_tokens": usage["reasoning_tokens"]},
     }

@@ -1,10 +1,11 @@
-"""The endpoint: ``/v1/chat/completions``, ``/v1/models`` and ``/health``."""
+"""The endpoint: ``/v1/chat/completions``, ``/v1/responses``, ``/v1/models``, ``/health``."""
 
 from __future__ import annotations
 
 import hmac
 import ipaddress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -15,9 +16,10 @@ from starlette.routing import Route
 
 from pb_graph.budget.shared import Budget
 from pb_graph.serve.answers import answer
+from pb_graph.serve.chat import ChatRequest
 from pb_graph.serve.errors import Refusal, json_response, refusal, refusal_of
 from pb_graph.serve.names import ModelNames, settings_of
-from pb_graph.serve.requests import ChatRequest
+from pb_graph.serve.responses import ResponsesRequest
 from pb_graph.serve.streams import Answering
 from pb_graph.settings import Context
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from pb_graph.serve.answers import Graph
+
+    Asked = ChatRequest | ResponsesRequest
 
 MAX_BODY = 8 * 2**20
 """Bytes of a request."""
@@ -60,7 +64,8 @@ class Endpoint:
             Route("/health", _health),
             Route("/v1/models", self.models),
             Route("/v1/models/{model:path}", self.model),
-            Route("/v1/chat/completions", self.chat, methods=["POST"]),
+            Route("/v1/chat/completions", partial(self.answer, ChatRequest), methods=["POST"]),
+            Route("/v1/responses", partial(self.answer, ResponsesRequest), methods=["POST"]),
         ]
         handlers: Any = {HTTPException: _http_error}
         return Starlette(routes=routes, exception_handlers=handlers)
@@ -82,8 +87,8 @@ class Endpoint:
             return refusal_of(error).response()
         return json_response(_model(name))
 
-    async def chat(self, request: Request) -> Response | Answering:
-        """Answer a query."""
+    async def answer(self, kind: type[Asked], request: Request) -> Response | Answering:
+        """Answer a query, in the protocol of this kind of requests."""
         if refused := self._refused(request):
             return refused.response()
         body = await _body(request)
@@ -91,14 +96,14 @@ class Endpoint:
             msg = f"a request has at most {MAX_BODY} bytes"
             return refusal(413, msg, "invalid_request_error").response()
         try:
-            asked = ChatRequest.read(body, request.headers)
+            asked = kind.read(body, request.headers)
             context = self._context(asked)
             given = asked.given
         except Exception as error:  # noqa: BLE001 -- it says which
             return refusal_of(error).response()
         return Answering(asked, answer(self.graph, given, context, stream=asked.stream))
 
-    def _context(self, asked: ChatRequest) -> Context:
+    def _context(self, asked: Asked) -> Context:
         """What the request's model stands for, within the smaller of its total and ours."""
         totals = [total for total in (asked.total, self.most) if total is not None]
         budget = Budget(min(totals)) if totals else None

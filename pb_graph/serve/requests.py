@@ -1,10 +1,10 @@
-"""What a client asks for: the body of a chat completion, and our headers beside it."""
+"""What all requests for an answer have in common: how a body is read, and our headers beside it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any, Literal, Self, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self, cast
 
 from langchain_core.messages import convert_to_messages
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
@@ -15,21 +15,6 @@ from pb_graph.state import Input
 
 MOST_MESSAGES = 1000
 _HEADERS = {"x-pb-budget": "budget", "x-pb-report": "report"}
-
-# What a reply of ours cannot do, and the values that ask for nothing.
-_CANNOT: dict[str, tuple[object, ...]] = {
-    "n": (1,),
-    "tools": ([],),
-    "tool_choice": ("none", "auto"),
-    "functions": ([],),
-    "function_call": ("none", "auto"),
-    "response_format": ({"type": "text"},),
-    "logprobs": (False,),
-    "top_logprobs": (0,),
-    "stop": ([],),
-    "audio": (),
-    "modalities": (["text"],),
-}
 _OF_THE_QUESTION = frozenset(Input.__annotations__) - {"messages", "question", "budget"}
 
 
@@ -41,22 +26,8 @@ class RequestError(InputError):
         self.param = param
 
 
-class _Message(BaseModel):
-    """A message of OpenAI's protocol; what else stands in it is left out."""
-
-    role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[dict[str, Any]] | None = None
-    name: str | None = None
-    tool_calls: list[dict[str, Any]] | None = None
-    tool_call_id: str | None = None
-
-
-class _StreamOptions(BaseModel):
-    include_usage: bool = False
-
-
-class ChatRequest(BaseModel):
-    """One chat completion.
+class Request(BaseModel):
+    """A request for an answer.
 
     Attributes:
         model: A method or a settings file, with settings behind it.
@@ -66,12 +37,13 @@ class ChatRequest(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
+    # What a reply of ours cannot do, and the values that ask for nothing.
+    cannot: ClassVar[Mapping[str, Sequence[object]]]
+    # Fields that bound what the whole query may cost.
+    totals: ClassVar[tuple[str, ...]]
+
     model: str = Field(max_length=2000)
-    messages: list[_Message] = Field(min_length=1, max_length=MOST_MESSAGES)
     stream: bool = False
-    stream_options: _StreamOptions = _StreamOptions()
-    max_completion_tokens: PositiveInt | None = None
-    max_tokens: PositiveInt | None = None
     budget: PositiveInt | None = None
     report: bool = False
 
@@ -91,7 +63,7 @@ class ChatRequest(BaseModel):
             msg = "the body is no JSON object"
             raise RequestError(msg)
         fields = {name: value for name, value in fields.items() if value is not None}
-        for name, plain in _CANNOT.items():
+        for name, plain in cls.cannot.items():
             if name in fields and fields[name] not in plain:
                 msg = f"{name!r} is not supported here: leave it out"
                 raise RequestError(msg, name)
@@ -105,29 +77,25 @@ class ChatRequest(BaseModel):
     @property
     def total(self) -> int | None:
         """Completion tokens of the whole query; the smallest total that was named, if any was."""
-        named = (self.budget, self.max_completion_tokens, self.max_tokens)
+        named = [getattr(self, name) for name in ("budget", *self.totals)]
         return min((tokens for tokens in named if tokens is not None), default=None)
 
     @property
-    def given(self) -> Input:
+    def ignored(self) -> list[str]:
+        """Fields that nothing is done with, such as a temperature: that is the model's own."""
+        extra = self.model_extra or {}
+        return sorted(set(extra) - _OF_THE_QUESTION - set(self.cannot))
+
+    def _input(self, said: list[dict[str, Any]], field: str) -> Input:
         """What the graph is given: the conversation, and what else belongs to the question.
 
         Raises:
             RequestError: The messages do not fit together.
         """
-        said = [message.model_dump(exclude_none=True) for message in self.messages]
-        for message in said:
-            message.setdefault("content", "")
         extra = self.model_extra or {}
         rest = {name: extra[name] for name in _OF_THE_QUESTION if name in extra}
         try:
             return cast("Input", {"messages": convert_to_messages(said), **rest})
         except (ValueError, TypeError, KeyError, NotImplementedError) as error:
             msg = "the messages are not in the form of OpenAI's protocol"
-            raise RequestError(msg, "messages") from error
-
-    @property
-    def ignored(self) -> list[str]:
-        """Fields that nothing is done with, such as a temperature: that is the model's own."""
-        extra = self.model_extra or {}
-        return sorted(set(extra) - _OF_THE_QUESTION - set(_CANNOT))
+            raise RequestError(msg, field) from error

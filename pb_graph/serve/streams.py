@@ -7,19 +7,19 @@ import json
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from pb_graph.serve.answers import Done, Wording
+from pb_graph.serve.answers import Done
 from pb_graph.serve.errors import json_response, refusal_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator
+    from collections.abc import AsyncGenerator, Iterable, Mapping
 
     from starlette.types import Receive, Scope, Send
 
     from pb_graph.serve.answers import Piece
-    from pb_graph.serve.requests import ChatRequest
+    from pb_graph.serve.chat import ChatRequest
+    from pb_graph.serve.responses import ResponsesRequest
 
 _ALIVE = b": \n\n"  # a comment, which clients skip
-_END = b"data: [DONE]\n\n"
 
 
 class Answering:
@@ -33,9 +33,11 @@ class Answering:
         parts: The answer on its way; it begins when this is sent.
     """
 
-    def __init__(self, asked: ChatRequest, parts: AsyncGenerator[Piece | Done]) -> None:
+    def __init__(
+        self, asked: ChatRequest | ResponsesRequest, parts: AsyncGenerator[Piece | Done]
+    ) -> None:
         self._asked, self._parts = asked, parts
-        self._wording = Wording(asked.model)
+        self._wording = asked.wording
         ignored = ", ".join(asked.ignored).encode("ascii", "replace").decode()[:1000]
         self._headers = {"x-pb-ignored": ignored} if ignored.isprintable() and ignored else {}
 
@@ -58,14 +60,15 @@ class Answering:
                     if self._asked.stream:
                         head = b"" if begun else await self._begin(send)
                         begun = True
-                        await _send(send, head + b"".join(self._events(part)))
+                        await _send(send, head + self._said(part))
                     elif isinstance(part, Done):
-                        whole = self._wording.whole(part) | self._report(part)
+                        whole = self._wording.whole(part)
                         await json_response(whole, headers=self._headers)(scope, receive, send)
         except Exception as error:  # noqa: BLE001 -- told to the client
             refused = refusal_of(error, report=self._asked.report)
             if begun:
-                await _send(send, _event(refused.body) + _END)
+                failed = _events(self._wording.failed(refused.body))
+                await _send(send, failed + self._wording.closing)
             else:
                 await refused.response(self._headers)(scope, receive, send)
         if begun:
@@ -75,29 +78,18 @@ class Answering:
         named = {"content-type": "text/event-stream", "cache-control": "no-cache", **self._headers}
         headers = [(name.encode(), value.encode()) for name, value in named.items()]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        return self._chunk(self._wording.chunk({"role": "assistant", "content": ""}))
+        return _events(self._wording.begin())
 
-    def _events(self, part: Piece | Done) -> Iterator[bytes]:
-        if not isinstance(part, Done):
-            said = self._wording.chunk({"content": part.text})
-            yield self._chunk(said) if part.text else _ALIVE
-            return
-        yield self._chunk(self._wording.chunk({}, part.finish))
-        if self._asked.stream_options.include_usage or self._asked.report:
-            yield _event(self._wording.last(part) | self._report(part))
-        yield _END
-
-    def _chunk(self, chunk: dict[str, Any]) -> bytes:
-        """An event before the usage; where that is wanted, OpenAI announces it so."""
-        announced = {"usage": None} if self._asked.stream_options.include_usage else {}
-        return _event(chunk | announced)
-
-    def _report(self, done: Done) -> dict[str, Any]:
-        return {"report": done.report} if self._asked.report else {}
+    def _said(self, part: Piece | Done) -> bytes:
+        if isinstance(part, Done):
+            return _events(self._wording.end(part)) + self._wording.closing
+        return _events(self._wording.piece(part.text)) if part.text else _ALIVE
 
 
-def _event(document: dict[str, Any]) -> bytes:
-    return f"data: {json.dumps(document)}\n\n".encode()
+def _events(documents: Iterable[Mapping[str, Any]]) -> bytes:
+    """Server-sent events, with their types in front where they have one."""
+    named = ((f"event: {one['type']}\n" if "type" in one else "", one) for one in documents)
+    return "".join(f"{name}data: {json.dumps(one)}\n\n" for name, one in named).encode()
 
 
 async def _send(send: Send, body: bytes, *, more: bool = True) -> None:

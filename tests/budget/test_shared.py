@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
+import pickle
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +20,7 @@ from pb_graph.budget import shared, snapshots
 from pb_graph.budget.around import current, drawn_on, using, within_all
 from pb_graph.budget.shared import Budget
 from pb_graph.budget.snapshots import newer
-from pb_graph.errors import BudgetUsedUpError
+from pb_graph.errors import BudgetUsedUpError, InputError
 
 
 def spend(budget: Budget, tokens: int) -> None:
@@ -79,6 +81,36 @@ class TestReserving:
 
 
 class TestWaiting:
+    @pytest.mark.parametrize("figure", [-5, 1.5, float("nan"), float("inf"), True, "7"])
+    def test_only_whole_numbers_of_tokens_are_counted(self, figure: Any) -> None:
+        budget = Budget(100)
+        call = budget.reserve(10)
+        for ask in (budget.reserve, budget.charge, budget.grant, budget.limit, call.settle):
+            with pytest.raises(ValueError, match="tokens must be a whole number"):
+                ask(figure)
+        assert (budget.spent, budget.left) == (0, 90)
+
+    @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+    def test_a_copy_is_the_same_account(self, copied: Any) -> None:
+        budget = Budget(100)
+        spend(copied({"budget": budget})["budget"], 60)
+        assert budget.left == 40
+
+    def test_it_does_not_go_to_another_process_unnoticed(self) -> None:
+        with pytest.raises(TypeError, match="snapshot"):
+            pickle.dumps(Budget(100))
+
+    @pytest.mark.parametrize("way", ["reserve", "areserve"])
+    def test_nobody_waits_for_the_call_that_he_is_in_the_middle_of(self, way: str) -> None:
+        async def taken(budget: Budget) -> int:
+            with budget.reserve(80):
+                wanted: Any = {"tokens": 50, "at_least": 50}
+                if way == "areserve":
+                    return (await budget.areserve(**wanted)).tokens
+                return (await asyncio.to_thread(budget.reserve, **wanted)).tokens
+
+        assert asyncio.run(taken(Budget(100))) == 20
+
     def test_a_thread_waits_for_what_a_call_under_way_may_give_back(self) -> None:
         budget = Budget(100)
         first, got = budget.reserve(), list[int]()
@@ -308,6 +340,10 @@ class TestAround:
             assert current() is budget
             assert asyncio.run(inner()) is budget
         assert current() is None
+
+    def test_a_number_is_none(self) -> None:
+        with pytest.raises(InputError, match=r"is a Budget, such as Budget\(4000\)"), using(5):  # type: ignore[arg-type]
+            pass
 
     def test_its_own_budget_is_met_as_the_part_that_was_given(self) -> None:
         budget = Budget(100)

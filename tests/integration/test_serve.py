@@ -251,17 +251,136 @@ class TestErrors:
         assert said.status_code == 413
 
 
+class TestResponses:
+    """The same queries in the newer protocol."""
+
+    def respond(self, client: openai.OpenAI, model: str = "plan_and_budget", **options: Any) -> Any:
+        given = {"input": ASKED[0]["content"]} | options
+        return client.responses.create(model=model, **given)
+
+    @pytest.mark.parametrize("execution", choices("execution"))
+    def test_a_query_is_answered_whole_and_in_pieces(
+        self, client: openai.OpenAI, model: FaultServer, execution: str
+    ) -> None:
+        before, name = model.served, f"plan_and_budget:execution={execution}"
+        said = self.respond(client, name)
+        assert (said.output_text, said.status, said.model) == (ANSWER, "completed", name)
+        assert said.usage.output_tokens == paid(model, before) > 0
+        *events, last = self.respond(client, name, stream=True)
+        deltas = [each.delta for each in events if each.type == "response.output_text.delta"]
+        assert deltas == ["Final", " answer:", " 42"]
+        assert [each.sequence_number for each in [*events, last]] == list(range(len(events) + 1))
+        assert (last.type, last.response.output_text) == ("response.completed", ANSWER)
+        assert last.response.usage == said.usage
+
+    def test_openais_own_helper_puts_the_stream_together(self, client: openai.OpenAI) -> None:
+        with client.responses.stream(model="vanilla", input="6 * 7?") as stream:
+            assert stream.get_final_response().output_text == ANSWER
+
+    def test_the_report_comes_on_request(self, client: openai.OpenAI) -> None:
+        wish: Any = {"extra_body": {"report": True, "level": 5}}
+        assert checked(self.respond(client, **wish).report)["level"] == 5
+        *_, last = self.respond(client, stream=True, **wish)
+        assert checked(last.response.report)["answer"] == ANSWER
+        assert not hasattr(self.respond(client), "report")
+
+    def test_instructions_earlier_turns_and_images_reach_the_solver(
+        self, client: openai.OpenAI, model: FaultServer
+    ) -> None:
+        picture = "data:image/png;base64,AAAA"
+        function = {"call_id": "c1", "name": "price", "arguments": "{}"}
+        said: list[Any] = [
+            {"role": "user", "content": "A pen costs 3 guilders."},
+            {"type": "reasoning", "id": "r1", "summary": []},
+            {"type": "function_call", **function},
+            {"type": "function_call_output", "call_id": "c1", "output": "now 4"},
+            {
+                "type": "message",
+                "role": "assistant",
+                "content": [{"type": "output_text", "text": "Noted.", "annotations": []}],
+            },
+            {
+                "role": "user",
+                "content": [
+                    {"type": "input_text", "text": "And four pens?"},
+                    {"type": "input_image", "image_url": picture, "detail": "low"},
+                    {"type": "input_file", "filename": "a.pdf", "file_data": "data:,abc"},
+                ],
+            },
+        ]
+        self.respond(client, "vanilla", input=said, instructions="Be curt.")
+        heard = json.dumps(model.requests[-1].body)
+        known = ("Be curt.", "3 guilders", "now 4", "Noted.", "four pens", picture, "a.pdf")
+        assert [text for text in known if text not in heard] == []
+
+    def test_a_total_is_never_exceeded_and_a_cut_is_said(self) -> None:
+        with (
+            FaultServer(answer="so it goes on and on " * 100) as model,
+            endpoint_of(client_to(model)) as url,
+            openai.OpenAI(base_url=url, api_key="none") as client,
+        ):
+            said = self.respond(client, "vanilla", max_output_tokens=60)
+            *_, last = self.respond(client, "vanilla", max_output_tokens=60, stream=True)
+        for each in (said, last.response):
+            assert (each.usage.output_tokens, each.status) == (60, "incomplete")
+            assert each.incomplete_details.reason == "max_output_tokens"
+        assert last.type == "response.incomplete"
+
+    @pytest.mark.parametrize(
+        ("asked", "kind", "said"),
+        [
+            ({"model": "vanila"}, openai.NotFoundError, "did you mean 'vanilla'"),
+            (
+                {"previous_response_id": "r"},
+                openai.BadRequestError,
+                "'previous_response_id' is not",
+            ),
+            ({"tools": [{"type": "web_search"}]}, openai.BadRequestError, "'tools' is not"),
+            ({"text": {"format": {"type": "json_object"}}}, openai.BadRequestError, "text"),
+            ({"input": []}, openai.BadRequestError, "input"),
+            ({"input": " "}, openai.BadRequestError, "empty"),
+            ({"input": [{"role": "remove", "content": "x"}]}, openai.BadRequestError, "role"),
+            ({"input": [{"role": "user", "content": 5}]}, openai.BadRequestError, "form"),
+            ({"input": [{"type": "item_reference", "id": "x"}]}, openai.BadRequestError, "item_"),
+            ({"max_output_tokens": 0}, openai.BadRequestError, "greater than 0"),
+        ],
+    )
+    @pytest.mark.parametrize("stream", [False, True])
+    def test_a_wrong_request_is_refused(
+        self, client: openai.OpenAI, asked: Any, kind: Any, said: str, stream: bool
+    ) -> None:
+        with pytest.raises(kind, match=said) as caught:
+            self.respond(client, **{"model": "vanilla", "stream": stream} | asked)
+        assert caught.value.type == "invalid_request_error"
+
+    def test_what_goes_wrong_after_the_first_call_is_an_event_of_the_stream(self) -> None:
+        def planner_only(request: Any) -> Any:
+            return None if request.plans else "unavailable"
+
+        with (
+            FaultServer(planner_only) as model,
+            endpoint_of(client_to(model)) as url,
+            openai.OpenAI(base_url=url, api_key="none") as client,
+        ):
+            *_, last = self.respond(client, stream=True, extra_body={"report": True})
+        assert (last.type, last.response.status) == ("response.failed", "failed")
+        assert "No answer" in last.response.error.message
+        assert checked(last.response.report)["usage"]["output_tokens"] > 0
+
+
 class TestWhoIsServed:
     def test_who_brings_the_key(self, locked: str) -> None:
         with openai.OpenAI(base_url=locked, api_key=KEY) as client:
             assert ask(client).choices[0].message.content == ANSWER
 
     @pytest.mark.parametrize("given", ["pb-secre", "pb-secret2", "schlüssel"])
-    @pytest.mark.parametrize("path", ["/models", "/models/vanilla", "/chat/completions"])
+    @pytest.mark.parametrize(
+        "path", ["/models", "/models/vanilla", "/chat/completions", "/responses"]
+    )
     def test_nobody_else(self, locked: str, given: str, path: str, model: FaultServer) -> None:
         before = model.served
         named = {"Authorization": f"Bearer {given}".encode()}
-        method = "POST" if path.startswith("/chat") else "GET"
+        method = "GET" if path.startswith("/models") else "POST"
         said = httpx.request(method, locked + path, headers=named)
         assert said.status_code == 401
         assert said.json()["error"]["code"] == "invalid_api_key"
@@ -281,9 +400,14 @@ class TestWhoIsServed:
 
 
 class TestLangChain:
-    def test_it_is_a_chat_model_like_any_other(self, url: str) -> None:
+    @pytest.mark.parametrize("newer", [False, True])
+    def test_it_is_a_chat_model_like_any_other(self, url: str, newer: bool) -> None:
         chat = ChatOpenAI(
-            model="plan_and_budget", base_url=url, api_key=SecretStr("none"), stream_usage=True
+            model="plan_and_budget",
+            base_url=url,
+            api_key=SecretStr("none"),
+            stream_usage=True,
+            use_responses_api=newer,
         )
         whole = chat.invoke("How many pens does $14 buy at 3 for $2?")
         assert whole.text == ANSWER
@@ -293,7 +417,10 @@ class TestLangChain:
             streamed += chunk
         assert streamed.text == ANSWER
         assert streamed.usage_metadata == whole.usage_metadata
-        assert streamed.response_metadata["finish_reason"] == "stop"
+        ended = {"status": "completed"} if newer else {"finish_reason": "stop"}
+        assert streamed.response_metadata.items() >= ended.items()
+        follow_up = chat.invoke([("human", "6 * 7?"), whole, ("human", "And now?")])
+        assert follow_up.text == ANSWER
 
 
 class Waiting(ScriptedChat):

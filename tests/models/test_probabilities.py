@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from pb_graph.models.caps import CapPolicy, Limits, llama_cpp, sglang, vllm
 from pb_graph.models.client import ChatClient
 from pb_graph.models.reply import Purpose
-from pb_graph.models.usage import likely_tokens
+from pb_graph.models.usage import confidence_of, likely_tokens
 from pb_graph.planner.parsing import expected_level
 from tests.support.payloads import ELSEWHERE, openai_body
 
@@ -117,3 +117,26 @@ def test_a_level_is_the_mean_of_the_five_where_one_is_likely(
     likely: list[dict[str, float]], level: float | None
 ) -> None:
     assert expected_level(likely) == (None if level is None else pytest.approx(level))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "confidence"),
+    [
+        ([{"So": 0.3}, {" 4": 0.8}, {"2": 0.5}, {".": 0.2}], 0.4),
+        ([{"Yes": 0.5}, {".": 0.5}], 0.25),
+        ([{"²": 0.5}, {"x": 0.1}], 0.5),
+        ([], None),
+    ],
+)
+def test_a_reply_is_as_sure_as_its_figures(
+    tokens: list[dict[str, float]], confidence: float | None
+) -> None:
+    reply = AIMessage("…", response_metadata={"logprobs": told(*tokens)})
+    assert confidence_of(reply) == (confidence and pytest.approx(confidence))
+
+
+@pytest.mark.parametrize(
+    "row", [{}, {"token": "4"}, {"token": 4, "logprob": 0}, {"token": "4", "logprob": None}]
+)
+def test_probabilities_in_another_form_are_as_good_as_none(row: dict[str, Any]) -> None:
+    assert confidence_of(AIMessage("4", response_metadata={"logprobs": {"content": [row]}})) is None

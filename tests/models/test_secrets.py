@@ -34,7 +34,17 @@ def model(**given: Any) -> ChatOpenAI:  # noqa: ANN401
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("secret", SECRETS)
 @pytest.mark.parametrize(
-    "place", ["key", "default_query", "query of the address", "user", "password", "header"]
+    "place",
+    [
+        "key",
+        "default_query",
+        "query of the address",
+        "user",
+        "password",
+        "header",
+        "behind its scheme",
+        "cookie",
+    ],
 )
 def test_a_secret_is_blanked_out_wherever_it_was_given(place: str, secret: str, way: str) -> None:
     encoded = quote(secret, safe="")
@@ -45,6 +55,8 @@ def test_a_secret_is_blanked_out_wherever_it_was_given(place: str, secret: str, 
         "user": {"base_url": f"https://{encoded}@host/v1"},
         "password": {"base_url": f"https://me:{encoded}@host/v1"},
         "header": {"default_headers": {"X-Token": secret}},
+        "behind its scheme": {"default_headers": {"Authorization": f"Bearer {secret}"}},
+        "cookie": {"default_headers": {"Cookie": f"theme=dark; session={secret}; a=b"}},
     }
     said = WAYS[way](secret)
     shown = redact(f"the server got {said}, it says", secrets_of(model(**models[place])))

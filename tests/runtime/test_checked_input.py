@@ -51,6 +51,34 @@ def test_it_stays_so_in_a_copy_with_a_config() -> None:
         graph_of(ScriptedChat()).with_config(tags=["mine"]).invoke(QUESTION | {"levle": 2})
 
 
+@pytest.mark.parametrize("bound", [False, True])
+@pytest.mark.parametrize(("key", "value"), [("budget", 300), ("level", 2), ("domain", "law")])
+def test_what_belongs_to_the_question_is_not_lost_in_the_config(
+    key: str, value: object, bound: bool
+) -> None:
+    model, config = ScriptedChat(), {"configurable": {key: value}}
+    graph = graph_of(model)
+    with pytest.raises(InputError, match=rf"'{key}' in config.* in the input, .*'?{value}"):
+        graph.with_config(config).invoke(QUESTION) if bound else graph.invoke(QUESTION, config)
+    assert model.calls == []
+
+
+def test_a_config_may_hold_what_else_it_likes() -> None:
+    held = {"thread_id": "1", "user_id": "me", "assistant_id": "a", "model": "m", "budget": None}
+    held |= {"checkpoint_ns": "", "langgraph_auth_user": {}, "method": "theirs", "timeout": 5}
+    out = graph_of(ScriptedChat()).invoke(QUESTION, {"configurable": held})
+    assert out["answer"] == "Final answer: 42"
+
+
+def test_a_hosts_config_may_hold_that_too() -> None:
+    builder = StateGraph(MessagesState)
+    builder.add_node("ours", graph_of(ScriptedChat()))
+    builder.add_edge(START, "ours")
+    said: Any = {"messages": [("human", "How many?")]}
+    out = builder.compile().invoke(said, {"configurable": {"budget": 9, "domain": "a.example"}})
+    assert out["messages"][-1].text == "Final answer: 42"
+
+
 def test_a_hosts_state_may_hold_what_it_likes() -> None:
     class HostState(MessagesState):
         jump_to: str

@@ -229,7 +229,7 @@ class FaultServer:
             while request := await self._read(reader):
                 if not await self._answered(request, writer):
                     break
-        except (ConnectionError, asyncio.CancelledError):
+        except (ConnectionError, EOFError, asyncio.CancelledError):
             pass  # the client is gone, or the test is over
         finally:
             self._open.discard(task)
@@ -261,7 +261,7 @@ class FaultServer:
             return _reset(writer)
         await asyncio.sleep(self.stall if fault == "stall" else self.latency)
         if fault == "bad_key":
-            said = f"Incorrect API key provided: {given}."
+            said = f"Incorrect API key provided: {given}. {json.dumps(dict(request.headers))}"
             writer.write(_refusal(401, "invalid_api_key", said))
         elif fault in _REFUSED:
             wait = {"Retry-After": self.wait} if fault == "rate_limit_with_wait" else {}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize
 
 from optim.bam.power_law import BETA_RANGE, Curve, error_chance, fit_curve
-from optim.statistics.estimates import Floats
+from optim.statistics.checks import Floats
 from pb_graph import InputError
 
 BUDGETS = (25.0, 50.0, 100.0, 200.0, 400.0, 800.0)

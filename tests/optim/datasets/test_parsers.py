@@ -98,7 +98,9 @@ def test_natural_instructions_row(tmp_path: Path) -> None:
     assert (two.targets, two.level, two.metadata) == (("a", "b"), None, {})
 
 
-def test_items_with_an_empty_reference_are_left_out_and_said(tmp_path: Path) -> None:
+def test_items_with_an_empty_reference_are_left_out_and_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = tmp_path / "rows.jsonl"
     rows = [
         {"query": "a", "answer": "x"},
@@ -107,10 +109,9 @@ def test_items_with_an_empty_reference_are_left_out_and_said(tmp_path: Path) -> 
         {"query": "d", "answers": "", "answer": "y"},
     ]
     path.write_text("\n".join(map(json.dumps, rows)))
-    notes: list[str] = []
-    questions = load("natural_instructions", path=path, on_note=notes.append)
+    questions = load("natural_instructions", path=path)
     assert [question.question for question in questions] == ["a", "d"]
-    assert "2 left out\n  line 2: its reference answer is empty\n  line 3" in notes[0]
+    assert "2 left out\n  line 2: its reference answer is empty\n  line 3" in caplog.text
     assert "no 'answer'" in refusal(tmp_path, "natural_instructions", {"query": "a"})
 
 

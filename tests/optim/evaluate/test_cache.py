@@ -10,13 +10,12 @@ from langchain_core.messages import HumanMessage
 
 from optim.evaluate.cache import (
     CachedClient,
-    Journal,
     Recording,
     ReplyCache,
-    StorageError,
     UnknownReplyError,
     recording,
 )
+from optim.evaluate.journal import Journal, StorageError
 from pb_graph import InputError, ModelCallError
 from pb_graph.models.caps import Limits
 from pb_graph.models.client import ChatClient

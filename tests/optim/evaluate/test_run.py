@@ -22,7 +22,7 @@ from rich.console import Console
 from optim.cli.evaluate import evaluate_planners
 from optim.datasets import Question
 from optim.evaluate import Evaluation, Experiment, evaluate
-from optim.evaluate.cache import Journal, StorageError, storage_error
+from optim.evaluate.journal import Journal, StorageError, storage_error
 from optim.evaluate.resume import LOCK, _changes
 from optim.methods import Grid, Method, methods
 from optim.records import Record

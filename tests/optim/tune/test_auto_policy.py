@@ -62,11 +62,11 @@ def test_short_and_wrong_answers_win_only_where_accuracy_may_be_lost() -> None:
 
 def test_answers_are_told_apart_by_the_confidence_they_were_written_with() -> None:
     asked = [
-        Trace(str(n), None, (float(n % 2), 50, True), (1.0, 300, True), 0.93 if n % 2 else 0.85)
+        Trace(str(n), None, (float(n % 2), 50, True), (1.0, 300, True), 0.55 if n % 2 else 0.12)
         for n in range(60)
     ]
     fit = fit_policy(asked)
-    assert fit.policy == AutoPolicy(short=60, confidence=0.86, plain=300)
+    assert fit.policy == AutoPolicy(short=60, confidence=0.15, plain=300)
     assert asked[0].under(fit.policy) == (1.0, 50 + 300)
     assert asked[1].under(fit.policy) == (1.0, 50)
     assert asked[0].under(AutoPolicy(short=60, confidence=0)) == (0.0, 50)

@@ -1,4 +1,4 @@
-"""What was measured, read back from Inspect's logs: one record for each answer.
+"""Inspect's logs as records: which logs of ours there are, and what is in them.
 
 Inspect takes seconds to import, so that is done where a log is read.
 """
@@ -6,29 +6,22 @@ Inspect takes seconds to import, so that is done where a log is read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from optim.extras import require
-from optim.methods import ENDING, NAMES
+from optim.methods import NAMES
 from optim.parts import pooled
+from optim.records.record import LevelSource, Record, Records, paid_for_nothing
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import pandas as pd
     from inspect_ai.log import EvalLog, EvalSample
 
-    from pb_graph.budget.ledger import Usage
     from pb_graph.state import Report
-
-LevelSource = Literal["label", "estimated"]
-"""Whose word a question's level is: the data set's, free of charge, or the planner's, paid for."""
-
-PLANNING: Final = frozenset({"plan", "estimate"})
-"""The nodes whose calls are planning; the others solve."""
 
 REMOTE: Final = "://"
 """What an address has and a path has not."""
@@ -38,113 +31,6 @@ Task = tuple[str, str, str, str]
 
 _OURS = "fingerprint"  # a field that the metadata of our logs has
 _NO_ANSWER = "No answer, after"  # how `pb_graph` tells that it finished, and nothing came of it
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One answer to one question.
-
-    Attributes:
-        dataset: Name of the data set.
-        method: Name of the method.
-        model: Name of the model that solved.
-        planner: Name of the model that planned.
-        question: The question's id.
-        epoch: Which time it was asked, from 1.
-        level: The data set's label of its difficulty, or None.
-        score: From 0 to 1; None when there was no answer for an outside reason, or it could not be
-            scored. An answer that was paid for and stayed empty has score 0.
-        error: Why there is no score; None when there is one.
-        output: The answer as the model wrote it.
-        target: The accepted answers, one to a line.
-        report: The graph's account; its tokens are counted also where there is no score.
-        question_text: What was asked.
-        explanation: Of the score, by the scorer.
-        level_source: Where the method had the question's level from; None where it used none.
-        score_metadata: What else the scorer says of the answer.
-        made_by: How the log came about: date, version, command, data, split, seed, scorer, epochs,
-            temperature, top_p, and the settings in full; of an old log what is known.
-    """
-
-    dataset: str
-    method: str
-    model: str
-    planner: str
-    question: str
-    epoch: int
-    level: int | None
-    score: float | None
-    error: str | None
-    output: str
-    target: str
-    report: Report
-    question_text: str
-    explanation: str
-    level_source: LevelSource | None = None
-    score_metadata: Mapping[str, Any] = field(default_factory=dict)
-    made_by: Mapping[str, Any] = field(default_factory=dict, compare=False)
-
-    @property
-    def tokens(self) -> int:
-        """Completion tokens, planning included."""
-        return self.report["usage"]["output_tokens"]
-
-    @property
-    def solving_tokens(self) -> int:
-        """Completion tokens without planning."""
-        return self.tokens - planning_tokens(self.report)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON, such as a row of ``pandas.DataFrame(map(Record.to_dict, records))``."""
-        return asdict(self) | {"tokens": self.tokens, "solving_tokens": self.solving_tokens}
-
-
-class Records(list[Record]):
-    """Answers, as a list; in a notebook they are shown as a table of them."""
-
-    def __repr__(self) -> str:
-        methods = ", ".join(dict.fromkeys(record.method for record in self))
-        return f"{len(self)} records of {methods or 'no method'}; .frame() gives a DataFrame"
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        html: str = self.frame().drop(columns=_LONG)._repr_html_()  # pandas escapes texts
-        return html
-
-    def frame(self) -> pd.DataFrame:
-        """Give a pandas DataFrame with a row for each answer.
-
-        Returns:
-            The fields of `Record` as columns, without ``made_by``, and ``tokens``,
-            ``solving_tokens``, ``planning_tokens``, ``seconds``, ``calls``, ``budget`` and
-            ``ceiling`` of its report. Missing values are pandas' own: in ``score`` of an answer
-            that has none, in ``level`` of one without a label.
-
-        Raises:
-            MissingPackageError: pandas is not installed.
-        """
-        require("pandas")
-        import pandas as pd  # noqa: PLC0415 -- takes a second, and is of an extra
-
-        table = pd.DataFrame([_cells(record) for record in self], columns=_FRAME)
-        whole = dict.fromkeys(("level", "budget", "ceiling"), "Int64")
-        return table.astype({"score": "Float64"} | whole)
-
-
-_FROM_REPORT = (
-    *("tokens", "solving_tokens", "planning_tokens", "seconds", "calls", "budget", "ceiling"),
-)
-_FIELDS = [name for name in (f.name for f in fields(Record)) if name not in ("made_by", "report")]
-_FRAME = [*_FIELDS[:8], *_FROM_REPORT, *_FIELDS[8:], "report"]
-_LONG = ["output", "target", "question_text", "explanation", "score_metadata", "report"]
-
-
-def _cells(record: Record) -> dict[str, Any]:
-    report, usage = record.report, record.report["usage"]
-    tokens = (record.tokens, record.solving_tokens, planning_tokens(report))
-    figures = (*tokens, usage["seconds"], usage["calls"], report["budget"], report["ceiling"])
-    cells = {name: getattr(record, name) for name in [*_FIELDS, "report"]}
-    return cells | dict(zip(_FROM_REPORT, figures, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,60 +85,18 @@ class LogHeader:
         return sum(1 for summary in summaries if summary.error), len(summaries)
 
 
-def planning_tokens(report: Report) -> int:
-    """Completion tokens of planning and estimation, repairs included."""
-    return sum(part["output_tokens"] for part in _planning(report))
-
-
-def planning_seconds(report: Report) -> float:
-    """Seconds of planning and estimation; of a shared plan, those it originally took."""
-    return sum(part["seconds"] for part in _planning(report))
-
-
-def cut_off(record: Record) -> bool:
-    """Whether an answer, or a step of it, ran into its cap.
-
-    A report has no word for that where a question is answered in one call, so it is read off the
-    tokens: those up to the ceiling, less what a forced ending keeps back.
-    """
-    report = record.report
-    if ENDING in report["usage"]["by_node"]:
-        return True
-    if any(step["finish"] in {"length", "forced"} for step in report["steps"]):
-        return True
-    if report["ceiling"] is None:
-        return False
-    settings = record.made_by.get("settings") or {}
-    room = report["ceiling"] - planning_tokens(report)
-    forces = settings.get("enforcement") == "force" and report["budget"] is not None
-    reserve = min(settings.get("reserve", 0), room * 2 // 3) if forces else 0
-    return record.solving_tokens >= max(1, room - reserve)
-
-
-def paid_for_nothing(report: Report) -> bool:
-    """Whether solving was charged and no answer came of it: a wrong answer, not a missing one.
-
-    Thinking that runs into its cap without a visible word is the method's own doing. Where a call
-    failed instead (a step that ended in an error, or no solving call that came back at all), the
-    reason lies outside, and the question has no answer to be judged.
-    """
-    solved = sum(
-        usage["output_tokens"]
-        for node, usage in report["usage"]["by_node"].items()
-        if node not in PLANNING
-    )
-    failed = any(step["finish"] == "error" for step in report["steps"])
-    return not report["answer"] and solved > 0 and not failed
-
-
 def log_headers(log_dir: str | Path) -> list[LogHeader]:
     """Give the headers of our logs in a folder and below it, oldest first; other logs are left out.
 
     Raises:
-        InputError: There is no such folder, or a log cannot be read.
+        InputError: There is no such folder, its store cannot be reached, or a log cannot be read.
     """
     folder = location(log_dir)
-    if not _is_folder(folder):
+    try:
+        there = folder.is_dir()
+    except Exception as error:  # any of the store's client
+        raise _unreachable(folder, error) from error
+    if not there:
         msg = f"there is no folder {folder}; give the --log-dir of an evaluation"
         raise InputError(msg)
     headers = [_header(path) for path in sorted(folder.rglob("*.eval"))]
@@ -277,18 +121,6 @@ def location(log_dir: str | Path) -> Path:
         return cast("Path", UPath(log_dir))
     except (ValueError, ImportError) as error:
         raise _unreachable(log_dir, error) from error
-
-
-def _is_folder(folder: Path) -> bool:
-    """Whether it is there.
-
-    Raises:
-        InputError: Its store cannot be reached.
-    """
-    try:
-        return folder.is_dir()
-    except Exception as error:  # any of the store's client
-        raise _unreachable(folder, error) from error
 
 
 def _unreachable(folder: str | Path, error: Exception) -> InputError:
@@ -379,16 +211,14 @@ def _header(path: Path) -> LogHeader:
         raise InputError(msg) from error
 
 
-def _planning(report: Report) -> list[Usage]:
-    by_node = report["usage"]["by_node"]
-    return [part for node, part in by_node.items() if node in PLANNING]
-
-
 def _record(header: LogHeader, made_by: Mapping[str, Any], sample: EvalSample) -> Record:
     dataset, method, model, planner = header.task
     report: Report = sample.store["report"]
     level = (sample.metadata or {}).get("level")
-    estimated = level is None or header.metadata.get("conditions", {}).get("estimate_level", False)
+    source: LevelSource | None = None
+    if report["level"] is not None and report["method"] != "vanilla":
+        own = level is None or header.metadata.get("conditions", {}).get("estimate_level", False)
+        source = "estimated" if own else "label"
     target = sample.target
     return Record(
         dataset=dataset,
@@ -403,7 +233,7 @@ def _record(header: LogHeader, made_by: Mapping[str, Any], sample: EvalSample) -
         target=target if isinstance(target, str) else "\n".join(target),
         report=report,
         question_text=str(sample.input),
-        level_source=_level_source(report, estimated=estimated),
+        level_source=source,
         made_by=made_by,
     )
 
@@ -426,9 +256,3 @@ def _verdict(sample: EvalSample, report: Report) -> dict[str, Any]:
     if reason.startswith(_NO_ANSWER) and paid_for_nothing(report):
         return {"score": 0.0, "error": None, "explanation": reason}
     return {"score": None, "error": reason, "explanation": ""}
-
-
-def _level_source(report: Report, *, estimated: bool) -> LevelSource | None:
-    if report["level"] is None or report["method"] == "vanilla":
-        return None
-    return "estimated" if estimated else "label"

@@ -1,0 +1,154 @@
+"""Nothing that is kept has a key in it: no log, reply, report, program, checkpoint or served error.
+
+However it was given, and although the server repeats in its refusals all that it was sent.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import logging
+import urllib.parse
+from pathlib import Path
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from inspect_ai.log import list_eval_logs, read_eval_log
+from langchain_openai import ChatOpenAI
+from langgraph.checkpoint.sqlite import SqliteSaver
+from pydantic import SecretStr
+from rich.console import Console
+
+from optim.datasets.arithmetic import generate
+from optim.evaluate import Experiment, evaluate
+from optim.records import read_records
+from optim.report import report
+from optim.tune import GraphProgram, tune
+from pb_graph import NoAnswerError, Settings, build_graph
+from tests.support.endpoints import endpoint_of
+from tests.support.evaluations import tolerates_inspect
+from tests.support.fault_server import Fault, FaultServer, Request
+from tests.support.graphs import QUESTION
+
+pytestmark = [pytest.mark.integration, *tolerates_inspect]
+
+# No form that keys are known by: nothing but knowing it can hide it.
+KEY = "canary of a/key"
+FORMS = {KEY, urllib.parse.quote(KEY, safe=""), urllib.parse.quote(KEY)}
+FORMS |= {base64.b64encode(text.encode()).decode().rstrip("=") for text in (KEY, f"me:{KEY}")}
+LIMITS: Any = {"limits": httpx.Limits(max_keepalive_connections=0)}
+
+
+def model_of(place: str, url: str, monkeypatch: pytest.MonkeyPatch) -> ChatOpenAI | str:
+    """A chat model that was given the key in one of the ways that there are."""
+    quoted = urllib.parse.quote(KEY, safe="")
+    if place == "environment":
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        monkeypatch.setenv("OPENAI_BASE_URL", url)
+        return "openai:m"
+    given: dict[str, Any] = {
+        "object": {"api_key": SecretStr(KEY)},
+        "address": {"base_url": url.replace("//", f"//me:{quoted}@") + f"?code={quoted}"},
+        "header": {"default_headers": {"Authorization": f"Bearer {KEY}"}},
+    }
+    alone: dict[str, Any] = {
+        "http_client": httpx.Client(**LIMITS),
+        "http_async_client": httpx.AsyncClient(**LIMITS),
+    }
+    plain = {"base_url": url, "api_key": SecretStr("some-other"), "max_retries": 0}
+    return ChatOpenAI(model="m", **{**plain, **alone, **given[place]})
+
+
+def sometimes(request: Request) -> Fault | None:
+    """Every third request is refused, with all that was sent."""
+    return "bad_key" if request.number % 3 == 2 else None
+
+
+def right(gold: Any, pred: Any, trace: Any = None) -> bool:  # noqa: ANN401, ARG001 -- DSPy's
+    """Whatever is said, so that there is something to improve on."""
+    return True
+
+
+def everything_made(model: ChatOpenAI | str, folder: Path) -> list[str]:
+    """Let every part that writes something write it; what is printed and raised."""
+    graph: Any
+    said: list[str] = []
+    chosen = Experiment(
+        dataset="arithmetic",
+        methods="vanilla,plan_and_budget,default",
+        model=model,
+        limit=4,
+        log_dir=folder / "logs",
+        concurrency=1,
+    )
+    evaluate(chosen, console=Console(file=(shown := io.StringIO())))
+    said.append(shown.getvalue())
+    records = read_records(folder / "logs")
+    for kind in ("html", "json", "csv"):
+        report(records, folder / f"report.{kind}")
+    with SqliteSaver.from_conn_string(str(folder / "checkpoints.sqlite")) as saver:
+        settings = Settings(method="plan_and_budget", execution="stepwise", max_retries=0)
+        graph = build_graph(model, settings=settings, checkpointer=saver)
+        for thread in range(4):
+            try:
+                said.append(str(graph.invoke(QUESTION, {"configurable": {"thread_id": thread}})))
+            except NoAnswerError as error:
+                said += [repr(error), str(error), str(error.report)]
+    questions = generate(6)
+    program = GraphProgram(model, settings={"method": "planned_vanilla", "max_retries": 0})
+    program.save(folder / "saved.json")
+    found = tune(
+        program, (), questions, scorer=right, optimizer="random", budget=20, run_dir=folder / "run"
+    )
+    found.program.save(folder / "tuned.json")
+    with endpoint_of(model) as url, openai.OpenAI(base_url=url, api_key="none") as client:
+        for stream in (False, True, False, True, False, True):
+            said += answered(client, stream)
+    return said
+
+
+def answered(client: openai.OpenAI, stream: bool) -> list[str]:
+    """What the endpoint says, or how it refuses."""
+    wish: Any = {"extra_body": {"report": True}, "model": "vanilla", "stream": stream}
+    try:
+        chat = client.chat.completions.create(
+            messages=[{"role": "user", "content": "6 * 7?"}], **wish
+        )
+        newer = client.responses.create(input="6 * 7?", **wish)
+        return [str(list(part) if stream else part) for part in (chat, newer)]
+    except openai.APIError as error:
+        return [str(error), str(error.body)]
+
+
+def texts_in(folder: Path) -> dict[str, str]:
+    """All files, and what is packed into the logs of Inspect."""
+    files = {str(path): path for path in folder.rglob("*") if path.is_file()}
+    found = {name: path.read_bytes().decode(errors="replace") for name, path in files.items()}
+    for log in list_eval_logs(str(folder)):
+        found[log.name] = read_eval_log(log).model_dump_json()
+    return found
+
+
+@pytest.mark.parametrize("place", ["environment", "object", "address", "header"])
+def test_a_key_is_in_nothing_that_is_kept(
+    place: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with FaultServer(sometimes) as server:
+        model = model_of(place, server.url, monkeypatch)
+        said = everything_made(model, tmp_path)
+        sent = {value for each in server.requests for value in each.headers.values()}
+    assert any(form in value for form in FORMS for value in sent)
+    texts = texts_in(tmp_path)
+    assert any("[hidden]" in text for text in texts.values())
+    texts |= {str(number): text for number, text in enumerate(said)}
+    ours = (each for each in caplog.records if each.name.split(".")[0] in {"pb_graph", "optim"})
+    texts |= {"log": "\n".join(each.getMessage() for each in ours)}
+    texts |= {"terminal": "".join(capfd.readouterr())}
+    assert [(name, form) for name, text in texts.items() for form in FORMS if form in text] == []
