@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.metadata
 import importlib.util
 import re
@@ -20,9 +21,14 @@ class MissingPackageError(PlanAndBudgetError):
 def imported(module: str) -> ModuleType:
     """Import a module of ours, and say it in one line where it needs a package of an extra.
 
+    Garbage is not collected meanwhile: what is imported stays, and looking through it again and
+    again is a third of the five seconds that Inspect and DSPy take.
+
     Raises:
         MissingPackageError: Such a package is not installed.
     """
+    collects = gc.isenabled()
+    gc.disable()
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -30,6 +36,9 @@ def imported(module: str) -> ModuleType:
         if told is None:
             raise
         raise told from error
+    finally:
+        if collects:
+            gc.enable()
 
 
 def missing(error: ModuleNotFoundError) -> MissingPackageError | None:

@@ -25,8 +25,16 @@ absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
 _FOREIGN = ("PB_MODEL", "OPENAI_", "ANTHROPIC_", "LANGSMITH_", "LANGCHAIN_", "LANGGRAPH_")
 
 
-# Files whose tests load the same model into memory, and would compete for the cores.
-_TOGETHER = {"test_local_model.py", "test_end_to_end.py", "test_notebooks.py"}
+_TOGETHER = {
+    # Load the same model into memory, and would compete for the cores.
+    "local_model": ("test_local_model.py", "test_end_to_end.py", "test_notebooks.py"),
+    # Fork what they start off the same server, which takes seconds to load.
+    "forked": (
+        *("test_budget_resumed.py", "test_cli.py", "test_durability.py", "test_eval_killed.py"),
+        *("test_full_disk.py", "test_machines.py", "test_tune_killed.py", "test_tune_shared.py"),
+    ),
+}
+_GROUPS = {file: group for group, files in _TOGETHER.items() for file in files}
 
 
 # What the tests import is there to the end: a million objects that no collection need go through,
@@ -45,8 +53,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With pytest-xdist, one process runs a file: what its tests share is made once."""
     for item in items:
         file = item.nodeid.partition("::")[0]
-        group = "local_model" if item.path.name in _TOGETHER else file
-        item.add_marker(pytest.mark.xdist_group(group))
+        item.add_marker(pytest.mark.xdist_group(_GROUPS.get(item.path.name, file)))
 
 
 @pytest.fixture(autouse=True)

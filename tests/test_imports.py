@@ -13,10 +13,6 @@ import pb_graph
 ROOT = Path(__file__).parent.parent
 HEAVY = ("langgraph", "langchain", "langchain_core", "langchain_openai", "openai", "dspy", "numpy")
 
-LOADED = """
-import sys
-print(*(name for name in {names!r} if name in sys.modules))
-"""
 FAKE = (
     "from langchain_core.language_models import FakeListChatModel as F; model = F(responses=['42'])"
 )
@@ -35,36 +31,50 @@ asyncio.run(graph.ainvoke({{"question": "How many?"}}))
 """
 
 
-def loaded_by(*lines: str) -> set[str]:
-    """Heavy modules that a fresh interpreter has loaded after these lines."""
-    done = subprocess.run(  # noqa: S603 -- our own code
-        [sys.executable, "-c", "\n".join([*lines, LOADED.format(names=HEAVY)])],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return set(done.stdout.split())
+STAGES = {
+    "settings": """
+import pb_graph.budget
+from pb_graph import Artefact, Context, NoAnswerError, Settings
+""",
+    "graph": f"""
+{FAKE}
+from pb_graph import build_graph
+build_graph(model)
+""",
+    "run": """
+graph = build_graph(model, settings=Settings(method='vanilla'))
+assert graph.invoke({'question': 'How many?'})['answer'] == '42'
+""",
+}
 
 
-def test_the_package_and_its_settings_load_nothing_heavy() -> None:
-    lines = ("import pb_graph.budget", "from pb_graph import Artefact, Context, NoAnswerError")
-    assert loaded_by(*lines, "from pb_graph import Settings") == set()
+@pytest.fixture(scope="module")
+def loaded() -> dict[str, set[str]]:
+    """Heavy modules that a fresh interpreter has loaded after each stage."""
+    told = f"\nprint(*(name for name in {HEAVY!r} if name in sys.modules))\n"
+    lines = output("import sys" + "".join(code + told for code in STAGES.values())).split("\n")
+    return {stage: set(line.split()) for stage, line in zip(STAGES, lines, strict=False)}
 
 
-def test_a_graph_is_built_without_dspy_or_a_provider() -> None:
-    lines = ("from pb_graph import build_graph", FAKE, "build_graph(model)")
-    assert loaded_by(*lines) <= {"langgraph", "langchain_core"}
+def output(script: str) -> str:
+    return subprocess.run(  # noqa: S603 -- our own code
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
 
 
-def test_a_run_that_neither_plans_nor_estimates_never_loads_dspy() -> None:
-    lines = (
-        "from pb_graph import build_graph, Settings",
-        FAKE,
-        "graph = build_graph(model, settings=Settings(method='vanilla'))",
-        "assert graph.invoke({'question': 'How many?'})['answer'] == '42'",
-    )
-    assert "dspy" not in loaded_by(*lines)
+def test_the_package_and_its_settings_load_nothing_heavy(loaded: dict[str, set[str]]) -> None:
+    assert loaded["settings"] == set()
+
+
+def test_a_graph_is_built_without_dspy_or_a_provider(loaded: dict[str, set[str]]) -> None:
+    assert loaded["graph"] <= {"langgraph", "langchain_core"}
+
+
+def test_a_run_that_neither_plans_nor_estimates_never_loads_dspy(
+    loaded: dict[str, set[str]],
+) -> None:
+    assert "langgraph" in loaded["run"]
+    assert "dspy" not in loaded["run"]
 
 
 def test_every_public_name_is_there() -> None:
@@ -80,11 +90,4 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 def test_in_an_event_loop_dspy_is_loaded_in_a_thread() -> None:
     """It takes a second, for which the loop would stand still."""
-    done = subprocess.run(  # noqa: S603 -- our own code
-        [sys.executable, "-c", ASKS_A_PLANNED_QUESTION],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.split() == ["dspy", "False"]
+    assert output(ASKS_A_PLANNED_QUESTION).split() == ["dspy", "False"]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import rich
 from inspect_ai import eval as inspect_eval
 from inspect_ai.model import get_model
 from rich.console import Console
@@ -182,7 +183,7 @@ def _run(
 ) -> None:
     """Run what is left, all methods side by side: a run cut short has them equally far."""
     places = ConcurrencyLimit(experiment.concurrency)
-    with watch as progress, _logging_as_it_was():
+    with watch as progress, _host_as_it_was():
         logs = inspect_eval(
             [task_of(job, judge, stopping_of(job, places, limit), progress) for job in jobs],
             model=get_model(f"{PROVIDER}/{jobs[0].model}"),
@@ -202,14 +203,16 @@ def _run(
 
 
 @contextmanager
-def _logging_as_it_was() -> Iterator[None]:
-    """Inspect sets and leaves the level of the whole process; the host's warnings are its own."""
-    root = logging.getLogger()
-    level = root.level
+def _host_as_it_was() -> Iterator[None]:
+    """Inspect sets the level of all logging, and silences rich, for good: both are the host's."""
+    root, console = logging.getLogger(), rich.get_console()
+    level, printing = root.level, console.__dict__
+    rich.reconfigure(quiet=True)  # which Inspect does the first time only
     try:
         yield
     finally:
         root.setLevel(level)
+        console.__dict__ = printing
 
 
 def _check(logs: Sequence[EvalLog], tasks: int) -> None:

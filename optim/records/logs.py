@@ -15,12 +15,13 @@ from optim.methods import NAMES
 from optim.parts import pooled
 from optim.records.record import LevelSource, Record, Records, paid_for_nothing
 from pb_graph.errors import InputError
-from pb_graph.state import Report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from inspect_ai.log import EvalLog, EvalSample
+
+    from pb_graph.state import Report
 
 REMOTE: Final = "://"
 """What an address has and a path has not."""

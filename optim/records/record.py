@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from optim.extras import require
 from optim.methods import ENDING
-from pb_graph.state import Report
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from pb_graph.state import Report
 
 LevelSource = Literal["label", "estimated"]
 """Whose word a question's level is: the data set's, free of charge, or the planner's, paid for."""

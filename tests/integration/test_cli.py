@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -14,13 +13,13 @@ from typing import Any, ClassVar
 
 import pytest
 
+from tests.support.fork_server import PATIENCE, Forked, forked
 from tests.support.graphs import checked
 
 pytestmark = pytest.mark.integration
 
-COMMAND = [sys.executable, "-W", "error", "-c", "from pb_graph.cli import main; main()"]
-PATIENCE = 240  # seconds; a start-up takes a hundredth of that on an idle machine
-STEPWISE = ["--execution", "stepwise"]
+COMMAND = "from pb_graph.cli import main; main()"
+SOLVE = ("solve", "What is 6 * 7?", "--model", "openai:fake", "--execution", "stepwise")
 GRADES = '{"level": 2, "levels": [1, 3], "credits": [40, 60]}'
 PLAN = '{"steps": ["What is [red]given[/red]? | look", "What follows?"]}'
 
@@ -103,9 +102,21 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Handler]]:
     serving.server_close()
 
 
+def started(*options: str) -> Forked:
+    return forked(COMMAND, *SOLVE, *options, strict=True)
+
+
 def solve(*options: str) -> subprocess.CompletedProcess[str]:
+    process = started(*options)
+    out, errors = process.communicate()
+    assert process.returncode is not None
+    return subprocess.CompletedProcess(SOLVE, process.returncode, out, errors)
+
+
+def loaded_and_solved(*options: str) -> subprocess.CompletedProcess[str]:
+    """In an interpreter of its own, so that what is loaded warns of nothing either."""
     return subprocess.run(  # noqa: S603 -- our own code
-        [*COMMAND, "solve", "What is 6 * 7?", "--model", "openai:fake", *STEPWISE, *options],
+        [sys.executable, "-W", "error", "-c", COMMAND, *SOLVE, *options],
         capture_output=True,
         text=True,
         timeout=PATIENCE,
@@ -116,7 +127,7 @@ def solve(*options: str) -> subprocess.CompletedProcess[str]:
 def test_json_is_one_document_that_accounts_for_every_call_and_caps_reach_the_server(
     server: type[Handler],
 ) -> None:
-    done = solve("--json", "--budget", "200")
+    done = loaded_and_solved("--json", "--budget", "200")
     assert (done.returncode, done.stderr) == (0, "")
     report = checked(json.loads(done.stdout))
     assert [step["question"] for step in report["steps"]] == [
@@ -158,24 +169,18 @@ def test_ctrl_c_leaves_one_readable_line_with_what_was_spent(
     server: type[Handler], options: tuple[str, ...]
 ) -> None:
     server.answers.clear()
-    with subprocess.Popen(  # noqa: S603 -- our own code
-        [*COMMAND, "solve", "What is 6 * 7?", "--model", "openai:fake", *STEPWISE, *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            assert server.solving.wait(PATIENCE)
-            os.kill(process.pid, signal.SIGINT)
-            stdout, stderr = process.communicate(timeout=PATIENCE)
-        finally:
-            process.kill()
+    process = started(*options)
+    try:
+        assert server.solving.wait(PATIENCE)
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate()
+    finally:
+        process.kill()
     assert process.returncode == 130
     spent = len(PLAN.split()) + len(GRADES.split())
     assert stderr == (
         f"pb-graph: interrupted. {spent} completion tokens were spent in 2 finished calls.\n"
     )
-    assert ("What follows?" in stdout) == (not options)
     assert ("What follows?" in stdout) == (not options)
 
 

@@ -11,6 +11,18 @@ import pytest
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 
+# What they import, and the model, is loaded once; each begins without the names of the one before.
+IN_ONE_KERNEL = """
+import sys
+import nbformat
+from nbclient import NotebookClient
+whole = nbformat.v4.new_notebook()
+for path in sys.argv[1:]:
+    whole.cells += nbformat.read(path, as_version=4).cells
+    whole.cells.append(nbformat.v4.new_code_cell("%reset -f"))
+NotebookClient(whole, timeout=600, startup_timeout=600).execute()
+"""
+
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_it_has_no_outputs(path: Path) -> None:
@@ -19,18 +31,10 @@ def test_it_has_no_outputs(path: Path) -> None:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_it_runs(path: Path) -> None:
-    # A process of its own: Jupyter's warnings are its own business, too.
+def test_they_run() -> None:
+    """In a process of its own, as Jupyter's warnings are its own business, too."""
     done = subprocess.run(  # noqa: S603 -- our own arguments
-        [
-            sys.executable,
-            "-c",
-            "from nbclient.cli import main; main()",
-            "--timeout=600",
-            "--startup_timeout=600",
-            str(path),
-        ],
+        [sys.executable, "-c", IN_ONE_KERNEL, *map(str, NOTEBOOKS)],
         capture_output=True,
         text=True,
         check=False,

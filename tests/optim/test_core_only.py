@@ -18,12 +18,6 @@ HIDDEN = (
     *("inspect_ai", "math_verify", "rouge_score", "datasets", "jinja2", "ipywidgets", "pandas"),
     "optuna",
 )
-BEGIN = f"""
-import json, sys
-sys.modules.update(dict.fromkeys({HIDDEN!r}))
-from pathlib import Path
-told, folder = {{}}, sys.argv[1]
-"""
 CALLS = {
     "optim.evaluate(optim.Experiment(dataset='arithmetic', model=model))": "eval",
     "optim.read_records(folder)": "eval",
@@ -37,9 +31,30 @@ CALLS = {
     "optim.tune(program, [], QUESTIONS, scorer=score, run_dir=folder, tuned='settings')": "eval",
     "build_graph('local:smollm2-135m').invoke({'question': '2 + 2?'})": "local",
 }
-LIBRARY = (
-    BEGIN
-    + f"""
+LOGS = ("levels", "latency", "report", "certify", "calibrate")
+MODEL = ["--model", "openai:any"]
+COMMANDS: list[tuple[str, list[str], str]] = [
+    ("optim", ["eval", "--dataset", "arithmetic", *MODEL], "eval"),
+    ("optim", ["curve", "--dataset", "arithmetic", "--budgets", "50,100", *MODEL], "eval"),
+    *[("optim", [name, "logs"], "eval") for name in LOGS],
+    ("optim", ["tune", "--dataset", "arithmetic", *MODEL], "eval"),
+    ("pb_graph", ["models"], "local"),
+    ("pb_graph", ["pull", "smollm2-135m"], "local"),
+    ("pb_graph", ["solve", "2 + 2?", "--model", "local:smollm2-135m"], "local"),
+    ("pb_graph", ["serve", "--model", "openai:any"], "serve"),
+]
+SCRIPT = f"""
+import json, sys
+sys.modules.update(dict.fromkeys({HIDDEN!r}))
+from typer.testing import CliRunner
+from optim.cli import app as optim
+from pb_graph.cli.app import app as pb_graph
+
+folder, commands, told = sys.argv[1], {{}}, {{}}
+for name, command, _ in {COMMANDS!r}:
+    done = CliRunner().invoke({{"optim": optim, "pb_graph": pb_graph}}[name], command)
+    commands[" ".join(command)] = [done.exit_code, done.stderr]
+
 import optim
 from optim.datasets.arithmetic import generate
 from optim.records import Records
@@ -57,38 +72,14 @@ for call in {list(CALLS)!r}:
         told[call] = str(error)
     except Exception as error:
         told[call] = repr(error)
-print(json.dumps({{"told": told, "calls": len(model.calls)}}))
+print(json.dumps({{"commands": commands, "told": told, "calls": len(model.calls)}}))
 """
-)
-LOGS = ("levels", "latency", "report", "certify", "calibrate")
-MODEL = ["--model", "openai:any"]
-COMMANDS: list[tuple[str, list[str], str]] = [
-    ("optim", ["eval", "--dataset", "arithmetic", *MODEL], "eval"),
-    ("optim", ["curve", "--dataset", "arithmetic", "--budgets", "50,100", *MODEL], "eval"),
-    *[("optim", [name, "logs"], "eval") for name in LOGS],
-    ("optim", ["tune", "--dataset", "arithmetic", *MODEL], "eval"),
-    ("pb_graph", ["models"], "local"),
-    ("pb_graph", ["pull", "smollm2-135m"], "local"),
-    ("pb_graph", ["solve", "2 + 2?", "--model", "local:smollm2-135m"], "local"),
-    ("pb_graph", ["serve", "--model", "openai:any"], "serve"),
-]
-PROGRAMS = (
-    BEGIN
-    + f"""
-from typer.testing import CliRunner
-from optim.cli import app as optim
-from pb_graph.cli.app import app as pb_graph
-for name, command, _ in {COMMANDS!r}:
-    done = CliRunner().invoke({{"optim": optim, "pb_graph": pb_graph}}[name], command)
-    told[" ".join(command)] = [done.exit_code, done.stderr]
-print(json.dumps(told))
-"""
-)
 
 
-def said(script: str, folder: Path) -> Any:  # noqa: ANN401 -- JSON
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: ANN401 -- JSON
     done = subprocess.run(  # noqa: S603 -- our own code
-        [sys.executable, "-c", script, str(folder)],
+        [sys.executable, "-c", SCRIPT, str(tmp_path_factory.mktemp("folder"))],
         cwd=ROOT,
         env={**os.environ, "OPENAI_API_KEY": "any", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"},
         capture_output=True,
@@ -100,8 +91,7 @@ def said(script: str, folder: Path) -> Any:  # noqa: ANN401 -- JSON
 
 
 @pytest.mark.integration
-def test_every_call_names_the_extra(tmp_path: Path) -> None:
-    found = said(LIBRARY, tmp_path)
+def test_every_call_names_the_extra(found: Any) -> None:  # noqa: ANN401
     wrong = {
         call: found["told"].get(call)
         for call, extra in CALLS.items()
@@ -113,11 +103,10 @@ def test_every_call_names_the_extra(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
-def test_every_command_names_the_extra(tmp_path: Path) -> None:
-    found = said(PROGRAMS, tmp_path)
+def test_every_command_names_the_extra(found: Any) -> None:  # noqa: ANN401
     wrong = {}
     for _, command, extra in COMMANDS:
-        code, text = found[" ".join(command)]
+        code, text = found["commands"][" ".join(command)]
         if code != 1 or "\n" in text.strip() or f"plan-and-budget[{extra}]" not in text:
             wrong[" ".join(command)] = (code, text[-300:])
     assert not wrong

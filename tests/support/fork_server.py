@@ -122,7 +122,7 @@ def _folder() -> str:
 @cache
 def _server() -> subprocess.Popen[str]:
     """Started when it is first asked; it ends with this process."""
-    server = subprocess.Popen(
+    server = subprocess.Popen(  # noqa: S603 -- this module
         [sys.executable, "-m", __name__],
         cwd=ROOT,
         env=os.environ | {"LANGGRAPH_STRICT_MSGPACK": "true"},  # read when LangGraph is loaded
@@ -139,11 +139,11 @@ def _load() -> None:
     import langchain_openai  # noqa: F401, PLC0415
     import langgraph.checkpoint.sqlite.aio  # noqa: F401, PLC0415
 
-    import optim.cli  # noqa: F401, PLC0415
-    import optim.evaluate.run  # noqa: F401, PLC0415
-    import optim.tune.optimizers  # noqa: F401, PLC0415
+    import optim.cli  # noqa: PLC0415
+    import optim.evaluate.run  # noqa: PLC0415
+    import optim.tune.optimizers  # noqa: PLC0415
     import optim.tune.tuning  # noqa: F401, PLC0415
-    import pb_graph.cli.app  # noqa: F401, PLC0415
+    import pb_graph.cli.app  # noqa: PLC0415
     import pb_graph.planner.planner  # noqa: F401, PLC0415
     import tests.support.evaluations  # noqa: PLC0415
     import tests.support.graphs  # noqa: PLC0415

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -59,11 +60,8 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     assert data_set("gsm8k").hub.path == "openai/gsm8k"
 
 
-def test_a_data_set_is_one_function_under_the_decorator(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delitem(_DATASETS, "svamp", raising=False)  # takes it away again at the end
-
+@patch.dict(_DATASETS)  # takes it away again at the end
+def test_a_data_set_is_one_function_under_the_decorator(tmp_path: Path) -> None:
     @dataset(
         "svamp",
         domain="arithmetic",

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import rich
 from filelock import FileLock
+from inspect_ai._display.core import active
 from inspect_ai._util import logger as inspect_logger
 from inspect_ai.log import list_eval_logs, read_eval_log
 from langchain_core.messages import SystemMessage
@@ -156,6 +158,16 @@ def test_what_else_the_process_logs_is_logged_as_before(
     before = root.level
     evaluated(ScriptedChat(solve=solves), tmp_path, methods="vanilla")
     assert root.level == before
+
+
+def test_what_else_the_process_prints_with_rich_is_printed_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(active, "_active_display", None)  # as in a fresh process
+    before = vars(rich.get_console())
+    evaluated(ScriptedChat(solve=solves), tmp_path, methods="vanilla")
+    assert vars(rich.get_console()) is before
+    assert not rich.get_console().quiet
 
 
 def test_no_more_questions_than_allowed_are_answered_at_once(tmp_path: Path) -> None:

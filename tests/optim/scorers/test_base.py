@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from unittest.mock import patch
 
 import pytest
 
@@ -36,9 +37,8 @@ def test_a_score_lies_between_0_and_1(value: float) -> None:
         Score(value, None, "")
 
 
-def test_a_scorer_is_one_function_under_the_decorator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(_SCORERS, "exact", raising=False)  # takes it away again at the end
-
+@patch.dict(_SCORERS)  # takes it away again at the end
+def test_a_scorer_is_one_function_under_the_decorator() -> None:
     @register("exact")
     def exact(output: str, question: Question) -> bool:
         return output.strip() in question.targets

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import dspy
 import pytest
 
+from optim.datasets import Question
+from optim.evaluate.runner import Outcome, Runner
 from optim.tune.evaluator import Evaluator
 from optim.tune.examples import examples, split_of
 from optim.tune.gepa import gepa
@@ -47,11 +50,30 @@ OPTIMIZERS: dict[str, Callable[[], Optimizer]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def given() -> dict[str, Outcome]:
+    """What the world has answered: to the same candidate it says the same."""
+    return {}
+
+
 @pytest.fixture(scope="module", params=OPTIMIZERS)
 def result(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    given: dict[str, Outcome],
 ) -> SearchResult:
-    with bench_in(tmp_path_factory.mktemp(request.param), calls=1200) as bench:
+    """The whole search, but that no graph is run for an answer that another search had."""
+    answer = Runner.answer
+
+    async def once(runner: Runner, question: Question, epoch: int = 1) -> Outcome:
+        asked = json.dumps([runner.conditions, question.id, epoch])
+        if asked not in given:
+            given[asked] = await answer(runner, question, epoch)
+        return given[asked]
+
+    folder = tmp_path_factory.mktemp(request.param)
+    with pytest.MonkeyPatch.context() as patch, bench_in(folder, calls=1200) as bench:
+        patch.setattr(Runner, "answer", once)
         reflector = reflector_of(bench, says(PLAIN, THOROUGH, MINIMAL))
         return searched(bench, OPTIMIZERS[request.param](), reflector=reflector)
 
