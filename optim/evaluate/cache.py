@@ -233,9 +233,9 @@ class CachedClient(ChatClient):
         record, asked = _recording.get() or Recording(), _plain(messages)
         sample = 1 if self._one_sample and not limits.sampled else record.sample
         request: list[object] = [limits.cap, limits.schema, limits.thinking, sample]
-        request += [
-            how for how in ("sampled", "continues", "probabilities") if getattr(limits, how)
-        ]
+        request += [how for how in ("sampled", "continues") if getattr(limits, how)]
+        if limits.probabilities:  # with what is kept of them: a reply of before has another figure
+            request.append("confidence of figures")
         key = digest([self._identity, asked, *request])
         record.asked[key] += 1
         key = f"{key}-{record.asked[key]}"

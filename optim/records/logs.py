@@ -101,8 +101,7 @@ def log_headers(log_dir: str | Path) -> list[LogHeader]:
         raise InputError(msg)
     headers = [_header(path) for path in sorted(folder.rglob("*.eval"))]
     ours = [header for header in headers if _OURS in header.metadata]
-    # When a log was begun, to the second, and for quick ones when it was last written.
-    return sorted(ours, key=lambda h: (h.log.eval.created, h.path.stat().st_mtime))
+    return sorted(ours, key=lambda header: (header.log.eval.created, _written(header.path)))
 
 
 def location(log_dir: str | Path) -> Path:
@@ -125,6 +124,15 @@ def location(log_dir: str | Path) -> Path:
 
 def _unreachable(folder: str | Path, error: Exception) -> InputError:
     return InputError(f"cannot reach {folder}: {type(error).__name__}: {error}")
+
+
+def _written(path: Path) -> float:
+    """When a log was last written, which tells those apart that were begun in the same second.
+
+    A store may tell only when a file was made, which it makes anew each time.
+    """
+    stat = path.stat()
+    return stat.st_mtime or float(getattr(stat, "st_birthtime", 0.0))
 
 
 def _folders(log_dir: str | Path) -> list[str | Path]:
