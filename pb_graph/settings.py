@@ -73,7 +73,7 @@ class Bam(BaseModel):
 class AutoPolicy(BaseModel):
     """What `method="auto"` tries, in which order; `pb-optim tune --tune auto` fits it to logs.
 
-    The default is a fixed rule: one short try, then the plain question.
+    The default is a fixed rule: one short try, then the question at length, as `concise` asks it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -90,11 +90,11 @@ class AutoPolicy(BaseModel):
         "are together, where the server tells probabilities; 0 to believe any.",
     )
     plain: PositiveInt = Field(
-        default=700, description="Completion tokens of the plain question, its ending included."
+        default=700, description="Completion tokens of the question at length, its ending included."
     )
     plain_from: Level | None = Field(
         default=None,
-        description="Questions known to be of this level or above are asked plainly at once.",
+        description="Questions known to be of this level or above are asked at length at once.",
     )
 
     def starts_short(self, level: int | None) -> bool:

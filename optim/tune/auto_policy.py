@@ -23,8 +23,8 @@ from pb_graph.errors import InputError
 from pb_graph.program import PlannerProgram
 from pb_graph.settings import AutoPolicy, Settings
 
-SHORT, PLAIN = "worked_examples", "vanilla"
-"""The rows that the two ways of `auto` are read from; a name may go on: ``vanilla@1500``."""
+SHORT, PLAIN = "worked_examples", "concise"
+"""The rows that the two ways of `auto` are read from; a name may go on: ``concise@1500``."""
 
 _SHORT_CAPS = (40, 60, 80, 100, 120, 160, 200, 250, 300, 400, 600)
 _PLAIN_CAPS = (200, 300, 400, 500, 600, 800, 1000, 1500, 2000)

@@ -1,4 +1,4 @@
-"""Auto: the cheapest way first, and the plain question only where that settled nothing."""
+"""Auto: the cheapest way first, and the question at length only where that settled nothing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pb_graph.answers import comparable, stated_answer
 from pb_graph.budget.ledger import Purpose
 from pb_graph.errors import ModelCallError
+from pb_graph.methods.concise import concise
 from pb_graph.methods.registry import OURS, Asked, method
 from pb_graph.methods.worked_examples import examples_prompt
 from pb_graph.prompts import whole_question
@@ -26,20 +27,20 @@ def _most(settings: Settings) -> int:
 
 @method(
     "auto",
-    "Tries a short answer first, and asks plainly where that did not finish or is not sure.",
+    "Tries a short answer first, and asks concisely where that did not finish or is not sure.",
     source=OURS,
     budgets="given",
     ceiling=_most,
 )
 async def auto(asked: Asked, run: NodeContext) -> State:
-    """Short tries after worked examples, then, if they settle nothing, the plain question.
+    """Short tries after worked examples, then, if they settle nothing, the question as `concise`.
 
     A try is accepted when it ended by itself, states an answer, and the model was confident, as far
     as its server tells: a model that writes fluently what is wrong does so with less probable
     tokens. Where `AutoPolicy.tries` is 2, two tries, with the examples in different orders, have to
     state the same. Where the solver has tools, or the answer has a type, the question is asked
-    plainly at once: the examples show neither. The plain question has a cap of its own, and its
-    forced ending; with a budget, it has what the tries left of that. Every try is charged.
+    plainly at once: the examples show neither. This last call has a cap of its own, and its forced
+    ending; with a budget, it has what the tries left of that. Every try is charged.
     """
     policy, total = run.settings.auto, asked.budget
     warnings: list[str] = []
@@ -51,7 +52,7 @@ async def auto(asked: Asked, run: NodeContext) -> State:
         if answer is not None:
             return {"answer": answer, "warnings": warnings}
     reply = await run.call_within_budget(
-        whole_question(asked.query, asked.settings),
+        concise(asked) if shown else whole_question(asked.query, asked.settings),
         policy.plain if total is None else total - paid,
         asked.query,
         Purpose("answer"),

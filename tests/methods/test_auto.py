@@ -9,6 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from pb_graph import build_graph
+from pb_graph.methods.concise import STYLE
 from pb_graph.prompts import SHORT_LINES
 from pb_graph.settings import AutoPolicy
 from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, runs_on
@@ -86,7 +87,7 @@ def test_a_short_answer_that_ends_is_enough() -> None:
 @pytest.mark.parametrize(
     "short", [runs_on, "I see no way.", HTTPError(400)], ids=["cut", "no answer", "failed"]
 )
-def test_one_that_settles_nothing_is_followed_by_the_plain_question(
+def test_one_that_settles_nothing_is_followed_by_the_question_at_length(
     short: str | Callable[[Call], Said] | Exception,
 ) -> None:
     def said(call: Call) -> Said:
@@ -98,7 +99,7 @@ def test_one_that_settles_nothing_is_followed_by_the_plain_question(
     report = report_of(chat, method="auto", max_retries=0)
     assert report["answer"] == "At length.\nFinal answer: 42"
     assert chat.output_tokens == report["usage"]["output_tokens"] <= report["ceiling"]
-    assert "Reason step by step." in chat.calls[-1].ask
+    assert STYLE in str(chat.calls[-1].messages[0].content)
 
 
 def test_the_ceiling_is_the_sum_of_the_caps_and_holds() -> None:

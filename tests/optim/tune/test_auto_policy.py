@@ -75,19 +75,19 @@ def test_answers_are_told_apart_by_the_confidence_they_were_written_with() -> No
 def test_the_rows_are_read_from_logs() -> None:
     records: list[Record] = [
         record(method, number, error=None, score=1.0)
-        for method in ("worked_examples@600", "vanilla", "cosine")
+        for method in ("worked_examples@600", "concise", "cosine")
         for number in range(25)
     ]
     found = traces(records)
     assert len(found) == 25
     by_question = {(r.question, r.method): r for r in records}
     first = found[0]
-    assert first.plain[1] == by_question[first.question, "vanilla"].solving_tokens
+    assert first.plain[1] == by_question[first.question, "concise"].solving_tokens
 
 
 def test_too_few_questions_say_what_to_run() -> None:
-    with pytest.raises(InputError, match="pb-optim eval --methods worked_examples,vanilla"):
-        traces([record("vanilla", 1, error=None, score=1.0)])
+    with pytest.raises(InputError, match="pb-optim eval --methods worked_examples,concise"):
+        traces([record("concise", 1, error=None, score=1.0)])
 
 
 def test_the_command_writes_a_program_that_answers_by_the_policy(
@@ -95,7 +95,7 @@ def test_the_command_writes_a_program_that_answers_by_the_policy(
 ) -> None:
     found = [
         record(method, number, error=None, score=1.0)
-        for method in ("worked_examples", "vanilla")
+        for method in ("worked_examples", "concise")
         for number in range(25)
     ]
     monkeypatch.setattr("optim.records.read_records", lambda _: found)
