@@ -1,8 +1,8 @@
-"""Fits the policy of ``method="auto"`` to logged answers: how short to try, when to ask plainly.
+"""Fits the policy of ``method="auto"`` to logged answers: how short to try, when to ask at length.
 
-Nothing is asked. A question that was answered once after worked examples and once plainly, both
+Nothing is asked. A question that was answered once after worked examples and once as `concise`, both
 with ample room, tells what any policy would have come to: an answer written greedily under a
-smaller cap is the beginning of the longer one. Where the plain answer is cut, it counts as wrong,
+smaller cap is the beginning of the longer one. Where the long answer is cut, it counts as wrong,
 though `auto` has a forced ending: what is fitted is, if anything, too careful.
 """
 
@@ -67,7 +67,7 @@ class AutoFit:
     Attributes:
         policy: Chosen on all questions.
         expected: E³ of policies chosen without the questions that they were tried on.
-        plain: E³ of asking plainly, with ample room.
+        plain: E³ of asking at length only, as `concise`, with ample room.
         against_plain: The first against the second, paired by question.
         folds: The policy that each part of the cross-validation chose.
     """
@@ -138,7 +138,7 @@ def traces(records: Iterable[Record]) -> list[Trace]:
 
 
 def fit_policy(seen: Sequence[Trace], *, loss: float = 3.0) -> AutoFit:
-    """Choose the policy with the best E³ that keeps the accuracy of asking plainly.
+    """Choose the policy with the best E³ that keeps the accuracy of asking at length.
 
     E³ alone would crown answers that are short and mostly wrong, hence the bound. What is to be
     expected is measured by cross-validation in five parts: each part is answered by the policy

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _most(settings: Settings) -> int:
-    """Where budgets are only said, the plain question is bounded by the cutoff alone."""
+    """Where budgets are only said, the question at length is bounded by the cutoff alone."""
     policy, cutoff = settings.auto, settings.cutoff
     plain = cutoff if settings.enforcement == "prompt" else min(policy.plain, cutoff)
     return policy.tries * min(policy.short, cutoff) + plain
@@ -37,7 +37,7 @@ async def auto(asked: Asked, run: NodeContext) -> State:
 
     A try is accepted when it ended by itself, states an answer, and the model was confident, as far
     as its server tells: a model that writes fluently what is wrong does so with less probable
-    tokens. Where `AutoPolicy.tries` is 2, two tries, with the examples in different orders, have to
+    figures. Where `AutoPolicy.tries` is 2, two tries, with the examples in different orders, have to
     state the same. Where the solver has tools, or the answer has a type, the question is asked
     plainly at once: the examples show neither. This last call has a cap of its own, and its forced
     ending; with a budget, it has what the tries left of that. Every try is charged.
