@@ -1,7 +1,7 @@
 """Fits the policy of ``method="auto"`` to logged answers: how short to try, when to ask at length.
 
-Nothing is asked. A question that was answered once after worked examples and once as `concise`, both
-with ample room, tells what any policy would have come to: an answer written greedily under a
+Nothing is asked. A question that was answered once after worked examples and once as `concise`,
+both with ample room, tells what any policy would have come to: an answer written greedily under a
 smaller cap is the beginning of the longer one. Where the long answer is cut, it counts as wrong,
 though `auto` has a forced ending: what is fitted is, if anything, too careful.
 """

@@ -37,8 +37,8 @@ async def auto(asked: Asked, run: NodeContext) -> State:
 
     A try is accepted when it ended by itself, states an answer, and the model was confident, as far
     as its server tells: a model that writes fluently what is wrong does so with less probable
-    figures. Where `AutoPolicy.tries` is 2, two tries, with the examples in different orders, have to
-    state the same. Where the solver has tools, or the answer has a type, the question is asked
+    figures. Where `AutoPolicy.tries` is 2, two tries, with the examples in different orders, have
+    to state the same. Where the solver has tools, or the answer has a type, the question is asked
     plainly at once: the examples show neither. This last call has a cap of its own, and its forced
     ending; with a budget, it has what the tries left of that. Every try is charged.
     """
