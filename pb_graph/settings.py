@@ -87,7 +87,8 @@ class AutoPolicy(BaseModel):
         ge=0,
         lt=1,
         description="Least confidence at which a short try is believed: how probable its figures "
-        "are together, where the server tells probabilities; 0 to believe any.",
+        "are together. Where the server tells no probabilities, there is no single short try; 0 to "
+        "believe any.",
     )
     plain: PositiveInt = Field(
         default=700, description="Completion tokens of the question at length, its ending included."
@@ -103,8 +104,13 @@ class AutoPolicy(BaseModel):
         return self.tries > 0 and not hard
 
     def believes(self, confidence: float | None) -> bool:
-        """Whether a short try that the model wrote with this confidence is believed."""
-        return confidence is None or confidence >= self.confidence
+        """Whether a short try that the model wrote with this confidence is believed.
+
+        Where none is told, it is if any is, or if another try has to agree.
+        """
+        if confidence is None:
+            return self.confidence == 0 or self.tries > 1
+        return confidence >= self.confidence
 
 
 def default_budget() -> LevelTable:

@@ -35,10 +35,11 @@ def _most(settings: Settings) -> int:
 async def auto(asked: Asked, run: NodeContext) -> State:
     """Short tries after worked examples, then, if they settle nothing, the question as `concise`.
 
-    A try is accepted when it ended by itself, states an answer, and the model was confident, as far
-    as its server tells: a model that writes fluently what is wrong does so with less probable
-    figures. Where `AutoPolicy.tries` is 2, two tries, with the examples in different orders, have
-    to state the same. Where the solver has tools, or the answer has a type, the question is asked
+    A try is accepted when it ended by itself, states an answer, and the model was confident: one
+    that writes fluently what is wrong does so with less probable figures. Where the server tells no
+    probabilities, nothing tells the two apart and there is no single try, unless any is believed.
+    Where `AutoPolicy.tries` is 2, two tries, with the examples in different orders, have to state
+    the same. Where the solver has tools, or the answer has a type, the question is asked
     plainly at once: the examples show neither. This last call has a cap of its own, and its forced
     ending; with a budget, it has what the tries left of that. Every try is charged.
     """
@@ -46,7 +47,8 @@ async def auto(asked: Asked, run: NodeContext) -> State:
     warnings: list[str] = []
     paid = 0
     shown = not (run.options.tools or run.options.answer_type)
-    if shown and policy.starts_short(asked.query["level"]):
+    judged = policy.believes(None) or await run.calls.tells_probabilities()
+    if shown and judged and policy.starts_short(asked.query["level"]):
         cap = policy.short if total is None else min(policy.short, total // (policy.tries + 1))
         answer, paid = await _short(asked, run, cap, warnings) if cap else (None, 0)
         if answer is not None:

@@ -127,6 +127,8 @@ class Attempts:
     def reply(self, message: AIMessage) -> Reply:
         """What the attempt that succeeded came to, and what those before it cost."""
         reply = reply_of(message, self._prompt, self._limits, self._purpose, self._seconds())
+        if self._limits.probabilities and reply.text and not reply.likely:  # silently left out
+            self.probabilities_refused = True
         return replace(reply, charge=self._named(reply.charge), lost=tuple(self._lost))
 
     def _note(self, error: Exception) -> None:

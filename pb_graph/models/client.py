@@ -61,6 +61,8 @@ class ChatClient:
 
     Attributes:
         continues: What its server makes of an unfinished reply, by what its policy knows.
+        tells_probabilities: Whether its server tells those of tokens, by what its policy knows and
+            what was found since.
 
     Args:
         model: Any LangChain chat model. The caller's object is left as it is; calls go through a
@@ -94,7 +96,7 @@ class ChatClient:
         self._connections = Connections(self.model, speaking, sampler)
         self.continues = continuation(self._policy)
         self._constrains = _passes_on(self._policy, self.model, schema={"type": "object"})
-        self._tells_probabilities = _passes_on(self._policy, self.model, probabilities=1)
+        self.tells_probabilities = _passes_on(self._policy, self.model, probabilities=1)
         self._streams = True
         ours = RetryPolicy(max_retries=0) if has_own_retries(model) else retry_policy
         self._retry_policy = ours or RetryPolicy()
@@ -272,7 +274,7 @@ class ChatClient:
             limits = replace(limits, repeats=True)
         # Without the schema, once this server has been found not to know what to do with it.
         limits = limits if self._constrains else without_schema(limits)
-        limits = limits if self._tells_probabilities else replace(limits, probabilities=0)
+        limits = limits if self.tells_probabilities else replace(limits, probabilities=0)
         attempts = Attempts(
             messages, limits, purpose, self._retry_policy, self._secrets, self.model
         )
@@ -283,7 +285,7 @@ class ChatClient:
         if attempts.schema_refused:
             self._constrains = False
         if attempts.probabilities_refused:
-            self._tells_probabilities = False
+            self.tells_probabilities = False
         if attempts.stream_refused:
             self._streams = False
         return attempts.reply(message)

@@ -221,6 +221,10 @@ class ModelCalls:
         program = self._registry.program(self._context)
         return None if program is None else (await self._planner(program)).teaching
 
+    async def tells_probabilities(self) -> bool:
+        """Whether the solver's server tells how probable the tokens were, as far as is known."""
+        return (await self._client("solver")).tells_probabilities
+
     async def check_media(self, media: Sequence[Mapping[str, Any]]) -> None:
         """See that the solver takes images, sound or film, as far as LangChain's profile knows.
 
