@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
 from pb_graph.answers import comparable, stated_answer
 from pb_graph.budget.ledger import Purpose
+from pb_graph.budget.rules import Level
 from pb_graph.errors import ModelCallError
 from pb_graph.methods.concise import concise
 from pb_graph.methods.registry import OURS, Asked, method
@@ -16,6 +19,43 @@ if TYPE_CHECKING:
     from pb_graph.runtime.node import NodeContext
     from pb_graph.settings import Settings
     from pb_graph.state import State
+
+
+class AutoPolicy(BaseModel):
+    """What `method="auto"` tries, in which order; `pb-optim tune --tune auto` fits it to logs.
+
+    The default is a fixed rule: one short try, then the question at length, as `concise` asks it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    short: PositiveInt = Field(default=200, description="Completion tokens of a short try.")
+    tries: Literal[0, 1, 2] = Field(
+        default=1, description="Short tries; two must state the same answer to be believed."
+    )
+    confidence: float = Field(
+        default=0.3,
+        ge=0,
+        lt=1,
+        description="Least confidence at which a short try is believed: how probable its figures "
+        "are together, where the server tells probabilities; 0 to believe any.",
+    )
+    plain: PositiveInt = Field(
+        default=700, description="Completion tokens of the question at length, its ending included."
+    )
+    plain_from: Level | None = Field(
+        default=None,
+        description="Questions known to be of this level or above are asked at length at once.",
+    )
+
+    def starts_short(self, level: int | None) -> bool:
+        """Whether a question of this level gets a short try; one of unknown level does."""
+        hard = self.plain_from is not None and level is not None and level >= self.plain_from
+        return self.tries > 0 and not hard
+
+    def believes(self, confidence: float | None) -> bool:
+        """Whether a short try that the model wrote with this confidence is believed."""
+        return confidence is None or confidence >= self.confidence
 
 
 def _most(settings: Settings) -> int:
