@@ -28,8 +28,7 @@ from pb_graph.nodes.synthesize import synthesize
 from pb_graph.program import HasPlanner, PlannerProgram
 from pb_graph.runtime.answer_type import AnswerType
 from pb_graph.runtime.checked_input import CheckedGraph
-from pb_graph.runtime.edge import Edge
-from pb_graph.runtime.node import GraphOptions, Node
+from pb_graph.runtime.node import Edge, GraphOptions, Node
 from pb_graph.runtime.registry import Model, ModelRegistry, Program
 from pb_graph.runtime.tools import made_tools
 from pb_graph.settings import Context, Settings

@@ -1,4 +1,4 @@
-"""A graph node made of a function, for sync and async runs alike.
+"""Nodes and conditional edges of a graph, made of functions for sync and async runs alike.
 
 A node that calls models is an ordinary coroutine, and is written once. In a blocking run everything
 that it awaits blocks instead, so that it is over at the first step.
@@ -24,13 +24,14 @@ from pb_graph.state import State
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langchain_core.tools import BaseTool
+    from langgraph.types import Send
 
     from pb_graph.budget.ledger import Prices
     from pb_graph.events import Event
     from pb_graph.runtime.answer_type import AnswerType
     from pb_graph.runtime.registry import ModelRegistry
 
-__all__ = ["GraphOptions", "Node", "NodeContext", "finished"]
+__all__ = ["Edge", "GraphOptions", "Node", "NodeContext", "finished"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +137,37 @@ class Node(Runnable[Any, State]):
         account = calls.account(self.name, update.get("warnings", []))
         shared = {"shared_budget": drawn[0].snapshot()} if drawn else {}
         return cast("State", {**update, **account, **shared})
+
+
+Decision = Callable[[Any], "str | list[Send]"]
+"""Tells from the state which nodes come next; it must not block."""
+
+
+class Edge(Runnable[Any, "str | list[Send]"]):
+    """A conditional edge that is decided where the graph runs.
+
+    LangGraph hands a plain function to a thread when it runs in an event loop, which costs more
+    than the decision itself.
+    """
+
+    def __init__(self, decide: Decision) -> None:
+        self.name = decide.__name__
+        self._decide = decide
+
+    def invoke(
+        self,
+        input: Any,  # noqa: A002, ANN401 -- LangChain's name; as the graph's schema says
+        config: RunnableConfig | None = None,  # noqa: ARG002
+        **_: Any,  # noqa: ANN401
+    ) -> str | list[Send]:
+        """Which nodes come next."""
+        return self._decide(input)
+
+    async def ainvoke(
+        self,
+        input: Any,  # noqa: A002, ANN401
+        config: RunnableConfig | None = None,  # noqa: ARG002
+        **_: Any,  # noqa: ANN401
+    ) -> str | list[Send]:
+        """Which nodes come next."""
+        return self._decide(input)
