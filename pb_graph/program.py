@@ -162,7 +162,7 @@ def _read(path: Path) -> dict[str, Any]:
     return document
 
 
-def damaged(path: Path, error: ValidationError, within: str = "") -> str:
+def damaged(path: Path | str, error: ValidationError, within: str = "") -> str:
     """What is wrong with a file, and where in it."""
     fault = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(map(str, (*filter(None, [within]), *fault["loc"])))
