@@ -12,29 +12,13 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol, Self, runtime_checkable
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from pb_graph.errors import PlannerProgramError
 from pb_graph.settings import Settings
 
 if TYPE_CHECKING:
     from pb_graph.planner.planner import Planner
-
-__all__ = [
-    "FORMAT",
-    "MAX_FILE_BYTES",
-    "Artefact",
-    "HasPlanner",
-    "PlannerProgram",
-    "Text",
-    "damaged",
-]
 
 FORMAT: Final = "plan-and-budget planner"
 VERSION: Final = 1

@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING
 from pb_graph.errors import ModelCallError
 from pb_graph.planner.normalize import normalize_difficulty
 from pb_graph.planner.parsing import Difficulty, expected_level
-from pb_graph.planner.requests import (
-    UnreadableReplyError,
-    estimation,
-    level_alone,
-    level_examples,
-)
+from pb_graph.planner.requests import UnreadableReplyError, estimation, level_alone, level_examples
 
 if TYPE_CHECKING:
     from pb_graph.runtime.node import NodeContext
