@@ -150,10 +150,7 @@ class InspectChat(BaseChatModel):
         model = get_model(role=self.role) if self.role else get_model()
         options = {name: given[name] for name in ("max_tokens", "temperature") if name in given}
         asked: list[ChatMessage] = [KINDS[one.type](content=str(one.text)) for one in messages]
-        output = await model.generate(
-            asked,
-            config=GenerateConfig(stop_seqs=stop, **options),
-        )
+        output = await model.generate(asked, config=GenerateConfig(stop_seqs=stop, **options))
         return ChatResult(generations=[ChatGeneration(message=_ours(output))])
 
 

@@ -27,11 +27,7 @@ if TYPE_CHECKING:
     Graph = CompiledStateGraph[State, Context, Input, Output]
 
 _exits = Exits("pb-graph")
-app = typer.Typer(
-    name="pb-graph",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
+app = typer.Typer(name="pb-graph", no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 @app.callback()
@@ -64,8 +60,7 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     budget: Annotated[int | None, typer.Option(help="Solving tokens for the question.")] = None,
     level: Annotated[int | None, typer.Option(help="Difficulty 1 to 5, if known.")] = None,
     set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting; repeatable:"),
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting; repeatable:")
     ] = None,
     program: Program = None,
     caps: Caps = None,

@@ -43,10 +43,7 @@ async def synthesize(state: State, run: NodeContext) -> State:
     messages = put_together(state["query"], run.settings, state["plan"], found, budget=budget)
     try:
         reply = await run.call_within_budget(
-            messages,
-            budget,
-            state["query"],
-            Purpose("synthesize", level=state["query"]["level"]),
+            messages, budget, state["query"], Purpose("synthesize", level=state["query"]["level"])
         )
     except ModelCallError as failure:
         return _fallback(found, [*warnings, f"synthesize: {failure}"])
