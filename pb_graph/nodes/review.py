@@ -46,8 +46,8 @@ def review(state: State, run: NodeContext) -> State:
         try:
             return _update(answer, state, run)
         except ValueError as error:  # pydantic's ValidationError is one
-            known = isinstance(error, ValidationError)
-            question = {**shown, "error": describe_errors(error) if known else str(error)}
+            told = describe_errors(error) if isinstance(error, ValidationError) else str(error)
+            question = {**shown, "error": told}
 
 
 def _update(answer: object, state: State, run: NodeContext) -> State:
