@@ -265,8 +265,11 @@ def _method(name: str, overrides: Mapping[str, Any]) -> Method:
         close = did_you_mean(plain, known)
         msg = f"no method named {plain!r}; there are: {', '.join(known)}{close}"
         raise InputError(msg)
+    if at and not (cap.isdecimal() and int(cap) > 0):
+        msg = f"{name!r}: behind the @ stands the cap of a call in tokens, such as @300"
+        raise InputError(msg)
     if at:
-        overrides = {**overrides, "cutoff": _tokens(name, cap)}
+        overrides = {**overrides, "cutoff": int(cap)}
     for field, value in row.says.items():
         if overrides.get(field, value) != value:
             msg = (
@@ -276,13 +279,6 @@ def _method(name: str, overrides: Mapping[str, Any]) -> Method:
             raise InputError(msg)
     settings = _valid({**row.usual, **overrides, **row.says}, f"method {name!r}")
     return Method(name, settings, row.estimate_level)
-
-
-def _tokens(name: str, cap: str) -> int:
-    if cap.isdecimal() and int(cap) > 0:
-        return int(cap)
-    msg = f"{name!r}: behind the @ stands the cap of a call in tokens, such as @300"
-    raise InputError(msg)
 
 
 def _valid(fields: Mapping[str, Any], source: str) -> Settings:

@@ -99,9 +99,5 @@ def plan_and_budget_tool(
             return await answered(graph.ainvoke({"question": question}, config))
 
     return StructuredTool.from_function(
-        solve,
-        asolve,
-        name=name,
-        description=description,
-        response_format="content_and_artifact",
+        solve, asolve, name=name, description=description, response_format="content_and_artifact"
     )

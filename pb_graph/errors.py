@@ -7,6 +7,8 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pydantic import ValidationError
+
     from pb_graph.budget.ledger import Charge
     from pb_graph.state import Report
 
@@ -87,3 +89,12 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     """What ends the sentence about an unknown name: the one that was probably meant, if any is."""
     close = get_close_matches(name, names, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def describe_errors(error: ValidationError) -> str:
+    """Each fault of a form with the field it is in, as a user knows it: without parts of unions."""
+    faults = []
+    for fault in error.errors(include_url=False, include_input=False):
+        names = [str(part) for part in fault["loc"] if str(part).replace("_", "").isalnum()]
+        faults.append(f"{'.'.join(names)}: {fault['msg'].removeprefix('Value error, ')}")
+    return "; ".join(dict.fromkeys(faults))

@@ -89,10 +89,7 @@ _GENERAL: tuple[Example, ...] = (
         "The plan has been approved by the committee.",
     ),
 )
-_SETS: Mapping[str, tuple[Example, ...]] = {
-    "mathematics": _MATHEMATICS,
-    "arithmetic": _ARITHMETIC,
-}
+_SETS: Mapping[str, tuple[Example, ...]] = {"mathematics": _MATHEMATICS, "arithmetic": _ARITHMETIC}
 
 
 def examples_for(domain: str) -> tuple[Example, ...]:

@@ -13,7 +13,7 @@ from langgraph.types import Checkpointer, Send
 from pydantic import BaseModel
 
 from pb_graph.budget.around import checked
-from pb_graph.budget.ledger import Prices
+from pb_graph.budget.ledger import Prices, read_prices
 from pb_graph.budget.shared import Budget
 from pb_graph.models.caps import CapPolicy, load_caps
 from pb_graph.nodes.allocate import allocate, route_next_wave
@@ -28,11 +28,10 @@ from pb_graph.nodes.synthesize import synthesize
 from pb_graph.program import HasPlanner, PlannerProgram
 from pb_graph.runtime.answer_type import AnswerType
 from pb_graph.runtime.checked_input import CheckedGraph
-from pb_graph.runtime.edge import Edge
-from pb_graph.runtime.node import GraphOptions, Node
+from pb_graph.runtime.node import Edge, GraphOptions, Node
 from pb_graph.runtime.registry import Model, ModelRegistry, Program
 from pb_graph.runtime.tools import made_tools
-from pb_graph.settings import Context, Settings, read_prices, settings_from
+from pb_graph.settings import Context, Settings
 from pb_graph.state import Input, Output, SolveTask, State
 
 
@@ -97,7 +96,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         settings = planner_program.settings
     if isinstance(planner_program, HasPlanner):
         planner_program = planner_program.prompts
-    settings = Settings() if settings is None else settings_from(settings)
+    settings = Settings() if settings is None else Settings.read(settings)
     if planner is not None or planner_program is not None:
         settings = settings.with_plans()
     if isinstance(cap_policy, str | Path):

@@ -12,29 +12,13 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol, Self, runtime_checkable
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from pb_graph.errors import PlannerProgramError
 from pb_graph.settings import Settings
 
 if TYPE_CHECKING:
     from pb_graph.planner.planner import Planner
-
-__all__ = [
-    "FORMAT",
-    "MAX_FILE_BYTES",
-    "Artefact",
-    "HasPlanner",
-    "PlannerProgram",
-    "Text",
-    "damaged",
-]
 
 FORMAT: Final = "plan-and-budget planner"
 VERSION: Final = 1
@@ -162,7 +146,7 @@ def _read(path: Path) -> dict[str, Any]:
     return document
 
 
-def damaged(path: Path, error: ValidationError, within: str = "") -> str:
+def damaged(path: Path | str, error: ValidationError, within: str = "") -> str:
     """What is wrong with a file, and where in it."""
     fault = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(map(str, (*filter(None, [within]), *fault["loc"])))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -15,18 +15,19 @@ from pydantic import (
     ConfigDict,
     Field,
     PositiveInt,
-    TypeAdapter,
     ValidationError,
     field_validator,
     model_validator,
 )
 
 from pb_graph.budget.around import checked
-from pb_graph.budget.rules import LEVELS, BudgetRule, Fixed, LevelTable
+from pb_graph.budget.rules import BudgetRule, Fixed, LevelTable
+from pb_graph.budget.schedules import Bam as Bam  # noqa: PLC0414 -- for others, too
 from pb_graph.budget.schedules import Schedule as PositionalSchedule
 from pb_graph.budget.schedules import Shape
-from pb_graph.errors import InputError, did_you_mean
+from pb_graph.errors import InputError, describe_errors, did_you_mean
 from pb_graph.methods import METHODS, known_method
+from pb_graph.methods.auto import AutoPolicy as AutoPolicy  # noqa: PLC0414 -- likewise
 
 Method = Annotated[
     str,
@@ -37,80 +38,6 @@ Method = Annotated[
 
 Schedule = Literal[PositionalSchedule, "bam"]
 """How a total is split over the sub-questions: by position, or by the Budget Allocation Model."""
-
-Level = Annotated[int, Field(ge=1, le=5)]
-"""Difficulty, from 1 (easiest) to 5 (hardest)."""
-
-
-class Bam(BaseModel):
-    """Parameters of the Budget Allocation Model (Eq. 1) for each difficulty level.
-
-    A sub-question of level l keeps an epistemic uncertainty of ``c[l] / b ** beta[l]`` after b
-    tokens. The defaults are an assumption, not a fit: harder sub-questions start out more
-    uncertain (larger c) and give way more slowly (smaller beta).
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    c: dict[Level, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
-        default={1: 1.0, 2: 2.0, 3: 4.0, 4: 8.0, 5: 16.0},
-        description="Initial epistemic uncertainty per level, positive, no unit.",
-    )
-    beta: dict[Level, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
-        default={1: 2.0, 2: 1.75, 3: 1.5, 4: 1.25, 5: 1.0},
-        description="How fast tokens reduce it per level, positive, no unit; larger is easier.",
-    )
-
-    @model_validator(mode="after")
-    def _every_level(self) -> Self:
-        for name in ("c", "beta"):
-            if sorted(getattr(self, name)) != list(LEVELS):
-                msg = f"bam.{name} needs one value for each level 1 to 5"
-                raise ValueError(msg)
-        return self
-
-
-class AutoPolicy(BaseModel):
-    """What `method="auto"` tries, in which order; `pb-optim tune --tune auto` fits it to logs.
-
-    The default is a fixed rule: one short try, then the question at length, as `concise` asks it.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    short: PositiveInt = Field(default=200, description="Completion tokens of a short try.")
-    tries: Literal[0, 1, 2] = Field(
-        default=1, description="Short tries; two must state the same answer to be believed."
-    )
-    confidence: float = Field(
-        default=0.3,
-        ge=0,
-        lt=1,
-        description="Least confidence at which a short try is believed: how probable its figures "
-        "are together. Where the server tells no probabilities, there is no single short try; 0 to "
-        "believe any.",
-    )
-    plain: PositiveInt = Field(
-        default=700, description="Completion tokens of the question at length, its ending included."
-    )
-    plain_from: Level | None = Field(
-        default=None,
-        description="Questions known to be of this level or above are asked at length at once.",
-    )
-
-    def starts_short(self, level: int | None) -> bool:
-        """Whether a question of this level gets a short try; one of unknown level does."""
-        hard = self.plain_from is not None and level is not None and level >= self.plain_from
-        return self.tries > 0 and not hard
-
-    def believes(self, confidence: float | None) -> bool:
-        """Whether a short try that the model wrote with this confidence is believed.
-
-        Where none is told, it is if any is, or if another try has to agree.
-        """
-        if confidence is None:
-            return self.confidence == 0 or self.tries > 1
-        return confidence >= self.confidence
 
 
 def default_budget() -> LevelTable:
@@ -282,18 +209,24 @@ class Settings(BaseModel):
         return budget
 
     @classmethod
-    def read(cls, fields: Mapping[str, object]) -> Self:
-        """Settings from what a user wrote: a file, or options of a command.
+    def read(cls, given: object) -> Self:
+        """Settings as such, or from fields that a user wrote: a file, or options of a command.
 
         Raises:
-            InputError: Which field is wrong and how; for an unknown one, which there are.
+            InputError: Neither; or which field is wrong and how; for an unknown one, which there
+                are.
         """
-        unknown = sorted(set(fields) - set(cls.model_fields))
+        if isinstance(given, cls):
+            return given
+        if not isinstance(given, Mapping):
+            msg = f"settings are a Settings or a mapping of its fields, not {given!r:.100}"
+            raise InputError(msg)
+        unknown = sorted(set(given) - set(cls.model_fields))
         if unknown:
             msg = f"unknown setting {', '.join(unknown)}; there are: {', '.join(cls.model_fields)}"
             raise InputError(msg + did_you_mean(unknown[0], cls.model_fields))
         try:
-            return cls.model_validate(fields)
+            return cls.model_validate(given)
         except ValidationError as error:
             raise InputError(describe_errors(error)) from error
 
@@ -373,40 +306,6 @@ def choices(name: str) -> tuple[str, ...]:
     return get_args(kind) if get_origin(kind) is Literal else ()
 
 
-def describe_errors(error: ValidationError) -> str:
-    """Each fault with the field it is in, as a user knows it: without the parts of a union."""
-    faults = []
-    for fault in error.errors(include_url=False, include_input=False):
-        names = [str(part) for part in fault["loc"] if str(part).replace("_", "").isalnum()]
-        faults.append(f"{'.'.join(names)}: {fault['msg'].removeprefix('Value error, ')}")
-    return "; ".join(dict.fromkeys(faults))
-
-
-_PRICES = TypeAdapter(
-    dict[
-        str,
-        Annotated[
-            tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...],
-            Field(min_length=2, max_length=3),
-        ],
-    ]
-)
-
-
-def read_prices(given: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
-    """A table of prices as a user wrote it.
-
-    Raises:
-        InputError: Which price is wrong, and what one looks like.
-    """
-    try:
-        return _PRICES.validate_python(given)
-    except ValidationError as error:
-        msg = "prices are dollars per million tokens of input and output, such as "
-        msg += f'{{"gpt-5-mini": (0.25, 2.0)}}, not {given!r:.100}'
-        raise InputError(msg) from error
-
-
 CONTEXT_KEY = "plan_and_budget"
 
 
@@ -462,20 +361,6 @@ class Context:
             return cls()
         known = {name: fields[name] for name in cls.__dataclass_fields__ if name in fields}
         if known.get("settings") is not None:  # which a server hands over as JSON
-            known["settings"] = settings_from(known["settings"])
+            known["settings"] = Settings.read(known["settings"])
         checked("a context's shared_budget", known.get("shared_budget"))
         return cls(**known)
-
-
-def settings_from(given: object) -> Settings:
-    """Settings that were given as such, or as a mapping of their fields.
-
-    Raises:
-        InputError: They are something else, or a field is wrong.
-    """
-    if isinstance(given, Settings):
-        return given
-    if isinstance(given, Mapping):
-        return Settings.read(given)
-    msg = f"settings are a Settings or a mapping of its fields, not {given!r:.100}"
-    raise InputError(msg)

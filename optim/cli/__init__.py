@@ -10,11 +10,7 @@ from pb_graph.cli.options import Version
 
 __all__ = ["FAILED", "INTERRUPTED", "USAGE", "app", "main"]
 
-app = typer.Typer(
-    name="pb-optim",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
+app = typer.Typer(name="pb-optim", no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 @app.callback()

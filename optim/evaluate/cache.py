@@ -135,7 +135,8 @@ class ReplyCache:
                 try:
                     yield
                 finally:
-                    self._release(key)
+                    if self._claims is not None:
+                        self._claims.release(key)
 
     def _claimed(self, key: str) -> bool:
         """Take the key, unless another process has it; then know what others have written."""
@@ -145,10 +146,6 @@ class ReplyCache:
         if taken:
             self.spent += sum(map(_tokens, self._journal.refresh()))
         return taken
-
-    def _release(self, key: str) -> None:
-        if self._claims is not None:
-            self._claims.release(key)
 
     def get(self, key: str, purpose: Purpose) -> Reply | None:
         """The reply under a key, charged to this purpose as if it had just been made."""
@@ -230,7 +227,8 @@ class CachedClient(ChatClient):
             StorageError: Its reply cannot be kept, or an earlier one could not.
             UnknownReplyError: This is a recall, and there is no such reply.
         """
-        record, asked = _recording.get() or Recording(), _plain(messages)
+        record = _recording.get() or Recording()
+        asked = [Message(role=told.type, content=str(told.text)) for told in messages]
         sample = 1 if self._one_sample and not limits.sampled else record.sample
         request: list[object] = [limits.cap, limits.schema, limits.thinking, sample]
         request += [how for how in ("sampled", "continues") if getattr(limits, how)]
@@ -264,10 +262,6 @@ class CachedClient(ChatClient):
         if reply is None and self._before is not None:
             self._before()
         return reply
-
-
-def _plain(messages: Sequence[BaseMessage]) -> list[Message]:
-    return [Message(role=message.type, content=str(message.text)) for message in messages]
 
 
 def _tokens(entry: Mapping[str, Any]) -> int:

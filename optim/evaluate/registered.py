@@ -149,16 +149,9 @@ class InspectChat(BaseChatModel):
     ) -> ChatResult:
         model = get_model(role=self.role) if self.role else get_model()
         options = {name: given[name] for name in ("max_tokens", "temperature") if name in given}
-        output = await model.generate(
-            [_theirs(message) for message in messages],
-            config=GenerateConfig(stop_seqs=stop, **options),
-        )
+        asked: list[ChatMessage] = [KINDS[one.type](content=str(one.text)) for one in messages]
+        output = await model.generate(asked, config=GenerateConfig(stop_seqs=stop, **options))
         return ChatResult(generations=[ChatGeneration(message=_ours(output))])
-
-
-def _theirs(message: BaseMessage) -> ChatMessage:
-    made: ChatMessage = KINDS[message.type](content=str(message.text))
-    return made
 
 
 def _ours(output: ModelOutput) -> AIMessage:

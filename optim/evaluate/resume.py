@@ -25,10 +25,7 @@ LOCK, RUN = ".pb-optim.lock", "run.json"
 _FORMER = ("answers.jsonl", "plans.jsonl")
 _DONE = "success"
 # Conditions that are digests, which say nothing to a person.
-_NAMES = {
-    "solver": "the model's parameters",
-    "planner": "the planner's parameters or program",
-}
+_NAMES = {"solver": "the model's parameters", "planner": "the planner's parameters or program"}
 
 
 class FolderInUseError(InputError):

@@ -150,7 +150,8 @@ def run_here(
             fresh_plans=experiment.fresh_plans,
         )
         jobs = [job_of(experiment, method, questions, models) for method in methods]
-        logs = LogFolder(location(experiment.log_dir))
+        log_dir = location(experiment.log_dir)
+        logs = LogFolder(log_dir)
         logs.check(jobs)
         left = [
             job
@@ -168,10 +169,8 @@ def run_here(
                 watch = (progress or EvaluationProgress)(left, limit, console)
                 _run(left, judge, limit, experiment, watch)
             logs.clear_up(left)
-        records = LogFolder(location(experiment.log_dir)).records(jobs)
-    return Evaluation(
-        records, rows(records), cache.spent, limit.refused, location(experiment.log_dir)
-    )
+        records = LogFolder(log_dir).records(jobs)
+    return Evaluation(records, rows(records), cache.spent, limit.refused, log_dir)
 
 
 def _run(

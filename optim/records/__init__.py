@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from optim.records.logs import (
-    REMOTE,
-    LogHeader,
-    location,
-    log_headers,
-    read_records,
-    records_of,
-)
+from optim.records.logs import REMOTE, LogHeader, location, log_headers, read_records, records_of
 from optim.records.record import (
     PLANNING,
     LevelSource,

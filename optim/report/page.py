@@ -55,17 +55,16 @@ def page(found: Sequence[Study], *, paper: bool = False, title: str | None = Non
         title = ": ".join(", ".join(part) for part in names)
     every = [record for study in found for record in study.records]
     counts = Counter(map(is_right, every))
-    shown = {right: _room(counts[right], *room) for right, room in _ROOM.items()}
+    shown = {
+        right: max(least, min(most, whole // max(counts[right], 1)))
+        for right, (whole, most, least) in _ROOM.items()
+    }
     views = [_view(study, f"s{n}", paper=paper) for n, study in enumerate(found)]
     return render(
         "report/page.html.j2", title=title, views=views, paper=paper, few=FEW,
         answers=len(every), tokens=sum(r.tokens for r in every), shown=shown,
         all_steps=len(every) <= _STEPS_OF_RIGHT,
     )  # fmt: skip
-
-
-def _room(answers: int, whole: int, most: int, least: int) -> int:
-    return max(least, min(most, whole // max(answers, 1)))
 
 
 def _view(study: Study, name: str, *, paper: bool) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from optim.statistics.comparison import FEW
 from optim.summary import Cells, Row
 
 if TYPE_CHECKING:
-    from rich.console import ConsoleOptions, JustifyMethod, RenderResult
+    from rich.console import ConsoleOptions, JustifyMethod, RenderableType, RenderResult
 
 
 _COLUMNS = (*COLUMNS, *RATE_COLUMNS)
@@ -35,6 +35,13 @@ def console() -> Console:
     """Standard output; wide when no terminal says how wide it is."""
     found = Console()
     return found if found.is_terminal else Console(width=_WIDE)
+
+
+def plain_text(*shown: RenderableType) -> str:
+    """What would be printed, one below the other, as wide as the terminal is."""
+    file = io.StringIO()
+    Console(file=file, width=console().width, force_jupyter=False).print(*shown, sep="\n")
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 
 def grid_of(rows: Sequence[Cells]) -> Table:
@@ -77,9 +84,7 @@ class Figures:
 
     def __str__(self) -> str:
         """The table as wide as the terminal is."""
-        file = io.StringIO()
-        Console(file=file, width=console().width, force_jupyter=False).print(self)
-        return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
+        return plain_text(self)
 
     def _repr_html_(self) -> str:
         """The table as a notebook shows it, with all columns."""

@@ -128,10 +128,7 @@ def _state(output: str, question: Question) -> TaskState:
         sample_id=question.id,
         epoch=1,
         input=question.question,
-        messages=[
-            ChatMessageUser(content=question.question),
-            ChatMessageAssistant(content=output),
-        ],
+        messages=[ChatMessageUser(content=question.question), ChatMessageAssistant(content=output)],
         target=Target(list(question.targets)),
         choices=choices,
         output=ModelOutput.from_content("plan-and-budget/answer", output),

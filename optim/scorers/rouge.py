@@ -25,12 +25,7 @@ import re
 from typing import TYPE_CHECKING
 
 from optim.scorers.base import Score, ScorerError, register
-from pb_graph.answers import (
-    boxed_answer,
-    final_answer,
-    without_text_commands,
-    without_thinking,
-)
+from pb_graph.answers import boxed_answer, final_answer, without_text_commands, without_thinking
 
 if TYPE_CHECKING:
     from optim.datasets import Question

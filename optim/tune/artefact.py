@@ -6,7 +6,6 @@ wrote is read, and fields that they did not have are optional.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
@@ -216,7 +215,7 @@ class Tuning(_Part):
         return self.verdict != "kept"
 
 
-def tuning_of(program: PlannerProgram, path: str | Path = "The planner program") -> Tuning | None:
+def tuning_of(program: PlannerProgram) -> Tuning | None:
     """Read the record that a program carries; None for prompts written by hand.
 
     Raises:
@@ -227,7 +226,7 @@ def tuning_of(program: PlannerProgram, path: str | Path = "The planner program")
     try:
         return Tuning.model_validate(program.tuning)
     except ValidationError as error:
-        raise PlannerProgramError(damaged(Path(path), error, "tuning")) from error
+        raise PlannerProgramError(damaged("The planner program", error, "tuning")) from error
 
 
 def changed(settings: Settings, base: Settings) -> dict[str, Any]:

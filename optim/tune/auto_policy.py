@@ -50,7 +50,8 @@ class Trace:
     def under(self, policy: AutoPolicy) -> tuple[float, int]:
         """Score and completion tokens that the question would have come to."""
         paid = 0
-        if policy.starts_short(self.level):
+        told = self.confidence is not None or policy.believes(None)
+        if told and policy.starts_short(self.level):
             score, tokens, ended = self.short
             if ended and tokens <= policy.short and policy.believes(self.confidence):
                 return score, tokens
@@ -179,7 +180,7 @@ def _best(seen: Sequence[Trace], loss: float) -> AutoPolicy:
 def _grid(*, told: bool) -> list[AutoPolicy]:
     """Every policy that is tried; a least confidence only where some answer's is told."""
     return [
-        AutoPolicy(short=short, confidence=confidence, plain=plain, plain_from=level)
+        AutoPolicy(tries=1, short=short, confidence=confidence, plain=plain, plain_from=level)
         for short, confidence, plain, level in itertools.product(
             _SHORT_CAPS, _CONFIDENCES if told else (0.0,), _PLAIN_CAPS, _LEVELS
         )

@@ -79,14 +79,6 @@ def _measured(measurement: Measurement) -> Measured:
     )
 
 
-def _paired(comparison: Comparison) -> Paired:
-    """A comparison, as far as it is kept."""
-    kept = {name: getattr(comparison, name) for name in Paired.model_fields}
-    if comparison.questions < FEW or comparison.accuracy_undecided:
-        kept["probability_better"] = None
-    return Paired(**kept)
-
-
 def _data(result: SearchResult, dataset: str) -> Data:
     split, compared = result.split, result.verdict.measurement
     return Data(
@@ -122,7 +114,12 @@ def _held_out(result: SearchResult) -> SplitRecord | None:
 
 
 def _split(before: Measurement, after: Measurement, compared: Comparison | None) -> SplitRecord:
-    paired = _paired(compared) if compared else None
+    paired = None
+    if compared:
+        kept = {name: getattr(compared, name) for name in Paired.model_fields}
+        if compared.questions < FEW or compared.accuracy_undecided:
+            kept["probability_better"] = None
+        paired = Paired(**kept)
     return SplitRecord(before=_measured(before), after=_measured(after), paired=paired)
 
 

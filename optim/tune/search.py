@@ -201,11 +201,7 @@ class _Loop:
     dropped: list[Proposal] = field(default_factory=list)
 
     def run(
-        self,
-        original: Candidate,
-        pool: Sequence[str],
-        rounds: int,
-        threshold: float,
+        self, original: Candidate, pool: Sequence[str], rounds: int, threshold: float
     ) -> SearchResult:
         optimizer, predictor = self.work[0]
         forecast, about = optimizer.forecast, (len(self.split.dev), self._calls(optimizer))

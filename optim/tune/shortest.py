@@ -45,11 +45,7 @@ def _forecast(
     forecast=_forecast,
 )
 def shortest(
-    task: Round,
-    *,
-    samples: int = 4,
-    sizes: Sequence[int] = (2, 4, 6),
-    longest: int = 1200,
+    task: Round, *, samples: int = 4, sizes: Sequence[int] = (2, 4, 6), longest: int = 1200
 ) -> Sequence[Candidate]:
     """Give the incumbent with sets of its own answers; exact E³ on dev decides.
 
@@ -130,9 +126,6 @@ def _in_turn(pairs: Sequence[tuple[Question, Result]]) -> list[dict[str, str]]:
         of_level[question.level] += 1
     order = sorted(range(len(pairs)), key=lambda index: places[index])
     return [
-        {
-            "problem": pairs[index][0].question,
-            "solution": pairs[index][1].report["answer"].strip(),
-        }
+        {"problem": pairs[index][0].question, "solution": pairs[index][1].report["answer"].strip()}
         for index in order
     ]

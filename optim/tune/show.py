@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from optim.report.formatting import setting
-from optim.report.terminal import console
 from optim.tune.artefact import tuning_of
 from optim.tune.page import before_and_after, facts_of, notes_on, proposals, verdict_words
 from pb_graph.cli.display import safe
@@ -57,13 +54,6 @@ def shown(program: PlannerProgram) -> Iterator[RenderableType]:
         yield from _prompt(name, prompt)
     if tuning is not None and tuning.candidates:
         yield _grid(proposals(tuning, _BEST))
-
-
-def printed(program: PlannerProgram) -> str:
-    """The same as plain text, as wide as the terminal is."""
-    file = io.StringIO()
-    Console(file=file, width=console().width, force_jupyter=False).print(*shown(program), sep="\n")
-    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 
 def document(program: PlannerProgram) -> dict[str, Any]:

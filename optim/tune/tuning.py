@@ -55,9 +55,10 @@ class TuneResult:
     search: SearchResult
 
     def __repr__(self) -> str:
-        from optim.tune.show import printed  # noqa: PLC0415 -- brings tables and diffs
+        from optim.report.terminal import plain_text  # noqa: PLC0415 -- brings tables and diffs
+        from optim.tune.show import shown  # noqa: PLC0415
 
-        return printed(self.artefact)
+        return plain_text(*shown(self.artefact))
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

@@ -7,6 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 LEVELS = range(1, 6)
 """Difficulty levels, from 1 (easiest) to 5 (hardest)."""
 
+Level = Annotated[int, Field(ge=1, le=5)]
+"""One of them, as a field of a model."""
+
 _Tokens = Annotated[int, Field(strict=True, ge=1)]
 _MaybeNoTokens = Annotated[int, Field(strict=True, ge=0)]
 

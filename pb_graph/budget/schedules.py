@@ -1,9 +1,12 @@
-"""Schedules: how much a sub-question's position in the plan counts."""
+"""Schedules: how much a sub-question counts, by its position or by its difficulty."""
 
 from math import cos, pi
-from typing import Literal, TypedDict, Unpack, get_args
+from typing import Annotated, Literal, Self, TypedDict, Unpack, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pb_graph.budget.checks import real_number, whole_number
+from pb_graph.budget.rules import LEVELS, Level
 
 Schedule = Literal["uniform", "weighted", "linear", "polynomial", "exponential", "cosine"]
 """The schedules that position alone decides."""
@@ -80,3 +83,31 @@ def _in_range(
         msg = f"epsilon must be at least 0, not {epsilon}"
         raise ValueError(msg)
     return power, gamma, epsilon
+
+
+class Bam(BaseModel):
+    """Parameters of the Budget Allocation Model (Eq. 1) for each difficulty level.
+
+    A sub-question of level l keeps an epistemic uncertainty of ``c[l] / b ** beta[l]`` after b
+    tokens. The defaults are an assumption, not a fit: harder sub-questions start out more
+    uncertain (larger c) and give way more slowly (smaller beta).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    c: dict[Level, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
+        default={1: 1.0, 2: 2.0, 3: 4.0, 4: 8.0, 5: 16.0},
+        description="Initial epistemic uncertainty per level, positive, no unit.",
+    )
+    beta: dict[Level, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
+        default={1: 2.0, 2: 1.75, 3: 1.5, 4: 1.25, 5: 1.0},
+        description="How fast tokens reduce it per level, positive, no unit; larger is easier.",
+    )
+
+    @model_validator(mode="after")
+    def _every_level(self) -> Self:
+        for name in ("c", "beta"):
+            if sorted(getattr(self, name)) != list(LEVELS):
+                msg = f"bam.{name} needs one value for each level 1 to 5"
+                raise ValueError(msg)
+        return self

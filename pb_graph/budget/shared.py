@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import ContextVar
-from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 from weakref import WeakValueDictionary
@@ -63,8 +62,8 @@ class Budget:
         self._parted: set[str] = set()
         self._version = 0
         # By whom: process and account, so that copies of an account can be put together again.
-        self._spent: dict[str, int] = {}
-        self._unknown: dict[str, int] = {}
+        self._spent: Counter[str] = Counter()
+        self._unknown: Counter[str] = Counter()
         _LIVE[name] = self
         _RECENT.append(self)
 
@@ -189,8 +188,7 @@ class Budget:
             if self._funder:
                 self._closed = True
                 for account in self._funder._lines():
-                    for who, tokens in self._unknown.items():
-                        account._unknown[who] = account._unknown.get(who, 0) + tokens
+                    account._unknown.update(self._unknown)
             if not self._lasting:
                 self._fold()
             self._drop()
@@ -199,12 +197,7 @@ class Budget:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def snapshot(self) -> dict[str, Any]:
@@ -260,8 +253,7 @@ class Budget:
 
     def _count(self, column: str, tokens: int) -> None:
         for account in self._lines(funders=column == "_spent"):
-            entries: dict[str, int] = getattr(account, column)
-            entries[self._who] = entries.get(self._who, 0) + tokens
+            getattr(account, column)[self._who] += tokens
             account._version += 1
 
     @property
@@ -284,11 +276,10 @@ class Budget:
         """What is over need not be told apart any more."""
         for account in self._lines(funders=True)[1:]:
             for column in ("_spent", "_unknown"):
-                entries: dict[str, int] = getattr(account, column)
+                entries: Counter[str] = getattr(account, column)
                 for who in [who for who in getattr(self, column) if who in entries]:
                     if who.startswith(process()):
-                        tokens = entries.pop(who)
-                        entries[account._who] = entries.get(account._who, 0) + tokens
+                        entries[account._who] += entries.pop(who)
             account._version += 1
 
     def _drop(self) -> None:
@@ -359,12 +350,7 @@ class Call:
         _MAKING.set((*_MAKING.get(), self))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         _MAKING.set(tuple(call for call in _MAKING.get() if call is not self))
         self.keep()
 

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperOption
 
 from pb_graph.cli.exit import Exits
-from pb_graph.cli.options import Version, assignments, value_of
+from pb_graph.cli.options import Caps, Model, Planner, Program, Version, assignments, value_of
 from pb_graph.cli.probe import probe
 from pb_graph.cli.serve import serve
 from pb_graph.errors import InputError, NoAnswerError, PlanAndBudgetError
@@ -27,11 +27,7 @@ if TYPE_CHECKING:
     Graph = CompiledStateGraph[State, Context, Input, Output]
 
 _exits = Exits("pb-graph")
-app = typer.Typer(
-    name="pb-graph",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
+app = typer.Typer(name="pb-graph", no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 @app.callback()
@@ -56,23 +52,18 @@ class _Solve(TyperCommand):
 @app.command(cls=_Solve)
 def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     question: Annotated[str, typer.Argument(help="The question; '-' reads it from stdin.")],
-    model: Annotated[
-        str | None, typer.Option(help="'provider:model' or 'local:NAME' that solves.")
-    ] = None,
-    planner: Annotated[str | None, typer.Option(help="The same for planning.")] = None,
+    model: Model = None,
+    planner: Planner = None,
     method: Annotated[str | None, typer.Option(help="How to answer:")] = None,
     execution: Annotated[str | None, typer.Option(help="Calls of plan_and_budget:")] = None,
     schedule: Annotated[str | None, typer.Option(help="Split of the budget:")] = None,
     budget: Annotated[int | None, typer.Option(help="Solving tokens for the question.")] = None,
     level: Annotated[int | None, typer.Option(help="Difficulty 1 to 5, if known.")] = None,
     set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting; repeatable:"),
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting; repeatable:")
     ] = None,
-    program: Annotated[
-        str | None, typer.Option(help="What `pb-optim tune` wrote: tuned prompts and settings.")
-    ] = None,
-    caps: Annotated[str | None, typer.Option(help="What `pb-graph probe` wrote.")] = None,
+    program: Program = None,
+    caps: Caps = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the report, as JSON only.")
     ] = False,

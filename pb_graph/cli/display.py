@@ -13,8 +13,6 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from rich.console import RenderableType
 
     from pb_graph.budget.ledger import QueryUsage
@@ -50,12 +48,7 @@ class Display:
         self._refresh()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.update(Text(""))
         self._live.stop()
         if self._steps:

@@ -1,4 +1,4 @@
-"""Options that both commands take: ``--version``, and those of the form NAME=VALUE."""
+"""Options that several commands take, each declared once; those of the form NAME=VALUE."""
 
 from __future__ import annotations
 
@@ -24,6 +24,12 @@ Version = Annotated[
     bool,
     typer.Option("--version", callback=print_version, is_eager=True, help="Print the version."),
 ]
+Model = Annotated[str | None, typer.Option(help="'provider:model' or 'local:NAME' that solves.")]
+Planner = Annotated[str | None, typer.Option(help="The same for planning.")]
+Program = Annotated[
+    str | None, typer.Option(help="What `pb-optim tune` wrote: tuned prompts and settings.")
+]
+Caps = Annotated[str | None, typer.Option(help="What `pb-graph probe` wrote.")]
 
 
 def assignments(option: str, given: Sequence[str] | None) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pb_graph.cli.exit import Exits
-from pb_graph.cli.options import assignments, value_of
+from pb_graph.cli.options import Caps, Model, Planner, Program, assignments, value_of
 from pb_graph.errors import InputError, PlanAndBudgetError
 
 if TYPE_CHECKING:
@@ -22,10 +22,8 @@ _exits = Exits("pb-graph")
 
 
 def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
-    model: Annotated[
-        str | None, typer.Option(help="'provider:model' or 'local:NAME' that solves.")
-    ] = None,
-    planner: Annotated[str | None, typer.Option(help="The same for planning.")] = None,
+    model: Model = None,
+    planner: Planner = None,
     host: Annotated[
         str, typer.Option(help=f"Address; any but this machine's own needs {KEY_VARIABLE}.")
     ] = "127.0.0.1",
@@ -42,10 +40,8 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A setting of all models; repeatable."),
     ] = None,
-    program: Annotated[
-        str | None, typer.Option(help="What `pb-optim tune` wrote: tuned prompts and settings.")
-    ] = None,
-    caps: Annotated[str | None, typer.Option(help="What `pb-graph probe` wrote.")] = None,
+    program: Program = None,
+    caps: Caps = None,
 ) -> None:
     """Serve OpenAI's protocol: a model's name is a method, such as 'vanilla' or 'name:power=3'.
 

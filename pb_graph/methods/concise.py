@@ -20,11 +20,7 @@ EXAMPLES = (
 )
 
 
-@method(
-    "concise",
-    "Is told to be concise, and shown one short example.",
-    source="arXiv:2401.05618",
-)
+@method("concise", "Is told to be concise, and shown one short example.", source="arXiv:2401.05618")
 def concise(asked: Asked) -> list[Turn]:
     """A wish and an example."""
     return after_examples(asked.query, Teaching(STYLE, exchanges(asked.query, EXAMPLES)))

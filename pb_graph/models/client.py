@@ -282,13 +282,14 @@ class ChatClient:
         return attempts
 
     def _remember_refusals(self, attempts: Attempts, message: AIMessage) -> Reply:
+        reply = attempts.reply(message)
         if attempts.schema_refused:
             self._constrains = False
         if attempts.probabilities_refused:
             self.tells_probabilities = False
         if attempts.stream_refused:
             self._streams = False
-        return attempts.reply(message)
+        return reply
 
 
 def finished(work: Coroutine[Any, Any, T]) -> T:

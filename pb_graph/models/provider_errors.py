@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pb_graph.errors import ModelCallError
 
@@ -96,8 +96,9 @@ def status_of(error: Exception) -> int | None:
     found = getattr(error, "status_code", None)
     if found is None:
         found = getattr(getattr(error, "response", None), "status_code", None)
-    if found is None:
-        found = _status_in_body(error)
+    if found is None:  # routers put it into the body of a response that itself says 200
+        body = error.args[0] if error.args else None
+        found = body.get("code") if isinstance(body, Mapping) else None
     return found if isinstance(found, int) and found in _ERRORS else None
 
 
@@ -206,9 +207,3 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 def _out_of_credit(error: Exception) -> bool:
     return getattr(error, "code", None) == _NO_CREDIT or _NO_CREDIT in str(error)[:_MAX_READ]
-
-
-def _status_in_body(error: Exception) -> Any:  # noqa: ANN401 -- whatever stands there
-    """The status that routers put into the body of a response that itself says 200."""
-    body = error.args[0] if error.args else None
-    return body.get("code") if isinstance(body, Mapping) else None

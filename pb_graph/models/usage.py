@@ -13,22 +13,11 @@ from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.utils import count_tokens_approximately
 
 LENGTH_REASONS = frozenset(
-    {
-        "length",
-        "max_tokens",
-        "max_output_tokens",
-        "model_length",
-        "model_context_window_exceeded",
-    }
+    ("length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded")
 )
 FILTER_REASONS = frozenset(
     {
-        "content_filter",
-        "safety",
-        "refusal",
-        "blocklist",
-        "recitation",
-        "prohibited_content",
+        *("content_filter", "safety", "refusal", "blocklist", "recitation", "prohibited_content"),
         "spii",
     }
 )

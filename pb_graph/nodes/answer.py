@@ -45,8 +45,6 @@ async def _asked_once(method: Method, asked: Asked, run: NodeContext) -> State:
         asked.budget,
         asked.query,
         Purpose("answer", level=asked.query["level"]),
-        closing=True,
-        stream=True,
         thinking=method.thinking,
     )
     return {"answer": reply.text, "warnings": reply.notes("answer")}

@@ -8,17 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pb_graph.errors import ModelCallError
-from pb_graph.planner.examples import EXAMPLES
 from pb_graph.planner.normalize import normalize_difficulty
 from pb_graph.planner.parsing import Difficulty, expected_level
-from pb_graph.planner.requests import UnreadableReplyError, estimation, level_alone
+from pb_graph.planner.requests import UnreadableReplyError, estimation, level_alone, level_examples
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pb_graph.runtime.node import NodeContext
-    from pb_graph.settings import Settings
-    from pb_graph.state import Query, State, SubQuestion
+    from pb_graph.state import Query, State
 
 _REFUSED = {400, 422}
 
@@ -26,11 +22,11 @@ _REFUSED = {400, 422}
 async def estimate(state: State, run: NodeContext) -> State:
     """Write the level into ``query`` and grades into ``plan``, where they are not known yet."""
     query, steps = state["query"], state["plan"]
-    graded = steps if _grades_matter(steps, run.settings) else []
+    ungraded = len(steps) > 1 and any(step["credit"] is None for step in steps)
+    graded = steps if run.settings.graded and ungraded else []
     if not graded and (query["level"] is not None or not run.settings.budget_rule.needs_level):
         return {}
-    own = run.settings.level_examples
-    examples = EXAMPLES if own is None else own
+    examples = level_examples(run.settings)
     found, warnings = (None, []) if graded else await _level_alone(query, examples, run)
     if found is None:
         request = estimation(query, graded, examples)
@@ -62,8 +58,3 @@ async def _level_alone(
         return Difficulty(), [f"estimate: {failure} Going on without."]
     mean = expected_level(reply.replies[-1].likely)
     return Difficulty(level=reply.value.level if mean is None else int(mean + 0.5)), []
-
-
-def _grades_matter(steps: Sequence[SubQuestion], settings: Settings) -> bool:
-    """Whether the split of the budget depends on grades that are not there yet."""
-    return settings.graded and len(steps) > 1 and any(step["credit"] is None for step in steps)

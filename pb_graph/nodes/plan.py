@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pb_graph.planner.examples import EXAMPLES
 from pb_graph.planner.normalize import normalize_graded, normalize_plan
-from pb_graph.planner.requests import decomposition, graded_decomposition
+from pb_graph.planner.requests import decomposition, graded_decomposition, level_examples
 from pb_graph.state import SubQuestion
 
 if TYPE_CHECKING:
@@ -22,9 +21,7 @@ async def plan(state: State, run: NodeContext) -> State:
     notes: list[str] = []
     given = f"{query['question']}\n{query['reference'] or ''}"
     if settings.planning == "fused" and settings.splits:
-        own = settings.level_examples
-        examples = EXAMPLES if own is None else own
-        request = graded_decomposition(query, settings, examples)
+        request = graded_decomposition(query, settings, level_examples(settings))
         graded, warnings = await run.calls.planner_with_repair(request)
         if graded:
             level, steps, notes = normalize_graded(

@@ -7,7 +7,7 @@ from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
-from pb_graph.settings import Level
+from pb_graph.budget.rules import Level
 from pb_graph.state import SubQuestion
 
 ALL_CREDITS = 100.0

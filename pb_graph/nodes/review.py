@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from langgraph.types import interrupt
 from pydantic import ValidationError
 
+from pb_graph.errors import describe_errors
 from pb_graph.nodes.plan_edit import PlanEdit, apply_edits
-from pb_graph.settings import describe_errors
 
 if TYPE_CHECKING:
     from pb_graph.runtime.node import NodeContext
@@ -46,7 +46,8 @@ def review(state: State, run: NodeContext) -> State:
         try:
             return _update(answer, state, run)
         except ValueError as error:  # pydantic's ValidationError is one
-            question = {**shown, "error": _explained(error)}
+            told = describe_errors(error) if isinstance(error, ValidationError) else str(error)
+            question = {**shown, "error": told}
 
 
 def _update(answer: object, state: State, run: NodeContext) -> State:
@@ -80,7 +81,3 @@ def _check_size(steps: int, wanted: int | None, before: int | None, settings: Se
     if settings.splits and total is not None and total < steps:
         msg = f"{total} tokens cannot pay {steps} sub-questions: drop some, or raise the budget"
         raise ValueError(msg)
-
-
-def _explained(error: ValueError) -> str:
-    return describe_errors(error) if isinstance(error, ValidationError) else str(error)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pb_graph.errors import ModelCallError
 from pb_graph.models.reply import Purpose
 from pb_graph.prompts import one_step
-from pb_graph.runtime.budgeted_call import BudgetedReply, call_within_budget, cap_of
+from pb_graph.runtime.budgeted_call import BudgetedReply
 from pb_graph.state import StepResult
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ async def solve(task: SolveTask, run: NodeContext) -> State:
     name = f"sub-question {index + 1}"
     warnings: list[str] = []
     try:
-        reply = await call_within_budget(
-            run,
+        reply = await run.call_within_budget(
             messages,
             budget,
             task["query"],
@@ -47,7 +46,7 @@ async def solve(task: SolveTask, run: NodeContext) -> State:
     result = StepResult(
         index=index,
         budget=budget,
-        cap=cap_of(budget, settings),
+        cap=run.cap_of(budget),
         tokens=reply.tokens,
         finish=reply.finish,
         answer=reply.text,

@@ -9,7 +9,6 @@ from pb_graph.errors import ModelCallError
 from pb_graph.models.reply import Purpose
 from pb_graph.nodes.allocate import synthesis_cap
 from pb_graph.prompts import put_together
-from pb_graph.runtime.budgeted_call import call_within_budget
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,14 +42,8 @@ async def synthesize(state: State, run: NodeContext) -> State:
         return _fallback(found, ["synthesize: no budget left for a final call"])
     messages = put_together(state["query"], run.settings, state["plan"], found, budget=budget)
     try:
-        reply = await call_within_budget(
-            run,
-            messages,
-            budget,
-            state["query"],
-            Purpose("synthesize", level=state["query"]["level"]),
-            closing=True,
-            stream=True,
+        reply = await run.call_within_budget(
+            messages, budget, state["query"], Purpose("synthesize", level=state["query"]["level"])
         )
     except ModelCallError as failure:
         return _fallback(found, [*warnings, f"synthesize: {failure}"])

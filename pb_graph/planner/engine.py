@@ -173,7 +173,9 @@ async def ask_planner(  # noqa: PLR0913 -- who is asked what, by whom, and how
         try:
             prediction = predictor(**given) if blocking else await predictor.acall(**given)
         except Exception as error:  # noqa: BLE001 -- raised on, as what it really is
-            raise _cause(error, engine) from _root(error, engine)
+            # The provider's own, not what DSPy made of it: an error is never its own cause.
+            root = engine.errors[-1].__cause__ if engine.errors else error
+            raise _cause(error, engine) from root
     (name,) = prediction.keys()
     return PlannerReply(prediction[name], engine.replies)
 
@@ -200,11 +202,6 @@ def _cause(error: Exception, engine: LangChainEngine) -> Exception:
     if isinstance(error, AdapterParseError) or engine.replies:
         return UnreadableReplyError(str(error.__cause__ or "it was empty"), engine.replies)
     return to_model_call_error(error)
-
-
-def _root(error: Exception, engine: LangChainEngine) -> BaseException | None:
-    """The provider's own exception, not what DSPy made of it: an error is never its own cause."""
-    return engine.errors[-1].__cause__ if engine.errors else error
 
 
 def _messages(request: Request) -> list[BaseMessage]:

@@ -28,6 +28,14 @@ not need the one before it, add the numbers of those it needs: "sub-question | h
 FUSED_FORM = """Reply with JSON only: {"level": N, "steps": [{"question": "sub-question | hint", \
 "level": N, "credit": N}, ...]}."""
 
+# Written for this purpose, and part of no data set.
+EXAMPLES = """Level 1: What is 15 % of 60?
+Level 2: The sides of a rectangle are 3:4 and its diagonal is 20 cm long. What is its area?
+Level 3: How many whole numbers below 1000 are divisible by neither 2 nor 5?
+Level 4: For which real a do x^2 + ax + 1 = 0 and x^2 + x + a = 0 have a root in common?
+Level 5: How many ways are there to tile a 2 by 12 board with dominoes and 2 by 2 \
+squares such that no two squares touch?"""
+
 LEVEL_FORM = "Reply with the level alone: one digit from 1 to 5, and nothing else."
 LEVEL_CAP = 2
 """A digit is one token; some tokenizers put a space in front of it."""
@@ -103,6 +111,12 @@ class PlannerReply(Generic[T_co]):
     replies: list[Reply]
 
 
+def level_examples(settings: Settings) -> str:
+    """Problems of known level to compare with: the user's, or else the package's own."""
+    own = settings.level_examples
+    return EXAMPLES if own is None else own
+
+
 def decomposition(query: Query, settings: Settings) -> PlannerRequest[Plan]:
     """Ask for a plan."""
     schema = _object(steps=_array(_STEP, min(2, settings.max_steps), settings.max_steps))
@@ -133,11 +147,7 @@ def estimation(
 
 def level_alone(query: Query, examples: str) -> PlannerRequest[Level]:
     """Ask for the level of the question in one token, from which the others' chances are known."""
-    inputs = {
-        "domain": query["domain"],
-        "examples": examples,
-        "problem": query["question"],
-    }
+    inputs = {"domain": query["domain"], "examples": examples, "problem": query["question"]}
     return PlannerRequest("level", "estimate", Level, inputs, LEVEL_FORM, None, cap=LEVEL_CAP)
 
 

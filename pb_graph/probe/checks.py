@@ -183,11 +183,7 @@ def honest_usage(session: Session) -> Finding:
     return Finding("kept", f"{session.counted.tokens} for {len(session.counted.text)} characters")
 
 
-@check(
-    "a stream comes piece by piece",
-    broken="the answer shows only when it is whole",
-    missing="the answer shows only when it is whole",
-)
+@check("a stream comes piece by piece", broken="the answer shows only when it is whole")
 def streaming(session: Session) -> Finding:
     """More than one piece."""
     seen = session.streamed
@@ -251,11 +247,7 @@ def schema(session: Session) -> Finding:
     return Finding("kept" if follows else "broken", "as asked" if follows else "another form")
 
 
-@check(
-    "a begun answer is continued",
-    broken="a begun answer begins anew",
-    missing="a begun answer begins anew",
-)
+@check("a begun answer is continued", broken="a begun answer begins anew")
 def continuation(session: Session) -> Finding:
     """A sentence that everybody knows how to end."""
     begun = [HumanMessage(f"Write this sentence: {_KNOWN}"), AIMessage(_BEGUN)]

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pb_graph.models.reply import Purpose, Reply
     from pb_graph.prompts import Turn
     from pb_graph.runtime.node import NodeContext
-    from pb_graph.settings import Settings
     from pb_graph.state import Finish, Query
 
 
@@ -44,18 +43,6 @@ class BudgetedReply(NamedTuple):
         return found
 
 
-def cap_of(budget: int | None, settings: Settings) -> int:
-    """Completion tokens a request may cost: its budget if that is enforced, else the cutoff."""
-    if budget is None or settings.enforcement == "prompt":
-        return settings.cutoff
-    return min(budget, settings.cutoff)
-
-
-def _thinking(budget: int | None, settings: Settings) -> Thinking:
-    """Bounded only by a budget that is enforced: one that is only said must not show elsewhere."""
-    return "free" if budget is None or settings.enforcement == "prompt" else "bounded"
-
-
 async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and within what
     run: NodeContext,
     prompt: Sequence[Turn | BaseMessage],
@@ -63,8 +50,8 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
     query: Query,
     purpose: Purpose,
     *,
-    closing: bool,
-    stream: bool,
+    closing: bool = True,
+    stream: bool = True,
     thinking: Thinking | None = None,
     confidence: bool = False,
 ) -> BudgetedReply:
@@ -85,12 +72,14 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
         ModelCallError: The request failed for good; a forced ending that fails is in the reply.
     """
     settings = run.settings
-    cap = cap_of(budget, settings)
+    cap = run.cap_of(budget)
     forces = budget is not None and settings.enforcement == "force"
     answer_type = run.options.answer_type if closing else None
     least = max(settings.reserve, answer_type.reserve if answer_type else 0)
     reserve = min(least, _most_reserved(cap, closing=closing)) if forces else 0
-    how = thinking or _thinking(budget, settings)
+    # A budget that is only said must not show elsewhere.
+    said_only = budget is None or settings.enforcement == "prompt"
+    how = thinking or ("free" if said_only else "bounded")
     prompt, reply, made = await _worked(
         run, prompt, cap - reserve, purpose, how, stream=stream, confidence=confidence
     )

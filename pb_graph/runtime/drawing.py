@@ -34,9 +34,10 @@ def svg_of(graph: Graph) -> str:
     width = middle + _WIDE / 2 + right + 14
     drawn = [_edge(edge, rows, middle) for edge in graph.edges]
     drawn += [_node(name, row, middle) for name, row in rows.items()]
+    label = f"A graph: {', '.join(f'{edge.source} to {edge.target}' for edge in graph.edges)}."
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="g" viewBox="0 0 {width:g} {height:g}" '
-        f'width="{width:g}" height="{height:g}" role="img" aria-label="{escape(_told(graph))}">'
+        f'width="{width:g}" height="{height:g}" role="img" aria-label="{escape(label)}">'
         f'<style>{_STYLE}</style><rect class="paper" width="100%" height="100%" rx="8"/>'
         f"{''.join(drawn)}</svg>"
     )
@@ -85,8 +86,3 @@ def _edge(edge: Edge, rows: Mapping[str, int], middle: float) -> str:
         path = f"M{x:g} {y:g}C{out:g} {y:g} {out:g} {to:g} {x + side * 6:g} {to:g}"
         tip = f"M{x:g} {to:g}l{side * 8} -4v8z"
     return f'<path class="{kind}" d="{path}"/><path class="tip" d="{tip}"/>'
-
-
-def _told(graph: Graph) -> str:
-    edges = ", ".join(f"{edge.source} to {edge.target}" for edge in graph.edges)
-    return f"A graph: {edges}."

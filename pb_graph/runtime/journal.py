@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from langchain_core.runnables import RunnableConfig
-    from langgraph.checkpoint.base import CheckpointTuple
 
 _CHANNEL = "plan_and_budget:call"
 
@@ -78,11 +77,10 @@ class CallJournal:
                 await self._saver.aput_writes(self._at, writes, name)
         self._unwritten.clear()
         if self._stored is None:
-            self._stored = _calls_in(
-                self._saver.get_tuple(self._at)
-                if self._blocking
-                else await self._saver.aget_tuple(self._at)
-            )
+            saver, at = self._saver, self._at
+            found = saver.get_tuple(at) if self._blocking else await saver.aget_tuple(at)
+            writes = (found.pending_writes if found else None) or []
+            self._stored = {made: plain for made, channel, plain in writes if channel == _CHANNEL}
         digest = hashlib.sha256(json.dumps(asked, default=str).encode()).hexdigest()
         name = str(uuid5(self._task, f"call {self._calls} {digest}"))
         return name, self._stored.get(name)
@@ -130,8 +128,3 @@ def decode(plain: Mapping[str, Any], form: type[Any] | None = None) -> Outcome:
 
 def _encode_reply(reply: Reply) -> dict[str, Any]:
     return asdict(reply) | {"lost": [dict(charge) for charge in reply.lost]}
-
-
-def _calls_in(stored: CheckpointTuple | None) -> dict[str, Any]:
-    writes = (stored.pending_writes if stored else None) or []
-    return {name: plain for name, channel, plain in writes if channel == _CHANNEL}

@@ -18,12 +18,8 @@ if TYPE_CHECKING:
 _CHECKPOINTER = "__pregel_checkpointer"
 
 try:
-    from langchain_core.tracers._streaming import (
-        _StreamingCallbackHandler as TokenHandler,
-    )
-    from langchain_core.tracers._streaming import (
-        _V2StreamingCallbackHandler as EventHandler,
-    )
+    from langchain_core.tracers._streaming import _StreamingCallbackHandler as TokenHandler
+    from langchain_core.tracers._streaming import _V2StreamingCallbackHandler as EventHandler
     from langgraph.pregel._messages import StreamMessagesHandler
 except ImportError:
     STREAMS = False

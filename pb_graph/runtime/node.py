@@ -1,4 +1,4 @@
-"""A graph node made of a function, for sync and async runs alike.
+"""Nodes and conditional edges of a graph, made of functions for sync and async runs alike.
 
 A node that calls models is an ordinary coroutine, and is written once. In a blocking run everything
 that it awaits blocks instead, so that it is over at the first step.
@@ -7,7 +7,7 @@ that it awaits blocks instead, so that it is over at the first step.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,24 +16,22 @@ from langgraph.runtime import get_runtime
 
 from pb_graph.budget.around import current, drawn_on, using, within_all
 from pb_graph.models.client import finished
-from pb_graph.runtime.budgeted_call import BudgetedReply, call_within_budget, cap_of
+from pb_graph.runtime import budgeted_call
 from pb_graph.runtime.calls import ModelCalls, tell
 from pb_graph.settings import Context, Settings
-from pb_graph.state import Query, State
+from pb_graph.state import State
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langchain_core.tools import BaseTool
+    from langgraph.types import Send
 
     from pb_graph.budget.ledger import Prices
     from pb_graph.events import Event
-    from pb_graph.models.caps import Thinking
-    from pb_graph.models.reply import Purpose
-    from pb_graph.prompts import Turn
     from pb_graph.runtime.answer_type import AnswerType
     from pb_graph.runtime.registry import ModelRegistry
 
-__all__ = ["GraphOptions", "Node", "NodeContext", "finished"]
+__all__ = ["Edge", "GraphOptions", "Node", "NodeContext", "finished"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,34 +57,14 @@ class NodeContext:
         account = current()
         return account.left if account else None
 
-    async def call_within_budget(  # noqa: PLR0913 -- as the function
-        self,
-        prompt: Sequence[Turn],
-        budget: int | None,
-        query: Query,
-        purpose: Purpose,
-        *,
-        closing: bool = True,
-        stream: bool = True,
-        thinking: Thinking | None = None,
-        confidence: bool = False,
-    ) -> BudgetedReply:
-        """`pb_graph.runtime.budgeted_call.call_within_budget`; by default for the final answer."""
-        return await call_within_budget(
-            self,
-            prompt,
-            budget,
-            query,
-            purpose,
-            closing=closing,
-            stream=stream,
-            thinking=thinking,
-            confidence=confidence,
-        )
+    # A function of its own module: `run.call_within_budget(prompt, budget, …)`.
+    call_within_budget = budgeted_call.call_within_budget
 
     def cap_of(self, budget: int | None) -> int:
-        """Completion tokens that a request may cost within a budget."""
-        return cap_of(budget, self.settings)
+        """Completion tokens a request may cost: its budget if that is enforced, else the cutoff."""
+        if budget is None or self.settings.enforcement == "prompt":
+            return self.settings.cutoff
+        return min(budget, self.settings.cutoff)
 
     def tell(self, event: Event) -> None:
         """Send a progress event to whoever streams in ``custom`` mode."""
@@ -159,3 +137,37 @@ class Node(Runnable[Any, State]):
         account = calls.account(self.name, update.get("warnings", []))
         shared = {"shared_budget": drawn[0].snapshot()} if drawn else {}
         return cast("State", {**update, **account, **shared})
+
+
+Decision = Callable[[Any], "str | list[Send]"]
+"""Tells from the state which nodes come next; it must not block."""
+
+
+class Edge(Runnable[Any, "str | list[Send]"]):
+    """A conditional edge that is decided where the graph runs.
+
+    LangGraph hands a plain function to a thread when it runs in an event loop, which costs more
+    than the decision itself.
+    """
+
+    def __init__(self, decide: Decision) -> None:
+        self.name = decide.__name__
+        self._decide = decide
+
+    def invoke(
+        self,
+        input: Any,  # noqa: A002, ANN401 -- LangChain's name; as the graph's schema says
+        config: RunnableConfig | None = None,  # noqa: ARG002
+        **_: Any,  # noqa: ANN401
+    ) -> str | list[Send]:
+        """Which nodes come next."""
+        return self._decide(input)
+
+    async def ainvoke(
+        self,
+        input: Any,  # noqa: A002, ANN401
+        config: RunnableConfig | None = None,  # noqa: ARG002
+        **_: Any,  # noqa: ANN401
+    ) -> str | list[Send]:
+        """Which nodes come next."""
+        return self._decide(input)

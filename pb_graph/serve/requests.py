@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Self, cast
 from langchain_core.messages import convert_to_messages
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
-from pb_graph.errors import InputError
-from pb_graph.settings import describe_errors
+from pb_graph.errors import InputError, describe_errors
 from pb_graph.state import Input
 
 MOST_MESSAGES = 1000

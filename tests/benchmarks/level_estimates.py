@@ -25,10 +25,10 @@ from pb_graph.errors import ModelCallError
 from pb_graph.models.client import ChatClient
 from pb_graph.models.resolve import resolve
 from pb_graph.planner.engine import ask_planner
-from pb_graph.planner.examples import EXAMPLES
 from pb_graph.planner.parsing import expected_level
 from pb_graph.planner.planner import load_planner
 from pb_graph.planner.requests import (
+    EXAMPLES,
     PlannerRequest,
     UnreadableReplyError,
     estimation,

@@ -16,7 +16,7 @@ from pb_graph.prompts import FORCE_FINAL, FORCE_STEP
 from tests.support.chat_model import ScriptedChat
 from tests.support.durable_run import CORRECTION, script
 from tests.support.fork_server import PATIENCE, Forked, forked
-from tests.support.graphs import CHAIN, DIAMOND, report_of
+from tests.support.graphs import CHAIN, DIAMOND, report_of, timeless
 
 SCRIPT = """
 import asyncio, json, sys
@@ -71,13 +71,6 @@ def resumed(folder: Path, given: dict[str, Any]) -> dict[str, Any]:
     assert "Deserializing" not in errors
     report: dict[str, Any] = json.loads(out)
     return timeless(report)
-
-
-def timeless(report: dict[str, Any]) -> dict[str, Any]:
-    """A report without what a clock decides."""
-    for usage in (report["usage"], *report["usage"]["by_node"].values()):
-        del usage["seconds"]
-    return report
 
 
 def _hangs(folder: Path, hang_at: str) -> bool:

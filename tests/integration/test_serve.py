@@ -7,6 +7,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
@@ -31,6 +32,7 @@ ANSWER = "Final answer: 42"
 # What goes on from an unfinished reply needs a server that can.
 HERE = [name for name, method in METHODS.items() if not method.continues]
 KEY = "pb-secret"
+LONG = "so it goes on and on " * 100
 STREAMED: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
 
 
@@ -56,6 +58,20 @@ def locked(model: FaultServer) -> Iterator[str]:
 def client(url: str) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(base_url=url, api_key="none") as made:
         yield made
+
+
+@contextmanager
+def client_of(model: FaultServer, **options: Any) -> Iterator[openai.OpenAI]:
+    """A client of an endpoint in front of this model."""
+    with (
+        endpoint_of(client_to(model), **options) as url,
+        openai.OpenAI(base_url=url, api_key="none") as made,
+    ):
+        yield made
+
+
+def planner_only(request: Any) -> str | None:
+    return None if request.plans else "unavailable"
 
 
 def ask(client: openai.OpenAI, model: str = "plan_and_budget", **options: Any) -> Any:
@@ -149,11 +165,7 @@ class TestBudget:
         wish: Any = {named: 60}
         if named == "header":
             wish = {"extra_headers": {"X-PB-Budget": "60"}}
-        with (
-            FaultServer(answer="so it goes on and on " * 100) as model,
-            endpoint_of(client_to(model)) as url,
-            openai.OpenAI(base_url=url, api_key="none") as client,
-        ):
+        with FaultServer(answer=LONG) as model, client_of(model) as client:
             try:
                 spent = ask(client, method, **wish).usage.completion_tokens
             except openai.InternalServerError as error:  # a call before the answer took it all
@@ -165,11 +177,7 @@ class TestBudget:
         assert 0 < spent <= 60
 
     def test_an_answer_that_was_cut_off_says_so(self) -> None:
-        with (
-            FaultServer(answer="so it goes on and on " * 100) as model,
-            endpoint_of(client_to(model), most=50) as url,
-            openai.OpenAI(base_url=url, api_key="none") as client,
-        ):
+        with FaultServer(answer=LONG) as model, client_of(model, most=50) as client:
             said = ask(client, "vanilla", max_completion_tokens=5000)
             chunks = list(ask(client, "vanilla", stream=True))
         assert said.choices[0].finish_reason == chunks[-1].choices[0].finish_reason == "length"
@@ -206,11 +214,7 @@ class TestErrors:
     def test_a_model_that_is_down_is_the_servers_fault_and_not_asked_again(
         self, stream: bool
     ) -> None:
-        with (
-            FaultServer(always("unavailable")) as model,
-            endpoint_of(client_to(model)) as url,
-            openai.OpenAI(base_url=url, api_key="none") as client,
-        ):
+        with FaultServer(always("unavailable")) as model, client_of(model) as client:
             with pytest.raises(openai.InternalServerError, match="No answer") as caught:
                 ask(client, "vanilla", stream=stream, extra_body={"report": True})
             served = model.served
@@ -221,13 +225,9 @@ class TestErrors:
         assert served == 2  # an attempt and ours to repeat it: the client makes no more
 
     def test_what_goes_wrong_after_the_first_call_is_an_event_of_the_stream(self) -> None:
-        def planner_only(request: Any) -> Any:
-            return None if request.plans else "unavailable"
-
         with (
             FaultServer(planner_only) as model,
-            endpoint_of(client_to(model)) as url,
-            openai.OpenAI(base_url=url, api_key="none") as client,
+            client_of(model) as client,
             pytest.raises(openai.APIError, match="No answer"),
         ):
             list(ask(client, stream=True))
@@ -314,11 +314,7 @@ class TestResponses:
         assert [text for text in known if text not in heard] == []
 
     def test_a_total_is_never_exceeded_and_a_cut_is_said(self) -> None:
-        with (
-            FaultServer(answer="so it goes on and on " * 100) as model,
-            endpoint_of(client_to(model)) as url,
-            openai.OpenAI(base_url=url, api_key="none") as client,
-        ):
+        with FaultServer(answer=LONG) as model, client_of(model) as client:
             said = self.respond(client, "vanilla", max_output_tokens=60)
             *_, last = self.respond(client, "vanilla", max_output_tokens=60, stream=True)
         for each in (said, last.response):
@@ -354,14 +350,7 @@ class TestResponses:
         assert caught.value.type == "invalid_request_error"
 
     def test_what_goes_wrong_after_the_first_call_is_an_event_of_the_stream(self) -> None:
-        def planner_only(request: Any) -> Any:
-            return None if request.plans else "unavailable"
-
-        with (
-            FaultServer(planner_only) as model,
-            endpoint_of(client_to(model)) as url,
-            openai.OpenAI(base_url=url, api_key="none") as client,
-        ):
+        with FaultServer(planner_only) as model, client_of(model) as client:
             *_, last = self.respond(client, stream=True, extra_body={"report": True})
         assert (last.type, last.response.status) == ("response.failed", "failed")
         assert "No answer" in last.response.error.message

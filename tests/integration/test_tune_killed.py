@@ -15,9 +15,7 @@ VICTIM = Victim("""
 import json, sys, zlib
 from optim.tune import GraphProgram, tune
 from tests.support.chat_model import ScriptedChat, with_schema
-from tests.support.tuning_world import (
-    DEV, HELD_OUT, MINIMAL, PLAIN, THOROUGH, TRAIN, Exact, world
-)
+from tests.support.tuning_world import DEV, HELD_OUT, MINIMAL, PLAIN, THOROUGH, TRAIN, Exact, world
 
 model = world(seconds=float(sys.argv[2]))
 # What it says depends on what it is asked, and not on how often it was started.

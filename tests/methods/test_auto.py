@@ -1,4 +1,4 @@
-"""Auto: a short try is accepted when it ended and states an answer; else the plain question."""
+"""Auto: asks as `concise` does; where its policy has short tries, only if they settle nothing."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pydantic import BaseModel
 from pb_graph import build_graph
 from pb_graph.methods.concise import STYLE
 from pb_graph.prompts import SHORT_LINES
-from pb_graph.settings import AutoPolicy
-from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, runs_on
+from pb_graph.settings import AutoPolicy, Settings
+from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, runs_on, with_schema
 from tests.support.graphs import QUESTION, report_of, run
 
 
@@ -26,25 +26,55 @@ def model(short: Any, plain: Any = "At length.\nFinal answer: 42") -> ScriptedCh
         answer: Said = said(call) if callable(said) else said
         return answer
 
-    return ScriptedChat(solve=solve)
+    return ScriptedChat(solve=solve, confidence=0.99)
+
+
+TRY = {"tries": 1}
+
+
+def test_the_default_asks_once_as_concise_does_within_a_cap() -> None:
+    chat = model("Final answer: 41", runs_on)
+    report = report_of(chat, method="auto")
+    assert nodes(report) == {"answer": 2}  # the second is the forced ending
+    assert report["ceiling"] == AutoPolicy().plain
+    assert AutoPolicy().plain - 48 <= chat.output_tokens <= AutoPolicy().plain
+    assert STYLE in str(chat.calls[0].messages[0].content)
+
+
+def test_without_probabilities_no_single_short_try_is_made() -> None:
+    silent = model("Final answer: 41")
+    report = run(build_graph(silent, settings=Settings(auto=TRY)))["report"]  # a policy sends none
+    assert nodes(report) == {"answer": 1}
+    agreeing = build_graph(silent, settings=Settings(auto={"tries": 2}))
+    assert nodes(run(agreeing)["report"]) == {"short": 2}
+
+
+def test_a_server_that_leaves_probabilities_out_is_asked_for_a_short_try_once() -> None:
+    chat = model("Final answer: 41")
+    chat.confidence = None
+    graph = build_graph(chat, settings=Settings(auto=TRY), cap_policy=with_schema)
+    assert [nodes(run(graph)["report"]) for _ in range(2)] == [
+        {"short": 1, "answer": 1},
+        {"answer": 1},
+    ]
 
 
 def test_a_short_answer_is_believed_where_the_model_was_confident() -> None:
     for confidence, asked in ((0.95, {"short": 1}), (0.25, {"short": 1, "answer": 1})):
         chat = model("Final answer: 42")  # one token has digits
         chat.confidence = confidence
-        report = report_of(chat, method="auto")
+        report = report_of(chat, method="auto", auto=TRY)
         assert report["confidence"] == confidence
         assert nodes(report) == asked
     chat = model("Final answer: 42")
     chat.confidence = 0.1
-    assert nodes(report_of(chat, method="auto", auto={"confidence": 0})) == {"short": 1}
+    assert nodes(report_of(chat, method="auto", auto=TRY | {"confidence": 0})) == {"short": 1}
 
 
 @pytest.mark.parametrize("budget", [1, 2, 90, 1000])
 def test_a_budget_of_ones_own_bounds_all_tries_together(budget: int) -> None:
     chat = model(runs_on, runs_on)
-    report = report_of(chat, QUESTION | {"budget": budget}, method="auto")
+    report = report_of(chat, QUESTION | {"budget": budget}, method="auto", auto=TRY)
     assert (report["budget"], report["ceiling"], report["warnings"]) == (budget, budget, [])
     assert 0.9 * budget <= chat.output_tokens <= budget
     assert report["answer"]
@@ -57,7 +87,7 @@ def test_the_ceiling_holds_whatever_bounds_the_calls() -> None:
         {"cutoff": 60},
     ):
         chat = model(runs_on, runs_on)
-        report = report_of(chat, method="auto", **more)
+        report = report_of(chat, method="auto", auto=TRY, **more)
         assert chat.output_tokens <= report["ceiling"] <= 2 * more["cutoff"]
 
 
@@ -68,7 +98,7 @@ class Total(BaseModel):
 @pytest.mark.parametrize("given", [{"tools": [abs]}, {"response_format": Total}])
 def test_what_the_examples_do_not_show_is_asked_plainly(given: dict[str, Any]) -> None:
     chat = model("Final answer: 42", '{"total": 42}')
-    report = run(build_graph(chat, **given))["report"]
+    report = run(build_graph(chat, settings=Settings(auto=TRY), **given))["report"]
     assert list(nodes(report)) == ["answer"]
 
 
@@ -78,7 +108,7 @@ def nodes(report: dict[str, Any]) -> dict[str, int]:
 
 def test_a_short_answer_that_ends_is_enough() -> None:
     chat = model("6 * 7 = 42\nFinal answer: 42")
-    report = report_of(chat, method="auto")
+    report = report_of(chat, method="auto", auto=TRY)
     assert report["answer"] == "6 * 7 = 42\nFinal answer: 42"
     assert nodes(report) == {"short": 1}
     assert chat.calls[0].cap == AutoPolicy().short
@@ -96,7 +126,7 @@ def test_one_that_settles_nothing_is_followed_by_the_question_at_length(
         return short(call) if callable(short) else short
 
     chat = model(said)
-    report = report_of(chat, method="auto", max_retries=0)
+    report = report_of(chat, method="auto", auto=TRY, max_retries=0)
     assert report["answer"] == "At length.\nFinal answer: 42"
     assert chat.output_tokens == report["usage"]["output_tokens"] <= report["ceiling"]
     assert STYLE in str(chat.calls[-1].messages[0].content)
@@ -123,7 +153,7 @@ def test_two_tries_must_state_the_same() -> None:
 
 
 def test_questions_known_to_be_hard_are_asked_plainly_at_once() -> None:
-    policy = {"plain_from": 4}
+    policy = TRY | {"plain_from": 4}
     easy = report_of(model("Final answer: 1"), QUESTION | {"level": 3}, method="auto", auto=policy)
     hard = report_of(model("Final answer: 1"), QUESTION | {"level": 4}, method="auto", auto=policy)
     unknown = report_of(model("Final answer: 1"), method="auto", auto=policy)

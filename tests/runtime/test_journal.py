@@ -16,7 +16,17 @@ from pydantic import Field
 from pb_graph.prompts import FORCE_FINAL, FORCE_STEP
 from tests.support.chat_model import ScriptedChat
 from tests.support.durable_run import CORRECTION, script
-from tests.support.graphs import CHAIN, DIAMOND, QUESTION, Way, checked, graph_of, report_of, run
+from tests.support.graphs import (
+    CHAIN,
+    DIAMOND,
+    QUESTION,
+    Way,
+    checked,
+    graph_of,
+    report_of,
+    run,
+    timeless,
+)
 
 both_ways = pytest.mark.parametrize("way", get_args(Way))
 THREAD: dict[str, Any] = {"configurable": {"thread_id": "1"}}
@@ -86,12 +96,6 @@ def cut_off(graph: Any, model: CutOff, way: Way) -> None:
 
 def unfinished(graph: Any) -> list[Any]:
     return [task for task in graph.get_state(THREAD).tasks if task.result is None]
-
-
-def timeless(report: dict[str, Any]) -> dict[str, Any]:
-    for usage in (report["usage"], *report["usage"]["by_node"].values()):
-        del usage["seconds"]
-    return report
 
 
 @both_ways

@@ -13,15 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
 from tests.support.chat_model import Call, HTTPError, ScriptedChat
-from tests.support.graphs import (
-    CHAIN,
-    DIAMOND,
-    QUESTION,
-    Way,
-    checked,
-    graph_of,
-    run,
-)
+from tests.support.graphs import CHAIN, DIAMOND, QUESTION, Way, checked, graph_of, run
 
 ASKED = {"messages": [HumanMessage("How many?")]}
 STEPWISE: dict[str, Any] = {"method": "plan_and_budget", "execution": "stepwise"}

@@ -5,12 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pb_graph.local import server
-from pb_graph.models.caps.compatible import (
-    address_of,
-    host_of,
-    is_openai_like,
-    openai_compatible,
-)
+from pb_graph.models.caps.compatible import address_of, host_of, is_openai_like, openai_compatible
 from pb_graph.models.caps.generic import generic
 from pb_graph.models.caps.limits import BY_CLASS, BY_DOMAIN, CHANGES, CONTINUING
 from pb_graph.models.caps.openai import openai

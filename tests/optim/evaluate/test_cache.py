@@ -8,13 +8,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage
 
-from optim.evaluate.cache import (
-    CachedClient,
-    Recording,
-    ReplyCache,
-    UnknownReplyError,
-    recording,
-)
+from optim.evaluate.cache import CachedClient, Recording, ReplyCache, UnknownReplyError, recording
 from optim.evaluate.journal import Journal, StorageError
 from pb_graph import InputError, ModelCallError
 from pb_graph.models.caps import Limits

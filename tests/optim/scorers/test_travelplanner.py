@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from optim.scorers import ScorerError
-from optim.scorers.travelplanner import (
-    TravelPlannerScorer,
-    by_constraint,
-    rates,
-    read_city_states,
-)
+from optim.scorers.travelplanner import TravelPlannerScorer, by_constraint, rates, read_city_states
 from optim.scorers.travelplanner.plan import Day, Place, place, read_plan, write_plan
 from optim.scorers.travelplanner.trip import Trip
 

@@ -39,13 +39,15 @@ WORLD = [trace(number, easy=number % 2 == 0) for number in range(60)]
 def test_what_a_policy_would_have_come_to(
     policy: dict[str, int], easy: tuple[float, int], hard: tuple[float, int]
 ) -> None:
-    found = AutoPolicy.model_validate(policy)
+    found = AutoPolicy.model_validate(policy | {"tries": 1, "confidence": 0})
     assert (WORLD[0].under(found), WORLD[1].under(found)) == (easy, hard)
+    sure = found.model_copy(update={"confidence": 0.3})  # of which its server told nothing
+    assert WORLD[0].under(sure) == WORLD[0].under(AutoPolicy(plain=found.plain))
 
 
 def test_the_best_policy_that_keeps_the_accuracy_is_found() -> None:
     fit = fit_policy(WORLD)
-    assert fit.policy == AutoPolicy(short=60, confidence=0, plain=400, plain_from=5)
+    assert fit.policy == AutoPolicy(tries=1, short=60, confidence=0, plain=400, plain_from=5)
     assert set(fit.folds) == {fit.policy}
     assert fit.expected.e3 == pytest.approx(100**2 / 225)
     assert fit.plain.e3 == pytest.approx(100**2 / 325)
@@ -57,7 +59,9 @@ def test_short_and_wrong_answers_win_only_where_accuracy_may_be_lost() -> None:
         Trace(str(n), None, (float(n % 3 == 0), 20, True), (1.0, 300, True)) for n in range(60)
     ]
     assert fit_policy(cheap).policy == AutoPolicy(tries=0, plain=300)
-    assert fit_policy(cheap, loss=70).policy == AutoPolicy(short=40, confidence=0, plain=200)
+    assert fit_policy(cheap, loss=70).policy == AutoPolicy(
+        tries=1, short=40, confidence=0, plain=200
+    )
 
 
 def test_answers_are_told_apart_by_the_confidence_they_were_written_with() -> None:
@@ -66,10 +70,10 @@ def test_answers_are_told_apart_by_the_confidence_they_were_written_with() -> No
         for n in range(60)
     ]
     fit = fit_policy(asked)
-    assert fit.policy == AutoPolicy(short=60, confidence=0.15, plain=300)
+    assert fit.policy == AutoPolicy(tries=1, short=60, confidence=0.15, plain=300)
     assert asked[0].under(fit.policy) == (1.0, 50 + 300)
     assert asked[1].under(fit.policy) == (1.0, 50)
-    assert asked[0].under(AutoPolicy(short=60, confidence=0)) == (0.0, 50)
+    assert asked[0].under(AutoPolicy(tries=1, short=60, confidence=0)) == (0.0, 50)
 
 
 def test_the_rows_are_read_from_logs() -> None:

@@ -16,15 +16,7 @@ from optim.tune.candidate import MAX_CHARACTERS, OWN, Candidate
 from optim.tune.evaluator import OutageError
 from pb_graph import InputError, Settings
 from tests.support.chat_model import HTTPError, ScriptedChat, in_turn, thinks_in_vain
-from tests.support.tuning_world import (
-    DEV,
-    MINIMAL,
-    TRAIN,
-    Exact,
-    bench_in,
-    original,
-    world,
-)
+from tests.support.tuning_world import DEV, MINIMAL, TRAIN, Exact, bench_in, original, world
 
 FEW = DEV[:6]
 
