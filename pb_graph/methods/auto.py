@@ -1,4 +1,4 @@
-"""Auto: the question as `concise` asks it, within a cap; by a policy, after short tries."""
+"""Auto: the question as `brief` asks it, within a cap; by a policy, after short tries."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from pb_graph.answers import comparable, stated_answer
 from pb_graph.budget.ledger import Purpose
 from pb_graph.budget.rules import Level
 from pb_graph.errors import ModelCallError
-from pb_graph.methods.concise import concise
+from pb_graph.methods.brief import brief
 from pb_graph.methods.registry import OURS, Asked, method
 from pb_graph.methods.worked_examples import examples_prompt
-from pb_graph.prompts import whole_question
 
 if TYPE_CHECKING:
     from pb_graph.runtime.node import NodeContext
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 class AutoPolicy(BaseModel):
     """What `method="auto"` tries, in which order; `pb-optim tune --tune auto` fits it to logs.
 
-    The default is a fixed rule: the question at length, as `concise` asks it, and no short try: on
+    The default is a fixed rule: the question at length, as `brief` asks it, and no short try: on
     the questions that it was measured on, believing one cost more right answers than it saved.
     """
 
@@ -43,7 +42,8 @@ class AutoPolicy(BaseModel):
         "believe any.",
     )
     plain: PositiveInt = Field(
-        default=700, description="Completion tokens of the question at length, its ending included."
+        default=1000,
+        description="Completion tokens of the question at length, its ending included.",
     )
     plain_from: Level | None = Field(
         default=None,
@@ -74,21 +74,21 @@ def _most(settings: Settings) -> int:
 
 @method(
     "auto",
-    "Asks concisely within a cap; by a policy fitted to logs, after a short try if that pays.",
+    "Asks briefly within a cap; by a policy fitted to logs, after a short try if that pays.",
     source=OURS,
     budgets="given",
     ceiling=_most,
 )
 async def auto(asked: Asked, run: NodeContext) -> State:
-    """Short tries if the policy has any; then, unless they settle it, the question as `concise`.
+    """Short tries if the policy has any; then, unless they settle it, the question as `brief`.
 
     A try is accepted when it ended by itself, states an answer, and the model was confident: one
     that writes fluently what is wrong does so with less probable figures. Where the server tells no
     probabilities, nothing tells the two apart and there is no single try, unless any is believed.
     Where `AutoPolicy.tries` is 2, two tries, with the examples in different orders, have to state
-    the same. Where the solver has tools, or the answer has a type, the question is asked
-    plainly at once: the examples show neither. This last call has a cap of its own, and its forced
-    ending; with a budget, it has what the tries left of that. Every try is charged.
+    the same. Where the solver has tools, or the answer has a type, there is none: the examples show
+    neither. The last call has a cap of its own, and its forced ending; with a budget, it has what
+    the tries left of that. Every try is charged.
     """
     policy, total = run.settings.auto, asked.budget
     warnings: list[str] = []
@@ -101,7 +101,7 @@ async def auto(asked: Asked, run: NodeContext) -> State:
         if answer is not None:
             return {"answer": answer, "warnings": warnings}
     reply = await run.call_within_budget(
-        concise(asked) if shown else whole_question(asked.query, asked.settings),
+        brief(asked),
         policy.plain if total is None else total - paid,
         asked.query,
         Purpose("answer"),

@@ -1,4 +1,4 @@
-"""Auto: asks as `concise` does; where its policy has short tries, only if they settle nothing."""
+"""Auto: asks as `brief` does; where its policy has short tries, only if they settle nothing."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def model(short: Any, plain: Any = "At length.\nFinal answer: 42") -> ScriptedCh
 TRY = {"tries": 1}
 
 
-def test_the_default_asks_once_as_concise_does_within_a_cap() -> None:
+def test_the_default_asks_once_as_brief_does_within_a_cap() -> None:
     chat = model("Final answer: 41", runs_on)
     report = report_of(chat, method="auto")
     assert nodes(report) == {"answer": 2}  # the second is the forced ending
     assert report["ceiling"] == AutoPolicy().plain
     assert AutoPolicy().plain - 48 <= chat.output_tokens <= AutoPolicy().plain
-    assert STYLE in str(chat.calls[0].messages[0].content)
+    assert STYLE in str(chat.calls[0].messages[-1].content)
 
 
 def test_without_probabilities_no_single_short_try_is_made() -> None:
@@ -129,7 +129,7 @@ def test_one_that_settles_nothing_is_followed_by_the_question_at_length(
     report = report_of(chat, method="auto", auto=TRY, max_retries=0)
     assert report["answer"] == "At length.\nFinal answer: 42"
     assert chat.output_tokens == report["usage"]["output_tokens"] <= report["ceiling"]
-    assert STYLE in str(chat.calls[-1].messages[0].content)
+    assert STYLE in str(chat.calls[-1].messages[-1].content)
 
 
 def test_the_ceiling_is_the_sum_of_the_caps_and_holds() -> None:

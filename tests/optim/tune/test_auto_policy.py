@@ -79,19 +79,19 @@ def test_answers_are_told_apart_by_the_confidence_they_were_written_with() -> No
 def test_the_rows_are_read_from_logs() -> None:
     records: list[Record] = [
         record(method, number, error=None, score=1.0)
-        for method in ("worked_examples@600", "concise", "cosine")
+        for method in ("worked_examples@600", "brief", "cosine")
         for number in range(25)
     ]
     found = traces(records)
     assert len(found) == 25
     by_question = {(r.question, r.method): r for r in records}
     first = found[0]
-    assert first.plain[1] == by_question[first.question, "concise"].solving_tokens
+    assert first.plain[1] == by_question[first.question, "brief"].solving_tokens
 
 
 def test_too_few_questions_say_what_to_run() -> None:
-    with pytest.raises(InputError, match="pb-optim eval --methods worked_examples,concise"):
-        traces([record("concise", 1, error=None, score=1.0)])
+    with pytest.raises(InputError, match="pb-optim eval --methods worked_examples,brief"):
+        traces([record("brief", 1, error=None, score=1.0)])
 
 
 def test_the_command_writes_a_program_that_answers_by_the_policy(
@@ -99,7 +99,7 @@ def test_the_command_writes_a_program_that_answers_by_the_policy(
 ) -> None:
     found = [
         record(method, number, error=None, score=1.0)
-        for method in ("worked_examples", "concise")
+        for method in ("worked_examples", "brief")
         for number in range(25)
     ]
     monkeypatch.setattr("optim.records.read_records", lambda _: found)
