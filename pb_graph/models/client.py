@@ -26,7 +26,7 @@ from pb_graph.models.charging import Attempt
 from pb_graph.models.connections import Connections
 from pb_graph.models.naming import name_of
 from pb_graph.models.retry import RetryPolicy, has_own_retries, without_sdk_retries
-from pb_graph.models.secrets import secrets_of
+from pb_graph.models.secrets import bare_addresses_in_logs, secrets_of
 from pb_graph.models.timeout import own_timeout, within_deadline
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class ChatClient:
     ) -> Reply:
         attempts = self._attempts(messages, limits, purpose, on_text)
         while True:
-            with Attempt(attempts) as attempt:
+            with Attempt(attempts) as attempt, bare_addresses_in_logs():
                 within = await attempt.reserved(blocking=blocking)
                 outcome = (
                     self._attempt(messages, within, attempts)

@@ -3,7 +3,8 @@
 A client for OpenAI's protocol keeps its connections open, and LangChain shares them between all
 models of an address. One that was opened in an event loop that is gone is dead: a call on it may be
 paid, and is made again. One that was opened before a fork is used by both processes, and may bring
-either the other's answer.
+either the other's answer. One whose call was cancelled while it was being put away is neither free
+nor closed, and takes a descriptor and a place in the pool for as long as the loop runs.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from pb_graph.models.caps.compatible import is_openai_like
@@ -19,6 +20,7 @@ from pb_graph.models.caps.compatible import is_openai_like
 if TYPE_CHECKING:
     import ssl
 
+    import httpx
     from langchain_core.language_models import BaseChatModel
 
     Models = tuple[BaseChatModel, ...]
@@ -95,10 +97,8 @@ def _own_blocking(model: Any) -> BaseChatModel:  # noqa: ANN401 -- of LangChain'
 
 async def _own_awaited(models: tuple[Any, ...]) -> AsyncGenerator[Models]:
     """Copies with connections that are closed at the end of the event loop, as generators are."""
-    import openai  # noqa: PLC0415
-
     sdk = models[0].root_async_client
-    async with openai.DefaultAsyncHttpxClient(
+    async with _cancellable()(
         base_url=sdk.base_url, timeout=sdk.timeout, verify=_certificates()
     ) as http:
         copies = []
@@ -107,6 +107,59 @@ async def _own_awaited(models: tuple[Any, ...]) -> AsyncGenerator[Models]:
             update = {"root_async_client": own, "async_client": own.chat.completions}
             copies.append(model.model_copy(update=update))
         yield tuple(copies)
+
+
+@functools.cache
+def _cancellable() -> type[httpx.AsyncClient]:
+    """The SDK's HTTP client, but one that loses no connection when a call is cancelled."""
+    import openai  # noqa: PLC0415
+
+    class Cancellable(openai.DefaultAsyncHttpxClient):
+        async def send(
+            self,
+            request: httpx.Request,
+            *,
+            stream: bool = False,
+            **options: Any,  # noqa: ANN401 -- whatever httpx takes
+        ) -> httpx.Response:
+            sending = functools.partial(super().send, request, stream=stream, **options)
+            response: httpx.Response = await _in_a_scope(sending)
+            if stream:  # whoever reads it puts the connection away
+                closing = functools.partial(_in_a_scope, response.aclose)
+                response.aclose = closing  # type: ignore[method-assign]
+            return response
+
+    return Cancellable
+
+
+async def _in_a_scope(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:  # noqa: ANN401
+    """Await what puts connections away, so that a cancellation ends it and does not break it.
+
+    httpcore shields these steps from anyio's cancellation and from no other: ``cancel`` of a task,
+    which is what our time limits and hosts use, ends them halfway. So the work has a task of its
+    own, and is cancelled in anyio's way.
+    """
+    import anyio  # noqa: PLC0415 -- is there with the SDK
+
+    scope = anyio.CancelScope()
+
+    async def working() -> Any:  # noqa: ANN401
+        with scope:
+            return await work()
+        return None  # cancelled
+
+    task = asyncio.create_task(working())
+    try:
+        await asyncio.wait([task])
+        return task.result()
+    except asyncio.CancelledError:
+        scope.cancel()
+        await asyncio.wait([task])
+        if not task.exception() and task.result() is not None:  # it came all the same
+            await _in_a_scope(task.result().aclose)
+        raise
+    finally:
+        del task  # an error of it leads back here, and both would wait for the collector
 
 
 @functools.cache

@@ -5,8 +5,11 @@ from __future__ import annotations
 import base64
 import html
 import json
+import logging
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
@@ -19,6 +22,38 @@ _SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
 _QUERIES = frozenset({"default_query", "extra_query"})
 _ADDRESS = re.compile(r"base|url|endpoint|proxy", re.IGNORECASE)
 _LEAST_SECRET = 4  # a local server's 'x' is none, and would blank out half of the message
+
+# Who writes down the address of a request: httpx at INFO, the SDK at DEBUG.
+_LOGGERS = ("httpx", "httpx2", "openai._base_client")
+_CALLING: ContextVar[bool] = ContextVar("pb_graph_calling", default=False)
+
+
+class _BareAddresses(logging.Filter):
+    """Leaves out of the addresses of our requests what `secrets_of` takes for secret there."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if _CALLING.get() and isinstance(record.args, tuple):
+            record.args = tuple(_bare(part) for part in record.args)
+        return True
+
+
+for _name in _LOGGERS:
+    logging.getLogger(_name).addFilter(_BareAddresses())
+
+
+@contextmanager
+def bare_addresses_in_logs() -> Iterator[None]:
+    """Let no user, password or query into the log lines that HTTP clients write meanwhile."""
+    token = _CALLING.set(True)
+    try:
+        yield
+    finally:
+        _CALLING.reset(token)
+
+
+def _bare(part: object) -> object:
+    copy_with: Any = getattr(part, "copy_with", None)  # httpx has it
+    return copy_with(userinfo=b"", query=None) if copy_with else part
 
 
 def secrets_of(model: BaseChatModel) -> tuple[str, ...]:

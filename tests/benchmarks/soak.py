@@ -2,13 +2,16 @@
 
 By default 2,000 questions, 100 at a time, and every tenth request goes wrong in one of 20 ways.
 Each question has to end in an answer or in an error of ours, within a time that follows from the
-settings, and nothing must grow: the peak of the second half, of memory, descriptors and threads, is
-at most 1.1 times that of the first. Exits with 1 when one of these does not hold. With few
-descriptors: `(ulimit -n 256; python tests/benchmarks/soak.py --queries 10000)`.
+settings, and nothing must grow: the peak of the second half, of memory and threads, is at most 1.1
+times that of the first; and when all is quiet again, no more descriptors of any kind are open than
+after a first question. (In between they come and go with the calls under way.) Exits with 1 when
+one of these does not hold. With few descriptors: `(ulimit -n 256; python tests/benchmarks/soak.py
+--queries 10000)`.
 """
 
 import argparse
 import asyncio
+import gc
 import math
 import os
 import sys
@@ -31,6 +34,9 @@ CALLS, RETRIES, LONGEST_WAIT = 12, 3, 8.0
 BOUND = CALLS * (RETRIES + 1) * (TIMEOUT + LONGEST_WAIT)
 """Seconds in which a question has to end: all its calls, each tried as often as can be."""
 MIB = 2**20
+KEPT = 6.0
+"""Seconds after which a connection that nobody uses is closed with the next call; httpx's are 5."""
+TCP_STATES = {"01": "established", "06": "time wait", "08": "close wait", "0A": "listening"}
 
 
 @dataclass
@@ -43,6 +49,7 @@ class Tally:
     calls: int = 0
     done: int = 0
     peaks: list[dict[str, int]] = field(default_factory=lambda: [{}, {}])
+    rests: list[Counter[str]] = field(default_factory=list)
 
     def account(self, report: dict[str, Any]) -> None:
         """Add the account of one question."""
@@ -61,6 +68,37 @@ def held() -> dict[str, int]:
         "descriptors": len([*Path("/proc/self/fd").iterdir()]),
         "threads": threading.active_count(),
     }
+
+
+def descriptors() -> Counter[str]:
+    """Open descriptors of this process by kind; of connections also the state (Linux)."""
+    found: Counter[str] = Counter()
+    states = dict(connections())
+    for descriptor in Path("/proc/self/fd").iterdir():
+        try:
+            target = str(descriptor.readlink())
+        except FileNotFoundError:
+            continue  # the one that lists them
+        kind, _, inode = target.partition(":")
+        tcp = states.get(inode.strip("[]")) if kind == "socket" else None
+        found["file" if target.startswith("/") else f"{kind} {tcp}" if tcp else kind] += 1
+    return found
+
+
+def connections() -> Iterator[tuple[str, str]]:
+    """Inode and state of each TCP connection."""
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/self/net/{table}").read_text().splitlines()[1:]:
+            columns = line.split()
+            yield columns[9], TCP_STATES.get(columns[3], columns[3])
+
+
+async def at_rest(graph: Any) -> Counter[str]:  # noqa: ANN401
+    """The descriptors that stay open when nothing is under way."""
+    await asyncio.sleep(KEPT)
+    await one(graph, 0, Tally())  # closes what nobody has used since
+    gc.collect()  # what waits for that is not lost
+    return descriptors()
 
 
 async def one(graph: Any, number: int, tally: Tally) -> None:  # noqa: ANN401
@@ -94,7 +132,8 @@ async def watch(tally: Tally, began: float, seconds: float, queries: int) -> Non
 
 async def soak(graph: Any, queries: int, concurrency: int, seconds: float) -> Tally:  # noqa: ANN401
     """Ask them all, so many at a time, or those for which there is time."""
-    tally, numbers, began = Tally(), iter(range(queries)), time.perf_counter()
+    tally = Tally(rests=[await at_rest(graph)])
+    numbers, began = iter(range(queries)), time.perf_counter()
 
     async def asker(numbers: Iterator[int]) -> None:
         for number in numbers:
@@ -105,6 +144,7 @@ async def soak(graph: Any, queries: int, concurrency: int, seconds: float) -> Ta
     watcher = asyncio.create_task(watch(tally, began, seconds, queries))
     await asyncio.gather(*(asker(numbers) for _ in range(concurrency)))
     watcher.cancel()
+    tally.rests.append(await at_rest(graph))
     return tally
 
 
@@ -129,7 +169,10 @@ def main() -> int:
     print(f"ended: {dict(tally.ends)}; of these {dict(tally.faults)}")
     print(f"calls in the ledgers: {tally.calls}; above its ceiling: {tally.over_ceiling}")
     print(f"peaks of the first half {first}, of the second {second} (at most 1.1 times as much)")
-    grown = any(second[name] > 1.1 * first[name] + 1 for name in first)
+    before, after = tally.rests
+    print(f"descriptors at rest before {dict(before)}, after {dict(after)} (no more than before)")
+    grown = any(second[name] > 1.1 * first[name] + 1 for name in ("MiB", "threads"))
+    grown |= any(after[kind] > max(before[kind], 1) for kind in after)
     ended = tally.ends["answered"] + tally.ends["typed error"] == tally.done
     ended &= tally.done == given.queries or seconds > given.seconds
     return int(not ended or tally.over_ceiling > 0 or grown)

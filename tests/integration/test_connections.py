@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -75,6 +76,39 @@ async def test_a_callers_own_http_client_is_used_as_it_is(server: FaultServer) -
     async with httpx.AsyncClient() as own:
         model = chat(server, http_async_client=own)
         assert await Connections(model).awaited() == (model,)
+
+
+@pytest.mark.parametrize("way", ["ainvoke", "astream"])
+async def test_a_call_can_be_cancelled_at_any_moment_and_no_connection_is_lost(
+    server: FaultServer, way: str
+) -> None:
+    (model,) = await Connections(chat(server, max_retries=0)).awaited()
+
+    async def called() -> None:
+        if way == "ainvoke":
+            await model.ainvoke("?")
+        else:
+            async for _ in model.astream("?"):
+                pass
+
+    ends = [await cancelled_after(passes, called(), server) for passes in range(120)]
+    assert {True, False} == set(ends)  # the last ones were through before
+    await called()
+    await asyncio.sleep(0.1)  # the server sees which ones were closed
+    assert len(server._open) <= 1
+
+
+async def cancelled_after(passes: int, call: Any, server: FaultServer) -> bool:  # noqa: ANN401
+    """Let the reply arrive and the loop go round so often; whether the call was cancelled then."""
+    served, task = server.served, asyncio.create_task(call)
+    while server.served == served and not task.done():  # noqa: ASYNC110 -- of another thread
+        await asyncio.sleep(0.001)
+    time.sleep(0.01)  # noqa: ASYNC251 -- the reply is there, and this loop has not seen it
+    for _ in range(passes):
+        await asyncio.sleep(0)
+    task.cancel()
+    (outcome,) = await asyncio.gather(task, return_exceptions=True)
+    return isinstance(outcome, asyncio.CancelledError)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

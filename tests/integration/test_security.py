@@ -27,11 +27,17 @@ CANARY = "canary"
 THREAD: Any = {"configurable": {"thread_id": "1"}}
 
 
-def graph_to(server: FaultServer, saver: InMemorySaver) -> Any:  # noqa: ANN401
+def graph_to(
+    server: FaultServer,
+    saver: InMemorySaver,
+    url: str | None = None,
+    query: dict[str, object] | None = None,
+) -> Any:  # noqa: ANN401
     alone: dict[str, Any] = {"limits": httpx.Limits(max_keepalive_connections=0)}
     model = ChatOpenAI(
         model="m",
-        base_url=server.url,
+        base_url=url or server.url,
+        default_query=query,
         api_key=SecretStr(KEY),
         default_headers={"X-Proxy-Authorization": HEADER},
         http_client=httpx.Client(**alone),
@@ -92,6 +98,23 @@ async def test_a_key_stays_where_it_was_given_whatever_happens(
     assert CANARY not in repr(graph)
     assert not [record for record in caplog.records if CANARY in record.getMessage()]
     assert not [text for text in capfd.readouterr() if CANARY in text]
+
+
+@pytest.mark.parametrize("way", get_args(Way))
+async def test_nor_does_what_an_address_hides_get_into_what_http_clients_log(
+    way: Way, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with FaultServer() as server:
+        url = server.url.replace("//", f"//me:{CANARY}-of-a-password@")
+        graph = graph_to(server, InMemorySaver(), url, {"code": f"{CANARY}-of-a-query"})
+        await everything_said(graph, way)
+    lines = [record.getMessage() for record in caplog.records]
+    assert [line for line in lines if line.startswith(f"HTTP Request: POST {server.url}/chat")]
+    assert [line for line in lines if line.startswith(f"Sending HTTP Request: POST {server.url}")]
+    assert not [line for line in lines if CANARY in line]
+    httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(200))).get("http://h?q=1")
+    assert "http://h?q=1" in caplog.records[-1].getMessage()  # not one of our calls
 
 
 async def test_a_key_that_a_server_repeats_is_blanked_out_in_the_report() -> None:
