@@ -28,12 +28,11 @@ _DOTS = 400  # dots drawn of one method, evenly chosen; more only make a blot
 class RatioAxis:
     """The axis that all ratios of a table share: logarithmic, with 1 in the middle."""
 
-    width = 190
-
-    def __init__(self, ends: Sequence[float]) -> None:
+    def __init__(self, ends: Sequence[float], width: int = 190) -> None:
         reach = max((abs(math.log2(end)) for end in ends if end > 0), default=1.0)
         self.reach = min(max(reach * 1.05, 1.0), math.log2(_WIDEST))
-        self.scale = Scale(-self.reach, self.reach, 8, self.width - 8)
+        self.width = width
+        self.scale = Scale(-self.reach, self.reach, 8, width - 8)
 
     def header(self) -> Markup:
         """The ticks, for the head of the column."""
@@ -66,8 +65,14 @@ class RatioAxis:
         return svg(self.width, 22, label, middle, spread, dot, class_="inline")
 
 
-def stacked(bars: Mapping[str, Mapping[str, float]], width: int, class_: str) -> Markup:
-    """Draw a bar for each method, of its parts in tokens."""
+def stacked(
+    bars: Mapping[str, Mapping[str, float]],
+    width: int,
+    class_: str = "",
+    *,
+    title: str = "Mean completion tokens per query by part",
+) -> Markup:
+    """Draw a bar for each method, of its parts in tokens; the title is for those who see none."""
     longest = max((sum(parts.values()) for parts in bars.values()), default=0) or 1.0
     names = min(10 + 7 * max(map(len, bars), default=0), width // 2)
     scale = Scale(0, longest, names, width - 48)
@@ -78,7 +83,7 @@ def stacked(bars: Mapping[str, Mapping[str, float]], width: int, class_: str) ->
         for value in ticks(0, longest, width // 110)
     ]  # fmt: skip
     sums = (f"{name} {number(sum(parts.values()))}" for name, parts in bars.items())
-    label = f"Mean completion tokens per query by part: {'; '.join(sums)}"
+    label = f"{title}: {'; '.join(sums)}"
     rows = [_bar(name, bars[name], scale, 4 + _ROW * place) for place, name in enumerate(bars)]
     return svg(width, height, label, marks, rows, class_=class_)
 

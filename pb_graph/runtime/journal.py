@@ -79,8 +79,8 @@ class CallJournal:
         if self._stored is None:
             saver, at = self._saver, self._at
             found = saver.get_tuple(at) if self._blocking else await saver.aget_tuple(at)
-            writes = (found.pending_writes if found else None) or []
-            self._stored = {made: plain for made, channel, plain in writes if channel == _CHANNEL}
+            kept = (found.pending_writes if found else None) or []
+            self._stored = {made: plain for made, channel, plain in kept if channel == _CHANNEL}
         digest = hashlib.sha256(json.dumps(asked, default=str).encode()).hexdigest()
         name = str(uuid5(self._task, f"call {self._calls} {digest}"))
         return name, self._stored.get(name)
