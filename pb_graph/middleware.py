@@ -22,6 +22,7 @@ from pb_graph.budget.checks import real_number, whole_number
 from pb_graph.budget.shared import Budget
 from pb_graph.budget.snapshots import newer
 from pb_graph.budgeted_model import BudgetedChatModel
+from pb_graph.runtime.branches import known_everywhere
 from pb_graph.runtime.node import finished
 from pb_graph.turn import Turn
 
@@ -141,13 +142,22 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         async def call(request: ToolCallRequest) -> Any:  # noqa: ANN401
             return handler(request)
 
-        return finished(self.awrap_tool_call(request, call))
+        return finished(self._tool_result(request, call, blocking=True))
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[..., Awaitable[Any]]
     ) -> Any:  # noqa: ANN401
         """`wrap_tool_call` for an event loop."""
-        account = self._account(request.state)
+        return await self._tool_result(request, handler, blocking=False)
+
+    async def _tool_result(
+        self,
+        request: ToolCallRequest,
+        handler: Callable[..., Awaitable[Any]],
+        *,
+        blocking: bool,
+    ) -> Any:  # noqa: ANN401
+        account = await self._resumed(request.state, blocking=blocking)
         part = self._part(account, request)
         try:
             with using(part):
@@ -163,7 +173,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
     async def _response(
         self, request: ModelRequest[Any], ask: Ask, *, blocking: bool
     ) -> ExtendedModelResponse[Any]:
-        account = own = self._account(request.state)
+        account = own = await self._resumed(request.state, blocking=blocking)
         kept = self._kept(own)
         if isinstance(request.model, BudgetedChatModel):  # one of the two has to count
             its = request.model.budget
@@ -187,6 +197,12 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
     def _kept(self, account: Budget) -> int:
         """Tokens that are kept back for the final answer."""
         return max(1, math.ceil(account.total * self.reserve))
+
+    async def _resumed(self, state: Mapping[str, Any], *, blocking: bool) -> Budget:
+        """The account of this run, with what was spent since the checkpoint it goes on from."""
+        if kept := state.get(_ACCOUNT):
+            state = {_ACCOUNT: await known_everywhere(_ACCOUNT, kept, blocking=blocking)}
+        return self._account(state)
 
     def _account(self, state: Mapping[str, Any]) -> Budget:
         """The account of this run: the one that the state knows of, wherever that was written."""

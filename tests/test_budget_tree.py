@@ -259,13 +259,42 @@ class TestInterrupted:
         paid = sum(model.output_tokens for model in models)
         assert out["tokens_spent"] == paid <= 600
 
-    def test_a_branch_of_a_run_goes_on_with_all_that_was_spent(self) -> None:
-        agent, models = self.agents(InMemorySaver())
-        agent.invoke(ASK, THREAD)
-        paused = agent.get_state(THREAD).config
-        first = agent.invoke(Command(resume="yes"), THREAD)["tokens_spent"]
-        branch = agent.invoke(Command(resume="no"), paused)["tokens_spent"]
-        assert first < branch == sum(model.output_tokens for model in models) <= 200
+    @pytest.mark.parametrize("elsewhere", [False, True], ids=["same process", "another"])
+    @pytest.mark.parametrize("way", WAYS)
+    def test_a_branch_of_a_run_goes_on_with_all_that_was_spent(
+        self, way: Way, elsewhere: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        saver, models, spent = InMemorySaver(), [], [0]
+        paused: Any = THREAD
+        for number, resumed in enumerate([None, "yes", "no", "perhaps"]):
+            if elsewhere:
+                forget(monkeypatch, f"process {number}")
+            if elsewhere or not models:
+                agent, made = self.agents(saver)
+                models += made
+            said = ASK if resumed is None else Command(resume=resumed)
+            spent.append(run(agent, said, way, config=paused)["tokens_spent"])
+            if resumed is None:
+                paused = agent.get_state(THREAD).config
+        assert spent[-1] == sum(model.output_tokens for model in models) <= 200
+        assert spent == sorted({*spent})
+
+    @pytest.mark.parametrize("way", WAYS)
+    def test_a_step_that_is_taken_again_elsewhere_is_paid_again(
+        self, way: Way, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Every checkpoint of a run is gone on from, each in a process that knows nothing else."""
+        child = ScriptedChat(solve=words(30))
+        top = ScriptedChat(solve=once(calls("delegate", 2), words(20)))
+        tools = [Tree._delegating(Tree._agent(child, 500, []))]
+        made: Any = {"middleware": [TokenBudgetMiddleware(400)], "checkpointer": InMemorySaver()}
+        agent = create_agent(top, tools, **made)
+        run(agent, ASK, way, config=THREAD)
+        begun = [one for one in agent.get_state_history(THREAD) if one.values.get("token_budget")]
+        for number, state in enumerate(begun):
+            forget(monkeypatch, f"process {number}")
+            out = run(agent, None, way, config=state.config)
+            assert out["tokens_spent"] == child.output_tokens + top.output_tokens <= 400
 
 
 class TestDeepAgents:

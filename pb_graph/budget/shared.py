@@ -221,6 +221,11 @@ class Budget:
             merge(found, snapshot)
             return found
 
+    @staticmethod
+    def is_known(snapshot: Mapping[str, Any]) -> bool:
+        """Whether a snapshot tells this process nothing: it wrote it, and has the account still."""
+        return snapshot["by"] == process() and snapshot["id"] in _LIVE
+
     def adopt(self, snapshot: Mapping[str, Any]) -> None:
         """Count what a snapshot of this account, or of one that drew on it, knows beyond it."""
         with _LOCK:

@@ -68,12 +68,20 @@ def newer(
 ) -> Mapping[str, Any] | None:
     """Of two snapshots in a graph's state, the one to go on with: a reducer for LangGraph.
 
-    Of one account in one process the later one, in whatever order they come; of two processes
-    that which knows all of the other, else both together, which is then nobody's: whoever goes on
-    with it has something to learn. Another account takes the place of the one before.
+    Another account takes the place of the one before.
     """
     if not before or not after or before["id"] != after["id"]:
         return after
+    return together(before, after)
+
+
+def together(before: Mapping[str, Any], after: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What two snapshots of one account tell.
+
+    Of one process that is the later one, in whatever order they come; of two processes that which
+    knows all of the other, else both, which is then nobody's: whoever goes on with it has something
+    to learn.
+    """
     if before["by"] == after["by"] != _NOBODY:
         return max(before, after, key=lambda plain: plain["version"])
     for one, other in ((after, before), (before, after)):
@@ -84,7 +92,7 @@ def newer(
         _raise(entries, after[column])
     grants = {**before["grants"], **after["grants"]}
     for name in before["grants"].keys() & after["grants"].keys():
-        grants[name] = newer(before["grants"][name], after["grants"][name])
+        grants[name] = together(before["grants"][name], after["grants"][name])
     return {**before, **after, **both, "grants": grants, "by": _NOBODY, "version": 0}
 
 

@@ -17,6 +17,7 @@ from langgraph.runtime import get_runtime
 from pb_graph.budget.around import current, drawn_on, using, within_all
 from pb_graph.models.client import finished
 from pb_graph.runtime import budgeted_call
+from pb_graph.runtime.branches import known_everywhere
 from pb_graph.runtime.calls import ModelCalls, tell
 from pb_graph.settings import Context, Settings
 from pb_graph.state import State
@@ -130,7 +131,8 @@ class Node(Runnable[Any, State]):
         calls = ModelCalls(self._registry, settings, context, blocking=blocking, unusable=unusable)
         drawn = drawn_on(self._registry.shared_budget(context))
         if drawn and not self._opens and (kept := state.get("shared_budget")):
-            drawn[0].adopt(kept)  # what another process knows of it
+            # What another process knows of it.
+            drawn[0].adopt(await known_everywhere("shared_budget", kept, blocking=blocking))
         with using(within_all(drawn)):
             given = self._function(state, NodeContext(settings, calls, self._options))
             update = await given if inspect.isawaitable(given) else given

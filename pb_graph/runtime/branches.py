@@ -1,0 +1,88 @@
+"""What other branches of a thread have spent, when a run goes on from an older checkpoint."""
+
+from __future__ import annotations
+
+from functools import reduce
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from langgraph.config import get_config
+from langgraph.runtime import get_runtime
+
+from pb_graph.budget.shared import Budget
+from pb_graph.budget.snapshots import together
+from pb_graph.runtime.langgraph_internals import checkpointer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import CheckpointTuple
+
+    Snapshot = Mapping[str, Any]
+
+
+async def known_everywhere(channel: str, kept: Snapshot, *, blocking: bool) -> Snapshot:
+    """A run's account as all branches of its thread know it.
+
+    An older checkpoint has the account as it was then; what later ones say was spent is spent, on
+    whichever branch. A process that has the account itself knows that, and reads nothing.
+
+    Args:
+        channel: Where the graph's state has the account.
+        kept: What it has there.
+        blocking: Whether reading blocks.
+    """
+    info, saver = get_runtime().execution_info, checkpointer()
+    if not (info and saver) or Budget.is_known(kept):
+        return kept
+    at: RunnableConfig = {
+        "configurable": {
+            "thread_id": get_config()["configurable"]["thread_id"],
+            "checkpoint_ns": info.checkpoint_ns.rpartition("|")[0],
+        }
+    }
+    found, ours = [kept], {info.checkpoint_id}
+    if blocking:
+        for checkpoint in saver.list(at):
+            found += _snapshots(checkpoint, channel)
+            if _is_where_it_was_written(checkpoint, channel, kept, ours):
+                break
+    else:
+        async for checkpoint in saver.alist(at):
+            found += _snapshots(checkpoint, channel)
+            if _is_where_it_was_written(checkpoint, channel, kept, ours):
+                break
+    same = sorted((one for one in found if one["id"] == kept["id"]), key=itemgetter("by"))
+    latest = (reduce(together, by_one) for _, by_one in groupby(same, itemgetter("by")))
+    return reduce(together, latest)
+
+
+def _snapshots(checkpoint: CheckpointTuple, channel: str) -> Iterator[Snapshot]:
+    """The account there, and after the tasks that have ended since."""
+    if snapshot := checkpoint.checkpoint["channel_values"].get(channel):
+        yield snapshot
+    for _, written, value in checkpoint.pending_writes or ():
+        if written == channel and isinstance(value, dict) and "id" in value:
+            yield value
+
+
+def _is_where_it_was_written(
+    checkpoint: CheckpointTuple, channel: str, kept: Snapshot, ours: set[str]
+) -> bool:
+    """Whether nothing older need be read, newest first: whoever wrote ``kept`` there had done so.
+
+    Args:
+        checkpoint: The next one.
+        channel: As above.
+        kept: As above.
+        ours: Ids of those that the run goes on from; the one before ``checkpoint`` is added to it
+            if ``checkpoint`` has the account only by copying it.
+    """
+    if checkpoint.checkpoint["id"] not in ours:
+        return False
+    if checkpoint.checkpoint["channel_values"].get(channel) != kept or not checkpoint.parent_config:
+        return True
+    ours.add(checkpoint.parent_config["configurable"]["checkpoint_id"])
+    return False
