@@ -10,10 +10,11 @@ from inspect import signature
 from typing import TYPE_CHECKING, Annotated, Any
 
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
+from langchain_core.caches import BaseCache
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import SystemMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from pydantic import Field, PositiveInt, field_validator
+from pydantic import Field, PositiveInt, PrivateAttr, field_validator
 
 from pb_graph.budget.around import drawn_on, within_all
 from pb_graph.budget.shared import Budget
@@ -39,8 +40,8 @@ class BudgetedChatModel(BaseChatModel):
     first, and settles after. A part of the budget is set aside for it as soon as it is made (or,
     where it finds its budget, at its first call), so that there is an answer when all else is used
     up: a call that was cut off, or that finds nothing else left, is followed by, or becomes, one
-    that has no tools and is told to answer now. When that part is gone, too, the answer is a
-    message that says so; it is no error.
+    that is told to answer now, and has no tools but that of `with_structured_output`. When that
+    part is gone, too, the answer is a message that says so; it is no error.
 
     A call that fails for a passing reason is tried again, within the budget, unless the model has
     ``max_retries`` of its own.
@@ -60,6 +61,9 @@ class BudgetedChatModel(BaseChatModel):
     warn_at: Annotated[float, Field(gt=0, lt=1)] = 0.8
     reserve: Annotated[float, Field(ge=0, lt=1)] = 0.1
     retry_policy: RetryPolicy = RetryPolicy()
+    # Not as asked, but as its budget made it: of no use to others. The model's own cache works.
+    cache: BaseCache | bool | None = Field(default=False, exclude=True)
+    _by_tool: bool = PrivateAttr(default=False)
 
     @field_validator("model", mode="before")
     @classmethod
@@ -101,7 +105,10 @@ class BudgetedChatModel(BaseChatModel):
         if parallel_tool_calls is not None and "parallel_tool_calls" in signature(bind).parameters:
             kwargs["parallel_tool_calls"] = parallel_tool_calls
         bound: Any = bind(tools, **kwargs)
-        return self.bind(**bound.kwargs)
+        made = self.model_copy()
+        # What LangChain adds where the answer is to be of a type.
+        made._by_tool = "ls_structured_output_format" in kwargs  # noqa: SLF001 -- a copy of ours
+        return made.bind(**bound.kwargs)
 
     def _generate(
         self,
@@ -187,6 +194,7 @@ class BudgetedChatModel(BaseChatModel):
             per_call=self.per_call,
             warn_at=self.warn_at,
             blocking=blocking,
+            by_tool=self._by_tool,
         )
 
     def _last(self, account: Budget) -> Budget:

@@ -68,7 +68,7 @@ class ModelCallError(PlanAndBudgetError):
         return sum(charge["output_tokens"] for charge in self.lost)
 
 
-class BudgetUsedUpError(ModelCallError, RuntimeError):
+class BudgetUsedUpError(ModelCallError):
     """A call was not made, since nothing is left of the budget that it was to draw on."""
 
     def __init__(self, total: int) -> None:

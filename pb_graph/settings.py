@@ -350,8 +350,12 @@ class Context:
         """Our context in whatever the runtime holds: nothing, ours, a mapping, or a host's object.
 
         Raises:
-            InputError: our part is there, but a field of it cannot be used; it says which.
+            InputError: our part is there, but a field of it cannot be used; it says which. Or
+                settings stand in the place of a context.
         """
+        if isinstance(found, Settings):
+            msg = "settings of a run are given as context=Context(settings=...)"
+            raise InputError(msg)
         ours: object = found
         if not isinstance(found, cls):
             get = found.get if isinstance(found, Mapping) else partial(getattr, found)

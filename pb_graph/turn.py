@@ -44,6 +44,7 @@ class Turn:
         per_call: Most of a single call.
         warn_at: Share of the account from which on the model is told what is left.
         blocking: Whether nothing may be awaited.
+        by_tool: Whether the answer is a call of a tool, which the last call, too, is to make.
     """
 
     request: ModelRequest[Any]
@@ -55,6 +56,7 @@ class Turn:
     per_call: int | None
     warn_at: float
     blocking: bool
+    by_tool: bool = False
     _begun: ModelResponse[Any] | None = None
 
     async def response(self) -> ModelResponse[Any]:
@@ -123,10 +125,11 @@ class Turn:
     def _ending(self) -> ModelRequest[Any]:
         """The request that is to be answered now: no tools, no more working."""
         settings = self.request.model_settings
+        dropped = frozenset[str]() if self.by_tool else _OF_TOOLS
         bare = self.request.override(
             tools=[],
             tool_choice=None,
-            model_settings={name: settings[name] for name in settings.keys() - _OF_TOOLS},
+            model_settings={name: settings[name] for name in settings.keys() - dropped},
         )
         partial = _answer(self._begun).text if self._begun else ""
         if not partial:

@@ -402,6 +402,14 @@ class TestGraph:
             graph_of(model, shared_budget=budget).invoke(QUESTION)
         assert model.calls == []
 
+    def test_an_account_does_not_grow_with_the_questions(self) -> None:
+        budget = Budget(5000)
+        graph, entries = graph_of(ScriptedChat(), shared_budget=budget), list[int]()
+        for _ in range(3):
+            graph.invoke(QUESTION)
+            entries.append(len(budget.snapshot()["spent"]))
+        assert entries == [1, 1, 1]
+
     def test_a_run_can_bring_its_own(self) -> None:
         mine, model = Budget(5000), ScriptedChat()
         graph_of(model).invoke(QUESTION, context=Context(shared_budget=mine))

@@ -6,11 +6,14 @@ import asyncio
 from typing import Any, get_args
 
 import pytest
+from langchain_core.caches import InMemoryCache
 from langchain_core.callbacks import UsageMetadataCallbackHandler
+from langchain_core.globals import set_llm_cache
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph_supervisor import create_supervisor
+from pydantic import BaseModel
 
 from pb_graph import Budget, BudgetedChatModel, InputError, TokenBudgetMiddleware
 from pb_graph.agents import FINISH
@@ -30,6 +33,12 @@ pytestmark = pytest.mark.filterwarnings("ignore:create_react_agent has been move
 def look_up(word: str) -> str:
     """Look a word up."""
     return word
+
+
+class Pens(BaseModel):
+    """How many pens it buys."""
+
+    number: int
 
 
 def budgeted(model: ScriptedChat, total: int = 100, **options: Any) -> BudgetedChatModel:  # noqa: ANN401
@@ -61,6 +70,20 @@ def test_a_tenth_is_kept_for_it_whatever_others_spend(way: Way) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
+def test_an_answer_that_is_a_call_of_a_tool_is_one_at_the_end_too(way: Way) -> None:
+    call: Any = {"name": "Pens", "args": {"number": 21}, "id": "c"}
+    model = ScriptedChat(
+        solve=lambda asked: Reply(tool_calls=[call]) if asked.arguments.get("tools") else "21 pens"
+    )
+    made = budgeted(model)
+    made.budget.reserve().settle(90)  # type: ignore[union-attr]
+    assert run(made.with_structured_output(Pens), ASK, way) == Pens(number=21)
+    (asked,) = model.calls
+    assert (asked.cap, asked.arguments["tool_choice"]) == (10, "any")
+    assert FINISH in str(asked.messages)
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_what_was_cut_off_has_an_ending(way: Way) -> None:
     model = ScriptedChat(solve=in_turn("and so on " * 100, "21 pens"))
     said = run(budgeted(model), ASK, way)
@@ -76,6 +99,21 @@ def test_with_nothing_left_it_says_so_and_asks_nobody(way: Way) -> None:
     said = [run(made, ASK, way) for _ in range(2)]
     assert [call.cap for call in model.calls] == [90, 10]
     assert said[1].text == "The budget of 100 tokens is used up."
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_langchains_cache_gives_nobody_what_another_budget_made_of_the_answer(way: Way) -> None:
+    model, empty = ScriptedChat(solve="21 pens"), Budget(100)
+    empty.charge(100)
+    set_llm_cache(InMemoryCache())
+    try:
+        said = [
+            run(BudgetedChatModel(model=model, budget=budget), ASK, way).text
+            for budget in (empty, Budget(100))
+        ]
+    finally:
+        set_llm_cache(None)
+    assert said == ["The budget of 100 tokens is used up.", "21 pens"]
 
 
 @pytest.mark.parametrize("way", WAYS)

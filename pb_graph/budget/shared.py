@@ -180,18 +180,12 @@ class Budget:
     def close(self) -> None:
         """Give back what is left of a grant; calls that are under way still settle.
 
-        Other budgets have set nothing aside, and can be drawn on again.
+        A limit gives back what grants of it had set aside. Budgets other than grants can be drawn
+        on again.
         """
         with _LOCK:
-            if self._closed:
-                return
-            if self._funder:
-                self._closed = True
-                for account in self._funder._lines():
-                    account._unknown.update(self._unknown)
-            if not self._lasting:
-                self._fold()
-            self._drop()
+            if not self._closed:
+                self._end()
         _wake()
 
     def __enter__(self) -> Self:
@@ -233,6 +227,19 @@ class Budget:
 
     # All below is called with the lock held.
 
+    def _end(self) -> None:
+        if self._above:  # what was set aside of it was so in those above, too
+            for grant in [grant for grant in self._grants.values() if grant._funder is self]:
+                grant._lasting = False
+                grant._end()
+        if self._funder:
+            self._closed = True
+            for account in self._funder._lines():
+                account._unknown.update(self._unknown)
+        if not self._lasting:
+            self._fold()
+        self._drop()
+
     def _free(self) -> int:
         held = self._in_flight + sum(grant._held() for grant in self._grants.values())
         used = sum(self._spent.values()) + sum(self._unknown.values())
@@ -257,6 +264,8 @@ class Budget:
         return list(found.values())
 
     def _count(self, column: str, tokens: int) -> None:
+        if not tokens:
+            return
         for account in self._lines(funders=column == "_spent"):
             getattr(account, column)[self._who] += tokens
             account._version += 1
@@ -307,8 +316,9 @@ class Budget:
                 turn: Future[None] = Future()
                 _WAITING.add(turn)
                 return turn
-            if cap < 1:
-                raise BudgetUsedUpError(self.total)
+            if cap < 1:  # of several that it draws on, the highest is the one that users know
+                used_up = next(one for one in reversed(lines) if one._free() <= keep)
+                raise BudgetUsedUpError(used_up.total)
             for account in lines:
                 account._in_flight += cap
             return Call(self, cap, lines)

@@ -80,6 +80,7 @@ def _endpoint(  # noqa: PLR0913, PLR0917 -- the options
     most: int | None,
 ) -> Endpoint:
     from pb_graph.graph import build_graph  # noqa: PLC0415 -- what solving needs takes a second
+    from pb_graph.models.resolve import model_name  # noqa: PLC0415
     from pb_graph.program import PlannerProgram  # noqa: PLC0415
     from pb_graph.serve.app import Endpoint  # noqa: PLC0415
     from pb_graph.serve.names import checked, model_names  # noqa: PLC0415
@@ -89,6 +90,10 @@ def _endpoint(  # noqa: PLR0913, PLR0917 -- the options
     named = {name: value_of(text) for name, text in assignments("--set", set_).items()}
     settings = checked(base | named)
     graph = build_graph(
-        model, planner=planner, settings=settings, planner_program=tuned, cap_policy=caps
+        model_name(model),  # by its name, so that what is wrong with it shows now
+        planner=planner,
+        settings=settings,
+        planner_program=tuned,
+        cap_policy=caps,
     )
     return Endpoint(graph, model_names(files or []), key, most)

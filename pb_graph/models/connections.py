@@ -64,8 +64,9 @@ class Connections:
             return self._models
         here = (_forks, asyncio.get_running_loop())
         if here not in self._of_loop:
-            for gone in [place for place in self._of_loop if place[1].is_closed()]:
-                self._of_loop.pop(gone, None)
+            for place in list(self._of_loop):  # at once: other threads add loops of theirs
+                if place[1].is_closed():
+                    self._of_loop.pop(place, None)
             # Held until the loop ends, which then closes the connections.
             opened = _own_awaited(self._models)
             self._of_loop[here] = (await anext(opened), opened)

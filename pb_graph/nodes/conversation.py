@@ -35,6 +35,11 @@ class Conversation(NamedTuple):
     warnings: list[str]
 
 
+def encodable(text: str) -> str:
+    """Text without halves of characters, which JSON can carry and no request can hold."""
+    return text.encode(errors="replace").decode()
+
+
 def read_conversation(messages: Sequence[AnyMessage]) -> Conversation:
     """Take the last human message as the question, and the rest as what was said around it.
 
@@ -83,7 +88,7 @@ def _turn(said: AnyMessage, instead: str | None) -> str:
         return ""
     name = re.sub(r"[^\w .-]", "", said.name or "")[:40]
     role = _ROLES.get(said.type, said.type) + (f" {name}" if name else "")
-    return f'<turn role="{role}">\n{as_data(text)}\n</turn>'
+    return f'<turn role="{role}">\n{as_data(encodable(text))}\n</turn>'
 
 
 def _newest(turns: list[str]) -> tuple[list[str], int]:

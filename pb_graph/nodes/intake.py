@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 from langgraph.types import Overwrite
 
 from pb_graph.errors import InputError
-from pb_graph.nodes.conversation import read_conversation
+from pb_graph.nodes.conversation import encodable, read_conversation
 from pb_graph.state import Query, emptied
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _question(given: object) -> str:
     if not isinstance(given, str):
         msg = 'There is no question. Give {"question": "..."} or {"messages": [...]}.'
         raise InputError(msg)
-    question = given.strip()
+    question = encodable(given).strip()
     if not question:
         msg = "The question is empty. Give it as text, also with an image or a file."
         raise InputError(msg)
@@ -94,7 +94,7 @@ def _text(value: object, what: str, limit: int) -> str | None:
     if len(value) > limit:
         msg = f"{what} has {len(value)} characters; at most {limit} are taken. Shorten it."
         raise InputError(msg)
-    return value or None
+    return encodable(value) or None
 
 
 def _level(value: object) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from langchain_core.messages import ToolMessage, convert_to_messages, messages_from_dict
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
     from pb_graph.budget.ledger import Charge
+    from pb_graph.budget.shared import Budget
     from pb_graph.events import Event
     from pb_graph.models.caps import Thinking
     from pb_graph.models.client import ChatClient
@@ -181,7 +183,10 @@ class ModelCalls:
                 reply = cast("PlannerReply[T]", _raised(decode(kept, request.answer)))
             else:
                 around = current()  # of which planning leaves half for solving
-                with using(around and around.limit(around.left // 2)):
+                half: AbstractContextManager[Budget | None] = (
+                    around.limit(around.left // 2) if around else nullcontext()
+                )
+                with half as within, using(within):
                     reply = await self._asked(request, role)
         except ModelCallError as failure:
             self._end(name, failure, lost=failure.lost)

@@ -64,7 +64,7 @@ class CheckedGraph(CompiledStateGraph[State, Context, Input, Output]):
 
 
 def _check(given: object, config: RunnableConfig | None, own: RunnableConfig | None) -> None:
-    """Raise InputError for a key that means nothing here.
+    """Raise InputError for a key that means nothing here, and for text without a key.
 
     What a host's node calls carries that node's name in its metadata.
     """
@@ -76,6 +76,9 @@ def _check(given: object, config: RunnableConfig | None, own: RunnableConfig | N
         key = misplaced[0]
         msg = f"{key!r} in config['configurable'] would do nothing: give it in the input, as in "
         raise InputError(msg + f'{{"question": ..., "{key}": {chosen[key]!r:.100}}}')
+    if isinstance(given, str):
+        msg = 'text alone is no input: give {"question": "..."}'
+        raise InputError(msg)
     if not isinstance(given, Mapping):
         return
     unknown = [str(key) for key in given if key not in _KEYS]

@@ -121,11 +121,18 @@ class Endpoint:
             return refusal(
                 401, "the API key is missing or wrong", "authentication_error", "invalid_api_key"
             )
-        origin = request.headers.get("origin")
-        hosts = (request.url.hostname, urlsplit(origin).hostname if origin else "localhost")
+        hosts = (request.url.hostname, _host_of(request.headers.get("origin")))
         if all(host and is_loopback(host) for host in hosts):
             return None
         return refusal(403, "without an API key only this machine is served", "permission_error")
+
+
+def _host_of(origin: str | None) -> str | None:
+    """The host of the page that a request comes from; this machine where none is named."""
+    try:
+        return urlsplit(origin).hostname if origin else "localhost"
+    except ValueError:  # half an address in brackets
+        return None
 
 
 async def _health(_: Request) -> Response:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from starlette.responses import Response
 
 from pb_graph.errors import InputError, NoAnswerError, PlanAndBudgetError
-from pb_graph.serve.names import UnknownModelError
+from pb_graph.serve.names import UnknownNameError
 from pb_graph.serve.requests import RequestError
 
 _log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ def refusal_of(error: Exception, *, report: bool = False) -> Refusal:
         error: What was raised.
         report: Whether the account of a query without an answer goes with it.
     """
-    if isinstance(error, UnknownModelError):
+    if isinstance(error, UnknownNameError):
         return refusal(404, str(error), "invalid_request_error", "model_not_found", "model")
     if isinstance(error, InputError):
         param = error.param if isinstance(error, RequestError) else None

@@ -18,7 +18,7 @@ ModelNames = Mapping[str, Mapping[str, Any]]
 """Fields of `Settings` by the name that stands for them."""
 
 
-class UnknownModelError(InputError):
+class UnknownNameError(InputError):
     """No method and no settings file is called so."""
 
 
@@ -44,13 +44,13 @@ def settings_of(model: str, names: ModelNames) -> Settings:
     """The settings that a model's name stands for; only these fields of them count as set.
 
     Raises:
-        UnknownModelError: Nothing is called so.
+        UnknownNameError: Nothing is called so.
         InputError: A setting behind the colon does not exist or has a wrong value.
     """
     name, _, behind = model.partition(":")
     if name not in names:
         msg = f"there is no model {name!r:.100}; there are: {', '.join(names)}"
-        raise UnknownModelError(msg + did_you_mean(name, names))
+        raise UnknownNameError(msg + did_you_mean(name, names))
     return checked({**names[name], **_named(behind)})
 
 

@@ -75,6 +75,19 @@ class TestReserving:
         with pytest.raises(BudgetUsedUpError, match="budget of 5 tokens: raise it"):
             budget.reserve(1)
 
+    def test_the_one_that_is_used_up_is_named(self) -> None:
+        budget = Budget(10)
+        spend(budget, 10)
+        with pytest.raises(BudgetUsedUpError, match="budget of 10 tokens"):
+            budget.limit(budget.left // 2).reserve()
+        with pytest.raises(BudgetUsedUpError, match="budget of 0 tokens"):
+            Budget(10).limit(0).reserve()
+
+    def test_what_was_refused_leaves_no_entry(self) -> None:
+        budget = Budget(10)
+        budget.reserve().settle(0)
+        assert budget.snapshot()["spent"] == {}
+
     def test_a_budget_has_a_token(self) -> None:
         with pytest.raises(ValueError, match="whole number of at least 1"):
             Budget(0)
@@ -214,6 +227,13 @@ class TestGrants:
         one, other = budget.limit(80), budget.limit(80)
         spend(one, 70)
         assert (one.left, other.left, budget.left) == (10, 30, 30)
+
+    def test_what_was_set_aside_of_a_limit_returns_with_the_limit(self) -> None:
+        budget = Budget(100)
+        with budget.limit(50) as limit:
+            limit.grant(20, "last").reserve(5).keep()
+            assert budget.left == 80
+        assert (budget.unknown, budget.left) == (5, 95)
 
     def test_parts_of_one_turn_are_equal_and_found_again(self) -> None:
         budget = Budget(110)

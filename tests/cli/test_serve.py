@@ -70,6 +70,15 @@ def test_what_cannot_be_served_is_refused_at_the_start(
     assert said in result.stderr
 
 
+def test_a_model_of_the_environment_that_cannot_be_is_refused_at_the_start_too(
+    started: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PB_MODEL", "gpt-5")
+    result = CliRunner().invoke(app, ["serve"])
+    assert (result.exit_code, started) == (USAGE, [])
+    assert "'gpt-5' names no model" in result.stderr
+
+
 def test_a_program_that_is_not_there_is_said_to_be_so(tmp_path: Path) -> None:
     result = serve("--program", str(tmp_path / "none.json"))
     assert result.exit_code == FAILED

@@ -51,6 +51,22 @@ def test_nor_do_sync_and_async_runs_in_turn(server: FaultServer) -> None:
     assert server.served == 8
 
 
+async def test_a_loop_that_comes_while_ended_ones_are_looked_for_is_no_fault(
+    server: FaultServer,
+) -> None:
+    connections = Connections(chat(server))
+
+    class Ended:
+        """A loop of another thread; one more is there by the time that it is looked at."""
+
+        def is_closed(self) -> bool:
+            connections._of_loop[0, Ended()] = ((), None)  # type: ignore[index]
+            return True
+
+    connections._of_loop[0, Ended()] = ((), None)  # type: ignore[index]
+    assert await connections.awaited()
+
+
 async def test_within_one_event_loop_connections_are_kept(server: FaultServer) -> None:
     connections = Connections(chat(server), chat(server))
     first, second = await connections.awaited()

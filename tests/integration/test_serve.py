@@ -378,7 +378,12 @@ class TestWhoIsServed:
 
     @pytest.mark.parametrize(
         "headers",
-        [{"Origin": "https://evil.example"}, {"Host": "evil.example"}, {"Origin": "null"}],
+        [
+            {"Origin": "https://evil.example"},
+            {"Host": "evil.example"},
+            {"Origin": "null"},
+            {"Origin": "http://["},
+        ],
     )
     def test_without_a_key_no_page_of_another_host(self, url: str, headers: Any) -> None:
         body = json.dumps({"model": "vanilla", "messages": ASKED})

@@ -68,6 +68,18 @@ def test_text_blocks_are_read_as_text() -> None:
     assert "How many?" in model.calls[0].ask
 
 
+def test_half_a_character_breaks_no_call() -> None:
+    """What cuts text between the two halves of an emoji leaves what no request can hold."""
+    model, half = ScriptedChat(), "\ud83d"
+    said = [HumanMessage(f"I like {half}."), HumanMessage(f"How many {half}?")]
+    graph = graph_of(model, method="vanilla")
+    run(graph, {"messages": said})
+    run(graph, {"question": f"How many {half}?", "reference": f"Seven {half}."})
+    for call in model.calls:
+        assert "How many ??" in str([message.text for message in call.messages])
+        assert all(message.text.encode() for message in call.messages)
+
+
 def test_what_is_given_with_the_question_reaches_the_solver() -> None:
     model = ScriptedChat()
     given = QUESTION | {

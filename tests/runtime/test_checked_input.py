@@ -40,6 +40,13 @@ def test_a_mistyped_key_is_refused_before_anything_is_spent(way: str) -> None:
     assert model.calls == []
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_a_bare_text_is_no_input_and_what_is_one_is_said(way: str) -> None:
+    run: Any = WAYS[way]
+    with pytest.raises(InputError, match=r'text alone is no input: give {"question": "\.\.\."}'):
+        run(graph_of(ScriptedChat()), "How many pens?")
+
+
 @pytest.mark.parametrize("key", ["schedule", "settings"])
 def test_a_setting_is_told_where_it_belongs(key: str) -> None:
     with pytest.raises(InputError, match=f"'{key}' is a setting: give it to build_graph"):

@@ -74,6 +74,11 @@ def test_our_part_is_found_in_a_hosts_context(found: object, budget: int) -> Non
     assert settings.budget == budget
 
 
+def test_settings_in_the_place_of_a_context_are_not_ignored() -> None:
+    with pytest.raises(InputError, match=r"context=Context\(settings="):
+        run(graph_of(ScriptedChat(), **BASE), context=OWN)
+
+
 def test_inside_a_host_graph_its_context_reaches_us() -> None:
     from langgraph.graph import START, MessagesState, StateGraph  # noqa: PLC0415
 

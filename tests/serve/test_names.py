@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pb_graph.errors import InputError
-from pb_graph.serve.names import UnknownModelError, model_names, settings_of
+from pb_graph.serve.names import UnknownNameError, model_names, settings_of
 from pb_graph.settings import choices
 
 
@@ -40,7 +40,7 @@ def test_a_settings_file_is_called_like_itself_and_can_be_changed(tmp_path: Path
 
 
 def test_an_unknown_name_says_which_there_are() -> None:
-    with pytest.raises(UnknownModelError, match=r"there are: .*vanilla, .*did you mean 'vanilla'"):
+    with pytest.raises(UnknownNameError, match=r"there are: .*vanilla, .*did you mean 'vanilla'"):
         chosen("vanila")
 
 
