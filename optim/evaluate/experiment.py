@@ -154,7 +154,7 @@ class Experiment:
         """
         asked = [self.methods] if isinstance(self.methods, str) else self.methods
         chosen = [
-            method
+            self._with_method_named(method)
             for one in asked
             for method in ((one,) if isinstance(one, Method) else methods(one, self.settings))
         ]
@@ -168,6 +168,16 @@ class Experiment:
         if all(question.domain in _SERVED for question in questions):
             return tuple(chosen)
         return tuple(self._with_examples(chosen, questions))
+
+    def _with_method_named(self, method: Method) -> Method:
+        """Say in the settings which method it is, as `build_graph` chooses it of what is given.
+
+        The graph of a row always gets a planner, the solver's own where none is given; that one
+        must not make a row plan that names no method.
+        """
+        brings_plans = self.planner is not None or self.planner_program is not None
+        settings = method.settings.with_plans() if brings_plans else method.settings
+        return replace(method, settings=settings.model_copy(update={"method": settings.method}))
 
     def _with_examples(
         self, chosen: Sequence[Method], questions: Sequence[Question]

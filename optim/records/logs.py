@@ -15,6 +15,7 @@ from optim.methods import NAMES
 from optim.parts import pooled
 from optim.records.record import LevelSource, Record, Records, paid_for_nothing
 from pb_graph.errors import InputError
+from pb_graph.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -224,7 +225,7 @@ def _record(header: LogHeader, made_by: Mapping[str, Any], sample: EvalSample) -
     report: Report = sample.store["report"]
     level = (sample.metadata or {}).get("level")
     source: LevelSource | None = None
-    if report["level"] is not None and report["method"] != "vanilla":
+    if report["level"] is not None and _uses_level(made_by, report):
         own = level is None or header.metadata.get("conditions", {}).get("estimate_level", False)
         source = "estimated" if own else "label"
     target = sample.target
@@ -244,6 +245,19 @@ def _record(header: LogHeader, made_by: Mapping[str, Any], sample: EvalSample) -
         level_source=source,
         made_by=made_by,
     )
+
+
+def _uses_level(made_by: Mapping[str, Any], report: Report) -> bool:
+    """Whether the level bore on the answer; a label is in the report of any method.
+
+    Where settings cannot be read, as of a method that is gone, all methods but one are said to.
+    """
+    told = made_by.get("settings") or {}
+    try:
+        settings = Settings.read({**told, "method": report["method"]})
+    except InputError:
+        return report["method"] != "vanilla"
+    return settings.plans or settings.uses_level
 
 
 def _verdict(sample: EvalSample, report: Report) -> dict[str, Any]:

@@ -578,6 +578,14 @@ def test_our_planning_is_one_row_where_there_is_no_label_or_it_is_not_taken() ->
     assert len(estimating.chosen_methods(QUESTIONS)) == 1
 
 
+def test_the_default_plans_only_where_a_planner_is_given(tmp_path: Path) -> None:
+    model = ScriptedChat(solve=solves)
+    alone = evaluated(model, tmp_path / "alone", methods="default").records
+    planned = evaluated(model, tmp_path / "planned", methods="default", planner=model).records
+    assert {record.report["method"] for record in alone} == {"auto"}
+    assert {record.report["method"] for record in planned} == {"plan_and_budget"}
+
+
 @pytest.mark.parametrize("estimates", [False, True])
 @pytest.mark.parametrize(("limit", "levels"), [(2, ["Level 1", "Level 2"]), (5, [])])
 def test_levels_are_judged_by_examples_of_the_questions_own_field(
