@@ -394,6 +394,12 @@ class TestHostsOwn:
         asked = self.passed_on(request).model_settings
         assert {asked[name] for name in asked if "max" in name} == {40}
 
+    def test_a_limit_below_one_is_none(self) -> None:
+        request: ModelRequest[Any] = ModelRequest(
+            model=ScriptedChat(), messages=[HumanMessage("?")], model_settings={"num_predict": -1}
+        )
+        assert self.passed_on(request).model_settings["max_tokens"] == 90
+
     @pytest.mark.parametrize(("own", "then"), [(None, True), (False, False)])
     def test_a_stream_tells_its_usage_unless_the_host_says_no(
         self, own: bool | None, then: bool

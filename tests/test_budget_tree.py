@@ -145,6 +145,19 @@ class TestCreateAgent:
             assert (budget.spent, budget.left) == (0, left)
 
     @pytest.mark.parametrize("way", WAYS)
+    def test_a_tool_that_fails_gives_its_part_back(self, way: Way) -> None:
+        @tool
+        def fail() -> str:
+            """Fail."""
+            raise OSError
+
+        budget, model = Budget(300), ScriptedChat(solve=calls("fail", 1))
+        with pytest.raises(OSError):  # noqa: PT011 -- says nothing
+            run(Tree._agent(model, budget, [fail]), ASK, way)
+        assert budget.spent == model.output_tokens > 0
+        assert budget.left == 300 - budget.spent
+
+    @pytest.mark.parametrize("way", WAYS)
     def test_a_model_with_a_budget_of_its_own_is_counted_once_in_each(self, way: Way) -> None:
         daily, model = Budget(500), ScriptedChat(solve=runs_on)
         both = BudgetedChatModel(model=model, budget=daily)

@@ -348,6 +348,20 @@ class TestSnapshots:
             assert both is not None
             assert sum(both["spent"].values()) == 35
 
+    def test_so_are_their_grants(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        budget = Budget(100)
+        spend(budget.grant(60, "research"), 10)
+        base = through_json(budget)
+        spend(budget.grant(60, "research"), 20)
+        here = through_json(budget)
+        as_in_another_process(monkeypatch)
+        again = Budget.restore(base)
+        spend(again.grant(60, "research"), 5)
+        there = through_json(again)
+        for both in (newer(here, there), newer(there, here)):
+            assert both is not None
+            assert sum(both["grants"]["research"]["spent"].values()) == 35
+
 
 class TestAround:
     def test_what_runs_within_finds_the_budget(self) -> None:

@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from pb_graph import NoAnswerError, Settings, build_graph
+from pb_graph import Budget, NoAnswerError, Settings, build_graph
 from pb_graph.models.client import ChatClient
 from pb_graph.models.retry import RetryPolicy
 from tests.support.chat_model import CutOffError, Said, ScriptedChat, in_turn, runs_on, with_schema
@@ -67,6 +67,18 @@ def test_an_attempt_of_unknown_cost_is_said_to_be_one(way: Way) -> None:
     assert warning.startswith("answer: 1 attempt(s) broke off without an account of their tokens")
     assert report["most_billed"] == 8192 + 4 > report["ceiling"] == 8192
     assert bill.startswith("up to 8196 completion tokens may be billed, above the ceiling of 8192")
+
+
+@both_ways
+def test_one_that_leaves_nothing_of_a_shared_budget_for_another_is_in_the_account(way: Way) -> None:
+    model = ScriptedChat(solve=TimeoutError(), max_retries=0)
+    client = ChatClient(model, with_schema, RetryPolicy(1, initial_interval=0.001))
+    settings = Settings(method="vanilla", cutoff=300)
+    graph = build_graph(client, settings=settings, shared_budget=Budget(300))
+    with pytest.raises(NoAnswerError, match="budget of 300 tokens") as caught:
+        run(graph, QUESTION, way)
+    report = checked(caught.value.report)
+    assert (report["usage"]["calls"], report["most_billed"]) == (1, 300)
 
 
 @both_ways

@@ -44,7 +44,8 @@ def test_what_is_bound_to_a_field_of_the_model_changes_a_copy_of_it() -> None:
 def test_a_fallback_answers_for_a_model_that_fails(way: Way) -> None:
     first = ScriptedChat(model_name="first", planner=HTTPError(503), solve=HTTPError(401))
     second = ScriptedChat(model_name="second", solve="42")
-    graph = build_graph(first.bind(temperature=0).with_fallbacks([second]))
+    settings = Settings(method="plan_and_budget")
+    graph = build_graph(first.bind(temperature=0).with_fallbacks([second]), settings=settings)
     out = run(graph, QUESTION, way)
     assert out["answer"] == "42"
     assert out["report"]["warnings"] == []
@@ -68,6 +69,15 @@ def test_a_fallback_gets_no_more_than_the_failed_call_has_left() -> None:
     out = run(build_graph(first.with_fallbacks([second]), settings=ONE_CALL))
     assert second.calls[0].cap == 20
     assert out["report"]["usage"]["output_tokens"] == out["report"]["ceiling"] == 50
+
+
+def test_under_a_strict_ceiling_what_a_lost_call_may_have_cost_is_not_its_fallbacks() -> None:
+    first, second = ScriptedChat(solve=TimeoutError()), ScriptedChat(solve=runs_on)
+    strict = ONE_CALL.model_copy(update={"strict_ceiling": True})
+    with pytest.raises(NoAnswerError, match="No fallback was asked") as caught:
+        run(build_graph(first.with_fallbacks([second]), settings=strict))
+    assert second.calls == []
+    assert caught.value.report["most_billed"] == caught.value.report["ceiling"] == 50
 
 
 @both_ways

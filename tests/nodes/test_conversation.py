@@ -114,6 +114,15 @@ def test_a_long_conversation_loses_its_oldest_turns_and_says_so() -> None:
     ]
 
 
+def test_a_turn_that_is_too_long_keeps_its_end() -> None:
+    long = HumanMessage(f"It begins. {'x ' * MAX_CONVERSATION}So it ends.")
+    turns = str(read_conversation([long, HumanMessage("And?")]).turns)
+    assert turns.startswith('<conversation>\n<turn role="user">\n[…] ')
+    assert "It begins." not in turns
+    assert turns.endswith("So it ends.\n</turn>\n</conversation>")
+    assert len(turns) < MAX_CONVERSATION + 100
+
+
 @pytest.mark.parametrize("way", get_args(Way))
 @pytest.mark.parametrize("settings", [{"method": "vanilla"}, STEPWISE], ids=["one call", "steps"])
 def test_images_go_through_to_the_solver(way: Way, settings: dict[str, Any]) -> None:

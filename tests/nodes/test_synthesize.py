@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -96,6 +97,19 @@ def test_the_rescue_is_below_the_ceiling_too(enforcement: str) -> None:
     )
     report = report_of(model, **(LAST_STEP | {"enforcement": enforcement, "cutoff": 100}))
     assert report["usage"]["output_tokens"] <= report["ceiling"]
+
+
+def test_what_came_last_is_not_what_the_plan_has_last() -> None:
+    plan = ("First?", "Second? | after 1", "Third? | after 2", "Fourth? | after 1", "All?")
+
+    def solve(call: Call) -> Said:
+        step = re.search(r"sub-question ([1-4]) now", call.ask)
+        return f"answer {step[1]}" if step else ""
+
+    report = report_of(ScriptedChat(plan=plan, solve=solve), **LAST_STEP)
+    assert report["steps"][2]["answer"] == "answer 3"  # in a wave of its own, after the fourth
+    assert report["answer"] == "answer 4"
+    assert any("sub-question 4 stands for the whole" in note for note in report["warnings"])
 
 
 @pytest.mark.parametrize("said", ["", HTTPError(500)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
+from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, get_args
@@ -13,10 +14,12 @@ from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 
-from pb_graph import ModelCallError, Settings, build_graph
+from pb_graph import Budget, ModelCallError, Settings, build_graph
+from pb_graph.budget import shared, snapshots
 from pb_graph.models.client import ChatClient
 from pb_graph.models.reply import Purpose, Reply
 from pb_graph.planner.requests import decomposition
+from pb_graph.runtime import calls
 from pb_graph.runtime.node import Node, NodeContext, finished
 from pb_graph.runtime.registry import ModelRegistry
 from pb_graph.settings import Context
@@ -112,6 +115,33 @@ def test_what_is_asked_otherwise_after_the_restart_is_asked(way: Way) -> None:
     model = ScriptedChat()
     restarted(work, model, way)
     assert [call.ask for call in model.calls] == ["first 0", "second", "first 1", "second"]
+
+
+def test_what_another_process_paid_is_counted_once_however_often_the_node_starts_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    starts: list[int] = []
+
+    async def node(_: State, run: NodeContext) -> State:
+        starts.append(len(starts))
+        for text in ("first", "second"):
+            await ask(run, text)
+        if len(starts) < 3:
+            raise CutOffHere
+        return {"answer": "done"}
+
+    model, budget = ScriptedChat(solve="two words"), Budget(5000)
+    graph = graph_with(node, model)
+    with suppress(CutOffHere):
+        graph.invoke(QUESTION, THREAD, context=Context(shared_budget=Budget(5000)))
+    monkeypatch.setattr(snapshots, "_PROCESS", "another")
+    monkeypatch.setattr(calls, "_KNOWN", OrderedDict[str, None]())
+    shared._LIVE.clear()
+    with suppress(CutOffHere):
+        graph.invoke(None, THREAD, context=Context(shared_budget=budget))
+    graph.invoke(None, THREAD, context=Context(shared_budget=budget))
+    assert [call.ask for call in model.calls] == ["first", "second", "second", "second"]
+    assert budget.spent == 2 + 2 + 2  # the first one, and the second each time
 
 
 @both_ways

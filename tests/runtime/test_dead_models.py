@@ -18,6 +18,7 @@ class ConnectError(ConnectionError):
     """What httpx calls a server that is not there."""
 
 
+PLANNED = Settings(method="plan_and_budget")
 GONE = [HTTPError(404, "no such model"), HTTPError(401, "bad key"), ConnectError("refused")]
 both_ways = pytest.mark.parametrize("way", get_args(Way))
 
@@ -52,8 +53,18 @@ def test_another_model_goes_on(way: Way) -> None:
 @both_ways
 def test_a_server_in_trouble_may_be_well_for_the_next_call(way: Way) -> None:
     model, only = client(planner=HTTPError(503))
-    assert run(build_graph(only), QUESTION, way)["answer"] == "Final answer: 42"
+    out = run(build_graph(only, settings=PLANNED), QUESTION, way)
+    assert out["answer"] == "Final answer: 42"
+    assert any("HTTP 503" in note for note in out["report"]["warnings"])
     assert len(model.solving()) == 1
+
+
+@both_ways
+def test_nor_is_a_model_given_up_whose_fallback_is_only_in_trouble(way: Way) -> None:
+    gone = ScriptedChat(planner=HTTPError(404), solve=HTTPError(404))
+    busy = ScriptedChat(planner=HTTPError(503))
+    graph = build_graph(gone.with_fallbacks([busy]), settings=PLANNED)
+    assert run(graph, QUESTION, way)["answer"] == "Final answer: 42"
 
 
 def test_the_next_question_on_the_thread_asks_again() -> None:

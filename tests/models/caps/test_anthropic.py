@@ -130,7 +130,11 @@ def test_the_rest_of_the_callers_thinking_is_kept() -> None:
 
 @pytest.mark.parametrize(
     ("own", "cap", "sent"),
-    [(by_hand(4000), 4001, by_hand(4000)), (by_hand(10_000), 8192, by_hand(7168))],
+    [
+        (by_hand(4000), 4001, by_hand(4000)),
+        (by_hand(8192), 8192, by_hand(7168)),  # it has to be less than the cap
+        (by_hand(10_000), 8192, by_hand(7168)),
+    ],
 )
 def test_a_cap_that_is_no_budget_lowers_only_what_would_be_refused(
     own: dict[str, Any], cap: int, sent: object

@@ -53,6 +53,13 @@ def test_the_draw_is_the_same_on_every_machine() -> None:
     assert [q.id for q in drawn] == ["q15", "q16", "q26", "q29", "q27", "q13"]
 
 
+def test_another_seed_draws_other_questions_and_begins_with_other_levels() -> None:
+    there = pool([1, 2, 3, 4, 5] * 8)
+    firsts = [sample(there, 1, seed)[0] for seed in range(20)]
+    assert {question.level for question in firsts} == {1, 2, 3, 4, 5}
+    assert len({question.id for question in firsts}) > 10
+
+
 def test_fewer_than_one_is_refused() -> None:
     with pytest.raises(InputError, match="at least 1, not 0"):
         sample(pool([1]), 0, 0)

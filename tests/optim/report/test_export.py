@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import asdict
 
 import pytest
 
@@ -37,6 +38,18 @@ def test_csv_has_a_line_for_each_method() -> None:
     assert lines[0]["baseline"] == "global_budget"
     assert float(lines[0]["vs_ratio"]) > 0
     assert lines[1]["vs_ratio"] == ""
+
+
+def test_every_figure_of_a_comparison_stands_below_its_name() -> None:
+    [study] = studies(records())
+    lines = {line["method"]: line for line in csv.DictReader(io.StringIO(as_csv([study])))}
+    for versus in study.versus:
+        line, found = lines[versus.method], asdict(versus.comparison)  # type: ignore[arg-type]
+        found |= {"p_value_holm": versus.adjusted_p}
+        found |= {"accuracy_p_value_holm": versus.adjusted_accuracy_p}
+        for name in found.keys() & {head.removeprefix("vs_") for head in line if "vs_" in head}:
+            assert line[f"vs_{name}"] == str(found[name])
+    assert any(versus.adjusted_p != versus.adjusted_accuracy_p for versus in study.versus)
 
 
 def test_columns_of_earlier_versions_keep_their_place() -> None:
