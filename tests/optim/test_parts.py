@@ -207,15 +207,15 @@ def test_a_missing_part_is_refused_unless_it_may_be_partial(
 
 
 def test_an_unfinished_part_is_a_gap(tmp_path: Path) -> None:
-    model = ScriptedChat(solve=solves)
-    part_in(model, tmp_path / "1", part="1/2")
-    part_in(model, tmp_path / "2", part="2/2", max_tokens_total=1, concurrency=1)
+    model, asked = ScriptedChat(solve=solves), {"limit": 10, "epochs": 2}
+    part_in(model, tmp_path / "1", part="1/2", **asked)
+    part_in(model, tmp_path / "2", part="2/2", max_tokens_total=1, concurrency=1, **asked)
     both = [tmp_path / "1", tmp_path / "2"]
-    mine = sum(Part(2, 2).has(question.id) for question in QUESTIONS[:20])
+    mine = 2 * sum(Part(2, 2).has(question.id) for question in QUESTIONS[:10])
     with pytest.raises(InputError, match=f"2 parts: part 2 has 1 of its {mine} answers"):
         read_records(both)
     assert len(read_records(both, partial=True)) == 20 - mine + 1
-    part_in(model, tmp_path / "2", part="2/2")
+    part_in(model, tmp_path / "2", part="2/2", **asked)
     assert len(read_records(both)) == 20
 
 
