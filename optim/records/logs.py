@@ -15,6 +15,7 @@ from optim.methods import NAMES
 from optim.parts import pooled
 from optim.records.record import LevelSource, Record, Records, paid_for_nothing
 from pb_graph.errors import InputError
+from pb_graph.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -185,14 +186,18 @@ def records_of(header: LogHeader) -> Iterator[Record]:
     """Read the answers of one log, in the order of its data set."""
     from inspect_ai.log import read_eval_log_samples  # noqa: PLC0415
 
-    made_by = header.made_by
+    made_by, goes_by_level = header.made_by, _goes_by_level(header)
     samples = read_eval_log_samples(
         str(header.path),
         all_samples_required=False,
         resolve_attachments="core",
         exclude_fields={"events", "messages"},
     )
-    return (_record(header, made_by, sample) for sample in samples if "report" in sample.store)
+    return (
+        _record(header, made_by, sample, goes_by_level)
+        for sample in samples
+        if "report" in sample.store
+    )
 
 
 def _latest(folder: str | Path) -> list[LogHeader]:
@@ -215,18 +220,31 @@ def _header(path: Path) -> LogHeader:
     try:
         return LogHeader(path, read_eval_log(str(path), header_only=True))
     except Exception as error:
-        msg = f"cannot read the log {path}: {error}"
+        msg = f"cannot read the log {path}: {error}. Move it elsewhere to read the others."
         raise InputError(msg) from error
 
 
-def _record(header: LogHeader, made_by: Mapping[str, Any], sample: EvalSample) -> Record:
+def _goes_by_level(header: LogHeader) -> bool | None:
+    """Whether a level that the method is told bears on its answers; None where no log tells."""
+    told = header.made_by.get("settings") or {}
+    try:
+        settings = Settings.read(told)
+    except InputError:
+        return None
+    return settings.uses_level or settings.graded if "method" in told else None
+
+
+def _record(
+    header: LogHeader, made_by: Mapping[str, Any], sample: EvalSample, goes_by_level: bool | None
+) -> Record:
     dataset, method, model, planner = header.task
     report: Report = sample.store["report"]
     level = (sample.metadata or {}).get("level")
     source: LevelSource | None = None
-    if report["level"] is not None and report["method"] != "vanilla":
+    if report["level"] is not None:
         own = level is None or header.metadata.get("conditions", {}).get("estimate_level", False)
-        source = "estimated" if own else "label"
+        told = report["method"] != "vanilla" if goes_by_level is None else goes_by_level
+        source = "estimated" if own else "label" if told else None
     target = sample.target
     return Record(
         dataset=dataset,

@@ -164,13 +164,13 @@ def test_the_scorers_metadata_reaches_the_record(run: Evaluation) -> None:
 
 def test_a_record_says_whose_word_the_level_is(tmp_path: Path) -> None:
     model = ScriptedChat(solve=solves, level=2)
-    chosen = "vanilla,global_budget"
+    chosen = "vanilla,concise,global_budget"
     told = evaluated(model, tmp_path / "a", methods=chosen).records
     guessed = evaluated(model, tmp_path / "b", methods=chosen, estimate_level=True).records
     by_method = {(r.method, r.level_source) for r in told}
-    assert by_method == {("vanilla", None), ("global_budget", "label")}
+    assert by_method == {("vanilla", None), ("concise", None), ("global_budget", "label")}
     assert {(r.method, r.level_source) for r in guessed} == {
-        ("vanilla", None), ("global_budget", "estimated"),
+        ("vanilla", None), ("concise", None), ("global_budget", "estimated"),
     }  # fmt: skip
 
 
