@@ -95,8 +95,8 @@ def pooled(
     if gaps and not partial:
         msg = (
             f"{_named(logs[0][0])} is cut in {about['of']} parts: {'; '.join(gaps)}. Run the "
-            "command of such a part (again), or take what there is: --partial (in Python, "
-            "partial=True)."
+            "command of such a part (again), or take what there is: pb-optim report --partial (in "
+            "Python, partial=True)."
         )
         raise InputError(msg)
     told = {"parts": about["of"]} | ({"gaps": "; ".join(gaps)} if gaps else {})

@@ -27,6 +27,7 @@ def _registered(dataset: str) -> Callable[..., Task]:
         scorer: str | None = None,
         estimate_level: bool = False,
         seed: int = 0,
+        skip_bad_rows: bool = False,
     ) -> Task:
         """Make the task of one method.
 
@@ -42,6 +43,7 @@ def _registered(dataset: str) -> Callable[..., Task]:
             scorer: Name of another scorer than the data set's own.
             estimate_level: Let the planner estimate a question's level, and pay for that.
             seed: Of the draw.
+            skip_bad_rows: Leave out rows that are no questions.
         """
         given = {name: value for name, value in locals().items() if name != "dataset"}
         from optim.evaluate.registered import task_for  # noqa: PLC0415 -- LangGraph takes a second

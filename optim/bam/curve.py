@@ -66,11 +66,13 @@ class Check:
         budget: Of both.
         kind: ``separate`` for the same request with a real cap, ``told`` where the model was told
             the budget beforehand.
+        accuracy: Of that run, in percent, on what it has answered.
         comparison: Of the curve (a) with that run (b), paired by question.
     """
 
     budget: int
     kind: str
+    accuracy: float
     comparison: Comparison
 
 
@@ -143,13 +145,18 @@ def curve_of(records: Sequence[Record], method: str, share: float | None = None)
         share=share,
         **_cost(ours),
         checks=[
-            Check(budget, kind, compare(samples(ours[budget]), samples(group), missing="drop"))
+            _check(budget, kind, samples(ours[budget]), samples(group))
             for kind, groups in found.items()
             if kind != CURVE
             for budget, group in groups.items()
             if budget in ours and samples(group) and samples(ours[budget])
         ],
     )
+
+
+def _check(budget: int, kind: str, ours: Sequence[Sample], theirs: Sequence[Sample]) -> Check:
+    accuracy = PERCENT * fmean(sample.score for sample in theirs)
+    return Check(budget, kind, accuracy, compare(ours, theirs, missing="drop"))
 
 
 def _by_kind(records: Iterable[Record], method: str) -> dict[str, dict[int, list[Record]]]:

@@ -25,13 +25,11 @@ if TYPE_CHECKING:
     from optim.summary import Cells
 
 _MEASURES: Final = {
-    "utility": "Utility of a query (Eq. 4)",
-    "accuracy": "Accuracy, %",
-    "e3": "E³, with every token of the budget spent",
+    "utility": ("Utility of a query (Eq. 4)", 4),
+    "accuracy": ("Accuracy, %", 2),
+    "e3": ("E³, with every token of the budget spent", 3),
 }
-"""What `_by_budget` shows, and what it means."""
-
-_DIGITS = {"utility": 4, "accuracy": 2, "e3": 3}
+"""What `_by_budget` shows: what it means, and its decimals."""
 
 
 @with_options(World)
@@ -69,9 +67,9 @@ def simulate(  # noqa: PLR0913 -- one parameter for each option
         f"{queries:,} queries of {world.steps} steps, {order}; c and beta about those of "
         f"{file or 'the default settings, which are an assumption'}.\n± is one standard error."
     )
-    for measure, meaning in _MEASURES.items():
+    for measure, (meaning, digits) in _MEASURES.items():
         typer.echo(f"\n{meaning}")
-        print_rows(_by_budget(outcomes, measure))
+        print_rows(_by_budget(outcomes, measure, digits))
 
 
 @plain_errors("inspect_ai")
@@ -127,9 +125,8 @@ def _next(record: Record, file: str) -> str:
     return shlex.join([*words, "--methods", PLANNED, "--settings", file])
 
 
-def _by_budget(outcomes: Sequence[Outcome], measure: str) -> list[Cells]:
+def _by_budget(outcomes: Sequence[Outcome], measure: str, digits: int) -> list[Cells]:
     """Give one measure of each rule, a column for each budget, with standard errors."""
-    digits = _DIGITS[measure]
     rows: dict[str, dict[str, str | int | float | None]] = {}
     for outcome in outcomes:
         found = outcome.to_dict()

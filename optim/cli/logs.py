@@ -61,7 +61,8 @@ def report(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         str | None, typer.Option("--output", "-o", metavar="FILE", help="Default: report.html.")
     ] = None,
     baseline: Annotated[
-        str | None, typer.Option(help="Compare with this method. Default: global_budget.")
+        str | None,
+        typer.Option(help="Compare with this method. Default: global_budget, else vanilla."),
     ] = None,
     paper: Annotated[bool, typer.Option("--paper", help="The paper's figures beside.")] = False,
     partial: Annotated[
@@ -119,7 +120,7 @@ def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     """Find the cheapest row whose loss of accuracy is proven below a bound on held-out questions.
 
     Rows are tested one after the other, and the first failure ends it: so the chance that a row
-    is certified that loses more is 5 % at most.
+    is certified that loses more is what --confidence leaves, 5 % at most by default.
     """
     from optim.records import read_records  # noqa: PLC0415
     from optim.report.certificate import certify as certified  # noqa: PLC0415

@@ -26,7 +26,7 @@ def tune_program(  # noqa: PLR0913 -- one parameter for each option
     budget_tokens: Annotated[int | None, typer.Option(help="Completion tokens, likewise.")] = None,
     budget_minutes: Annotated[float | None, typer.Option(help="Minutes, likewise.")] = None,
     logs: Annotated[
-        str | None, typer.Option(help="For --tune auto: logs of worked_examples and concise.")
+        str | None, typer.Option(help="For --tune auto: logs of worked_examples and brief.")
     ] = None,
     loss: Annotated[
         float, typer.Option(min=0, help="For --tune auto: points of accuracy it may cost.")
@@ -56,22 +56,22 @@ def tune_program(  # noqa: PLR0913 -- one parameter for each option
 
 def _fit_auto(options: dict[str, Any], logs: str | None, loss: float, *, as_json: bool) -> None:
     from optim.e3 import describe  # noqa: PLC0415 -- numpy
+    from optim.evaluate.resume import held  # noqa: PLC0415
     from optim.records import read_records  # noqa: PLC0415 -- Inspect takes seconds
     from optim.tune.auto_policy import fit_policy, program_of, traces  # noqa: PLC0415
 
     if logs is None:
-        msg = "--tune auto asks nothing: name logs of worked_examples and concise with --logs"
+        msg = "--tune auto asks nothing: name logs of worked_examples and brief with --logs"
         raise InputError(msg)
     fit = fit_policy(traces(read_records(logs)), loss=loss)
-    folder = Path(options["run_dir"])
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "program.json"
-    program_of(fit, options["program"]).save(path)
+    path = Path(options["run_dir"]) / "program.json"
+    with held(path.parent):
+        program_of(fit, options["program"]).save(path)
     if as_json:
         echo(fit.to_dict() | {"program": str(path)})
         return
     typer.echo(f"policy: {fit.policy.model_dump_json(exclude_none=True)}")
-    typer.echo(f"cross-validated against concise: {describe(fit.against_plain)}")
+    typer.echo(f"cross-validated against brief: {describe(fit.against_plain)}")
     typer.echo(f"{path} is written: pb-graph solve --program {path}", err=True)
 
 

@@ -8,6 +8,7 @@ import json
 import os
 import threading
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pb_graph.errors import InputError, PlanAndBudgetError
@@ -95,11 +96,13 @@ class Journal:
         """
         text = json.dumps({"key": key, "entry": entry}, ensure_ascii=False, separators=(",", ":"))
         with self._lock:
+            place = self.path.stat().st_size if self.path.exists() else 0
             try:
                 with self.path.open("ab") as file:
-                    place = file.tell()
                     file.write(text.encode("utf-8", "surrogatepass") + b"\n")
             except OSError as error:
+                with suppress(OSError):  # the next line must not go on from a torn one
+                    os.truncate(self.path, place)
                 raise storage_error(self.path, error) from error
             self._places[key] = self.path, place
 

@@ -66,7 +66,7 @@ class RecordedModel(ModelAPI):
         return _output(self._call)
 
 
-async def show(outcome: Outcome, state: TaskState) -> TaskState:
+async def show(outcome: Outcome, state: TaskState) -> None:
     """Write an outcome into a sample: messages, transcript, and the report in the store."""
     report = outcome.report
     state.store.set("report", report)
@@ -84,7 +84,6 @@ async def show(outcome: Outcome, state: TaskState) -> TaskState:
     else:  # Inspect's own model has noted its calls itself
         state.messages.append(ChatMessageAssistant(content=report["answer"]))
     state.output = ModelOutput.from_content(state.model.name, report["answer"])
-    return state
 
 
 def _by_stage(calls: Sequence[Call]) -> dict[str, list[Call]]:

@@ -216,7 +216,7 @@ def _header(path: Path) -> LogHeader:
     try:
         return LogHeader(path, read_eval_log(str(path), header_only=True))
     except Exception as error:
-        msg = f"cannot read the log {path}: {error}"
+        msg = f"cannot read the log {path}: {error}. Move it elsewhere to read the others."
         raise InputError(msg) from error
 
 

@@ -11,14 +11,16 @@ from optim.datasets.dataset import digest
 from optim.statistics.certificate import Trial, front, trials
 from optim.statistics.checks import check_confidence
 from optim.statistics.estimates import PERCENT
-from optim.summary import grouped
+from optim.summary import grouped, scored
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     from optim.records import Record
 
 _REFERENCE = "vanilla"
-_DIGITS = 8  # of a question's digest that place it
+
+Row = dict[str, list["Record"]]
+"""A row's records by question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +79,9 @@ def certify(  # noqa: PLR0913 -- five choices of one analysis, all with defaults
 ) -> Certificate:
     """Find the cheapest row whose loss of accuracy is proven to stay below a bound.
 
-    An answer that never came counts as wrong for its row; where the reference has none, the
-    question is left out.
+    An answer that never came counts as wrong for its row, and is left out of the reference: as a
+    wrong one it would make the reference easier to match. A question of which the reference has no
+    answer is left out.
 
     Args:
         records: Of one data set, solver and planner.
@@ -96,6 +99,8 @@ def certify(  # noqa: PLR0913 -- five choices of one analysis, all with defaults
     check_confidence(confidence / PERCENT)
     rows = _rows(records)
     reference = _known(reference or _REFERENCE, rows, "--reference")
+    came = {question: scored(found) for question, found in rows[reference].items()}
+    rows[reference] = {question: found for question, found in came.items() if found}
     told, kept = _divided(rows[reference], split / PERCENT if order is None else 0.0, seed)
     chosen = _order(rows, reference, told) if order is None else _given(order, rows, reference)
     # An answer that never came is wrong.
@@ -125,10 +130,6 @@ def certify(  # noqa: PLR0913 -- five choices of one analysis, all with defaults
     )
 
 
-Row = dict[str, list["Record"]]
-"""A row's records by question."""
-
-
 def _rows(records: Sequence[Record]) -> dict[str, Row]:
     studies = grouped(records, ("dataset", "model", "planner"))
     if len(studies) != 1:
@@ -153,8 +154,7 @@ def _divided(row: Row, share: float, seed: int) -> tuple[list[str], list[str]]:
     if not 0.0 <= share < 1.0:
         msg = f"--split lies between 0 and 100 percent, not at {PERCENT * share:g}"
         raise InputError(msg)
-    answered = [q for q, found in row.items() if any(r.score is not None for r in found)]
-    drawn = sorted(answered, key=lambda question: digest([seed, question])[:_DIGITS])
+    drawn = sorted(row, key=lambda question: digest([seed, question]))
     count = round(share * len(drawn))
     if len(drawn) == count or (share and not count):
         msg = f"{len(drawn)} questions are too few to choose an order and to test; give --order"

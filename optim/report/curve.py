@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from optim.report.figures import Figure, key, marker
+from optim.report.figures import Figure, framed, key, marker
 from optim.report.formatting import NOTHING, number
-from optim.report.svg import Frame, Scale, polyline, svg, whisker
+from optim.report.svg import Frame, polyline, svg, whisker
 
 if TYPE_CHECKING:
     from optim.bam.curve import BudgetCurve, Check, Point
     from optim.summary import Cells
 
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 22.0, 30.0, 46.0
 _KINDS = {"separate": 1, "told": 2}
 _KEYS = {
     "separate": "a run of its own, with a cap that is real",
@@ -54,6 +53,7 @@ def point_rows(curve: BudgetCurve) -> list[Cells]:
     return [
         {
             "budget": point.budget,
+            "questions": point.row.questions,
             "n": point.row.n,
             "errors": point.row.errors,
             "accuracy %": point.row.accuracy,
@@ -125,7 +125,7 @@ def _drawing(curve: BudgetCurve, width: int, height: int, class_: str = "") -> M
             whisker(frame.y, x, (p.row.accuracy_lower, p.row.accuracy_upper), upright=True)
             for (x, _), p in zip(places, points, strict=True)
         ],
-        [_check_mark(check, points, frame) for check in curve.checks],
+        [_check_mark(check, frame) for check in curve.checks],
         [marker(0, x, y, _told(p)) for (x, y), p in zip(places, points, strict=True)],
         class_=class_,
     )
@@ -136,24 +136,15 @@ def _frame(points: Sequence[Point], checks: Sequence[Check], width: int, height:
     ends = [
         e for p in points for e in (p.row.accuracy_lower, p.row.accuracy_upper) if e is not None
     ]
-    ends += [_accuracy_of(check, points) for check in checks]
-    low, high = max(0.0, min(ends) - 4), min(100.0, max(ends) + 4)
+    ends += [check.accuracy for check in checks]
     pad = max(0.15, 0.04 * (max(budgets) - min(budgets)))
-    x = Scale(min(budgets) - pad, max(budgets) + pad, _LEFT, width - _RIGHT)
-    return Frame(x, Scale(low, max(high, low + 10), height - _BOTTOM, _TOP))
+    return framed((min(budgets) - pad, max(budgets) + pad), ends, width, height)
 
 
-def _check_mark(check: Check, points: Sequence[Point], frame: Frame) -> Markup:
-    found = _accuracy_of(check, points)
-    words = f"{_KEYS[check.kind]}, {number(check.budget)}: {number(found, 1)} %"
-    x, y = frame.x(math.log2(check.budget)), frame.y(found)
+def _check_mark(check: Check, frame: Frame) -> Markup:
+    words = f"{_KEYS[check.kind]}, {number(check.budget)}: {number(check.accuracy, 1)} %"
+    x, y = frame.x(math.log2(check.budget)), frame.y(check.accuracy)
     return marker(_KINDS[check.kind], x, y, words, size=9)  # the curve's own mark stands in it
-
-
-def _accuracy_of(check: Check, points: Sequence[Point]) -> float:
-    """That of the run, from the curve's own and their paired difference."""
-    own = next(p.row.accuracy or 0.0 for p in points if p.budget == check.budget)
-    return min(100.0, max(0.0, own - check.comparison.accuracy_difference))
 
 
 def _told(point: Point) -> str:

@@ -167,6 +167,11 @@ def scatter(found: Sequence[Point], width: int, height: int, class_: str = "") -
     )
 
 
+def scatters(found: Sequence[Point]) -> list[Markup]:
+    """The drawing twice: wide and narrow, of which a page shows the one that fits."""
+    return [scatter(found, 640, 440, "broad"), scatter(found, 350, 430, "slim")]
+
+
 def marker(
     kind: int, x: float, y: float, title: str | None = None, size: float | None = None
 ) -> Markup:
@@ -212,9 +217,14 @@ def _frame(found: Sequence[Point], width: int, height: int) -> Frame:
     low, high = min(low, cheap - room / 10), max(high, dear + room / 10)
     pad = 0.04 * (high - low)
     scores += [end for p in found for end in p.score_ends if end is not None]
+    return framed((max(0.0, low - pad), high + pad), scores, width, height)
+
+
+def framed(x: tuple[float, float], scores: Sequence[float], width: int, height: int) -> Frame:
+    """The area of a drawing of scores in percent, with room for its axes."""
     floor, ceiling = max(0.0, min(scores) - 4), min(100.0, max(scores) + 4)
-    x = Scale(max(0.0, low - pad), high + pad, _LEFT, width - _RIGHT)
-    return Frame(x, Scale(floor, max(ceiling, floor + 10), height - _BOTTOM, _TOP))
+    upright = Scale(floor, max(ceiling, floor + 10), height - _BOTTOM, _TOP)
+    return Frame(Scale(*x, _LEFT, width - _RIGHT), upright)
 
 
 def _contours(found: Sequence[Point], frame: Frame) -> Iterator[Markup]:

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from optim.e3 import describe
 from optim.report import formatting
 from optim.report.columns import COLUMNS, RATE_COLUMNS
-from optim.report.figures import KINDS, key, kind_of, points, scatter
+from optim.report.figures import KINDS, key, kind_of, points, scatters
 from optim.report.panels import RatioAxis, Series, budget_panel, level_panel, part_class, stacked
 from optim.report.published import PublishedRow, published_of
 from optim.report.reachable import WASTE, reachable
@@ -192,10 +192,7 @@ def _drawn(study: Study) -> dict[str, Any] | None:
     if not found:
         return None
     kinds = sorted({kind_of(record) for record in study.records})
-    return {
-        "figures": [scatter(found, 640, 440, "broad"), scatter(found, 350, 430, "slim")],
-        "keys": [(key(k), KINDS[k]) for k in kinds],
-    }
+    return {"figures": scatters(found), "keys": [(key(k), KINDS[k]) for k in kinds]}
 
 
 def _levels(study: Study) -> dict[str, Any] | None:

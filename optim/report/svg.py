@@ -20,7 +20,6 @@ Child: TypeAlias = "str | float | Iterable[Child] | None"
 Ends: TypeAlias = tuple[float | None, float | None]
 
 _ROUND = (1.0, 2.0, 2.5, 5.0, 10.0)
-_VOID = frozenset({"br", "meta", "wbr"})
 
 
 def tag(name: str, /, *children: Child, **attributes: str | float | None) -> Markup:
@@ -33,7 +32,7 @@ def tag(name: str, /, *children: Child, **attributes: str | float | None) -> Mar
         for key, value in attributes.items()
         if value is not None
     )
-    end = "" if name in _VOID else f"</{name}>"
+    end = "" if name == "wbr" else f"</{name}>"  # the one element here that never has content
     return Markup(f"<{name}{told}>{joined(*children)}{end}")  # noqa: S704 -- all of it is escaped
 
 

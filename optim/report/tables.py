@@ -25,6 +25,7 @@ def by_level(records: Sequence[Record]) -> list[Cells]:
         {
             **_labels(row),
             "level": level,
+            "questions": row.questions,
             "n": row.n,
             "errors": row.errors,
             "accuracy": row.accuracy,
@@ -77,13 +78,12 @@ def credits_by_position(records: Sequence[Record]) -> list[Cells]:
 
 
 def latency(records: Sequence[Record]) -> list[Cells]:
-    """Give mean seconds of model time per query, by data set, planner and method.
+    """Give mean seconds of model time per query, by data set, solver, planner and method.
 
     Answers without a score are left out, as everywhere. Seconds are those of the calls: what a
     shared plan took when it was made, and calls that ran at the same time each in full.
     """
-    found = grouped(scored(records), ("dataset", "planner", "method"))
-    return [_latency(group) for group in found.values()]
+    return [_latency(group) for group in grouped(scored(records)).values()]
 
 
 def sensitivity(records: Sequence[Record]) -> list[Cells]:
@@ -125,7 +125,7 @@ def budget_grid(records: Sequence[Record]) -> list[Cells]:
 
 
 def _labels(about: Record | Row) -> Cells:
-    return {"dataset": about.dataset, "planner": about.planner, "method": about.method}
+    return {name: getattr(about, name) for name in BY_METHOD}
 
 
 def _estimates(group: Sequence[Record]) -> Cells:

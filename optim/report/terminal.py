@@ -49,13 +49,15 @@ def grid_of(rows: Sequence[Cells]) -> Table:
     grid = Table(box=None, header_style="bold", pad_edge=False)
     names = rows[0] if rows else {}
     shown = [n for n in names if n not in _LABELS or len({row[n] for row in rows}) > 1]
+    if all(row.get("questions") == row.get("n") for row in rows):  # one answer to each
+        shown = [name for name in shown if name != "questions"]
     for name in shown:
         side: JustifyMethod = "left" if isinstance(rows[0][name], str) else "right"
         grid.add_column(name.replace("_", " "), justify=side, no_wrap=True)
     for row in rows:
         grid.add_row(*(Text(_text(row[name])) for name in shown))
-    counts = [row["n"] for row in rows if row.get("E³") is not None]
-    if any(isinstance(n, int) and n < FEW for n in counts):
+    asked = [row.get("questions", row["n"]) for row in rows if row.get("E³") is not None]
+    if any(isinstance(count, int) and count < FEW for count in asked):
         grid.caption, grid.caption_style, grid.caption_justify = BIASED, "yellow", "left"
     return grid
 

@@ -29,7 +29,6 @@ from pb_graph.errors import InputError
 
 _BISECTIONS = 40  # far finer than any bound is shown
 _STAKE = 0.75  # of the capital that a bet may lose at once
-_TOP = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +67,12 @@ def flip_bound(flips: int, questions: int, confidence: float) -> float:
         msg = f"{flips} flips in {questions} questions: give 0 to that many, of at least 1"
         raise InputError(msg)
     if flips == questions:
-        return _TOP
-    low, high = flips / questions, _TOP
+        return 1.0
+    low, high = flips / questions, 1.0
     for _ in range(_BISECTIONS):
         middle = 0.5 * (low + high)
-        low, high = (
-            (middle, high) if _at_most(flips, questions, middle) > 1.0 - confidence
-            else (low, middle)
-        )  # fmt: skip
+        likely = _at_most(flips, questions, middle) > 1.0 - confidence
+        low, high = (middle, high) if likely else (low, middle)
     return high
 
 
@@ -93,7 +90,7 @@ def loss_bound(losses: Sequence[float], confidence: float) -> float:
     values = checked_scores([(1.0 + loss) / 2.0 for loss in losses])
     level = math.log(1.0 / (1.0 - confidence))
     bets = _bets(values, level)
-    low, high = float(values.min()), _TOP
+    low, high = float(values.min()), 1.0
     for _ in range(_BISECTIONS):
         middle = 0.5 * (low + high)
         # A bet that values lie below the middle refutes it once it has won 1/alpha.

@@ -111,12 +111,13 @@ def oracle(rows: Answers) -> Oracle:
     """
     questions = _shared(rows)
     split = all(len(rows[row][q]) > 1 for row in rows for q in questions)
+    halves = (slice(0, None, 2), slice(1, None, 2)) if split else (slice(None),)
     samples: list[Sample] = []
     picks = dict.fromkeys(rows, 0)
-    for half in (0, 1) if split else (None,):
+    for half, other in zip(halves, reversed(halves), strict=True):
         for question, row in _chosen(rows, questions, half).items():
             picks[row] += 1
-            told = _half(rows[row][question], None if half is None else 1 - half)
+            told = rows[row][question][other]
             samples += [Sample(question, float(a.right), a.tokens) for a in told]
     return Oracle(samples, picks, split, len(questions))
 
@@ -187,13 +188,13 @@ def _shared(rows: Answers) -> list[str]:
     return shared
 
 
-def _chosen(rows: Answers, questions: Sequence[str], half: int | None) -> dict[str, str]:
-    """The row for every question, by these answers: cheapest right ones while E³ grows."""
+def _chosen(rows: Answers, questions: Sequence[str], half: slice) -> dict[str, str]:
+    """The row for every question, by part of its answers: cheapest right ones while E³ grows."""
     chosen: dict[str, str] = {}
     dearer: list[tuple[float, float, str, str]] = []
     right = spent = 0.0
     for question in questions:
-        found = {row: _half(answers[question], half) for row, answers in rows.items()}
+        found = {row: answers[question][half] for row, answers in rows.items()}
         cheapest = min(found, key=lambda row: _cost(found[row]))
         chosen[question] = cheapest
         right += _rate(found[cheapest])
@@ -210,11 +211,6 @@ def _chosen(rows: Answers, questions: Sequence[str], half: int | None) -> dict[s
         if spent and right**2 / spent >= best_e3:
             best_e3, kept = right**2 / spent, place
     return chosen | {question: row for _, _, question, row in sorted(dearer)[:kept]}
-
-
-def _half(answers: Sequence[Answer], half: int | None) -> Sequence[Answer]:
-    """Every second answer, or all of them."""
-    return answers if half is None else answers[half::2]
 
 
 def _rate(answers: Sequence[Answer]) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -38,9 +37,6 @@ Texts = Sequence[str] | str | Path
 
 MAX_BYTES = 1_000_000
 _BETWEEN = re.compile(r"^---+[ \t]*$", re.MULTILINE)
-
-PROMPTS = ("decompose", "estimate", "solve")
-"""What ``--tune`` calls them; decompose is ``fused`` where that decomposes."""
 
 
 @dataclass(frozen=True)
@@ -141,29 +137,35 @@ def candidate_of(
     return Candidate(told, settings, shown)
 
 
-def decomposer(settings: Settings) -> str:
-    """The predictor that decomposes under these settings; ``decompose`` where none does."""
+def used_by(settings: Settings) -> dict[str, str]:
+    """The predictors that the settings make use of, by what ``--tune`` calls them.
+
+    ``decompose`` is ``fused`` where that decomposes.
+    """
     fused = settings.method == PLANNED and settings.planning == "fused"
-    return "fused" if fused else "decompose"
+    found = {"decompose": "fused" if fused else "decompose"} if settings.plans else {}
+    if settings.graded and not fused:
+        found["estimate"] = "estimate"
+    elif settings.budgets and settings.budget_rule.needs_level and not fused:
+        found["estimate"] = "level"
+    if settings.method in ("worked_examples", "auto"):
+        found["solve"] = "solve"
+    return found
 
 
-def predictor_of(settings: Settings, tuned: str) -> str:
-    """The predictor that the settings make use of for this.
+def predictors_of(settings: Settings, tuned: str) -> list[str]:
+    """The predictors that the settings make use of for this; for ``all`` every one of them.
 
     Raises:
-        InputError: They never ask it.
+        InputError: They make use of none for it.
     """
+    used = used_by(settings)
     if tuned == "settings":
-        return "decompose"
-    if tuned == "decompose" and settings.plans:
-        return decomposer(settings)
-    if tuned == "estimate" and decomposer(settings) != "fused":
-        if settings.graded:
-            return "estimate"
-        if settings.budgets and settings.budget_rule.needs_level:
-            return "level"
-    if tuned == "solve" and settings.method in ("worked_examples", "auto"):
-        return "solve"
+        return ["decompose"]
+    if tuned == "all" and used:
+        return list(used.values())
+    if tuned in used:
+        return [used[tuned]]
     msg = (
         f"with method={settings.method} and planning={settings.planning} there is no {tuned!r} "
         "prompt to tune: the choices are decompose, for methods that plan, estimate, for "
@@ -171,26 +173,6 @@ def predictor_of(settings: Settings, tuned: str) -> str:
         "for worked_examples and auto (--set method=worked_examples)"
     )
     raise InputError(msg)
-
-
-def predictors_of(settings: Settings, tuned: str) -> list[str]:
-    """The same for ``all`` too: every predictor that the settings make use of.
-
-    Raises:
-        InputError: As `predictor_of`; for ``all`` where they use none.
-    """
-    if tuned != "all":
-        return [predictor_of(settings, tuned)]
-    return used_by(settings) or [predictor_of(settings, "decompose")]
-
-
-def used_by(settings: Settings) -> list[str]:
-    """The predictors that the settings make use of, in the order of `PROMPTS`."""
-    found = []
-    for name in PROMPTS:
-        with suppress(InputError):
-            found.append(predictor_of(settings, name))
-    return found
 
 
 def _plain(name: str, shown: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

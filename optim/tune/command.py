@@ -103,6 +103,7 @@ def _questions(
         "seed": options.seed,
         "levels": options.levels,
         "fields": options.fields,
+        "skip_bad_rows": options.skip_bad_rows,
     }
     questions = load(options.dataset, limit=options.limit, **about)
     used = {question.id for question in questions}

@@ -43,6 +43,7 @@ class TuneOptions:
     data: str | Path | None = None
     split: str | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
+    skip_bad_rows: bool = False
     levels: Sequence[int] | None = None
     limit: int | None = None
     scorer: str | Scorer | None = None

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from optim.report.figures import EARLY, ORIGINAL, Point, key, scatter
+from optim.report.figures import EARLY, ORIGINAL, Point, key, scatter, scatters
 from optim.report.figures import Figure as Drawing
 from optim.report.formatting import NOTHING, certainty, factor, lines_of, number
 from optim.statistics.comparison import FEW
-from optim.tune.artefact import Figure
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,12 +31,13 @@ _OF_ROLE = {
     "chosen": "best on dev",
     "original": "original",
 }
-_VERDICTS = {
+VERDICTS = {
     "better": "The tuned program is better.",
     "undecided": "The tuned program is used, but it is undecided whether it is better.",
     "adopted": "The tuned program is used.",  # files of earlier versions
     "kept": "The original is kept.",
 }
+"""The verdicts as sentences."""
 
 
 def html(tuning: Tuning) -> str:
@@ -56,7 +56,7 @@ def html(tuning: Tuning) -> str:
         tuning=tuning,
         facts=facts_of(tuning),
         before=lines_of(tuning.settings_before.model_dump(mode="json")),
-        verdict=verdict_words(tuning),
+        verdict=VERDICTS[tuning.verdict],
         drawn=_drawn(tuning),
         splits=before_and_after(tuning),
         notes=list(notes_on(tuning)),
@@ -82,11 +82,6 @@ def facts_of(tuning: Tuning) -> dict[str, str]:
         "date": f"{tuning.date:%Y-%m-%d %H:%M %Z}",
         "versions": ", ".join(f"{name} {version}" for name, version in tuning.versions.items()),
     } | {name: str(value) for name, value in tuning.made_by.items()}
-
-
-def verdict_words(tuning: Tuning) -> str:
-    """The verdict as a sentence."""
-    return _VERDICTS[tuning.verdict]
 
 
 def by_rank(candidates: Iterable[CandidateRecord]) -> list[CandidateRecord]:
@@ -127,7 +122,6 @@ def _kinds(tuning: Tuning) -> dict[str, tuple[CandidateRecord, str]]:
 def _points(tuning: Tuning) -> list[Point]:
     shown, marks = _kinds(tuning), list(_MARKS)
     measured = {"original": tuning.dev.before, "best on dev": tuning.dev.after}
-    none = Figure(value=0.0)
     return [
         Point(
             name=one.name,
@@ -135,8 +129,8 @@ def _points(tuning: Tuning) -> list[Point]:
             tokens=one.tokens or 0.0,
             score=one.accuracy or 0.0,
             e3=one.e3 or 0.0,
-            token_ends=(measured[kind].tokens if kind in measured else none).ends,
-            score_ends=(measured[kind].accuracy if kind in measured else none).ends,
+            token_ends=measured[kind].tokens.ends if kind in measured else (None, None),
+            score_ends=measured[kind].accuracy.ends if kind in measured else (None, None),
             named=kind in {*measured, "without a plan"},
             ranked=kind != "given up early",
         )
@@ -148,7 +142,7 @@ def _drawn(tuning: Tuning) -> dict[str, Any]:
     """Every measured candidate, wide and narrow, with the key of the marks."""
     found, kinds = _points(tuning), {kind for _, kind in _kinds(tuning).values()}
     return {
-        "figures": [scatter(found, 640, 440, "broad"), scatter(found, 350, 430, "slim")],
+        "figures": scatters(found),
         "keys": [(key(mark, 20), kind) for kind, mark in _MARKS.items() if kind in kinds],
     }
 

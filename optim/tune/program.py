@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import dspy
 
-from optim.tune.candidate import Candidate, candidate_of, decomposer, used_by
+from optim.tune.candidate import Candidate, candidate_of, used_by
 from optim.tune.optimizer import Uncopied
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
@@ -105,7 +105,7 @@ class GraphProgram(TunableProgram):
         cap_policy: CapPolicy | None = None,
     ) -> None:
         base = candidate_of(planner_program, settings)
-        super().__init__(base, *(used_by(base.settings) or [decomposer(base.settings)]))
+        super().__init__(base, *(used_by(base.settings).values() or ["decompose"]))
         self.graphs = Graphs(model, planner, cap_policy)
 
     @property

@@ -14,7 +14,7 @@ import itertools
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +22,6 @@ from typing_extensions import TypeIs
 
 from optim.datasets.sampling import sample
 from optim.evaluate.limits import BudgetSpentError
-from optim.tune.candidate import Candidate
 from optim.tune.evaluator import OutageError
 from optim.tune.optimizer import NOT_MEASURED, Round, optimizer
 from optim.tune.selection import Measurement
@@ -31,6 +30,7 @@ from pb_graph.settings import PLANNED, Settings, choices
 
 if TYPE_CHECKING:
     from optim.datasets import Question
+    from optim.tune.candidate import Candidate
 
 FIRST = 5  # questions of the first rung
 MOST = 200  # settings in it
@@ -210,7 +210,7 @@ class _Race:
         return measurement is not None and len(measurement.results) == len(self._questions)
 
     def _enter(self, settings: Settings, point: Point | None) -> _Entry:
-        candidate = Candidate(self._task.incumbent.instructions, settings)
+        candidate = replace(self._task.incumbent, settings=settings)
         return self._entries.setdefault(candidate.identity, _Entry(candidate, point))
 
     def _extend(self, entry: _Entry, count: int) -> None:
@@ -240,8 +240,7 @@ class _Race:
         worth = _worth(known, points)
         for place in np.argsort(-worth, kind="stable"):
             settings = settings_at(base, points[place])
-            identity = Candidate(self._task.incumbent.instructions, settings).identity
-            if identity not in self._entries:
+            if replace(self._task.incumbent, settings=settings).identity not in self._entries:
                 yield self._enter(settings, points[place])
                 count -= 1
             if not count:

@@ -11,10 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from optim.report.formatting import setting
-from optim.tune.artefact import tuning_of
-from optim.tune.page import before_and_after, facts_of, notes_on, proposals, verdict_words
+from optim.tune.artefact import changed, tuning_of
+from optim.tune.candidate import OWN
+from optim.tune.page import VERDICTS, before_and_after, facts_of, notes_on, proposals
 from pb_graph.cli.display import safe
 from pb_graph.planner.planner import Planner
+from pb_graph.settings import Settings
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -74,9 +76,9 @@ def settings_changes(
     """Settings that differ from those before the tuning, else from the defaults, as plain JSON."""
     if program.settings is None:
         return {}
-    base = tuning.settings_before if tuning else type(program.settings)()
-    before, after = (part.model_dump(mode="json") for part in (base, program.settings))
-    return {name: (before[name], after[name]) for name in after if before[name] != after[name]}
+    base = tuning.settings_before if tuning else Settings()
+    before = base.model_dump(mode="json")
+    return {name: (before[name], after) for name, after in changed(program.settings, base).items()}
 
 
 def prompt_diff(old: str, new: str) -> Text:
@@ -121,27 +123,21 @@ def _in_turn(old: str, new: str) -> Text:
 
 def _prompts(program: PlannerProgram) -> dict[str, dict[str, Any]]:
     """Each predictor's instruction, the package's own and the program's, as plain JSON."""
-    own = dict(Planner().named_predictors())
-    pairs = (
-        (name, own[name].signature.instructions, predictor)
-        for name, predictor in Planner().adopt(program).named_predictors()
-    )
     return {
         name: {
-            "own": before,
+            "own": OWN[name],
             "tuned": (told := predictor.signature.instructions),
-            "changed": before != told,
+            "changed": told != OWN[name],
             "examples": len(predictor.demos),
         }
-        for name, before, predictor in pairs
+        for name, predictor in Planner().adopt(program).named_predictors()
     }
 
 
 def _about(tuning: Tuning) -> Iterator[RenderableType]:
     style = "bold green" if tuning.verdict == "better" else "bold yellow"
-    yield Text(verdict_words(tuning), style).append_text(
-        safe(f" {tuning.reason}", "not bold default")
-    )
+    reason = safe(f" {tuning.reason}", "not bold default")
+    yield Text(VERDICTS[tuning.verdict], style).append_text(reason)
     yield safe("\n".join(f"{name}: {value}" for name, value in facts_of(tuning).items()))
 
 

@@ -10,6 +10,7 @@ from optim.report.tables import (
     budget_grid,
     by_level,
     credits_by_position,
+    latency,
     level_estimates,
     sensitivity,
 )
@@ -107,6 +108,17 @@ def test_estimated_levels_stand_against_the_labels() -> None:
     (same,) = level_estimates([estimated(0, 3, 3, level_source="estimated")])
     assert same["rank_correlation"] is None
     assert level_estimates([told]) == []
+
+
+def test_two_solvers_with_one_planner_are_two_rows_that_name_theirs() -> None:
+    slow = records(["cosine"], errors=False, model="slow")
+    for one in slow:
+        one.report["usage"]["seconds"] = 50.0
+    both = [*records(["cosine"], errors=False), *slow]
+    table = {row["model"]: row["total_s"] for row in latency(both)}
+    assert table["slow"] == 50.0
+    assert len(table) == 2
+    assert {row["model"] for row in by_level(both)} == set(table)
 
 
 def test_credits_are_told_by_number_of_steps_and_position_and_shared_plans_count_once() -> None:

@@ -220,6 +220,24 @@ def test_a_torn_last_line_is_cut_off_and_paid_for_again(tmp_path: Path) -> None:
     assert [entry["n"] for entry in Journal(file).entries()] == [1, 3]
 
 
+def test_a_line_that_a_full_disk_tore_does_not_spoil_the_next(tmp_path: Path) -> None:
+    """A limit on the size of files stands for the full disk: half a line fits, then one does."""
+    resource = pytest.importorskip("resource")
+    file = tmp_path / "journal.jsonl"
+    journal = Journal(file)
+    journal.append("a", {"n": 1})
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file.stat().st_size + 20, before[1]))
+    try:
+        with pytest.raises(StorageError):
+            journal.append("b", {"n": 2, "text": "long" * 100})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    journal.append("c", {"n": 3})
+    assert [entry["n"] for entry in Journal(file).entries()] == [1, 3]
+    assert (journal.get("b"), journal.get("c")) == (None, {"n": 3})
+
+
 def test_of_several_lines_with_one_key_the_last_counts(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
     journal.append("a", {"n": 1})

@@ -72,6 +72,23 @@ def test_an_answer_that_never_came_is_wrong_for_its_row() -> None:
     assert (trial.harmed, trial.questions, trial.proven) == (20, QUESTIONS, False)
 
 
+def test_an_answer_that_never_came_is_none_of_the_reference_and_no_easier_to_match() -> None:
+    """Of two answers to each question the reference lost one: it is right, not half right."""
+    twice = [
+        record("vanilla", number, epoch=epoch, score=1.0 if epoch == 1 else None,
+               error=None if epoch == 1 else "HTTP 500")
+        for number in range(QUESTIONS)
+        for epoch in (1, 2)
+    ]  # fmt: skip
+    half = [
+        record("half", number, epoch=epoch, score=float(epoch == 1), error=None)
+        for number in range(QUESTIONS)
+        for epoch in (1, 2)
+    ]
+    (trial,) = certify([*twice, *half], order=["half"]).trials
+    assert (trial.loss, trial.proven) == (0.5, False)
+
+
 def test_the_certificate_shows_what_it_is_about_and_whether_it_was_changed() -> None:
     told = certify(rows()).to_dict()
     assert (told["about"]["dataset"], told["reference"]) == ("math500", "vanilla")

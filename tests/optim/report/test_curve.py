@@ -26,6 +26,7 @@ def test_the_drawing_tells_those_who_do_not_see_it() -> None:
     assert "budget 400: 80.0 %" in label[1]
     assert drawing.count("<circle") == len(BUDGETS)
     assert drawing.count("<polygon") == 1
+    assert "told its budget, 100: 100.0 %" in drawing  # it answered the easy ones only
 
 
 def test_the_page_holds_figure_and_tables_and_escapes_names() -> None:

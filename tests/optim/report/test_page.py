@@ -349,3 +349,10 @@ def test_what_the_paper_counts_is_told_as_far_as_it_is_known() -> None:
     assert "leaves planning out;" not in text
     assert "its released code does not count it" in text
     assert "Certaindex" in text
+    assert "not among our methods" not in text
+
+
+def test_the_page_says_how_many_pseudo_answers_its_intervals_have() -> None:
+    """As `optim.statistics.estimates` has it for one method."""
+    text = " ".join(shown(records()).text.split())
+    assert "three quarters of a right and of a wrong answer" in text

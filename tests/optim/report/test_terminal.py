@@ -12,6 +12,7 @@ from rich.console import Console
 from optim.records import Record
 from optim.report import page, studies
 from optim.report.columns import COLUMNS
+from optim.report.tables import by_level
 from optim.report.terminal import Figures, grid_of
 from optim.summary import rows
 from tests.optim.report.samples import record, records, travelled
@@ -83,6 +84,15 @@ def test_plain_rows_say_that_the_e3_of_few_questions_is_biased(n: int, *, told: 
     file = io.StringIO()
     Console(file=file, width=30).print(grid_of([{"level": 1, "n": n, "E³": 2.0}]))
     assert ("biased upwards" in " ".join(file.getvalue().split())) is told
+
+
+def test_several_answers_to_few_questions_do_not_hide_that_their_e3_is_biased() -> None:
+    several, once = (
+        grid_of(by_level(records(["vanilla"], epochs=epochs, errors=False))) for epochs in (8, 1)
+    )
+    assert "biased upwards" in str(several.caption)
+    assert "questions" in [column.header for column in several.columns]
+    assert "questions" not in [column.header for column in once.columns]
 
 
 def test_rows_of_plain_values_leave_out_what_is_the_same_everywhere() -> None:

@@ -104,7 +104,13 @@ def test_the_command_writes_a_program_that_answers_by_the_policy(
     ]
     monkeypatch.setattr("optim.records.read_records", lambda _: found)
     words = ["tune", "--dataset", "math500", "--tune", "auto", "--run-dir", str(tmp_path)]
-    assert CliRunner().invoke(app, words).exit_code == 2
+    refused = CliRunner().invoke(app, words)
+    assert refused.exit_code == 2
+    assert "logs of worked_examples and brief" in " ".join(refused.output.split())
+    (tmp_path / "file").touch()
+    refused = CliRunner().invoke(app, [*words, "--logs", "logs", "--run-dir", tmp_path / "file"])
+    assert (refused.exit_code, "cannot write to" in refused.output) == (2, True)
+    assert "against brief" in CliRunner().invoke(app, [*words, "--logs", "logs"]).stdout
     done = CliRunner().invoke(app, [*words, "--logs", "logs", "--json"])
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)

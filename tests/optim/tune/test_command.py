@@ -162,6 +162,17 @@ def test_examples_of_a_program_stay_while_its_instruction_is_tuned(
     assert (loaded.signature.instructions, loaded.demos) == (MINIMAL, shown.decompose.demos)
 
 
+def test_bad_rows_are_left_out_as_the_error_about_them_advises(tmp_path: Path) -> None:
+    rows = [{"question": f"What is {n} + 1?", "answer": str(n + 1)} for n in range(6)]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("\n".join(map(json.dumps, [*rows, {"question": "Why?"}])))
+    words = ["tune", "--dataset", "jsonl", "--data", str(file), "--model", "local:none", "--rounds"]
+    refused = " ".join(CliRunner().invoke(cli.app, [*words, "0"]).output.split())
+    assert "--skip-bad-rows" in refused
+    skipped = CliRunner().invoke(cli.app, [*words, "0", "--skip-bad-rows"])
+    assert "rounds must be at least 1" in " ".join(skipped.output.split())
+
+
 def test_a_command_without_sense_is_refused_before_its_data_are_read() -> None:
     nowhere: dict[str, Any] = {"dataset": "jsonl", "data": "/nowhere"}
     with pytest.raises(InputError, match="no optimizer named 'adam'"):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from optim.evaluate.resume import claim
-from optim.tune.candidate import Candidate, predictor_of
+from optim.tune.candidate import Candidate, predictors_of
 from optim.tune.evaluator import OutageError
 from optim.tune.examples import split_of
 from optim.tune.gepa import gepa
@@ -140,7 +140,7 @@ def test_a_method_that_plans_nothing_has_no_prompt_to_tune(tmp_path: Path) -> No
 def test_what_is_tuned_is_the_predictor_that_is_asked(
     settings: dict[str, Any], tuned: str, predictor: str
 ) -> None:
-    assert predictor_of(Settings(**settings), tuned) == predictor
+    assert predictors_of(Settings(**settings), tuned) == [predictor]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_what_is_tuned_is_the_predictor_that_is_asked(
 )
 def test_an_estimate_that_is_not_asked_for_cannot_be_tuned(settings: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="'estimate' prompt"):
-        predictor_of(Settings(**settings), "estimate")
+        predictors_of(Settings(**settings), "estimate")
 
 
 def test_the_folder_of_another_run_is_refused(

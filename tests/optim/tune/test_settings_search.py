@@ -125,6 +125,16 @@ def task(bench: FakeBench, calls: int = 10**6, seed: int = 0, **changes: Any) ->
     )
 
 
+def test_the_examples_of_the_original_go_along_and_it_is_paid_for_once() -> None:
+    bench = FakeBench(hilly)
+    shown = [{"problem": "6 * 7?", "solution": "42"}]
+    round_ = task(bench, calls=400)
+    original = round_.incumbent.with_examples("solve", shown)
+    found = settings_search.propose(replace(round_, incumbent=original))
+    assert original in found
+    assert all(candidate.examples == original.examples for candidate in bench.met)
+
+
 def e3_of(bench: FakeBench, candidate: Candidate) -> float:
     results = bench.measure(candidate, DEV)
     return e3([one.score for one in results], [one.tokens for one in results])
