@@ -1,4 +1,4 @@
-"""Brief: the wish to be concise, no example, and the words that the answer is to begin with."""
+"""Brief: the question as it is asked plainly, with the wish to be concise, and no example."""
 
 from __future__ import annotations
 
@@ -11,16 +11,8 @@ from pb_graph.prompts import whole_question
 if TYPE_CHECKING:
     from pb_graph.prompts import Turn
 
-OPENING = "Short solution, step by step:"
 
-
-@method("brief", "Is told how to begin its answer: as a short solution in steps.", source=OURS)
+@method("brief", "Is told to be concise, and shown no example.", source=OURS)
 def brief(asked: Asked) -> list[Turn]:
-    """The wish, and an opening: a model goes on in the style that it has begun in.
-
-    The wish alone hardly shortens anything. An opening that does not speak of steps (*Short
-    solution:*) makes small models guess; what an example tells of, they carry over into other
-    questions.
-    """
-    way = f'{STYLE} Begin your answer with the words "{OPENING}".'
-    return whole_question(asked.query, asked.settings, way=way)
+    """The wish alone: what an example tells of, small models carry over into other questions."""
+    return whole_question(asked.query, asked.settings, way=STYLE)

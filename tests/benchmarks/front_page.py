@@ -2,9 +2,10 @@
 
 ``table LOGS... --methods vanilla,default,auto`` prints the table of log folders, which may be parts
 of one evaluation or hold different methods: accuracy, mean tokens, and the dearest question against
-its ceiling. ``picture REPORT.json`` draws a question, as ``pb-graph solve --json`` reports it. With
-``--write`` the table goes into the README, between its two marks, and the picture to where the
-README shows it. No model is asked.
+its ceiling. ``picture REPORT.json`` draws a question, as ``pb-graph solve --json`` reports it.
+``front docs/measured.md`` draws the tables of methods that are in it: accuracy against tokens. With
+``--write`` the table goes into the README, between its two marks, and the pictures to where they
+are shown. No model is asked.
 """
 
 import argparse
@@ -18,11 +19,20 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from optim import read_records
 from optim.records import Record
 from optim.report import plot_spending
+from optim.report.figures import Figure, Point, scatter
 from optim.summary import grouped, rows
 
 ROOT = Path(__file__).parents[2]
-README, PICTURE = ROOT / "README.md", ROOT / "docs" / "pictures" / "run.svg"
+README, PICTURES = ROOT / "README.md", ROOT / "docs" / "pictures"
 MARKS = "<!-- the table of tests/benchmarks/front_page.py -->", "<!-- its end -->"
+TABLE = re.compile(
+    r"^\| \d+ questions of (?P<data>\S+) \| accuracy.*\n\|-.*\n(?P<rows>(?:\|.*\n)+)", re.MULTILINE
+)
+ROW = re.compile(
+    r"^\| \W*(?P<name>[\w@]+)`.*?\| (?P<score>[\d.]+)(?: \((?P<low>\d+) to (?P<high>\d+)\))? "
+    r"\| (?P<tokens>\d+) \| (?P<e3>[\d.]+)",
+    re.MULTILINE,
+)
 HEAD = """\
 | method | accuracy, % (95 % interval) | mean tokens | dearest question, of its ceiling | over it |
 |---|---|---|---|---|
@@ -53,20 +63,43 @@ def line(name: str, records: Sequence[Record]) -> str:
     return f"| {name} | {accuracy} | {tokens} | {over} of {len(records)} |\n"
 
 
+def fronts(page: str) -> dict[str, str]:
+    """Drawings of a page's tables of methods, by the data set that the head of each names."""
+    return {
+        found["data"].lower(): Figure(
+            scatter([point(row) for row in ROW.finditer(found["rows"])], 760, 440)
+        )._repr_svg_()
+        for found in TABLE.finditer(page)
+    }
+
+
+def point(row: re.Match[str]) -> Point:
+    """A line of such a table; one without an interval is another's answers, cut."""
+    score = float(row["score"])
+    ends = (float(row["low"]), float(row["high"])) if row["low"] else (None, None)
+    tokens, e3 = float(row["tokens"]), float(row["e3"])
+    return Point(row["name"], 0, tokens, score, e3, token_ends=(None, None), score_ends=ends)
+
+
 def main() -> None:
-    """Make one of the two."""
+    """Make one of the three."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("table", "picture"))
-    parser.add_argument("source", type=Path, nargs="+", help="log folders; the JSON of a report")
+    parser.add_argument("what", choices=("table", "picture", "front"))
+    parser.add_argument("source", type=Path, nargs="+", help="log folders; a report; a page")
     parser.add_argument("--methods", default="", help="rows in this order, with commas between")
     parser.add_argument("--write", action="store_true", help="into the README's place")
     given = parser.parse_args()
-    if given.what == "picture":
-        report = json.loads(given.source[0].read_text("utf-8"))
-        drawn = plot_spending(report)._repr_svg_()
-        if given.write:
-            PICTURE.write_text(drawn + "\n", encoding="utf-8")
-        print(PICTURE if given.write else drawn)
+    if given.what != "table":
+        text = given.source[0].read_text("utf-8")
+        drawn = (
+            {"run": plot_spending(json.loads(text))._repr_svg_()}
+            if given.what == "picture"
+            else {f"front-{data}": one for data, one in fronts(text).items()}
+        )
+        for name, one in drawn.items():
+            if given.write:
+                (PICTURES / f"{name}.svg").write_text(one + "\n", encoding="utf-8")
+            print(PICTURES / f"{name}.svg" if given.write else one)
         return
     records = [record for folder in given.source for record in read_records(folder)]
     made = table(records, [name for name in given.methods.split(",") if name])

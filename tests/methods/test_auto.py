@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from pb_graph import build_graph
-from pb_graph.methods.brief import OPENING
+from pb_graph.methods.concise import STYLE
 from pb_graph.prompts import SHORT_LINES
 from pb_graph.settings import AutoPolicy, Settings
 from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, runs_on, with_schema
@@ -38,7 +38,7 @@ def test_the_default_asks_once_as_brief_does_within_a_cap() -> None:
     assert nodes(report) == {"answer": 2}  # the second is the forced ending
     assert report["ceiling"] == AutoPolicy().plain
     assert AutoPolicy().plain - 48 <= chat.output_tokens <= AutoPolicy().plain
-    assert OPENING in str(chat.calls[0].messages[-1].content)
+    assert STYLE in str(chat.calls[0].messages[-1].content)
 
 
 def test_without_probabilities_no_single_short_try_is_made() -> None:
@@ -129,7 +129,7 @@ def test_one_that_settles_nothing_is_followed_by_the_question_at_length(
     report = report_of(chat, method="auto", auto=TRY, max_retries=0)
     assert report["answer"] == "At length.\nFinal answer: 42"
     assert chat.output_tokens == report["usage"]["output_tokens"] <= report["ceiling"]
-    assert OPENING in str(chat.calls[-1].messages[-1].content)
+    assert STYLE in str(chat.calls[-1].messages[-1].content)
 
 
 def test_the_ceiling_is_the_sum_of_the_caps_and_holds() -> None:

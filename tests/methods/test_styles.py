@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from pb_graph.methods import METHODS, chain_of_draft, concise
+from pb_graph.methods import METHODS, chain_of_draft, concise, short_steps
 from tests.support.chat_model import ScriptedChat
 from tests.support.graphs import QUESTION, report_of
 
@@ -25,6 +25,18 @@ def test_it_is_one_call_after_examples_as_earlier_turns(name: str) -> None:
     assert report["usage"]["by_node"].keys() == {"answer"}
     assert report["usage"]["output_tokens"] == model.output_tokens <= report["ceiling"] == 300
     assert (report["budget"], report["level"]) == (None, None)
+
+
+def test_short_steps_is_told_how_to_begin_and_brief_is_not() -> None:
+    asked = {}
+    for name in ("brief", "short_steps"):
+        model = ScriptedChat()
+        report_of(model, method=name)
+        (call,) = model.calls
+        assert [turn.type for turn in call.messages] == ["system", "human"]
+        asked[name] = str(call.messages[-1].text)
+    begins = f' Begin your answer with the words "{short_steps.OPENING}".'
+    assert asked["short_steps"].replace(begins, "") == asked["brief"]
 
 
 @pytest.mark.parametrize("name", SHOWN)
