@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 OPENING = "Short solution, step by step:"
 
 
-@method("short_steps", "Is told to begin with 'Short solution, step by step:'.", source=OURS)
+@method("short_steps", f"Is told to be concise, and to begin with '{OPENING}'.", source=OURS)
 def short_steps(asked: Asked) -> list[Turn]:
     """The wish to be concise, and an opening: a model goes on in the style that it has begun in.
 

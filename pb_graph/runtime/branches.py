@@ -15,12 +15,14 @@ from pb_graph.budget.snapshots import together
 from pb_graph.runtime.langgraph_internals import checkpointer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from langchain_core.runnables import RunnableConfig
-    from langgraph.checkpoint.base import CheckpointTuple
+    from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
     Snapshot = Mapping[str, Any]
+
+_PAGE = 20
 
 
 async def known_everywhere(channel: str, kept: Snapshot, *, blocking: bool) -> Snapshot:
@@ -44,17 +46,32 @@ async def known_everywhere(channel: str, kept: Snapshot, *, blocking: bool) -> S
         }
     }
     found, ours = [kept], {info.checkpoint_id}
+    before: RunnableConfig | None = None
+    while page := await _page(saver, at, before, blocking=blocking):
+        for checkpoint in page:
+            found += _snapshots(checkpoint, channel)
+            if _is_where_it_was_written(checkpoint, channel, kept, ours):
+                return _told_by(found, kept["id"])
+        before = page[-1].config
+    return _told_by(found, kept["id"])
+
+
+async def _page(
+    saver: BaseCheckpointSaver[Any],
+    at: RunnableConfig,
+    before: RunnableConfig | None,
+    *,
+    blocking: bool,
+) -> list[CheckpointTuple]:
+    """The next checkpoints, newest first, read to their end: a saver may hold a lock until then."""
     if blocking:
-        for checkpoint in saver.list(at):
-            found += _snapshots(checkpoint, channel)
-            if _is_where_it_was_written(checkpoint, channel, kept, ours):
-                break
-    else:
-        async for checkpoint in saver.alist(at):
-            found += _snapshots(checkpoint, channel)
-            if _is_where_it_was_written(checkpoint, channel, kept, ours):
-                break
-    same = sorted((one for one in found if one["id"] == kept["id"]), key=itemgetter("by"))
+        return list(saver.list(at, before=before, limit=_PAGE))
+    return [one async for one in saver.alist(at, before=before, limit=_PAGE)]
+
+
+def _told_by(found: Sequence[Snapshot], name: str) -> Snapshot:
+    """What snapshots of one account tell together, the latest of each process."""
+    same = sorted((one for one in found if one["id"] == name), key=itemgetter("by"))
     latest = (reduce(together, by_one) for _, by_one in groupby(same, itemgetter("by")))
     return reduce(together, latest)
 

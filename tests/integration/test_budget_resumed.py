@@ -23,8 +23,11 @@ from tests.test_budget_tree import ASK, THREAD, TestInterrupted
 
 async def agent(saver, given):
     made, models = TestInterrupted.agents(saver)
-    out = await made.ainvoke(given or ASK, THREAD)
-    return models, {"said": out["messages"][-1].text, "spent": out.get("tokens_spent")}
+    place = {"checkpoint_id": sys.argv[4]} if len(sys.argv) > 4 else {}
+    out = await made.ainvoke(given or ASK, {"configurable": THREAD["configurable"] | place})
+    at = (await made.aget_state(THREAD)).config["configurable"]["checkpoint_id"]
+    said = out["messages"][-1].text
+    return models, {"said": said, "spent": out.get("tokens_spent"), "at": at}
 
 async def graph(saver, given):
     model, budget = ScriptedChat(), Budget(5000)
@@ -57,6 +60,14 @@ def test_an_agent_with_a_sub_agent_goes_on_with_what_both_have_spent(tmp_path: P
     assert first["paid"] > 80  # the sub-agent paused after its first words
     assert second["said"] == "top done"
     assert second["spent"] == first["paid"] + second["paid"] == 80 + 20 + 5
+
+
+def test_a_branch_from_where_it_paused_counts_what_the_other_has_spent(tmp_path: Path) -> None:
+    first = process(tmp_path / "threads.db", "agent")
+    second = process(tmp_path / "threads.db", "agent", '"yes"')
+    third = process(tmp_path / "threads.db", "agent", '"no"', first["at"])
+    assert second["paid"] > 0 < third["paid"]
+    assert third["spent"] == first["paid"] + second["paid"] + third["paid"] <= 200
 
 
 def test_a_question_goes_on_with_its_shared_account(tmp_path: Path) -> None:
