@@ -26,7 +26,7 @@ def tune_program(  # noqa: PLR0913 -- one parameter for each option
     budget_tokens: Annotated[int | None, typer.Option(help="Completion tokens, likewise.")] = None,
     budget_minutes: Annotated[float | None, typer.Option(help="Minutes, likewise.")] = None,
     logs: Annotated[
-        str | None, typer.Option(help="For --tune auto: logs of worked_examples and brief.")
+        str | None, typer.Option(help="For --tune auto: logs of worked_examples and by_kind.")
     ] = None,
     loss: Annotated[
         float, typer.Option(min=0, help="For --tune auto: points of accuracy it may cost.")
@@ -61,7 +61,7 @@ def _fit_auto(options: dict[str, Any], logs: str | None, loss: float, *, as_json
     from optim.tune.auto_policy import fit_policy, program_of, traces  # noqa: PLC0415
 
     if logs is None:
-        msg = "--tune auto asks nothing: name logs of worked_examples and brief with --logs"
+        msg = "--tune auto asks nothing: name logs of worked_examples and by_kind with --logs"
         raise InputError(msg)
     fit = fit_policy(traces(read_records(logs)), loss=loss)
     path = Path(options["run_dir"]) / "program.json"
@@ -71,7 +71,7 @@ def _fit_auto(options: dict[str, Any], logs: str | None, loss: float, *, as_json
         echo(fit.to_dict() | {"program": str(path)})
         return
     typer.echo(f"policy: {fit.policy.model_dump_json(exclude_none=True)}")
-    typer.echo(f"cross-validated against brief: {describe(fit.against_plain)}")
+    typer.echo(f"cross-validated against by_kind: {describe(fit.against_plain)}")
     typer.echo(f"{path} is written: pb-graph solve --program {path}", err=True)
 
 

@@ -1,6 +1,6 @@
 """Fits the policy of ``method="auto"`` to logged answers: how short to try, when to ask at length.
 
-Nothing is asked. A question that was answered once after worked examples and once as `brief`,
+Nothing is asked. A question that was answered once after worked examples and once `by_kind`,
 both with ample room, tells what any policy would have come to: an answer written greedily under a
 smaller cap is the beginning of the longer one. Where the long answer is cut, it counts as wrong,
 though `auto` has a forced ending: what is fitted is, if anything, too careful.
@@ -23,8 +23,8 @@ from pb_graph.errors import InputError
 from pb_graph.program import PlannerProgram
 from pb_graph.settings import AutoPolicy, Settings
 
-SHORT, PLAIN = "worked_examples", "brief"
-"""The rows that the two ways of `auto` are read from; a name may go on: ``brief@1500``."""
+SHORT, PLAIN = "worked_examples", "by_kind"
+"""The rows that the two ways of `auto` are read from; a name may go on: ``by_kind@1500``."""
 
 _SHORT_CAPS = (40, 60, 80, 100, 120, 160, 200, 250, 300, 400, 600)
 _PLAIN_CAPS = (200, 300, 400, 500, 600, 800, 1000, 1500, 2000)
@@ -68,7 +68,7 @@ class AutoFit:
     Attributes:
         policy: Chosen on all questions.
         expected: E³ of policies chosen without the questions that they were tried on.
-        plain: E³ of asking at length only, as `brief`, with ample room.
+        plain: E³ of asking at length only, `by_kind`, with ample room.
         against_plain: The first against the second, paired by question.
         folds: The policy that each part of the cross-validation chose.
     """

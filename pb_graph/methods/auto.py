@@ -1,4 +1,4 @@
-"""Auto: the question as `brief` asks it, within a cap; by a policy, after short tries."""
+"""Auto: the question as `by_kind` asks it, within a cap; by a policy, after short tries."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pb_graph.budget.ledger import Purpose
 from pb_graph.budget.rules import Level
 from pb_graph.errors import ModelCallError
 from pb_graph.methods.brief import brief
+from pb_graph.methods.by_kind import by_kind
 from pb_graph.methods.registry import OURS, Asked, method
 from pb_graph.methods.worked_examples import examples_prompt
 
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 class AutoPolicy(BaseModel):
     """What `method="auto"` tries, in which order; `pb-optim tune --tune auto` fits it to logs.
 
-    The default is a fixed rule: the question at length, as `brief` asks it, and no short try: on
-    the questions that it was measured on, believing one cost more right answers than it saved.
+    The default is a fixed rule: the question as `by_kind` asks it, and no short try: on the
+    questions that it was measured on, believing one cost more right answers than it saved.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -74,21 +75,21 @@ def _most(settings: Settings) -> int:
 
 @method(
     "auto",
-    "Asks briefly within a cap; by a policy fitted to logs, after a short try if that pays.",
+    "Asks by_kind within a cap; by a policy fitted to logs, after a short try if that pays.",
     source=OURS,
     budgets="given",
     ceiling=_most,
 )
 async def auto(asked: Asked, run: NodeContext) -> State:
-    """Short tries if the policy has any; then, unless they settle it, the question as `brief`.
+    """Short tries if the policy has any; then, unless they settle it, the question as `by_kind`.
 
     A try is accepted when it ended by itself, states an answer, and the model was confident: one
     that writes fluently what is wrong does so with less probable figures. Where the server tells no
     probabilities, nothing tells the two apart and there is no single try, unless any is believed.
     Where `AutoPolicy.tries` is 2, two tries, with the examples in different orders, have to state
-    the same. Where the solver has tools, or the answer has a type, there is none: the examples show
-    neither. The last call has a cap of its own, and its forced ending; with a budget, it has what
-    the tries left of that. Every try is charged.
+    the same. Where the solver has tools, or the answer has a type, there is none, and the question
+    is asked as `brief`: examples show neither. The last call has a cap of its own, and its forced
+    ending; with a budget, it has what the tries left of that. Every try is charged.
     """
     policy, total = run.settings.auto, asked.budget
     warnings: list[str] = []
@@ -101,10 +102,10 @@ async def auto(asked: Asked, run: NodeContext) -> State:
         if answer is not None:
             return {"answer": answer, "warnings": warnings}
     reply = await run.call_within_budget(
-        brief(asked),
+        by_kind(asked) if shown else brief(asked),
         policy.plain if total is None else total - paid,
         asked.query,
-        Purpose("answer"),
+        Purpose("answer", level=asked.query["level"]),
     )
     return {"answer": reply.text, "warnings": [*warnings, *reply.notes("answer")]}
 
@@ -124,7 +125,7 @@ async def _short(
             reply = await run.calls.solver(
                 [prompt[0], *shown, question],
                 min(cap, run.settings.cutoff),
-                Purpose("short"),
+                Purpose("short", level=asked.query["level"]),
                 confidence=True,
             )
         except ModelCallError as failure:

@@ -1,4 +1,4 @@
-"""Auto: asks as `brief` does; where its policy has short tries, only if they settle nothing."""
+"""Auto: asks `by_kind`; where its policy has short tries, only if they settle nothing."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from pb_graph import build_graph
+from pb_graph.methods import short_steps
 from pb_graph.methods.concise import STYLE
 from pb_graph.prompts import SHORT_LINES
 from pb_graph.settings import AutoPolicy, Settings
@@ -32,13 +33,13 @@ def model(short: Any, plain: Any = "At length.\nFinal answer: 42") -> ScriptedCh
 TRY = {"tries": 1}
 
 
-def test_the_default_asks_once_as_brief_does_within_a_cap() -> None:
+def test_the_default_asks_once_by_kind_within_a_cap() -> None:
     chat = model("Final answer: 41", runs_on)
     report = report_of(chat, method="auto")
     assert nodes(report) == {"answer": 2}  # the second is the forced ending
     assert report["ceiling"] == AutoPolicy().plain
     assert AutoPolicy().plain - 48 <= chat.output_tokens <= AutoPolicy().plain
-    assert STYLE in str(chat.calls[0].messages[-1].content)
+    assert short_steps.OPENING in str(chat.calls[0].messages[-1].content)
 
 
 def test_without_probabilities_no_single_short_try_is_made() -> None:

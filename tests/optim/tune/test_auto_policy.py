@@ -79,19 +79,19 @@ def test_answers_are_told_apart_by_the_confidence_they_were_written_with() -> No
 def test_the_rows_are_read_from_logs() -> None:
     records: list[Record] = [
         record(method, number, error=None, score=1.0)
-        for method in ("worked_examples@600", "brief", "cosine")
+        for method in ("worked_examples@600", "by_kind", "cosine")
         for number in range(25)
     ]
     found = traces(records)
     assert len(found) == 25
     by_question = {(r.question, r.method): r for r in records}
     first = found[0]
-    assert first.plain[1] == by_question[first.question, "brief"].solving_tokens
+    assert first.plain[1] == by_question[first.question, "by_kind"].solving_tokens
 
 
 def test_too_few_questions_say_what_to_run() -> None:
-    with pytest.raises(InputError, match="pb-optim eval --methods worked_examples,brief"):
-        traces([record("brief", 1, error=None, score=1.0)])
+    with pytest.raises(InputError, match="pb-optim eval --methods worked_examples,by_kind"):
+        traces([record("by_kind", 1, error=None, score=1.0)])
 
 
 def test_the_command_writes_a_program_that_answers_by_the_policy(
@@ -99,18 +99,18 @@ def test_the_command_writes_a_program_that_answers_by_the_policy(
 ) -> None:
     found = [
         record(method, number, error=None, score=1.0)
-        for method in ("worked_examples", "brief")
+        for method in ("worked_examples", "by_kind")
         for number in range(25)
     ]
     monkeypatch.setattr("optim.records.read_records", lambda _: found)
     words = ["tune", "--dataset", "math500", "--tune", "auto", "--run-dir", str(tmp_path)]
     refused = CliRunner().invoke(app, words)
     assert refused.exit_code == 2
-    assert "logs of worked_examples and brief" in " ".join(refused.output.split())
+    assert "logs of worked_examples and by_kind" in " ".join(refused.output.split())
     (tmp_path / "file").touch()
     refused = CliRunner().invoke(app, [*words, "--logs", "logs", "--run-dir", tmp_path / "file"])
     assert (refused.exit_code, "cannot write to" in refused.output) == (2, True)
-    assert "against brief" in CliRunner().invoke(app, [*words, "--logs", "logs"]).stdout
+    assert "against by_kind" in CliRunner().invoke(app, [*words, "--logs", "logs"]).stdout
     done = CliRunner().invoke(app, [*words, "--logs", "logs", "--json"])
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)

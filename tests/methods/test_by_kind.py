@@ -1,0 +1,49 @@
+"""By kind: how a question is written decides how it is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pb_graph import build_graph
+from pb_graph.methods.by_kind import kind_of
+from pb_graph.settings import Settings
+from tests.support.chat_model import ScriptedChat
+from tests.support.graphs import run
+
+WORDS = "A pen is $2, a book is $8. How many pens does a book buy?"
+FORMULAS = "What is $2^5 + 1$?"
+NEITHER = "Who wrote Hamlet?"
+
+
+@pytest.mark.parametrize(
+    ("question", "domain", "kind"),
+    [
+        ("Solve $x^2 = 4$.", "general", "formulas"),
+        ("Let $n$ be even. Is it prime?", "general", "formulas"),
+        (r"Compute \frac{1}{2} of 6.", "general", "formulas"),
+        ("Tim pays $5 for 2 pens and $8 for a book. How much is it?", "general", "words"),
+        ("How much change is left of $20 (a pen is $5/$6)?", "general", "words"),
+        ("Six hens lay an egg each. How many eggs?", "general", None),
+        ("Six hens lay an egg each. How many eggs?", " Arithmetic", "words"),
+        ("In 2019 sales rose by 40 %. Summarise.", "general", None),
+        (NEITHER, "general", None),
+    ],
+)
+def test_how_a_question_is_written(question: str, domain: str, kind: str | None) -> None:
+    query: Any = {"question": question, "domain": domain}
+    assert kind_of(query) == kind
+
+
+@pytest.mark.parametrize(
+    ("question", "row"), [(WORDS, "short_steps"), (FORMULAS, "concise"), (NEITHER, "brief")]
+)
+@pytest.mark.parametrize("method", ["by_kind", "auto"])
+def test_each_kind_is_asked_as_its_row_does(question: str, row: str, method: str) -> None:
+    asked = []
+    for name in (method, row):
+        chat = ScriptedChat()
+        run(build_graph(chat, settings=Settings(method=name)), {"question": question})
+        asked.append([message.content for message in chat.calls[0].messages])
+    assert asked[0] == asked[1]
