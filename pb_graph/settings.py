@@ -71,8 +71,8 @@ class Settings(BaseModel):
 
     method: Method = Field(
         default="auto",
-        description="The method that answers the question; where none is named and a choice about "
-        "plans is, such as 'schedule' or 'execution', plan_and_budget.",
+        description="How a question is answered. If you name none but set something about plans "
+        "('schedule', 'execution', …), it is plan_and_budget.",
     )
     execution: Literal["single_pass", "stepwise"] = Field(
         default="single_pass",
@@ -95,7 +95,8 @@ class Settings(BaseModel):
     )
     budget: BudgetRule | PositiveInt = Field(
         default_factory=default_budget,
-        description="Total solving tokens of a question: a number, or a rule by its level.",
+        description="Total solving tokens of a question: a number, or a rule by its level. auto "
+        "uses it only where you set it.",
     )
     min_step: int = Field(
         default=24,
@@ -108,7 +109,8 @@ class Settings(BaseModel):
     )
     enforcement: Literal["prompt", "cap", "force"] = Field(
         default="force",
-        description="The budget is only said; also a hard cap; or a cap with a forced ending.",
+        description="prompt: the budget is only said; cap: a hard cap on each call; force: a cap, "
+        "and a call that runs into it is asked for its result.",
     )
     reserve: PositiveInt = Field(
         default=48, description="Tokens of a share that 'force' keeps back for stating the result."

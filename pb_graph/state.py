@@ -1,4 +1,4 @@
-"""What travels through the graph. All of it is plain JSON, so no checkpointer needs a pickle."""
+"""What travels through the graph: plain JSON and LangChain's messages; nothing needs a pickle."""
 
 from __future__ import annotations
 

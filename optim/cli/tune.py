@@ -35,9 +35,9 @@ def tune_program(  # noqa: PLR0913 -- one parameter for each option
 ) -> None:
     """Tune prompts, worked examples or settings for E³ on a dev split; write a program file.
 
-    A third of the questions is held out. What wins on the others is better (9 to 1 sure on those),
-    undecided (not below there, so it is used), or the original is kept. The same command again
-    goes on where it was; nothing is paid for twice.
+    A third of the questions is held out. What wins on the others is better (its E³ is higher on
+    those with a confidence of 90 %), undecided (not below there, so it is used), or the original
+    is kept. The same command again goes on where it was; nothing is paid for twice.
 
     --tune auto asks nothing: it fits the policy of method=auto to the answers in --logs.
     """

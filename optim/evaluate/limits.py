@@ -186,14 +186,25 @@ class Spent:
 class Meter:
     """Counts a tuning's answers, tokens and seconds; says when no more may begin.
 
+    Answers and tokens are those of the folder, whichever process has paid for them.
+
+    Args:
+        limits: What the folder may cost.
+        clock: Keeps the seconds of all starts.
+        cache: Knows the tokens.
+        answers: Every answer that was counted, under its key, also those of other processes as far
+            as they have been read.
+
     Attributes:
         reserved: Answers to keep back for what comes last, such as the held-out comparison.
     """
 
-    def __init__(self, limits: Limits, clock: Journal, cache: ReplyCache, *, calls: int) -> None:
+    def __init__(self, limits: Limits, clock: Journal, cache: ReplyCache, answers: Journal) -> None:
         self.limits = limits
         self.reserved = 0
-        self._clock, self._cache, self._calls = clock, cache, calls
+        self._clock, self._cache, self._answers = clock, cache, answers
+        self._begun: list[str] = []  # counts here until it is among the answers
+        self._again = 0  # paid for once more, though they are among them
         latest = {entry["start"]: float(entry["seconds"]) for entry in clock.entries()}
         self._earlier = sum(latest.values())
         self._began = time.monotonic()
@@ -202,16 +213,21 @@ class Meter:
     @property
     def spent(self) -> Spent:
         """So far."""
-        return Spent(self._calls, self._cache.spent, self._earlier + self._elapsed())
+        under_way = sum(key not in self._answers for key in self._begun)
+        calls = len(self._answers) + under_way + self._again
+        return Spent(calls, self._cache.spent, self._earlier + self._elapsed())
 
-    def begin(self) -> None:
-        """Count an answer that begins now.
+    def begin(self, key: str) -> None:
+        """Count the answer of this key, which begins now.
 
         Raises:
             BudgetSpentError: A limit leaves no room for it beside what is reserved.
         """
         self.check()
-        self._calls += 1
+        if key in self._answers:
+            self._again += 1
+        else:
+            self._begun.append(key)
 
     def check(self) -> None:
         """See whether anything more may be paid for."""

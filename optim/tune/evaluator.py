@@ -143,7 +143,7 @@ class Evaluator(Uncopied):
             replies = partial(of_others, folder, own, REPLIES)
             self.reflections = cache = ReplyCache(own / REPLIES, replies, self._claims)
             clock = Journal(own / CLOCK)
-            self.meter = Meter(self.limits, clock, cache, calls=len(self._results))
+            self.meter = Meter(self.limits, clock, cache, self._results)
             self.models = build_models(
                 model,
                 planner,
@@ -194,8 +194,7 @@ class Evaluator(Uncopied):
     def spent(self) -> Spent:
         """What the folder has cost: this start, earlier ones, and other processes, together."""
         self._results.refresh()
-        spent = self.meter.spent
-        return replace(spent, calls=max(spent.calls, len(self._results)))
+        return self.meter.spent
 
     @cached_property
     def identity(self) -> dict[str, object]:
@@ -294,7 +293,7 @@ class Evaluator(Uncopied):
         async with self._places:
             outcome = await self._recalled(candidate, question, epoch)
             if outcome is None:
-                self._begin()
+                self._begin(key)
                 outcome = await self._answered(candidate, question, epoch)
             result = await self._scored(key, outcome, question)
         if self.watcher is not None:
@@ -351,11 +350,11 @@ class Evaluator(Uncopied):
         tokens = report["usage"]["output_tokens"]
         return Result(question.id, entry["score"], tokens, report, entry["error"])
 
-    def _begin(self) -> None:
+    def _begin(self, key: str) -> None:
         if self.refusal is not None:
             raise self.refusal
         try:
-            self.meter.begin()
+            self.meter.begin(key)
         except BudgetSpentError as spent:
             self.refusal = spent
             raise

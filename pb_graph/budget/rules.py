@@ -28,8 +28,11 @@ class LevelTable(_Rule):
 
     needs_level: ClassVar[bool] = True
 
-    rule: Literal["level_table"] = "level_table"
-    tokens: dict[int, _Tokens] = {1: 200, 2: 250, 3: 350, 4: 450, 5: 600}
+    rule: Literal["level_table"] = Field(default="level_table", description="Which rule it is.")
+    tokens: dict[int, _Tokens] = Field(
+        default={1: 200, 2: 250, 3: 350, 4: 450, 5: 600},
+        description="Total of a question by its level; the default is that of the paper's code.",
+    )
 
     @field_validator("tokens")
     @classmethod
@@ -58,9 +61,11 @@ class PerLevel(_Rule):
 
     needs_level: ClassVar[bool] = True
 
-    rule: Literal["per_level"] = "per_level"
-    initial: _MaybeNoTokens
-    per_level: _MaybeNoTokens
+    rule: Literal["per_level"] = Field(default="per_level", description="Which rule it is.")
+    initial: _MaybeNoTokens = Field(description="Tokens that every question gets.")
+    per_level: _MaybeNoTokens = Field(
+        description="Tokens added for each level: the total is initial + per_level · level."
+    )
 
     @model_validator(mode="after")
     def _grants_something(self) -> Self:
@@ -87,8 +92,8 @@ class Fixed(_Rule):
 
     needs_level: ClassVar[bool] = False
 
-    rule: Literal["fixed"] = "fixed"
-    tokens: _Tokens
+    rule: Literal["fixed"] = Field(default="fixed", description="Which rule it is.")
+    tokens: _Tokens = Field(description="Total of every question, whatever its level.")
 
     def total(self, level: int | None) -> int:  # noqa: ARG002 - every rule is asked alike
         """Return the total, in tokens; `level` plays no part and may be None."""

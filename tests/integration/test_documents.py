@@ -58,10 +58,12 @@ def endpoint(model: FaultServer) -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def served(model: FaultServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """A folder to write into, OpenAI's models at hand, and what is registered gone afterwards."""
+    """A folder to write into, the providers' models at hand, and what is registered gone after."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     monkeypatch.setenv("OPENAI_BASE_URL", model.url)
+    monkeypatch.setenv("DEEPSEEK_API_KEY", "sk-test")
+    monkeypatch.setenv("DEEPSEEK_API_BASE", model.url)
     monkeypatch.setenv("PB_MODEL", "openai:gpt-5-mini")
     with ExitStack() as stack:
         for registry in REGISTRIES:

@@ -15,10 +15,14 @@ HEAD = """\
 
 Every choice, with its default, as `Settings` describes it: this page is made from the code.
 
-Give them as `build_graph(settings=Settings(…))` or a mapping, for one run in a `Context`, on the
-command line with `--set NAME=VALUE` or as a JSON file, and to the endpoint behind a model's name.
-An unknown or wrong one is an `InputError` that says what there is. For programs,
-`Settings.model_json_schema()` gives the same.
+Give them as `build_graph(settings=Settings(…))` or a mapping, for one run in a `Context`, and on
+the command line with `--set NAME=VALUE`, an object as JSON: `--set 'auto={"tries": 1}'`. A JSON
+file of them is a row of `pb-optim eval --settings FILE`, and a model of
+`pb-graph serve --settings FILE`; the endpoint also takes them behind a model's name.
+
+Given as a mapping, a file or an option, an unknown or wrong one is an `InputError` that says what
+there is; `Settings(…)` itself raises pydantic's `ValidationError`, a `ValueError`. For programs,
+`Settings.model_json_schema()` gives what this page says.
 
 ```python
 from pb_graph import Settings
@@ -34,11 +38,16 @@ RULES = """
 
 """
 _PARTS = {"bam": Bam, "auto": AutoPolicy}
+_ABOUT = {
+    "bam": "What they stand for, and how to fit them: [the budget model](concepts/bam.md).\n\n"
+}
 
 
 def page() -> str:
     """The whole page."""
-    parts = [f"\n## `{name}`\n\n{_table(part)}" for name, part in _PARTS.items()]
+    parts = [
+        f"\n## `{name}`\n\n{_ABOUT.get(name, '')}{_table(part)}" for name, part in _PARTS.items()
+    ]
     rules = [f"### `{rule.__name__}`\n\n{_table(rule)}" for rule in (LevelTable, PerLevel, Fixed)]
     return f"{HEAD}\n{_table(Settings)}" + "".join(parts) + RULES + "\n".join(rules)
 

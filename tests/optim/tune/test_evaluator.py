@@ -247,6 +247,15 @@ def test_what_is_reserved_is_left_for_the_end(tmp_path: Path) -> None:
         assert len(bench.measure(original(), FEW)) == 6
 
 
+def test_the_limit_of_answers_is_for_all_processes_in_the_folder(tmp_path: Path) -> None:
+    limited = {"calls": 6, "joins": True}
+    with bench_in(tmp_path, **limited) as one, bench_in(tmp_path, **limited) as other:
+        one.measure(original(), DEV[:4])
+        with pytest.raises(BudgetSpentError, match="budget of 6 answers is spent"):
+            other.measure(original(), DEV[:8])  # four of them are there already
+        assert one.spent.calls == other.spent.calls == 6
+
+
 @pytest.mark.parametrize("limit", [{"calls": 0}, {"tokens": -1}, {"minutes": 0.0}])
 def test_a_limit_that_allows_nothing_is_refused(limit: dict[str, float]) -> None:
     with pytest.raises(InputError, match="must be above 0"):
