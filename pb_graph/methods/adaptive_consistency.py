@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     "Samples answers until the most frequent one is sure enough to stay so, and gives that.",
     source="arXiv:2305.11860",
     samples=True,
+    tools=False,
     ceiling=lambda settings: settings.samples * settings.cutoff,
 )
 async def adaptive_consistency(asked: Asked, run: NodeContext) -> State:

@@ -33,6 +33,7 @@ def _most(settings: Settings) -> int:
     "Probes for the result every few tokens and stops when several probes agree.",
     source="Dynasor, arXiv:2412.20993",
     continues=True,
+    tools=False,
     ceiling=_most,
 )
 async def certaindex(asked: Asked, run: NodeContext) -> State:
