@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import pytest
 from deepagents import create_deep_agent
+from deepagents.backends.utils import create_file_data
 from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
@@ -95,6 +96,12 @@ def test_a_host_gets_one_message_with_the_answer(kind: str, way: Way) -> None:
     assert said_by_us(out["messages"]) == ["21 pens"]
     assert kind == "node" or out["messages"][-1].text == "The host has it."
     assert len(solver.solving()) == len(solver.plan)
+
+
+def test_an_agents_files_are_its_own_business() -> None:
+    files = {"/notes.txt": create_file_data("Seven apples.")}
+    out = run(host_of("deepagents", stepwise(ScriptedChat())), ASK | {"files": files})
+    assert said_by_us(out["messages"]) == ["Final answer: 42"]
 
 
 @pytest.mark.parametrize("way", get_args(Way))

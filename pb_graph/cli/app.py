@@ -125,6 +125,8 @@ def pull(name: Annotated[str, typer.Argument(help="A name that `pb-graph models`
     try:
         with weights.progress_bar() as progress:
             path = weights.fetch(name, progress=progress)
+    except InputError as error:
+        _exits.misused(str(error))
     except PlanAndBudgetError as error:
         _exits.failed(str(error))
     typer.echo(f"{name}: verified, at {path}")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from pb_graph.cli.exit import Exits
-from pb_graph.errors import PlanAndBudgetError
+from pb_graph.errors import InputError, PlanAndBudgetError
 
 _exits = Exits("pb-graph")
 
@@ -35,6 +35,8 @@ def probe(
     try:
         found = find_out(model, policy)
         found.save(out)
+    except InputError as error:
+        _exits.misused(str(error))
     except PlanAndBudgetError as error:
         _exits.failed(str(error))
     except OSError as error:

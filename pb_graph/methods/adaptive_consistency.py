@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     "Samples answers until the most frequent one is sure enough to stay so, and gives that.",
     source="arXiv:2305.11860",
     samples=True,
+    tools=False,
     ceiling=lambda settings: settings.samples * settings.cutoff,
 )
 async def adaptive_consistency(asked: Asked, run: NodeContext) -> State:
@@ -29,7 +30,7 @@ async def adaptive_consistency(asked: Asked, run: NodeContext) -> State:
 
     An answer that states no result counts as a sample, but for nothing.
     """
-    settings = run.settings
+    settings, purpose = run.settings, Purpose("answer", level=asked.query["level"])
     prompt = whole_question(asked.query, settings)
     texts: dict[str, str] = {}
     votes: Counter[str] = Counter()
@@ -37,7 +38,7 @@ async def adaptive_consistency(asked: Asked, run: NodeContext) -> State:
     for number in range(1, settings.samples + 1):
         try:
             reply = await run.calls.solver(
-                prompt, settings.cutoff, Purpose("answer"), thinking="free", sampled=True
+                prompt, settings.cutoff, purpose, thinking="free", sampled=True
             )
         except ModelCallError as failure:
             if number == 1:

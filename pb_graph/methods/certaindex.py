@@ -33,6 +33,7 @@ def _most(settings: Settings) -> int:
     "Probes for the result every few tokens and stops when several probes agree.",
     source="Dynasor, arXiv:2412.20993",
     continues=True,
+    tools=False,
     ceiling=_most,
 )
 async def certaindex(asked: Asked, run: NodeContext) -> State:
@@ -41,18 +42,20 @@ async def certaindex(asked: Asked, run: NodeContext) -> State:
     Pieces are charged to ``answer``, probes to ``probe``; a probe is no part of the answer.
     """
     settings, prompt = run.settings, whole_question(asked.query, asked.settings)
+    level = asked.query["level"]
+    answering, probing = Purpose("answer", level=level), Purpose("probe", level=level)
     written, left = "", settings.cutoff
     agreed: list[str] = []
     while left > 0:
         cap = min(settings.probe_every, left)
         try:
-            piece = await _piece(prompt, written, cap, Purpose("answer"), run)
+            piece = await _piece(prompt, written, cap, answering, run)
             written, left = written + piece.text, left - piece.tokens
             if piece.finish != "length" or piece.tokens < cap:
                 break
             if not piece.text:
-                return await _unprobed(prompt, left, run)
-            probe = await _piece(prompt, written + PROBE, PROBE_TOKENS, Purpose("probe"), run)
+                return await _unprobed(prompt, left, answering, run)
+            probe = await _piece(prompt, written + PROBE, PROBE_TOKENS, probing, run)
         except ModelCallError as failure:
             if not written:
                 raise
@@ -74,12 +77,12 @@ async def _piece(
     return await run.calls.solver([*prompt, *begun], cap, purpose, thinking="free", continues=True)
 
 
-async def _unprobed(prompt: list[Turn], left: int, run: NodeContext) -> State:
+async def _unprobed(prompt: list[Turn], left: int, purpose: Purpose, run: NodeContext) -> State:
     """The answer in one call, where thinking is hidden and there is nothing to go on from."""
     note = "answer: the server hides what the model thinks, so there was nothing to probe"
     if left <= 0:
         return {"answer": "", "warnings": [note]}
-    reply = await run.calls.solver(prompt, left, Purpose("answer"), thinking="free")
+    reply = await run.calls.solver(prompt, left, purpose, thinking="free")
     return {"answer": reply.text, "warnings": [note]}
 
 

@@ -58,6 +58,7 @@ class Method:
         splits: Whether the budget is split over the sub-questions, and steps may be calls.
         samples: Whether it needs a model that samples, at a temperature above 0.
         continues: Whether it needs a server that continues an unfinished reply.
+        tools: Whether the model may call the solver's tools; a report says where it may not.
         thinking: ``off`` keeps a model from thinking; None leaves that to the budget.
         ceiling: The most completion tokens that all its calls can cost where no budget bounds
             them; None for one call, which ``Settings.cutoff`` bounds.
@@ -72,6 +73,7 @@ class Method:
     splits: bool = False
     samples: bool = False
     continues: bool = False
+    tools: bool = True
     thinking: Literal["off"] | None = None
     ceiling: Callable[[Settings], int] | None = None
 
@@ -98,6 +100,7 @@ def method(  # noqa: PLR0913 -- what there is to know of a method, all but two b
     splits: bool = False,
     samples: bool = False,
     continues: bool = False,
+    tools: bool = True,
     thinking: Literal["off"] | None = None,
     ceiling: Callable[[Settings], int] | None = None,
 ) -> Callable[[_Function], _Function]:
@@ -114,6 +117,7 @@ def method(  # noqa: PLR0913 -- what there is to know of a method, all but two b
             splits=splits,
             samples=samples,
             continues=continues,
+            tools=tools,
             thinking=thinking,
             ceiling=ceiling,
         )

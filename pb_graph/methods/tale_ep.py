@@ -37,8 +37,9 @@ async def tale_ep(asked: Asked, run: NodeContext) -> State:
         ("human", f"{problem(asked.query, show_level=False)}\n\n{ESTIMATE}"),
     ]
     cap, tokens, warnings = run.settings.planner_cap, 0, []
+    level = asked.query["level"]
     try:
-        reply = await run.calls.solver(ask, cap, Purpose("estimate"))
+        reply = await run.calls.solver(ask, cap, Purpose("estimate", level=level))
         tokens, budget = reply.tokens, _number_in(reply.text)
         if budget is None:
             warnings.append("estimate: no number of tokens in the reply; solved without a budget")
@@ -46,7 +47,8 @@ async def tale_ep(asked: Asked, run: NodeContext) -> State:
         tokens, budget = failure.tokens, None
         warnings.append(f"estimate: {failure} Solved without a budget.")
     prompt = whole_question(asked.query, asked.settings, budget=budget)
-    solved = await run.call_within_budget(prompt, budget, asked.query, Purpose("answer"))
+    purpose = Purpose("answer", level=level)
+    solved = await run.call_within_budget(prompt, budget, asked.query, purpose)
     return {
         "answer": solved.text,
         "total": budget,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 from langgraph.types import Overwrite
 
 from pb_graph.errors import InputError
+from pb_graph.methods import METHODS
 from pb_graph.nodes.conversation import encodable, read_conversation
 from pb_graph.state import Query, emptied
 
@@ -51,7 +52,7 @@ async def intake(state: State, run: NodeContext) -> State:
     update = emptied() | {
         "settings": settings.model_dump(mode="json"),
         "query": query,
-        "warnings": Overwrite(said.warnings + warnings),
+        "warnings": Overwrite(said.warnings + warnings + _unused_tools(run)),
     }
     return cast("State", update)
 
@@ -66,6 +67,13 @@ def _settings(budget: object, settings: Settings) -> tuple[Settings, list[str]]:
     own = settings.model_copy(update={"budget": budget})
     unused = f"intake: the method {settings.method!r} has no budget: {budget} was not used"
     return own, [] if own.budgets else [unused]
+
+
+def _unused_tools(run: NodeContext) -> list[str]:
+    """A warning when there are tools, and the method calls none."""
+    name = run.settings.method
+    note = f"intake: the method {name!r} calls no tools: those given were not used"
+    return [note] if run.options.tools and not METHODS[name].tools else []
 
 
 def _question(given: object) -> str:

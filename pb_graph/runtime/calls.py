@@ -136,7 +136,8 @@ class ModelCalls:
                     reply = await client.acall(messages, limits, purpose, on_text)
         except ModelCallError as failure:
             self._end(name, failure, lost=failure.lost)
-            if purpose.node != "solve":  # one step's failure does not stop the others
+            # One step's refusal does not stop the others; without a server, they fare no better.
+            if purpose.node != "solve" or failure.status is None:
                 self._note_unusable(role, failure)
             if on_text:
                 self._stream.finish("")

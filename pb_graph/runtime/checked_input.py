@@ -15,6 +15,7 @@ from langgraph.graph.state import CompiledStateGraph
 
 from pb_graph.errors import InputError, did_you_mean
 from pb_graph.runtime.drawing import svg_of
+from pb_graph.runtime.langgraph_internals import host_has
 from pb_graph.settings import Context, Settings
 from pb_graph.state import Input, Output, State
 
@@ -66,12 +67,29 @@ class CheckedGraph(CompiledStateGraph[State, Context, Input, Output]):
 def _check(given: object, config: RunnableConfig | None, own: RunnableConfig | None) -> None:
     """Raise InputError for a key that means nothing here, and for text without a key.
 
-    What a host's node calls carries that node's name in its metadata.
+    A host hands its state on: as a node's input, from a function or from a tool. So a key of its
+    state may be there; one that neither knows was written for us, and wrongly.
     """
     merged = ensure_config(merge_configs(own, config))
-    if "langgraph_node" in (merged.get("metadata") or {}):
+    host = next((found for found in (ensure_config(), merged) if _is_a_nodes(found)), None)
+    if host is None:
+        _check_alone(given, merged.get("configurable") or {})
+    if not isinstance(given, Mapping):
         return
-    chosen = merged.get("configurable") or {}
+    unknown = [key for key in given if key not in _KEYS and not (host and host_has(key, host))]
+    if not unknown:
+        return
+    key = str(unknown[0])
+    if key in Settings.model_fields or key == "settings":
+        way = 'a setting: give it to build_graph, or as context={"settings": {...}}'
+    else:
+        way = f"no key of the input; there are: {', '.join(_KEYS)}{did_you_mean(key, _KEYS)}"
+    msg = f"{key!r} is {way}"
+    raise InputError(msg)
+
+
+def _check_alone(given: object, chosen: Mapping[str, Any]) -> None:
+    """What a host may do, and nobody else: put our keys into its config, and have text as state."""
     if misplaced := [key for key in _OF_THE_QUESTION if chosen.get(key) is not None]:
         key = misplaced[0]
         msg = f"{key!r} in config['configurable'] would do nothing: give it in the input, as in "
@@ -79,15 +97,8 @@ def _check(given: object, config: RunnableConfig | None, own: RunnableConfig | N
     if isinstance(given, str):
         msg = 'text alone is no input: give {"question": "..."}'
         raise InputError(msg)
-    if not isinstance(given, Mapping):
-        return
-    unknown = [str(key) for key in given if key not in _KEYS]
-    if not unknown:
-        return
-    key = unknown[0]
-    if key in Settings.model_fields or key == "settings":
-        way = 'a setting: give it to build_graph, or as context={"settings": {...}}'
-    else:
-        way = f"no key of the input; there are: {', '.join(_KEYS)}{did_you_mean(key, _KEYS)}"
-    msg = f"{key!r} is {way}"
-    raise InputError(msg)
+
+
+def _is_a_nodes(config: RunnableConfig) -> bool:
+    """Whether it is that of a graph's node, or of what is called there."""
+    return "langgraph_node" in (config.get("metadata") or {})

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from pb_graph import build_graph
 from pb_graph.cli.app import app
-from pb_graph.cli.exit import FAILED
+from pb_graph.cli.exit import FAILED, USAGE
 from tests.support.chat_model import ScriptedChat, runs_on
 
 
@@ -46,6 +46,13 @@ def test_a_broken_promise_is_an_exit_code_and_named(tmp_path: Path, model: dict[
     result = probe(tmp_path)
     assert result.exit_code == FAILED
     assert "output_cap" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["gpt-5", "nosuch:model"])
+def test_a_model_that_nobody_knows_is_wrong_use(name: str, tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["probe", name, "--out", str(tmp_path / "caps.json")])
+    assert (result.exit_code, result.stdout) == (USAGE, "")
+    assert name.partition(":")[0] in result.stderr
 
 
 @pytest.mark.usefixtures("model")

@@ -41,6 +41,17 @@ def test_what_is_bound_to_a_field_of_the_model_changes_a_copy_of_it() -> None:
 
 
 @both_ways
+def test_how_often_a_call_is_tried_again_is_for_the_settings_to_say(way: Way) -> None:
+    model = ScriptedChat(solve=HTTPError(503), max_retries=0)
+    retrying = model.bind(temperature=0).with_retry(stop_after_attempt=5)
+    once = ONE_CALL.model_copy(update={"max_retries": 0})
+    with pytest.raises(NoAnswerError, match="HTTP 503"):
+        run(build_graph(retrying, settings=once), QUESTION, way)
+    (call,) = model.calls
+    assert call.arguments["temperature"] == 0
+
+
+@both_ways
 def test_a_fallback_answers_for_a_model_that_fails(way: Way) -> None:
     first = ScriptedChat(model_name="first", planner=HTTPError(503), solve=HTTPError(401))
     second = ScriptedChat(model_name="second", solve="42")

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from langchain_core.runnables import RunnableConfig
 from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.managed import RemainingSteps
 
 from pb_graph import InputError
 from tests.support.chat_model import ScriptedChat
@@ -86,13 +88,57 @@ def test_a_hosts_config_may_hold_that_too() -> None:
     assert out["messages"][-1].text == "Final answer: 42"
 
 
-def test_a_hosts_state_may_hold_what_it_likes() -> None:
-    class HostState(MessagesState):
-        jump_to: str
+class HostState(MessagesState, total=False):
+    """A state with a key of its own, and one that LangGraph fills in."""
 
+    jump_to: str
+    remaining_steps: RemainingSteps
+
+
+def by_graph(graph: Any) -> Any:  # noqa: ANN401
+    return graph
+
+
+def by_function(graph: Any) -> Any:  # noqa: ANN401
+    def node(state: HostState) -> Any:  # noqa: ANN401
+        return graph.invoke(state)
+
+    return node
+
+
+def by_function_with_config(graph: Any) -> Any:  # noqa: ANN401
+    def node(state: HostState, config: RunnableConfig) -> Any:  # noqa: ANN401
+        return graph.invoke(state, config)
+
+    return node
+
+
+def by_copy(graph: Any) -> Any:  # noqa: ANN401
+    """As deepagents does it."""
+    copy = graph.with_config(metadata={"lc_agent_name": "ours"})
+    return lambda state: copy.invoke(state, {"configurable": {"ls_agent_type": "subagent"}})
+
+
+def host_of(node: Any) -> Any:  # noqa: ANN401
     builder = StateGraph(HostState)
-    builder.add_node("ours", graph_of(ScriptedChat()))
+    builder.add_node("ours", node)
     builder.add_edge(START, "ours")
-    host: Any = builder.compile()
+    return builder.compile()
+
+
+@pytest.mark.parametrize("handed", [by_graph, by_function, by_function_with_config, by_copy])
+def test_a_hosts_state_may_hold_what_it_likes(handed: Callable[[Any], Any]) -> None:
+    host = host_of(handed(graph_of(ScriptedChat())))
     out = host.invoke({"messages": [("human", "How many?")], "jump_to": "end"})
     assert out["messages"][-1].text == "Final answer: 42"
+
+
+@pytest.mark.parametrize("config", [{}, {"configurable": {"thread_id": "1"}}])
+@pytest.mark.parametrize(("key", "said"), [("levle", "did you mean"), ("schedule", "a setting")])
+def test_what_a_hosts_function_writes_itself_is_looked_at(
+    key: str, said: str, config: RunnableConfig
+) -> None:
+    graph = graph_of(ScriptedChat())
+    host = host_of(lambda _: graph.invoke(QUESTION | {key: 2}, config))
+    with pytest.raises(InputError, match=f"'{key}' is .*{said}"):
+        host.invoke({"messages": [], "jump_to": "end"})

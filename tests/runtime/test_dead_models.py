@@ -10,7 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pb_graph import NoAnswerError, Settings, build_graph
 from pb_graph.models.client import ChatClient
 from pb_graph.models.retry import RetryPolicy
-from tests.support.chat_model import HTTPError, ScriptedChat, with_schema
+from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, with_schema
 from tests.support.graphs import CHAIN, QUESTION, Way, checked, run
 
 
@@ -39,6 +39,31 @@ def test_its_failure_is_said_once_with_its_name(gone: Exception, way: Way) -> No
     assert len(model.calls) == (2 if isinstance(gone, ConnectError) else 1)
     assert str(caught.value).count("failed") == 1
     assert str(checked(caught.value.report)["warnings"]).count("failed") == 1
+
+
+@both_ways
+def test_nor_does_each_step_ask_a_server_that_is_not_there(way: Way) -> None:
+    _, planner = client()
+    model, solver = client(solve=GONE[-1])
+    settings = Settings(execution="stepwise", parallel=False)
+    with pytest.raises(NoAnswerError) as caught:
+        run(build_graph(solver, planner=planner, settings=settings), QUESTION, way)
+    assert len(model.calls) == 2
+    assert str(caught.value).count("failed") == 1
+    report = checked(caught.value.report)
+    assert str(report["warnings"]).count("failed") == 1
+    assert [step["finish"] for step in report["steps"]] == ["error"] * len(CHAIN)
+
+
+@both_ways
+def test_a_step_that_was_refused_does_not_stop_the_others(way: Way) -> None:
+    def refuses_one(call: Call) -> Said:
+        return HTTPError(404) if "sub-question 2 " in call.ask else "42"
+
+    _, only = client(solve=refuses_one)
+    settings = Settings(execution="stepwise", parallel=False)
+    report = run(build_graph(only, planner=client()[1], settings=settings), QUESTION, way)["report"]
+    assert [step["finish"] for step in report["steps"]] == ["stop", "error", "stop", "stop"]
 
 
 @both_ways

@@ -13,7 +13,15 @@ from langgraph.types import Command, interrupt
 
 from pb_graph import InputError, NoAnswerError, Settings, build_graph
 from pb_graph.runtime.tools import MAX_RESULT, MAX_ROUNDS
-from tests.support.chat_model import Call, HTTPError, Reply, Said, ScriptedChat, in_turn
+from tests.support.chat_model import (
+    Call,
+    HTTPError,
+    Reply,
+    Said,
+    ScriptedChat,
+    in_turn,
+    with_schema,
+)
 from tests.support.graphs import QUESTION, Way, checked, run
 
 both_ways = pytest.mark.parametrize("way", get_args(Way))
@@ -157,3 +165,15 @@ def test_a_model_without_tools_says_so() -> None:
 
     with pytest.raises(NoAnswerError, match="NotImplementedError"):
         run(graph_of(Plain(), add))
+
+
+@pytest.mark.parametrize("method", ["adaptive_consistency", "certaindex", "tale_ep"])
+def test_a_method_that_calls_none_says_so(method: str) -> None:
+    model = ScriptedChat()
+    settings = Settings(method=method)
+    graph = build_graph(model, settings=settings, tools=[add], cap_policy=with_schema)
+    notes = checked(run(graph)["report"])["warnings"]
+    offered = any("tools" in call.arguments for call in model.calls)
+    assert offered is (method == "tale_ep")
+    said = f"intake: the method {method!r} calls no tools: those given were not used"
+    assert (said in notes) is not offered
