@@ -118,7 +118,8 @@ def location(log_dir: str | Path) -> Path:
     from upath import UPath  # noqa: PLC0415 -- comes with Inspect
 
     try:
-        return cast("Path", UPath(log_dir))
+        # Else S3's client lists what was there before Inspect wrote, by a client of its own.
+        return cast("Path", UPath(log_dir, use_listings_cache=False))
     except (ValueError, ImportError) as error:
         raise _unreachable(log_dir, error) from error
 

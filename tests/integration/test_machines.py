@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -21,8 +22,6 @@ from tests.support.killed import whole_lines
 __all__ = ["leaks_collected"]  # applies to every test here
 
 pytestmark = [pytest.mark.integration, *tolerates_inspect]
-
-OF, PROCESSES = 6, 3
 
 WHOLE = """
 import os, signal, sys, time
@@ -42,16 +41,18 @@ ALONE = WHOLE + "evaluate(whole, console=Console(quiet=True))"
 PARTS = (
     WHOLE
     + """
+of, processes = 16, 4
+
 def answers(parts):
     child = os.fork()
     if child:
         return child
     for number in parts:
-        part = replace(whole, part=f"{number}/OF", log_dir=root / f"part-{number}")
+        part = replace(whole, part=f"{number}/{of}", log_dir=root / f"part-{number}")
         evaluate(part, console=Console(quiet=True))
     os._exit(0)
 
-shares = [range(first, OF + 1, PROCESSES) for first in range(1, PROCESSES + 1)]
+shares = [range(first, of + 1, processes) for first in range(1, processes + 1)]
 doomed, *others = map(answers, shares)
 replies = [root / f"part-{number}" / "replies.jsonl" for number in shares[0]]
 while sum(file.read_text().count("\\n") for file in replies if file.exists()) < 5:
@@ -65,10 +66,18 @@ for child in [*others, answers(shares[0])]:
 ON_RAY = (
     WHOLE
     + """
-found = evaluate(whole, console=Console(stderr=True, width=200), engine="ray", parts=OF)
+found = evaluate(whole, console=Console(stderr=True, width=200), engine="ray", parts=6)
 print(len(found.records), found.not_started)
 """
 )
+# At what rich takes for a terminal, progress is drawn at once and not after half a minute.
+COMMAND = """
+import os
+from optim.cli import main
+
+os.environ.update(TTY_COMPATIBLE="1", COLUMNS="200")
+main()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +86,7 @@ def server() -> Iterator[str]:
         yield url
 
 
-def start(program: str, server: str, root: Path) -> Forked:
+def start(program: str, server: str, *arguments: str | Path) -> Forked:
     """Begin a program; its model is on the server."""
     environment = {
         "PYTHONPATH": str(ROOT),  # also of Ray's workers
@@ -86,14 +95,14 @@ def start(program: str, server: str, root: Path) -> Forked:
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_raylet_start_wait_time_s": "300",
     }
-    program = program.replace("PROCESSES", str(PROCESSES)).replace("OF", str(OF))
-    return forked(program, str(root), environment=environment)
+    return forked(program, *map(str, arguments), environment=environment)
 
 
-def completed(process: Forked) -> str:
-    out, err = process.communicate(2 * PATIENCE)
+def completed(process: Forked) -> tuple[str, str]:
+    """Wait for its end, and give its standard output and error."""
+    out, err = process.communicate(3 * PATIENCE)
     assert process.returncode == 0, err
-    return out
+    return out, err
 
 
 def contents(records: list[Record]) -> list[str]:
@@ -134,7 +143,10 @@ def test_parts_on_several_processes_give_the_same_records_though_one_is_killed(
     server: str, whole: list[Record], tmp_path: Path
 ) -> None:
     completed(start(PARTS, server, tmp_path))
-    assert contents(read_records(sorted(tmp_path.glob("part-*")))) == contents(whole)
+    folders = sorted(tmp_path.glob("part-*"))
+    assert contents(read_records(folders)) == contents(whole)
+    assert len(folders) == 16
+    assert not all(list(folder.glob("*.eval")) for folder in folders)  # some have no question
     keys = paid(tmp_path)
     assert len(keys) == len(set(keys))
 
@@ -160,9 +172,25 @@ def test_ray_gives_the_same_records_though_a_worker_is_killed(
     driver = start(ON_RAY, server, tmp_path)
     waits_for_replies(tmp_path, 5, driver)
     os.kill(workers(server)[0], signal.SIGKILL)
-    out, err = driver.communicate(3 * PATIENCE)
-    assert driver.returncode == 0, err
+    out, _ = completed(driver)
     keys = paid(tmp_path)
     assert contents(read_records(tmp_path)) == contents(whole)
     assert len(keys) == len(set(keys))
     assert out.split() == ["48", "0"]
+
+
+def test_parts_on_ray_have_one_limit_and_one_line_of_progress(server: str, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="needs ray")
+    asked = "eval --dataset arithmetic --limit 24 --methods vanilla --scorer match --model openai:m"
+    most, parts, tokens = 12, 3, 3  # each answer has three tokens
+    how = f"--ray --parts {parts} --max-tokens-total {most} --concurrency 1 --json"
+    command = f"{asked} {how}".split()
+    out, err = completed(start(COMMAND, server, *command, "--log-dir", tmp_path))
+    found = json.loads(out)
+    # Each part alone would come to the limit, with the answer that is under way then.
+    assert most <= found["spent"] < most + parts * tokens
+    assert found["not_started"] == 24 - found["spent"] // tokens
+    assert len(read_records(tmp_path, partial=True)) == found["spent"] // tokens
+    line = r"3 of 3 parts, \d+ of 24 answers, 0 errors, \d+ completion tokens spent of 12, \d+ s"
+    assert re.search(line, err)
+    assert "accuracy" not in err  # which a part's own progress shows

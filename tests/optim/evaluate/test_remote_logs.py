@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 from typer.testing import CliRunner
 
 from optim.cli import app
@@ -70,6 +71,26 @@ def test_a_run_goes_on_and_pays_for_nothing_twice(store: str, tmp_path: Path) ->
     # The logs are enough where the local folder is gone, and all of the part is done.
     run(model, store, tmp_path / "another machine", 1)
     assert len(model.calls) == len(asked)
+
+
+def test_logs_are_found_though_the_stores_client_keeps_its_listings(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = MemoryFileSystem.ls
+
+    def listed(self: MemoryFileSystem, path: str, detail: bool = True, **_: Any) -> Any:  # noqa: ANN401
+        """As S3's client does, which is not told of what Inspect writes."""
+        found = self.dircache.get(path) or plain(self, path)
+        self.dircache[path] = found
+        return found if detail else [entry["name"] for entry in found]
+
+    model = ScriptedChat(solve=solves)
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryFileSystem, "ls", listed)
+        for methods in ("vanilla", "vanilla,cosine"):
+            found = run(model, store, tmp_path, 1, methods=methods)
+            assert ",".join(row.method for row in found.rows) == methods
+            assert figures(read_records(store, partial=True)) == figures(found.records)
 
 
 def test_a_store_that_cannot_be_reached_is_said_to_be(tmp_path: Path) -> None:
