@@ -267,7 +267,8 @@ def test_each_role_may_have_a_model_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    "method", ["vanilla", "worked_examples", "tale_ep", "adaptive_consistency", "certaindex"]
+    "method",
+    ["auto", "vanilla", "worked_examples", "tale_ep", "adaptive_consistency", "certaindex"],
 )
 @pytest.mark.parametrize(("level", "who"), [(2, "easy"), (3, "model"), (None, "model")])
 def test_an_easy_question_goes_to_the_small_model(level: int | None, who: str, method: str) -> None:
