@@ -46,13 +46,13 @@ Solve = Callable[..., dict[str, Any]]
 def chat_to(server: FaultServer, **given: Any) -> ChatOpenAI:  # noqa: ANN401
     """A real ChatOpenAI; it leaves no connection open for the test that comes next."""
     alone: dict[str, Any] = {"limits": httpx.Limits(max_keepalive_connections=0)}
+    fields: dict[str, Any] = {"base_url": server.url} | given
     return ChatOpenAI(
         model="m",
-        base_url=server.url,
         api_key=SecretStr("sk-test"),
         http_client=httpx.Client(**alone),
         http_async_client=httpx.AsyncClient(**alone),
-        **given,
+        **fields,
     )
 
 
@@ -259,3 +259,25 @@ def test_a_server_that_is_not_there_is_said_to_be_so(solve: Solve) -> None:
     report = solve(server, method="vanilla")
     assert "running and reachable" in report["error"]
     assert report["usage"]["measured"]
+
+
+@pytest.mark.parametrize("way", get_args(Way))
+@pytest.mark.parametrize("planner_lives", [False, True])
+def test_where_it_should_be_is_told_once_and_without_the_password(
+    planner_lives: bool, way: Way
+) -> None:
+    with FaultServer() as server:
+        pass
+    address = server.url.replace("//", "//me:secret@")
+    policy = RetryPolicy(1, initial_interval=0.01)
+    with FaultServer() as other:
+        gone = ChatClient(chat_to(server, base_url=address, max_retries=0), retry_policy=policy)
+        settings = Settings(method="plan_and_budget", execution="stepwise", parallel=False)
+        planner = chat_to(other, max_retries=0) if planner_lives else None
+        with pytest.raises(NoAnswerError) as caught:
+            run(build_graph(gone, planner=planner, settings=settings), QUESTION, way)
+    report = checked(caught.value.report)
+    assert len(report["steps"]) == (len(CHAIN) if planner_lives else 1)
+    for told in (str(caught.value), str(report["warnings"])):
+        assert told.count(server.url) == 1
+        assert "secret" not in told

@@ -15,6 +15,7 @@ import pytest
 from pb_graph.errors import WeightsError
 from pb_graph.local import catalog, weights
 from pb_graph.local import server as local
+from pb_graph.probe.run import probe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,6 +89,12 @@ def test_a_schema_constrains_what_is_written(chat: ChatOpenAI) -> None:
     wanted = {"type": "json_schema", "json_schema": {"name": "estimate", "schema": schema}}
     reply = chat.bind(extra_body={"response_format": wanted}).invoke("Hard?", max_tokens=40)
     assert json.loads(str(reply.content))["level"] in range(1, 6)
+
+
+def test_a_probe_of_it_raises_no_false_alarm(chat: ChatOpenAI) -> None:
+    found = probe(chat)
+    assert found.broken == [], found.caps()["seen"]
+    assert found.policy == "llama_cpp"
 
 
 async def test_more_calls_than_slots_are_all_answered(chat: ChatOpenAI) -> None:

@@ -20,7 +20,7 @@ import pytest
 
 from tests.support.documents import PAGES, name_of, snippets
 from tests.support.documents import SERVER as DOCUMENTED
-from tests.support.fault_server import CHAIN, FaultServer
+from tests.support.fault_server import CHAIN, FaultServer, always
 from tests.support.graphs import QUESTION, checked
 
 pytest.importorskip("langgraph_api", reason="needs langgraph-cli[inmem]")
@@ -190,6 +190,20 @@ def test_a_setting_that_does_not_exist_is_explained(server: Server) -> None:
         None, server.assistant(budgt=1), input=QUESTION, raise_error=False
     )
     assert "unknown setting budgt; there are: method, " in out["__error__"]["message"]
+
+
+def test_a_failed_run_says_why_and_leaves_its_report(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server.model, "script", always("unknown_model"))
+    client, thread = server.client, server.client.threads.create()["thread_id"]
+    out = client.runs.wait(thread, server.assistant(), input=QUESTION, raise_error=False)
+    assert out["__error__"]["error"] == "NoAnswerError"
+    said = out["__error__"]["message"]
+    assert "No answer, after 0 completion tokens" in said
+    assert f"The model call to scripted-1 at {server.model.url}" in said
+    report = checked(client.threads.get_state(thread)["values"]["report"])
+    assert (report["answer"], report["usage"]["calls"]) == ("", 0)
 
 
 async def test_it_is_a_graph_like_any_other_from_afar(server: Server) -> None:
