@@ -9,6 +9,7 @@ the accounts above it with each call; a *grant* is set aside at once, and what i
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -52,8 +53,11 @@ class Budget:
     def __init__(self, total: int) -> None:
         self._open_account(whole_number("total", total, least=1), uuid4().hex)
 
-    def _open_account(self, total: int, name: str, above: Iterable[Budget] = ()) -> None:
+    def _open_account(
+        self, total: int, name: str, above: Iterable[Budget] = (), ceiling: float | None = None
+    ) -> None:
         self.total, self.id = total, name
+        self._ceiling = math.inf if ceiling is None else ceiling  # what somebody said, if anybody
         self._above = tuple(above)
         self._funder: Budget | None = None
         self._closed = self._lasting = False
@@ -173,9 +177,21 @@ class Budget:
         with _LOCK:
             return other in self._lines(funders=True)
 
+    def is_beside(self, other: Budget) -> bool:
+        """Whether this was set aside of all that the other has, so that it need not draw on it.
+
+        Not where somebody gave a smaller number on the way: nobody within that passes it.
+        """
+        with _LOCK:
+            mine, others = self._sources(), other._sources()
+            shared = [one for one, least in others.items() if one in mine and least >= one.total]
+            ends = {one for one in others if not (one._above or one._funder)}
+            return self._funder is not None and ends <= {*shared}
+
     def limit(self, tokens: int) -> Budget:
         """A budget that draws on this one call by call: nothing is set aside for it."""
-        return limited(whole_number("tokens", tokens, least=0), (self,))
+        most = whole_number("tokens", tokens, least=0)
+        return limited(most, (self,), most)
 
     def close(self) -> None:
         """Give back what is left of a grant; calls that are under way still settle.
@@ -211,7 +227,8 @@ class Budget:
             found = _LIVE.get(snapshot["id"])
             if found is None:
                 found = cls.__new__(cls)
-                found._open_account(snapshot["total"], snapshot["id"], above)
+                ceiling = snapshot.get("ceiling")  # earlier versions' have none
+                found._open_account(snapshot["total"], snapshot["id"], above, ceiling)
             merge(found, snapshot)
             return found
 
@@ -249,6 +266,14 @@ class Budget:
     def _held(self) -> int:
         """What a grant keeps from its funder's other callers."""
         return self._in_flight if self._closed else max(0, self.total - sum(self._spent.values()))
+
+    def _sources(self) -> dict[Budget, float]:
+        """Itself and where its tokens come from, with the least number given on the way there."""
+        found: dict[Budget, float] = {self: math.inf}
+        for over in (self._funder,) if self._funder else self._above:
+            for one, least in over._sources().items():
+                found[one] = min(least, found.get(one, math.inf), self._ceiling)
+        return found
 
     def _lines(self, *, funders: bool = False) -> list[Budget]:
         """The accounts that a call concerns; those that funded them, only if asked or closed."""
@@ -370,10 +395,13 @@ class Call:
         self.keep()
 
 
-def limited(tokens: int, above: Iterable[Budget]) -> Budget:
-    """An account that draws on others, on no more than ``tokens`` of each."""
+def limited(tokens: int, above: Iterable[Budget], given: int | None = None) -> Budget:
+    """An account that draws on others, on no more than ``tokens`` of each.
+
+    What was ``given`` as a number holds for all that is run within, whoever pays.
+    """
     made = Budget.__new__(Budget)
-    made._open_account(max(0, tokens), uuid4().hex, above)
+    made._open_account(max(0, tokens), uuid4().hex, above, given)
     return made
 
 
