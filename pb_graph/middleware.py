@@ -64,7 +64,8 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
 
     Sub-agents that have this middleware, too, with a number of their own or with the same
     `Budget`, draw on the budget of the agent that called them: tool calls of one turn have equal
-    parts of what is left, and what one of them leaves returns. So does `plan_and_budget_tool`.
+    parts of what is left, and what one of them leaves returns. So does `plan_and_budget_tool`. One
+    with a grant of that budget spends the grant, which was set aside, and no part.
     Agents without the middleware are not capped.
 
     ``tokens_spent`` in the agent's output says what was spent; it counts the run, not the thread.
@@ -109,7 +110,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
     def before_agent(self, state: TokenBudgetState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Open the account of a run; one that is resumed has it already."""
         del state, runtime
-        account = within_all(drawn_on(self.budget), self.total)
+        account = within_all(drawn_on(self.budget), self.total, given=self.budget is None)
         assert account  # noqa: S101 -- there is a total
         return {_ACCOUNT: Overwrite(account.snapshot()), _SPENT: Overwrite(0)}
 
@@ -209,7 +210,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         above = drawn_on(self.budget)
         if found := state.get(_ACCOUNT):
             return Budget.restore(found, above)
-        account = within_all(above, self.total) or Budget(self.total)
+        account = within_all(above, self.total, given=self.budget is None) or Budget(self.total)
         account.charge(state.get(_SPENT, 0))
         return account
 

@@ -17,7 +17,8 @@ from pb_graph.models.inner_calls import InnerCalls
 from pb_graph.models.usage import finish_of, tokens_of
 
 if TYPE_CHECKING:
-    from pb_graph.budget.shared import Budget, Call
+    from pb_graph.budget.reserved import Call
+    from pb_graph.budget.shared import Budget
 
 FINISH = "The token budget is nearly used up. Give your best final answer now, in brief."
 _GO_ON = "What you wrote stays above it: go on there, and repeat nothing."

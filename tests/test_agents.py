@@ -231,6 +231,7 @@ class TestTokenBudget:
         out = agent_of(model, 100, []).invoke(ASK)
         assert out["messages"][-1].text == "21 pens"
         assert FINISH in str(model.calls[-1].messages[0])
+        assert out["tokens_spent"] == model.output_tokens == 90 + 2
 
     def test_an_answer_of_a_type_is_that_of_the_ending(self) -> None:
         cut = AIMessage('{"pens": 2', response_metadata={"finish_reason": "length"})

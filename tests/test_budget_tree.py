@@ -27,8 +27,17 @@ from pb_graph import (
     TokenBudgetMiddleware,
     plan_and_budget_tool,
 )
-from pb_graph.budget import shared, snapshots
-from tests.support.chat_model import Call, CutOffError, Reply, Said, ScriptedChat, in_turn, runs_on
+from pb_graph.budget import shared, snapshots, using
+from tests.support.chat_model import (
+    Call,
+    CutOffError,
+    Reply,
+    Said,
+    Script,
+    ScriptedChat,
+    in_turn,
+    runs_on,
+)
 from tests.support.graphs import QUESTION, Way, checked, graph_of, run
 
 ASK = {"messages": [HumanMessage("Go.")]}
@@ -43,9 +52,15 @@ def calls(name: str, times: int, **args: str) -> Reply:
     return Reply("off we go", tool_calls=made)  # type: ignore[arg-type]
 
 
-def once(first: Said, then: Said) -> Any:
+def once(first: Said, then: Script) -> Any:
     """Says the one until a tool has answered, then the other."""
-    return lambda call: then if isinstance(call.messages[-1], ToolMessage) else first
+
+    def said(call: Call) -> Said:
+        if not isinstance(call.messages[-1], ToolMessage):
+            return first
+        return then(call) if callable(then) else then
+
+    return said
 
 
 def words(number: int) -> str:
@@ -192,6 +207,124 @@ class TestCreateAgent:
         assert model.calls == []
 
 
+class Team:
+    """A lead that hands one job to each of its workers, who have grants of what it draws on."""
+
+    def __init__(self, lead: int | Budget, grants: list[Budget], *between: int | Budget) -> None:
+        self.top = ScriptedChat(solve=once(in_one_turn(len(grants)), "done"))
+        self.middle = ScriptedChat(solve=once(calls("delegate", 1), "done"))
+        self.worker = ScriptedChat(solve=runs_on)
+        tools: list[BaseTool] = []
+        for number, grant in enumerate(grants):
+            agent = Tree._agent(self.worker, grant, [])
+            for budget in between:
+                agent = Tree._agent(self.middle, budget, [Tree._delegating(agent)])
+            tools.append(Tree._delegating(agent).model_copy(update={"name": f"worker_{number}"}))
+        self.agent = Tree._agent(self.top, lead, tools)
+
+    @property
+    def paid(self) -> int:
+        return self.top.output_tokens + self.middle.output_tokens + self.worker.output_tokens
+
+
+def in_one_turn(times: int) -> Reply:
+    """As many delegations, each to another worker."""
+    each = [calls(f"worker_{number}", 1).tool_calls[0] for number in range(times)]
+    return Reply("off we go", tool_calls=[one | {"id": one["name"]} for one in each])  # type: ignore[misc]
+
+
+class TestGrants:
+    """What was set aside for a sub-agent is its own, whoever calls it."""
+
+    @pytest.mark.parametrize("way", WAYS)
+    @pytest.mark.parametrize("each", [1200, 1000])
+    def test_workers_of_a_lead_spend_all_of_theirs(self, way: Way, each: int) -> None:
+        budget = Budget(4000)
+        grants = [budget.grant(each) for _ in range(3)]
+        team = Team(budget, grants)
+        out = run(team.agent, ASK, way)
+        assert out["messages"][-1].text == "done"
+        assert [grant.spent for grant in grants] == [each] * 3
+        assert budget.spent == team.paid <= 4000
+        for grant in grants:
+            grant.close()
+        assert budget.left == 4000 - team.paid
+
+    @pytest.mark.parametrize("way", WAYS)
+    def test_also_two_levels_below(self, way: Way) -> None:
+        for between in ("the same", 10_000):
+            budget = Budget(4000)
+            grants = [budget.grant(1000) for _ in range(3)]
+            team = Team(budget, grants, budget if between == "the same" else between)  # type: ignore[arg-type]
+            run(team.agent, ASK, way)
+            assert [grant.spent for grant in grants] == [1000] * 3
+            assert budget.spent == team.paid <= 4000
+
+    @pytest.mark.parametrize("way", WAYS)
+    def test_also_when_the_lead_has_a_grant_itself(self, way: Way) -> None:
+        budget = Budget(4000)
+        lead, *grants = [budget.grant(1000) for _ in range(4)]
+        team = Team(lead, grants)
+        out = run(team.agent, ASK, way)
+        assert out["messages"][-1].text == "done"
+        assert [grant.spent for grant in grants] == [1000] * 3
+        assert lead.spent == team.top.output_tokens
+        assert budget.spent == team.paid
+
+    @pytest.mark.parametrize("lead", ["what it is of", "all"])
+    def test_also_of_a_grant_of_a_grant(self, lead: str) -> None:
+        budget = Budget(4000)
+        part = budget.grant(3500)
+        grants = [part.grant(1000) for _ in range(3)]
+        team = Team(part if lead == "what it is of" else budget, grants)
+        team.agent.invoke(ASK)
+        assert [grant.spent for grant in grants] == [1000] * 3
+        assert budget.spent == team.paid
+
+    @pytest.mark.parametrize("way", WAYS)
+    def test_our_graph_and_its_tool_spend_theirs(self, way: Way) -> None:
+        budget, solver = Budget(2000), ScriptedChat(solve=runs_on)
+        graph: Any = {"method": "vanilla", "cutoff": 800}
+        tools = [
+            plan_and_budget_tool(graph_of(solver, **graph), budget=budget.grant(800)),
+            plan_and_budget_tool(graph_of(solver, shared_budget=budget.grant(800), **graph)),
+        ]
+        named = [made.model_copy(update={"name": f"worker_{n}"}) for n, made in enumerate(tools)]
+        asks = in_one_turn(2)
+        for call in asks.tool_calls:
+            call["args"] = {"question": "6 * 7?"}
+        agent = Tree._agent(ScriptedChat(solve=once(asks, "done")), budget, named)
+        run(agent, ASK, way)
+        assert [call.cap for call in solver.calls] == [800, 800]
+        assert budget.spent <= 2000
+
+    @pytest.mark.parametrize("between", [(), (400,)], ids=["the lead's", "one between"])
+    def test_a_number_above_them_holds_all_the_same(self, between: tuple[int, ...]) -> None:
+        budget = Budget(4000)
+        grants = [budget.grant(1000) for _ in range(3)]
+        team = Team(budget if between else 400, grants, *between)
+        with using(budget):
+            team.agent.invoke(ASK)
+        most = 400 * max(1, 3 * len(between))
+        assert team.worker.output_tokens + team.middle.output_tokens <= most
+        assert budget.spent == team.paid
+
+    def test_another_budget_around_the_lead_holds_all_the_same(self) -> None:
+        budget, around = Budget(4000), Budget(500)
+        team = Team(budget, [budget.grant(1000) for _ in range(3)])
+        with using(around):
+            team.agent.invoke(ASK)
+        assert around.spent == budget.spent == team.paid <= 500
+
+    def test_one_that_is_closed_has_nothing(self) -> None:
+        budget = Budget(4000)
+        grants = [budget.grant(1000) for _ in range(2)]
+        grants[0].close()
+        team = Team(budget, grants)
+        team.agent.invoke(ASK)
+        assert (grants[0].spent, grants[1].spent) == (0, 1000)
+
+
 class TestInterrupted:
     """A sub-agent pauses in the middle; the run goes on with the same account."""
 
@@ -271,6 +404,47 @@ class TestInterrupted:
             out = run(made(), Command(resume={one: "yes"}), way, config=THREAD)
         paid = sum(model.output_tokens for model in models)
         assert out["tokens_spent"] == paid <= 600
+
+    @pytest.mark.parametrize("elsewhere", [False, True], ids=["same process", "another"])
+    @pytest.mark.parametrize("named", [False, True], ids=["grants", "named grants"])
+    def test_workers_go_on_with_their_grants(
+        self, named: bool, elsewhere: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        @tool
+        def approve() -> str:
+            """Ask a human."""
+            return str(interrupt("may I?"))
+
+        saver, models = InMemorySaver(), []
+
+        def made() -> Any:
+            budget = Budget(4000)
+            asks = Reply(words(700), tool_calls=calls("approve", 1).tool_calls)
+            child, top = ScriptedChat(solve=once(asks, runs_on)), ScriptedChat()
+            top.solve = once(in_one_turn(3), words(500))
+            models.extend([child, top])
+            names = [f"worker {number}" if named else None for number in range(3)]
+            tools: list[BaseTool] = []
+            for number, grant in enumerate([budget.grant(1000, name) for name in names]):
+                inner = create_agent(child, [approve], middleware=[TokenBudgetMiddleware(grant)])
+                told = Tree._delegating(inner).model_copy(update={"name": f"worker_{number}"})
+                tools.append(told)
+            lead = [TokenBudgetMiddleware(budget)]
+            return create_agent(top, tools, middleware=lead, checkpointer=saver)
+
+        agent = made()
+        out = run(agent, ASK, config=THREAD)
+        for number in range(9):
+            waiting = [one.id for one in out.get("__interrupt__", ())]
+            if not waiting:
+                break
+            if elsewhere:
+                forget(monkeypatch, f"process {number}")
+                agent = made()
+            out = run(agent, Command(resume=dict.fromkeys(waiting[:1], "yes")), config=THREAD)
+        workers, leads = (sum(model.output_tokens for model in models[n::2]) for n in (0, 1))
+        assert workers == 3 * 1000
+        assert workers + leads <= 4000
 
     @pytest.mark.parametrize("elsewhere", [False, True], ids=["same process", "another"])
     @pytest.mark.parametrize("way", WAYS)
@@ -439,6 +613,27 @@ class TestGraph:
         model = ScriptedChat(solve=lambda _: said.pop(0), max_retries=0)
         graph_of(model, shared_budget=budget, method="vanilla", cutoff=300).invoke(QUESTION)
         assert (budget.spent, budget.unknown) == (8, 0)
+
+    @pytest.mark.parametrize("of", ["graph", "tool", "model"])
+    def test_what_is_cancelled_in_a_call_keeps_the_calls_cap(self, of: str) -> None:
+        budget, model = Budget(5000), ScriptedChat(solve="late", seconds=60)
+        graph = graph_of(model, shared_budget=budget, method="vanilla", cutoff=300)
+        made: dict[str, Any] = {
+            "graph": graph,
+            "tool": plan_and_budget_tool(graph),
+            "model": BudgetedChatModel(model=model, budget=budget, per_call=300, reserve=0),
+        }
+
+        async def cancelled() -> None:
+            task = asyncio.create_task(made[of].ainvoke("?" if of == "model" else QUESTION))
+            while not model.solving():
+                await asyncio.sleep(0.01)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+        asyncio.run(cancelled())
+        assert (budget.spent, budget.unknown, budget.left) == (0, 300, 4700)
 
     def test_a_paused_query_goes_on_with_the_account_in_another_process(
         self, monkeypatch: pytest.MonkeyPatch

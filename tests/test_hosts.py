@@ -19,11 +19,13 @@ from langgraph_supervisor import create_supervisor
 
 from pb_graph import Context, InputError
 from tests.support.chat_model import Reply, ScriptedChat, in_turn
-from tests.support.graphs import Way, graph_of, run
+from tests.support.graphs import Way, checked, graph_of, run
 
 stepwise = partial(graph_of, execution="stepwise")
 
 ASK = {"messages": [HumanMessage("How many pens does $14 buy at 3 for $2?")]}
+TASK = "14 / 2 * 3?"
+IMAGE: dict[str, Any] = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
 BUDGET = 222
 THREAD = {"configurable": {"thread_id": "1"}}
 HOSTS = ["node", "deepagents", "supervisor"]
@@ -40,6 +42,13 @@ class HostContext:
     plan_and_budget: Any = None
 
 
+class WithReport(MessagesState):
+    """A host's state that has keys of its own, one of which we write, too."""
+
+    report: Any
+    mine: str
+
+
 def calls_tool(name: str, **args: str) -> Reply:
     return Reply(tool_calls=[{"name": name, "args": args, "id": "call-1"}])  # type: ignore[list-item]
 
@@ -52,7 +61,7 @@ def as_node(graph: Any, **options: Any) -> Any:
 
 
 def as_subagent(graph: Any, **options: Any) -> Any:
-    asks = calls_tool("task", description="14 / 2 * 3?", subagent_type="plan-and-budget")
+    asks = calls_tool("task", description=TASK, subagent_type="plan-and-budget")
     subagent: Any = {"name": "plan-and-budget", "description": "Hard ones.", "runnable": graph}
     return create_deep_agent(
         model=ScriptedChat(solve=in_turn(asks, "The host has it.")),
@@ -78,14 +87,18 @@ def host_of(kind: str, graph: Any, **options: Any) -> Any:
     )
 
 
-def said_by_us(messages: list[AnyMessage]) -> list[str]:
+def ours(messages: list[AnyMessage]) -> list[AnyMessage]:
     """What the host's conversation shows of us; the supervisor adds a hand-over in our name."""
     return [
-        message.text
+        message
         for message in messages
         if (message.type, message.name) in {("ai", "plan_and_budget"), ("tool", "task")}
         and not getattr(message, "tool_calls", None)
     ]
+
+
+def said_by_us(messages: list[AnyMessage]) -> list[str]:
+    return [message.text for message in ours(messages)]
 
 
 @pytest.mark.parametrize("way", get_args(Way))
@@ -96,6 +109,39 @@ def test_a_host_gets_one_message_with_the_answer(kind: str, way: Way) -> None:
     assert said_by_us(out["messages"]) == ["21 pens"]
     assert kind == "node" or out["messages"][-1].text == "The host has it."
     assert len(solver.solving()) == len(solver.plan)
+    if kind != "deepagents":  # which makes a tool's result of it
+        (said,) = ours(out["messages"])
+        assert said.usage_metadata["output_tokens"] == solver.output_tokens  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("way", get_args(Way))
+def test_a_host_whose_state_has_a_report_gets_ours_in_place_of_its_own(way: Way) -> None:
+    builder: Any = StateGraph(WithReport)
+    builder.add_node("plan_and_budget", stepwise(ScriptedChat(solve="21 pens")))
+    builder.add_edge(START, "plan_and_budget")
+    out = run(builder.compile(), ASK | {"report": "the host's", "mine": "stays"}, way)
+    assert checked(out["report"])["answer"] == "21 pens"
+    assert out["mine"] == "stays"
+    assert "answer" not in out
+
+
+@pytest.mark.parametrize("kind", ["node", "supervisor"])
+def test_an_image_in_the_hosts_conversation_reaches_the_solver(kind: str) -> None:
+    solver = ScriptedChat()
+    asked = HumanMessage([{"type": "text", "text": "What is in the picture?"}, IMAGE])
+    host_of(kind, stepwise(solver)).invoke({"messages": [asked]})
+    for call in solver.solving():
+        blocks = [said.content for said in call.messages if isinstance(said.content, list)]
+        assert any(IMAGE in said for said in blocks)
+
+
+def test_a_subagent_of_deepagents_sees_the_tasks_description_and_nothing_else() -> None:
+    solver = ScriptedChat()
+    said = [("system", "Answer like a pirate."), ("human", "I have 12 zebras."), ("human", "And?")]
+    host_of("deepagents", stepwise(solver)).invoke({"messages": said})
+    for call in solver.calls:
+        assert TASK in str(call.messages)
+        assert not any(word in str(call.messages) for word in ("pirate", "zebras", "And?"))
 
 
 def test_an_agents_files_are_its_own_business() -> None:

@@ -42,18 +42,28 @@ def using(budget: Budget | None) -> Iterator[None]:
 def drawn_on(own: Budget | None) -> tuple[Budget, ...]:
     """The accounts that a caller with a budget of its own draws on, below whoever runs it.
 
-    One that is run within its own budget has the part that it was given there, and no more.
+    One that is run within its own budget has the part that it was given there, and no more; one
+    with a grant of what its caller draws on has that grant, which was set aside for it.
     """
     around = current()
     if own is None or around is None:
         return tuple(account for account in (own, around) if account)
-    within = around.is_part_of(own)
-    return (around,) if within else (own, around)
+    if around.is_part_of(own):
+        return (around,)
+    return (own,) if own.is_beside(around) else (own, around)
 
 
-def within_all(above: tuple[Budget, ...], tokens: int | None = None) -> Budget | None:
-    """One account that draws on several, and on no more than ``tokens`` of them."""
+def within_all(
+    above: tuple[Budget, ...], tokens: int | None = None, *, given: bool = True
+) -> Budget | None:
+    """One account that draws on several, and on no more than ``tokens`` of them.
+
+    Args:
+        above: What it draws on.
+        tokens: Its total; None for what the least of them has.
+        given: Whether somebody gave that number, rather than a budget.
+    """
     if tokens is None and len(above) < 2:  # noqa: PLR2004 -- one is its own account
         return above[0] if above else None
     totals = [account.total for account in above] + ([] if tokens is None else [tokens])
-    return limited(min(totals), above)
+    return limited(min(totals), above, tokens if given else None)

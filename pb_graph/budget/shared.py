@@ -9,30 +9,23 @@ the accounts above it with each call; a *grant* is set aside at once, and what i
 from __future__ import annotations
 
 import asyncio
-import threading
+import math
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from contextvars import ContextVar
 from typing import Any, Self
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from pb_graph.budget.checks import whole_number
+from pb_graph.budget.reserved import LOCK, Call, in_loop, is_making_a_call, new_turn, wake
 from pb_graph.budget.snapshots import merge, plain, process
 from pb_graph.errors import BudgetUsedUpError
-
-# One lock for all accounts, held for some microseconds: a call concerns several of them.
-_LOCK = threading.Lock()
-_WAITING: set[Future[None]] = set()
 
 # Accounts of this process by id, and the last ones for a while after nobody holds them any more:
 # a run that is resumed, or branches off, finds the account as it is, not as it once was.
 _LIVE: WeakValueDictionary[str, Budget] = WeakValueDictionary()
 _RECENT: deque[Budget] = deque(maxlen=1024)
-
-# Calls that this thread or task is in the middle of.
-_MAKING: ContextVar[tuple[Call, ...]] = ContextVar("pb_graph_calls", default=())
 
 
 class Budget:
@@ -52,8 +45,11 @@ class Budget:
     def __init__(self, total: int) -> None:
         self._open_account(whole_number("total", total, least=1), uuid4().hex)
 
-    def _open_account(self, total: int, name: str, above: Iterable[Budget] = ()) -> None:
+    def _open_account(
+        self, total: int, name: str, above: Iterable[Budget] = (), ceiling: float | None = None
+    ) -> None:
         self.total, self.id = total, name
+        self._ceiling = math.inf if ceiling is None else ceiling  # what somebody said, if anybody
         self._above = tuple(above)
         self._funder: Budget | None = None
         self._closed = self._lasting = False
@@ -83,19 +79,19 @@ class Budget:
     @property
     def spent(self) -> int:
         """Tokens of all calls that are settled."""
-        with _LOCK:
+        with LOCK:
             return sum(self._spent.values())
 
     @property
     def unknown(self) -> int:
         """Caps of calls that may have been paid for, nobody knows how much; never given back."""
-        with _LOCK:
+        with LOCK:
             return sum(self._unknown.values())
 
     @property
     def left(self) -> int:
         """Tokens that a call can reserve now."""
-        with _LOCK:
+        with LOCK:
             return self._free()
 
     def reserve(self, tokens: int | None = None, *, keep: int = 0, at_least: int = 0) -> Call:
@@ -117,7 +113,7 @@ class Budget:
             BudgetUsedUpError: Nothing is left.
             ValueError: A figure is no whole number, or negative.
         """
-        while isinstance(taken := self._take(tokens, keep, at_least, waits=not _in_loop()), Future):
+        while isinstance(taken := self._take(tokens, keep, at_least, waits=not in_loop()), Future):
             taken.result()
         return taken
 
@@ -132,7 +128,7 @@ class Budget:
     def charge(self, tokens: int) -> None:
         """Count tokens for which nothing was reserved."""
         spent = whole_number("tokens", tokens, least=0)
-        with _LOCK:
+        with LOCK:
             self._count("_spent", spent)
 
     def grant(self, tokens: int, name: str | None = None) -> Budget:
@@ -147,7 +143,7 @@ class Budget:
             The grant, which is closed by ``with`` or `close`.
         """
         wanted = whole_number("tokens", tokens, least=0)
-        with _LOCK:
+        with LOCK:
             total, lasting = min(wanted, self._free()), name is not None
             name = name or uuid4().hex
             found = self._grants.get(self._id_of(name))
@@ -159,7 +155,7 @@ class Budget:
         Those of ``names`` that had theirs already are not counted again. It is no part of a
         `snapshot`: what it has spent is.
         """
-        with _LOCK:
+        with LOCK:
             found = self._grants.get(self._id_of(name))
             if found is None:
                 to_come = len([other for other in {*names} - {name} if other not in self._parted])
@@ -170,12 +166,24 @@ class Budget:
 
     def is_part_of(self, other: Budget) -> bool:
         """Whether what is spent here is spent there, too."""
-        with _LOCK:
+        with LOCK:
             return other in self._lines(funders=True)
+
+    def is_beside(self, other: Budget) -> bool:
+        """Whether this was set aside of all that the other has, so that it need not draw on it.
+
+        Not where somebody gave a smaller number on the way: nobody within that passes it.
+        """
+        with LOCK:
+            mine, others = self._sources(), other._sources()
+            shared = [one for one, least in others.items() if one in mine and least >= one.total]
+            ends = {one for one in others if not (one._above or one._funder)}
+            return self._funder is not None and ends <= {*shared}
 
     def limit(self, tokens: int) -> Budget:
         """A budget that draws on this one call by call: nothing is set aside for it."""
-        return limited(whole_number("tokens", tokens, least=0), (self,))
+        most = whole_number("tokens", tokens, least=0)
+        return limited(most, (self,), most)
 
     def close(self) -> None:
         """Give back what is left of a grant; calls that are under way still settle.
@@ -183,10 +191,10 @@ class Budget:
         A limit gives back what grants of it had set aside. Budgets other than grants can be drawn
         on again.
         """
-        with _LOCK:
+        with LOCK:
             if not self._closed:
                 self._end()
-        _wake()
+        wake()
 
     def __enter__(self) -> Self:
         return self
@@ -196,7 +204,7 @@ class Budget:
 
     def snapshot(self) -> dict[str, Any]:
         """The account as plain JSON, for `restore`; without the calls that are under way."""
-        with _LOCK:
+        with LOCK:
             return plain(self)
 
     @classmethod
@@ -207,11 +215,12 @@ class Budget:
             snapshot: What `snapshot` gave, here or in another process.
             above: The accounts that it draws on, when it has to be made anew.
         """
-        with _LOCK:
+        with LOCK:
             found = _LIVE.get(snapshot["id"])
             if found is None:
                 found = cls.__new__(cls)
-                found._open_account(snapshot["total"], snapshot["id"], above)
+                ceiling = snapshot.get("ceiling")  # earlier versions' have none
+                found._open_account(snapshot["total"], snapshot["id"], above, ceiling)
             merge(found, snapshot)
             return found
 
@@ -222,7 +231,7 @@ class Budget:
 
     def adopt(self, snapshot: Mapping[str, Any]) -> None:
         """Count what a snapshot of this account, or of one that drew on it, knows beyond it."""
-        with _LOCK:
+        with LOCK:
             merge(self, snapshot)
 
     # All below is called with the lock held.
@@ -249,6 +258,14 @@ class Budget:
     def _held(self) -> int:
         """What a grant keeps from its funder's other callers."""
         return self._in_flight if self._closed else max(0, self.total - sum(self._spent.values()))
+
+    def _sources(self) -> dict[Budget, float]:
+        """Itself and where its tokens come from, with the least number given on the way there."""
+        found: dict[Budget, float] = {self: math.inf}
+        for over in (self._funder,) if self._funder else self._above:
+            for one, least in over._sources().items():
+                found[one] = min(least, found.get(one, math.inf), self._ceiling)
+        return found
 
     def _lines(self, *, funders: bool = False) -> list[Budget]:
         """The accounts that a call concerns; those that funded them, only if asked or closed."""
@@ -306,16 +323,14 @@ class Budget:
     ) -> Call | Future[None]:
         tokens = None if tokens is None else whole_number("tokens", tokens, least=1)
         keep = whole_number("keep", keep, least=0)
-        waits = waits and not _MAKING.get()  # it might wait for itself
-        with _LOCK:
+        waits = waits and not is_making_a_call()  # it might wait for itself
+        with LOCK:
             free = self._free() - keep
             cap = free if tokens is None else min(tokens, free)
             lines = self._lines()
             enough = at_least if tokens is None else min(tokens, at_least)
             if free < enough and waits and any(account._in_flight for account in lines):
-                turn: Future[None] = Future()
-                _WAITING.add(turn)
-                return turn
+                return new_turn()
             if cap < 1:  # of several that it draws on, the highest is the one that users know
                 used_up = next(one for one in reversed(lines) if one._free() <= keep)
                 raise BudgetUsedUpError(used_up.total)
@@ -324,71 +339,11 @@ class Budget:
             return Call(self, cap, lines)
 
 
-class Call:
-    """Tokens reserved for one call, until it is settled.
+def limited(tokens: int, above: Iterable[Budget], given: int | None = None) -> Budget:
+    """An account that draws on others, on no more than ``tokens`` of each.
 
-    Attributes:
-        tokens: The call's cap.
-        account: What they were reserved from.
+    What was ``given`` as a number holds for all that is run within, whoever pays.
     """
-
-    def __init__(self, account: Budget, tokens: int, lines: list[Budget]) -> None:
-        self.tokens = tokens
-        self.account, self._lines = account, lines
-        self._settled = False
-
-    def settle(self, tokens: int) -> None:
-        """Count what the call cost, and give back the rest; a second time, nothing happens.
-
-        Args:
-            tokens: Completion tokens, reasoning included; 0 when it was refused, and costs nothing.
-        """
-        self._close("_spent", whole_number("tokens", tokens, least=0))
-
-    def keep(self) -> None:
-        """The call may have been paid for, and nobody can say how much: keep all of it reserved."""
-        self._close("_unknown", self.tokens)
-
-    def _close(self, column: str, tokens: int) -> None:
-        with _LOCK:
-            if self._settled:
-                return
-            self._settled = True
-            for account in self._lines:
-                account._in_flight -= self.tokens
-            self.account._count(column, tokens)
-            for account in self._lines:
-                account._drop()
-        _wake()
-
-    def __enter__(self) -> Self:
-        _MAKING.set((*_MAKING.get(), self))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        _MAKING.set(tuple(call for call in _MAKING.get() if call is not self))
-        self.keep()
-
-
-def limited(tokens: int, above: Iterable[Budget]) -> Budget:
-    """An account that draws on others, on no more than ``tokens`` of each."""
     made = Budget.__new__(Budget)
-    made._open_account(max(0, tokens), uuid4().hex, above)
+    made._open_account(max(0, tokens), uuid4().hex, above, given)
     return made
-
-
-def _wake() -> None:
-    with _LOCK:
-        waiting = [*_WAITING]
-        _WAITING.clear()
-    for turn in waiting:
-        if turn.set_running_or_notify_cancel():
-            turn.set_result(None)
-
-
-def _in_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

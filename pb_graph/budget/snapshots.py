@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,7 @@ def plain(account: Budget) -> dict[str, Any]:
         "closed": account._closed,
         "by": process(),
         "version": account._version,
+        "ceiling": None if math.isinf(account._ceiling) else account._ceiling,
         "spent": dict(account._spent),
         "unknown": dict(account._unknown),
         "grants": lasting,

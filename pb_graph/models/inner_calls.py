@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from langchain_core.outputs import LLMResult
 
-    from pb_graph.budget.shared import Call
+    from pb_graph.budget.reserved import Call
 
 
 class InnerCalls(BaseCallbackHandler):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -99,6 +100,19 @@ def test_a_strict_ceiling_holds_whatever_is_lost(fault: Any, *, streams: bool) -
     with FaultServer(always(fault), answer="word " * 10_000) as server:
         report = account(server, streams=streams, strict_ceiling=True)
     assert server.billed <= report["most_billed"] <= report["ceiling"]
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["before it begins", "half-way"])
+def test_what_a_server_that_stalls_writes_on_is_within_the_bill(*, streams: bool) -> None:
+    """It takes a call that was given up for one that somebody waits for."""
+    stalls: Any = {"pause": 1.5} if streams else {"script": always("stall"), "stall": 1.5}
+    impatient: Any = {"method": "vanilla", "cutoff": 500, "timeout": 0.5}
+    with FaultServer(answer="word " * 10_000, **stalls) as server:
+        report = account(server, streams=streams, **impatient)
+        while server.open:
+            time.sleep(0.01)
+    assert server.served == 3
+    assert 3 * 100 < server.billed <= report["most_billed"]
 
 
 def test_a_stream_is_closed_once_more_has_come_than_its_cap_can_carry() -> None:

@@ -156,6 +156,7 @@ class FaultServer:
         answer: What everything else is answered with.
         latency: Seconds before a reply begins.
         stall: Seconds for which the fault ``stall`` says nothing.
+        pause: Seconds for which a stream says nothing half-way.
         key: The key that requests must carry; None takes any.
         wait: Value of ``Retry-After`` in ``rate_limit_with_wait``.
         remembers: Whether requests are kept; in a long run they would only fill the memory.
@@ -176,6 +177,7 @@ class FaultServer:
         answer: str = "Final answer: 42",
         latency: float = 0.0,
         stall: float = 30.0,
+        pause: float = 0.0,
         key: str | None = None,
         wait: str = str(WAIT),
         remembers: bool = True,
@@ -185,6 +187,7 @@ class FaultServer:
     ) -> None:
         self.script, self.plan, self.answer = script, plan, answer
         self.latency, self.stall, self.key, self.wait = latency, stall, key, wait
+        self.pause = pause
         self.requests: list[Request] = []
         self.served = self.billed = 0
         self.changed, self.counts, self.obeys_cap = changed, counts, obeys_cap
@@ -198,6 +201,11 @@ class FaultServer:
     def url(self) -> str:
         """Base of the API."""
         return f"http://127.0.0.1:{self.port}/v1"
+
+    @property
+    def open(self) -> int:
+        """Connections that it still answers on."""
+        return len(self._open)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -292,7 +300,9 @@ class FaultServer:
             writer.write(whole[: len(whole) // 2])
             await writer.drain()
             return _reset(writer) if request.fault == "reset_midway" else False
-        for part in parts:
+        for number, part in enumerate(parts):
+            if streams and number == len(parts) // 2:
+                await asyncio.sleep(self.pause)
             writer.write(part)
             await writer.drain()
             self.billed += bool(streams) and _WORD in part
