@@ -93,7 +93,8 @@ def test_a_schema_constrains_what_is_written(chat: ChatOpenAI) -> None:
 
 def test_a_probe_of_it_raises_no_false_alarm(chat: ChatOpenAI) -> None:
     found = probe(chat)
-    assert found.broken == [], found.caps()["seen"]
+    # What llama.cpp has kept of a prompt is computed otherwise: the same seed may then differ.
+    assert {*found.broken} <= {"seed"}, found.caps()["seen"]
     assert found.policy == "llama_cpp"
 
 

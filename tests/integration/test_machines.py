@@ -66,7 +66,7 @@ for child in [*others, answers(shares[0])]:
 ON_RAY = (
     WHOLE
     + """
-found = evaluate(whole, console=Console(stderr=True, width=200), engine="ray", parts=6)
+found = evaluate(whole, console=Console(stderr=True, width=200), engine="ray", parts=4)
 print(len(found.records), found.not_started)
 """
 )
