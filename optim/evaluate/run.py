@@ -1,4 +1,4 @@
-"""Runs an experiment: all methods on the same questions, on Inspect, resumable after a crash or a kill.
+"""Runs an experiment: all methods, the same questions, on Inspect, resumable after a kill.
 
 Inspect runs and logs. Beside its logs the folder holds ``replies.jsonl``, every reply that was paid
 for under its request (`optim.evaluate.cache`). The same command again makes the same requests, so
