@@ -252,8 +252,21 @@ class Budget:
     def _free(self) -> int:
         held = self._in_flight + sum(grant._held() for grant in self._grants.values())
         used = sum(self._spent.values()) + sum(self._unknown.values())
-        free = 0 if self._closed else self.total - used - held
-        return max(0, min([free, *(account._free() for account in self._above)]))
+        free = [0 if self._closed else self.total - used - held]
+        if self._funder:  # may have learned of more, from another process, than it had set aside
+            free.append(self._funder._unspent())
+        return max(0, min([*free, *(account._free() for account in self._above)]))
+
+    def _unspent(self) -> int:
+        """What all calls to come can cost, whatever is set aside for whom."""
+        own = self.total - sum(self._spent.values()) - self._at_stake()
+        over = (*self._above, self._funder) if self._funder else self._above
+        return min([own, *(account._unspent() for account in over)])
+
+    def _at_stake(self) -> int:
+        """What calls may have cost that are not settled, with those of its grants."""
+        lost = 0 if self._closed else sum(self._unknown.values())  # closed, its funder has them
+        return self._in_flight + lost + sum(one._at_stake() for one in self._grants.values())
 
     def _held(self) -> int:
         """What a grant keeps from its funder's other callers."""

@@ -387,6 +387,31 @@ class TestAround:
         assert drawn_on(budget) == (budget,)
 
 
+class TestAnotherProcess:
+    """What it made anew, or an earlier version wrote, passes no total."""
+
+    def test_grants_that_it_made_anew_do_not_pass_the_total(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        budget = Budget(100)
+        spend(budget.grant(90), 90)
+        kept = through_json(budget.limit(100))
+        as_in_another_process(monkeypatch)
+        again = Budget(100)
+        grants = [again.grant(45), again.grant(45)]
+        Budget.restore(kept, [again])
+        assert grants[0].reserve().tokens == 10
+        with pytest.raises(BudgetUsedUpError):
+            grants[1].reserve()
+
+    def test_snapshots_of_earlier_versions_are_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        budget = Budget(100)
+        spend(budget, 10)
+        old = {key: value for key, value in through_json(budget).items() if key != "ceiling"}
+        as_in_another_process(monkeypatch)
+        assert Budget.restore(old).left == 90
+
+
 # What one caller does: how much it wants, what the call costs, and how it ends.
 CALLS = st.lists(
     st.tuples(
