@@ -142,7 +142,11 @@ def _folders(log_dir: str | Path) -> list[str | Path]:
     parent, _, pattern = str(log_dir).rstrip("/").rpartition("/")
     if REMOTE not in parent or "*" not in pattern:
         return [log_dir]
-    found: list[str | Path] = [*sorted(map(str, location(parent).glob(pattern)))]
+    store = location(parent)
+    try:
+        found: list[str | Path] = [*sorted(map(str, store.glob(pattern)))]
+    except Exception as error:  # any of the store's client
+        raise _unreachable(store, error) from error
     return found or [log_dir]
 
 

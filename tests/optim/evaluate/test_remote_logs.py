@@ -97,3 +97,13 @@ def test_a_store_that_cannot_be_reached_is_said_to_be(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cannot reach nosuch://bucket"):
         read_records("nosuch://bucket/run")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_store_that_refuses_to_list_its_parts_is_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        msg = "The specified bucket does not exist"
+        raise PermissionError(msg)
+
+    monkeypatch.setattr(MemoryFileSystem, "glob", refused)
+    with pytest.raises(InputError, match=r"cannot reach memory://run.*bucket does not exist"):
+        read_records("memory://run/part-*")
