@@ -126,10 +126,10 @@ class LogFolder:
     """What earlier evaluations have left in a folder."""
 
     def __init__(self, folder: Path) -> None:
-        from optim.records import log_headers  # noqa: PLC0415 -- tuning does without Inspect
+        from optim.records import is_there, log_headers  # noqa: PLC0415 -- tuning needs neither
 
         self._folder = folder
-        headers = log_headers(folder) if folder.exists() else []  # S3 has no empty folders
+        headers = log_headers(folder) if is_there(folder) else []
         self._headers = [h for h in headers if h.path.parent == folder]
 
     def check(self, jobs: Sequence[Job]) -> None:

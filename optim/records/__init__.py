@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from optim.records.logs import REMOTE, LogHeader, location, log_headers, read_records, records_of
+from optim.records.logs import (
+    REMOTE,
+    LogHeader,
+    is_there,
+    location,
+    log_headers,
+    read_records,
+    records_of,
+)
 from optim.records.record import (
     PLANNING,
     LevelSource,
@@ -23,6 +31,7 @@ __all__ = [
     "Record",
     "Records",
     "cut_off",
+    "is_there",
     "level_of",
     "location",
     "log_headers",

@@ -93,16 +93,24 @@ def log_headers(log_dir: str | Path) -> list[LogHeader]:
         InputError: There is no such folder, its store cannot be reached, or a log cannot be read.
     """
     folder = location(log_dir)
-    try:
-        there = folder.is_dir()
-    except Exception as error:  # any of the store's client
-        raise _unreachable(folder, error) from error
-    if not there:
+    if not is_there(folder):
         msg = f"there is no folder {folder}; give the --log-dir of an evaluation"
         raise InputError(msg)
     headers = [_header(path) for path in sorted(folder.rglob("*.eval"))]
     ours = [header for header in headers if _OURS in header.metadata]
     return sorted(ours, key=lambda header: (header.log.eval.created, _written(header.path)))
+
+
+def is_there(folder: Path) -> bool:
+    """Whether there is such a folder; a store such as S3 has no empty ones.
+
+    Raises:
+        InputError: Its store cannot be reached.
+    """
+    try:
+        return folder.is_dir()
+    except Exception as error:  # any of the store's client
+        raise _unreachable(folder, error) from error
 
 
 def location(log_dir: str | Path) -> Path:
@@ -142,7 +150,11 @@ def _folders(log_dir: str | Path) -> list[str | Path]:
     parent, _, pattern = str(log_dir).rstrip("/").rpartition("/")
     if REMOTE not in parent or "*" not in pattern:
         return [log_dir]
-    found: list[str | Path] = [*sorted(map(str, location(parent).glob(pattern)))]
+    store = location(parent)
+    try:
+        found: list[str | Path] = [*sorted(map(str, store.glob(pattern)))]
+    except Exception as error:  # any of the store's client
+        raise _unreachable(store, error) from error
     return found or [log_dir]
 
 

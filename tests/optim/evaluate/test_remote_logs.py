@@ -97,3 +97,27 @@ def test_a_store_that_cannot_be_reached_is_said_to_be(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cannot reach nosuch://bucket"):
         read_records("nosuch://bucket/run")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_store_that_refuses_to_list_its_parts_is_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        msg = "The specified bucket does not exist"
+        raise PermissionError(msg)
+
+    monkeypatch.setattr(MemoryFileSystem, "glob", refused)
+    with pytest.raises(InputError, match=r"cannot reach memory://run.*bucket does not exist"):
+        read_records("memory://run/part-*")
+
+
+def test_a_run_whose_store_cannot_be_reached_asks_no_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        msg = "no answer"
+        raise ConnectionError(msg)
+
+    monkeypatch.setattr(MemoryFileSystem, "isdir", refused)
+    model = ScriptedChat(solve=solves)
+    with pytest.raises(InputError, match=r"cannot reach memory:.*no answer"):
+        run(model, "memory://nowhere", tmp_path, 1)
+    assert not model.calls
