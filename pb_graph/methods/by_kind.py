@@ -14,9 +14,13 @@ if TYPE_CHECKING:
     from pb_graph.prompts import Turn
     from pb_graph.state import Query
 
-# A command of LaTeX, a power, or text between dollar signs that are no prices: as pandoc has it,
-# nothing blank inside of them, and no digit after the second.
-_FORMULA = re.compile(r"\\[a-zA-Z(\[]|\w\^|\$(?=\S)[^$]*(?<=\S)\$(?!\d)")
+# As pandoc has it, what stands between dollar signs that are no prices or variables of a shell:
+# nothing blank inside of them, and no letter or digit after the second. Else what LaTeX alone
+# writes: \( \), \[ \], a command with braces; or a power in digits.
+_FORMULA = re.compile(
+    r"\$(?=\S)[^$]*(?<=\S)\$(?!\w)|\\\(.+?\\\)|\\\[.+?\\\]|\\[a-zA-Z]+\{|[\w)]\^\{?-?\d",
+    re.DOTALL,
+)
 _NUMBER = re.compile(r"\d+(?:[.,/]\d+)*")
 _HOW_MANY = re.compile(r"\bhow (?:many|much|long|far|old|often|fast|tall|high)\b", re.IGNORECASE)
 _FIELDS = frozenset({"mathematics", "math", "maths", "arithmetic"})
