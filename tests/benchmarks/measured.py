@@ -1,11 +1,13 @@
 """The tables of docs/measured.md from the answers themselves: `tests/benchmarks/measured.py`.
 
 `answers.csv`, beside this file, holds what was counted and nothing of the questions: the data set,
-the place of a question in its draw (``--limit 140 --seed 0``), the row, the score, the completion
-tokens of all calls, and whether the answer ended by itself. ``NAME@400`` is a row's answers cut off
-at 400 tokens, wrong where they had not ended: at temperature 0 that is what such a cap gives.
+the place of a question in its draw (``--limit 200 --seed 0``), the row, the score, the completion
+tokens of all calls, and whether the answer ended by itself. A row is a method, or what was tried:
+"short" was told to begin with "Short solution:", or had its answer begun so. ``NAME@400`` is a
+row's answers cut off at 400 tokens, wrong where they had not ended: at temperature 0 that is what
+such a cap gives.
 
-    python tests/benchmarks/measured.py math500 --rows concise,brief --against concise
+    python tests/benchmarks/measured.py math500 --places 40:140 --rows brief,short --against brief
 
 Pairs are compared on the questions that both rows have; p-values of E³ are Holm's, for all pairs of
 the table. A measurement gets here by a line for each answer. No model is asked.
@@ -63,7 +65,7 @@ def beside(rows: dict[str, Answers], reference: str) -> dict[str, str]:
     adjusted = holm({row: pair.p_value for row, pair in pairs.items() if pair.p_value is not None})
     return {
         row: f" {shown(pair.ratio)} times ({shown(pair.lower)} to {shown(pair.upper)}; "
-        f"p {adjusted[row]:.2g}), {pair.accuracy_difference:+.0f} points "
+        f"p {shown(adjusted.get(row))}), {pair.accuracy_difference:+.0f} points "
         f"({pair.discordant} of {pair.questions} differ), tokens {shown(pair.tokens_ratio)} "
         f"({shown(pair.tokens_lower)} to {shown(pair.tokens_upper)}) |"
         for row, pair in pairs.items()
@@ -79,12 +81,13 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("dataset", choices=("math500", "gsm8k"))
-    parser.add_argument("--places", default="0:140", help="of the draw, FIRST:END")
+    parser.add_argument("--places", default="0:200", help="of the draw, FIRST:END")
     parser.add_argument("--rows", required=True, help="NAME or NAME@CAP, with commas between")
-    parser.add_argument("--against", required=True, help="one of the rows")
+    parser.add_argument("--against", required=True, help="the row that they are compared with")
     given = parser.parse_args()
     places = range(*map(int, given.places.split(":")))
-    rows = {row: answers(given.dataset, places, row) for row in given.rows.split(",")}
+    named = dict.fromkeys([*given.rows.split(","), given.against])
+    rows = {row: answers(given.dataset, places, row) for row in named}
     against = beside(rows, given.against)
     print(f"| row | questions | accuracy, % (95 %) | T | E³ (95 %) | against `{given.against}` |")
     print("|---|---|---|---|---|---|")
