@@ -63,6 +63,12 @@ def once(first: Said, then: Script) -> Any:
     return said
 
 
+@tool
+def approve() -> str:
+    """Ask a human."""
+    return str(interrupt("may I?"))
+
+
 def words(number: int) -> str:
     return "word " * number
 
@@ -330,11 +336,6 @@ class TestInterrupted:
 
     @staticmethod
     def agents(saver: InMemorySaver) -> tuple[Any, list[ScriptedChat]]:
-        @tool
-        def approve() -> str:
-            """Ask a human."""
-            return str(interrupt("may I?"))
-
         child = ScriptedChat(
             solve=once(Reply(words(80), tool_calls=calls("approve", 1).tool_calls), words(20))
         )
@@ -372,11 +373,6 @@ class TestInterrupted:
     ) -> None:
         """None of the processes has seen what the others' sub-agents spent."""
 
-        @tool
-        def approve() -> str:
-            """Ask a human."""
-            return str(interrupt("may I?"))
-
         saver, models = InMemorySaver(), []
 
         def made() -> Any:
@@ -410,11 +406,6 @@ class TestInterrupted:
     def test_workers_go_on_with_their_grants(
         self, named: bool, elsewhere: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        @tool
-        def approve() -> str:
-            """Ask a human."""
-            return str(interrupt("may I?"))
-
         saver, models = InMemorySaver(), []
 
         def made() -> Any:
