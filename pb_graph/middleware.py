@@ -68,7 +68,8 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
     with a grant of that budget spends the grant, which was set aside, and no part.
     Agents without the middleware are not capped.
 
-    ``tokens_spent`` in the agent's output says what was spent; it counts the run, not the thread.
+    ``tokens_spent`` in the agent's output says what was spent; it counts the run, not the thread,
+    and not what sub-agents spent of grants: ``budget.spent`` has all.
     A run that is interrupted and resumed goes on with its account, also in another process.
 
     Args:
