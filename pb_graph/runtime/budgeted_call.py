@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pb_graph.budget.ledger import most_billed, spent
 from pb_graph.errors import ModelCallError
-from pb_graph.prompts import forced
+from pb_graph.prompts import forced, is_in_form
 from pb_graph.runtime.tools import MAX_ROUNDS, without_tools
 
 if TYPE_CHECKING:
@@ -57,6 +57,9 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
 ) -> BudgetedReply:
     """Ask once; under ``force``, keep a reserve back for asking an unfinished answer's result.
 
+    Out of what is left, an answer that ended without the box that its format asks for is asked for
+    it, too: small models told to be short leave it out, and what reads the answer looks for it.
+
     Args:
         run: The models, and the settings: enforcement, reserve and cutoff.
         prompt: The request.
@@ -87,7 +90,10 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
     finish: Finish = "length" if reply.finish == "length" else "stop"
     left = cap - (most_billed(made) if settings.strict_ceiling else paid)
     whole = finish == "stop" and bool(reply.text) and not reply.calls_tools
-    fits = answer_type is None or answer_type.read(reply.text) is not None
+    if answer_type:
+        fits = answer_type.read(reply.text) is not None
+    else:
+        fits = not (forces and closing) or is_in_form(reply.text, query)
     asks_again = not fits if whole else forces or bool(reply.calls_tools)
     if left <= 0 or not asks_again:
         return BudgetedReply(reply.text, paid, finish, max(0, paid - cap))
@@ -103,7 +109,7 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
         return BudgetedReply(reply.text, paid + failure.tokens, ended, 0, str(failure))
     paid += stated.tokens
     text = _joined(reply.text, stated.text, closing=closing)
-    return BudgetedReply(text, paid, "forced", max(0, paid - cap))
+    return BudgetedReply(text, paid, finish if whole else "forced", max(0, paid - cap))
 
 
 async def _worked(  # noqa: PLR0913 -- as the function above

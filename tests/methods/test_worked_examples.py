@@ -24,7 +24,7 @@ OWN = [("What is 2 + 2?", "2 + 2 = 4\nFinal answer: 4"), ("And 3 + 3?", "Final a
 
 
 def asked(given: Any = QUESTION, **options: Any) -> tuple[Call, dict[str, Any]]:  # noqa: ANN401
-    model = ScriptedChat()
+    model = ScriptedChat(solve=r"\boxed{42}")
     report = report_of(model, given, **METHOD | options)
     (call,) = model.calls
     return call, report

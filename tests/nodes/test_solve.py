@@ -18,7 +18,7 @@ from tests.support.chat_model import (
     runs_on,
     until_forced,
 )
-from tests.support.graphs import CHAIN, Way, report_of
+from tests.support.graphs import CHAIN, QUESTION, Way, report_of
 
 # Four steps of 100 tokens each.
 ONE_AFTER_ANOTHER = ("First?", "Second? | of it | after 1", "Third? | of it | after 2", "Last?")
@@ -191,3 +191,45 @@ def test_paid_silence_is_no_answer_of_a_step() -> None:
     assert report["steps"][1]["answer"] == ""
     assert report["steps"][1]["tokens"] == 100
     assert report["answer"] == "four"
+
+
+BOXED = r"Close with the number alone inside one \boxed command."
+
+
+@pytest.mark.parametrize(
+    ("said", "answer_format", "answers"),
+    [
+        ("It is 42.", BOXED, ["It is 42.\n\n\\boxed{42}"]),
+        (r"It is \boxed{42}.", BOXED, [r"It is \boxed{42}."]),
+        ("It is 42.", "Reply with a number.", ["It is 42."]),
+        ("It is 42.", "", ["It is 42."]),
+    ],
+)
+def test_an_answer_without_the_box_that_is_wanted_is_asked_for_it(
+    said: str, answer_format: str, answers: list[str]
+) -> None:
+    def solve(call: Call) -> Said:
+        return r"\boxed{42}" if call.forced else said
+
+    chat = ScriptedChat(solve=solve)
+    report = report_of(chat, QUESTION | {"answer_format": answer_format}, method="auto")
+    assert [report["answer"]] == answers
+    assert report["usage"]["output_tokens"] <= report["ceiling"]
+    assert [call.forced for call in chat.calls] == [False, True][: 1 + ("\n" in answers[0])]
+
+
+@pytest.mark.parametrize("enforcement", ["prompt", "cap"])
+def test_only_where_endings_are_forced_is_the_box_asked_for(enforcement: str) -> None:
+    chat, question = ScriptedChat(solve="It is 42."), QUESTION | {"answer_format": BOXED}
+    report = report_of(chat, question, method="auto", enforcement=enforcement)
+    assert (len(chat.calls), report["answer"]) == (1, "It is 42.")
+
+
+def test_a_box_that_cannot_be_had_costs_no_answer() -> None:
+    def solve(call: Call) -> Said:
+        return HTTPError(400) if call.forced else "It is 42."
+
+    question = QUESTION | {"answer_format": BOXED}
+    report = report_of(ScriptedChat(solve=solve), question, method="auto")
+    assert report["answer"] == "It is 42."
+    assert any("ending failed" in warning for warning in report["warnings"])
