@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pb_graph.methods.brief import brief
 from pb_graph.methods.concise import concise
+from pb_graph.methods.direct import direct
 from pb_graph.methods.registry import OURS, Asked, method
 from pb_graph.methods.short_steps import short_steps
 
@@ -21,28 +22,45 @@ _FORMULA = re.compile(
     r"\$(?=\S)[^$]*(?<=\S)\$(?!\w)|\\\(.+?\\\)|\\\[.+?\\\]|\\[a-zA-Z]+\{|[\w)]\^\{?-?\d",
     re.DOTALL,
 )
-_NUMBER = re.compile(r"\d+(?:[.,/]\d+)*")
+_NUMBER = re.compile(
+    r"\d+(?:[.,/]\d+)*|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|"
+    r"thirty|forty|fifty|hundred|thousand|dozen|half|third|quarter|once|twice|double|triple)\b",
+    re.IGNORECASE,
+)
 _HOW_MANY = re.compile(r"\bhow (?:many|much|long|far|old|often|fast|tall|high)\b", re.IGNORECASE)
+_ASKS = re.compile(r"\?|\b(?:calculate|compute|determine|evaluate|find|solve)\b", re.IGNORECASE)
+_ENDING = 300  # characters: before it comes to the question, a long text speaks of much else
 _FIELDS = frozenset({"mathematics", "math", "maths", "arithmetic"})
 
 
-def kind_of(query: Query) -> Literal["formulas", "words"] | None:
-    """How a question of mathematics is written; None for what is none.
+def kind_of(query: Query) -> Literal["formulas", "words", "task"] | None:
+    """How a question is written.
 
-    A question of another field is a word problem if it asks how many, and names two numbers.
+    Returns:
+        ``formulas`` if it has any. ``words`` for other questions of mathematics; one of another
+        field is taken for a word problem if it names two numbers and ends in asking how many.
+        ``task`` if a format says what its answer is, and nothing asks how many, or for something
+        that may have to be computed of two numbers. None for the rest.
     """
     question = query["question"]
     if _FORMULA.search(question):
         return "formulas"
-    told = len(_NUMBER.findall(question)) > 1 and _HOW_MANY.search(question)
-    return "words" if told or query["domain"].strip().casefold() in _FIELDS else None
+    ending, numbers = question[-_ENDING:], len(_NUMBER.findall(question)) > 1
+    if query["domain"].strip().casefold() in _FIELDS or (numbers and _HOW_MANY.search(ending)):
+        return "words"
+    computed = _HOW_MANY.search(ending) or (numbers and _ASKS.search(ending))
+    return "task" if query["answer_format"] and not computed else None
 
 
-@method("by_kind", "Asks as short_steps (in words), concise (in formulas) or brief.", source=OURS)
+@method(
+    "by_kind", "Asks as short_steps, concise, direct or brief, by how it is written.", source=OURS
+)
 def by_kind(asked: Asked) -> list[Turn]:
-    """Word problems as `short_steps`, formulas as `concise`, and all else as `brief`.
+    """Words as `short_steps`, formulas as `concise`, tasks as `direct`, the rest as `brief`.
 
     What shortens one kind costs right answers in another: the example of `concise` in word
-    problems, an opening that tells how to begin in formulas (docs/measured.md).
+    problems, an opening that tells how to begin in formulas, and in both an answer without
+    working, which other tasks hardly need (docs/measured.md).
     """
-    return {"words": short_steps, "formulas": concise, None: brief}[kind_of(asked.query)](asked)
+    ways = {"formulas": concise, "words": short_steps, "task": direct, None: brief}
+    return ways[kind_of(asked.query)](asked)

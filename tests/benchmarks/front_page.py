@@ -1,8 +1,8 @@
 """What the README shows of our own runs: `python tests/benchmarks/front_page.py`.
 
 ``table LOGS... --methods vanilla,default,auto`` prints the table of log folders, which may be parts
-of one evaluation or hold different methods: accuracy, mean tokens, and the dearest question against
-its ceiling. ``picture REPORT.json`` draws a question, as ``pb-graph solve --json`` reports it.
+of one evaluation, or hold different methods or data sets: accuracy, mean tokens, E³, and the
+dearest question against its ceiling. ``picture REPORT.json`` draws a question, as ``pb-graph solve --json`` reports it.
 ``front docs/measured.md`` draws the tables of methods that are in it: accuracy against tokens. With
 ``--write`` the table goes into the README, between its two marks, and the pictures to where they
 are shown. No model is asked.
@@ -34,21 +34,23 @@ ROW = re.compile(
     re.MULTILINE,
 )
 HEAD = """\
-| method | accuracy, % (95 % interval) | mean tokens | dearest question, of its ceiling | over it |
-|---|---|---|---|---|
+| questions | method | accuracy, % (95 %) | mean tokens | E³ | dearest, of its ceiling | over it |
+|---|---|---|---|---|---|---|
 """
 
 
 def table(records: Sequence[Record], methods: Sequence[str]) -> str:
-    """Markdown, a line for each method."""
-    found = {name: group for (name,), group in grouped(records, ("method",)).items()}
-    unknown = [name for name in methods if name not in found]
-    if unknown:
-        sys.exit(f"no answers of {', '.join(unknown)}; there are: {', '.join(found)}")
-    return HEAD + "".join(line(name, found[name]) for name in methods or found)
+    """Markdown, a line for each method of each data set."""
+    found = grouped(records, ("dataset", "method"))
+    there = dict.fromkeys(name for _, name in found)
+    if unknown := [name for name in methods if name not in there]:
+        sys.exit(f"no answers of {', '.join(unknown)}; there are: {', '.join(there)}")
+    data = dict.fromkeys(name for name, _ in found)
+    wanted = [(name, method) for name in data for method in methods or there]
+    return HEAD + "".join(line(found[one]) for one in wanted if one in found)
 
 
-def line(name: str, records: Sequence[Record]) -> str:
+def line(records: Sequence[Record]) -> str:
     """One method. All its answers can be too dear, those that have no score as well."""
     (row,) = rows(records)
     dearest = max(records, key=lambda record: record.tokens)
@@ -58,9 +60,16 @@ def line(name: str, records: Sequence[Record]) -> str:
         for record, limit in zip(records, limits, strict=True)
     )
     ceiling = "no ceiling" if dearest.report["ceiling"] is None else dearest.report["ceiling"]
-    accuracy = f"{row.accuracy:.1f} ({row.accuracy_lower:.0f} to {row.accuracy_upper:.0f})"
-    tokens = f"{row.tokens:.0f} | {dearest.tokens} of {ceiling}"
-    return f"| {name} | {accuracy} | {tokens} | {over} of {len(records)} |\n"
+    cells = (
+        f"{len(records)} of {row.dataset}",
+        row.method,
+        f"{row.accuracy:.1f} ({row.accuracy_lower:.0f} to {row.accuracy_upper:.0f})",
+        f"{row.tokens:.0f}",
+        "?" if row.e3 is None else f"{row.e3:.3g}",
+        f"{dearest.tokens} of {ceiling}",
+        f"{over}",
+    )
+    return f"| {' | '.join(cells)} |\n"
 
 
 def fronts(page: str) -> dict[str, str]:

@@ -91,5 +91,5 @@ def test_the_table_is_made_of_any_logs(
     runpy.run_path(str(ROOT / "tests" / "benchmarks" / "front_page.py"), run_name="__main__")
     *head, first, second = capsys.readouterr().out.splitlines()
     assert head[0] in README
-    assert first == "| cosine | 50.0 (20 to 80) | 54 | 312 of 312 | 0 of 10 |"
-    assert second.startswith("| global_budget | 88.9 (50 to 100) | 27 | 46 of 300 |")
+    assert first == "| 10 of arithmetic | cosine | 50.0 (20 to 80) | 54 | 46.6 | 312 of 312 | 0 |"
+    assert second.startswith("| 10 of arithmetic | global_budget | 88.9 (50 to 100) | 27 | 293 |")

@@ -32,22 +32,49 @@ NEITHER = "Who wrote Hamlet?"
         (r"What does print('a\nb') write in C:\Users?", "general", None),
         ("What does export PATH=$PATH:$HOME do, and a ^ b?", "general", None),
         ("In 2019 sales rose by 40 %. Summarise.", "general", None),
+        (f"Ask how many of the 2 or 3 there are. {'The text. ' * 40}", "general", None),
         (NEITHER, "general", None),
     ],
 )
 def test_how_a_question_is_written(question: str, domain: str, kind: str | None) -> None:
-    query: Any = {"question": question, "domain": domain}
+    query: Any = {"question": question, "domain": domain, "answer_format": None}
     assert kind_of(query) == kind
 
 
 @pytest.mark.parametrize(
-    ("question", "row"), [(WORDS, "short_steps"), (FORMULAS, "concise"), (NEITHER, "brief")]
+    ("question", "kind"),
+    [
+        (NEITHER, "task"),
+        ("Sort the list: [3, 1, 2]", "task"),
+        ("A train goes 60 km in 2 hours. What is its speed?", None),
+        ("A train goes 60 km in 2 hours. Find its speed.", None),
+        ("Six hens lay an egg each. How many eggs?", None),
+        ("Tim has three pens, twice as many as Ann. What do they have together?", None),
+        (WORDS, "words"),
+        (FORMULAS, "formulas"),
+    ],
+)
+def test_what_may_have_to_be_computed_is_no_task(question: str, kind: str | None) -> None:
+    query: Any = {"question": question, "domain": "general", "answer_format": "The answer alone."}
+    assert kind_of(query) == kind
+
+
+@pytest.mark.parametrize(
+    ("question", "row"),
+    [
+        ({"question": WORDS}, "short_steps"),
+        ({"question": FORMULAS, "answer_format": "In a box."}, "concise"),
+        ({"question": NEITHER, "answer_format": "Give the name alone."}, "direct"),
+        ({"question": NEITHER}, "brief"),
+    ],
 )
 @pytest.mark.parametrize("method", ["by_kind", "auto"])
-def test_each_kind_is_asked_as_its_row_does(question: str, row: str, method: str) -> None:
+def test_each_kind_is_asked_as_its_row_does(
+    question: dict[str, str], row: str, method: str
+) -> None:
     asked = []
     for name in (method, row):
         chat = ScriptedChat()
-        run(build_graph(chat, settings=Settings(method=name)), {"question": question})
+        run(build_graph(chat, settings=Settings(method=name)), question)
         asked.append([message.content for message in chat.calls[0].messages])
     assert asked[0] == asked[1]

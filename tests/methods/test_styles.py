@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from pb_graph.methods import METHODS, chain_of_draft, concise, short_steps
+from pb_graph.methods import METHODS, chain_of_draft, concise, direct, short_steps
 from tests.support.chat_model import ScriptedChat
 from tests.support.graphs import QUESTION, report_of
 
@@ -37,6 +37,14 @@ def test_short_steps_is_told_how_to_begin_and_brief_is_not() -> None:
         asked[name] = str(call.messages[-1].text)
     begins = f' Begin your answer with the words "{short_steps.OPENING}".'
     assert asked["short_steps"].replace(begins, "") == asked["brief"]
+
+
+def test_direct_asks_for_no_working() -> None:
+    model = ScriptedChat()
+    report_of(model, BOXED, method="direct")
+    (call,) = model.calls
+    assert "tep by step" not in str(call.messages)
+    assert call.ask.endswith(f"{direct.STYLE}\n\n{BOXED['answer_format']}")
 
 
 @pytest.mark.parametrize("name", SHOWN)

@@ -33,6 +33,7 @@ def test_every_rival_is_a_row_with_all_its_tokens(tmp_path: Path) -> None:
         "chain_of_draft",
         "concise",
         "concise@300",
+        "direct",
         "plan_and_solve",
         "tale_ep",
         "thinking_off",
