@@ -2,10 +2,10 @@
 
 ``table LOGS... --methods vanilla,default,auto`` prints the table of log folders, which may be parts
 of one evaluation, or hold different methods or data sets: accuracy, mean tokens, E³, and the
-dearest question against its ceiling. ``picture REPORT.json`` draws a question, as ``pb-graph solve --json`` reports it.
-``front docs/measured.md`` draws the tables of methods that are in it: accuracy against tokens. With
-``--write`` the table goes into the README, between its two marks, and the pictures to where they
-are shown. No model is asked.
+dearest question against its ceiling. ``picture REPORT.json`` draws a question, as ``pb-graph solve
+--json`` reports it. ``front docs/measured.md`` draws the tables of methods that are in it: accuracy
+against tokens. With ``--write`` the table goes into the README, between its two marks, and the
+pictures to where they are shown. No model is asked.
 """
 
 import argparse
