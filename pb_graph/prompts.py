@@ -56,6 +56,7 @@ def whole_question(  # noqa: PLR0913 -- one argument for each thing the prompt s
     budget: int | None = None,
     shares: Mapping[int, int] | None = None,
     way: str = STEP_BY_STEP,
+    last: str = "",
 ) -> list[Turn]:
     """Ask the whole question in one call: all single-call methods of the paper.
 
@@ -65,7 +66,8 @@ def whole_question(  # noqa: PLR0913 -- one argument for each thing the prompt s
         plan: Sub-questions to lead the way; none for the direct methods.
         budget: Total to stay below, for the global-budget methods.
         shares: Tokens of each sub-question by index, for plan-and-budget in a single pass.
-        way: How to go about it.
+        way: How to go about it; none where no working is wanted.
+        last: What is said after the answer's format.
     """
     parts = [problem(query, show_level=bool(plan))]
     if plan:
@@ -74,8 +76,8 @@ def whole_question(  # noqa: PLR0913 -- one argument for each thing the prompt s
     parts.append(way)
     if budget is not None:
         parts.append(f"Use less than {amount(budget, settings)} in all.")
-    parts.append(answer_format(query, WITH_WORKING))
-    return [system(query), _human("\n\n".join(parts), query)]
+    parts.append(f"{answer_format(query, WITH_WORKING if way else DEFAULT_FORMAT)} {last}".rstrip())
+    return [system(query), _human("\n\n".join(filter(None, parts)), query)]
 
 
 Example = tuple[str, str, str]

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from pb_graph.methods import METHODS, chain_of_draft, concise, direct, short_steps
+from pb_graph.prompts import DEFAULT_FORMAT
 from tests.support.chat_model import ScriptedChat
 from tests.support.graphs import QUESTION, report_of
 
@@ -44,7 +45,9 @@ def test_direct_asks_for_no_working() -> None:
     report_of(model, BOXED, method="direct")
     (call,) = model.calls
     assert "tep by step" not in str(call.messages)
-    assert call.ask.endswith(f"{direct.STYLE}\n\n{BOXED['answer_format']}")
+    assert call.ask.endswith(f"</question>\n\n{BOXED['answer_format']} {direct.LAST}")
+    report_of(model, method="direct")
+    assert model.calls[-1].ask.endswith(f"{DEFAULT_FORMAT} {direct.LAST}")
 
 
 @pytest.mark.parametrize("name", SHOWN)
