@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 # As pandoc has it, what stands between dollar signs that are no prices or variables of a shell:
 # nothing blank inside of them, and no letter or digit after the second. Else what LaTeX alone
-# writes: \( \), \[ \], a command with braces; or a power in digits.
+# writes, a command with braces; or a power in digits. Linear, as a question may be long.
 _FORMULA = re.compile(
-    r"\$(?=\S)[^$]*(?<=\S)\$(?!\w)|\\\(.+?\\\)|\\\[.+?\\\]|\\[a-zA-Z]+\{|[\w)]\^\{?-?\d",
-    re.DOTALL,
+    r"\$(?=\S)[^$]*(?<=\S)\$(?!\w)|\\[a-zA-Z]{1,30}\{|[\w)]\^\{?-?\d",
 )
+_BRACKETS = ((r"\(", r"\)"), (r"\[", r"\]"))
 _NUMBER = re.compile(
     r"\d+(?:[.,/]\d+)*|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|"
     r"thirty|forty|fifty|hundred|thousand|dozen|half|third|quarter|once|twice|double|triple)\b",
@@ -43,7 +43,7 @@ def kind_of(query: Query) -> Literal["formulas", "words", "task"] | None:
         that may have to be computed of two numbers. None for the rest.
     """
     question = query["question"]
-    if _FORMULA.search(question):
+    if _FORMULA.search(question) or any(a in question and b in question for a, b in _BRACKETS):
         return "formulas"
     ending, numbers = question[-_ENDING:], len(_NUMBER.findall(question)) > 1
     if query["domain"].strip().casefold() in _FIELDS or (numbers and _HOW_MANY.search(ending)):

@@ -33,6 +33,7 @@ NEITHER = "Who wrote Hamlet?"
         ("What does export PATH=$PATH:$HOME do, and a ^ b?", "general", None),
         ("In 2019 sales rose by 40 %. Summarise.", "general", None),
         (f"Ask how many of the 2 or 3 there are. {'The text. ' * 40}", "general", None),
+        pytest.param(r"\(" * 50_000, "general", None, id="long, and nothing is closed"),
         (NEITHER, "general", None),
     ],
 )
