@@ -196,8 +196,13 @@ def put_together(
 
 
 def forced(messages: Sequence[T], partial: str, query: Query, *, final: bool) -> list[T | Turn]:
-    """Interrupt a call that ran into its cap, and ask for its result only."""
+    """Interrupt a call that ran into its cap, and ask for its result only.
+
+    Asked for the answer alone, small models leave its box out: that is shown.
+    """
     demand = f"{FORCE_FINAL} {answer_format(query)}" if final else FORCE_STEP
+    if final and r"\boxed" in answer_format(query):
+        demand += rf" Reply with {final_line(query, '...')} and nothing else."
     return [*messages, ("ai", partial or "(still thinking)"), ("human", demand)]
 
 

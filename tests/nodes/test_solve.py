@@ -216,6 +216,7 @@ def test_an_answer_without_the_box_that_is_wanted_is_asked_for_it(
     assert [report["answer"]] == answers
     assert report["usage"]["output_tokens"] <= report["ceiling"]
     assert [call.forced for call in chat.calls] == [False, True][: 1 + ("\n" in answers[0])]
+    assert all(r"Reply with \boxed{...}" in call.ask for call in chat.calls if call.forced)
 
 
 @pytest.mark.parametrize("enforcement", ["prompt", "cap"])
