@@ -11,15 +11,15 @@ from pb_graph.prompts import whole_question
 if TYPE_CHECKING:
     from pb_graph.prompts import Turn
 
-OPENING = "Short solution, step by step:"
+OPENING = "Step 1:"
 
 
 @method("short_steps", f"Is told to be concise, and to begin with '{OPENING}'.", source=OURS)
 def short_steps(asked: Asked) -> list[Turn]:
     """The wish to be concise, and an opening: a model goes on in the style that it has begun in.
 
-    The wish alone hardly shortens anything. An opening that does not speak of steps (*Short
-    solution:*) makes small models guess.
+    The wish alone hardly shortens anything. An opening that speaks of a solution (*Short solution,
+    step by step:*) makes small models leave steps out, and the form of the answer, too.
     """
     way = f'{STYLE} Begin your answer with the words "{OPENING}".'
     return whole_question(asked.query, asked.settings, way=way)
