@@ -246,7 +246,7 @@ def final_line(query: Query, answer: str) -> str:
 
 
 def is_in_form(text: str, query: Query) -> bool:
-    r"""Whether an answer has the box that its format asks for; any has where it asks for none."""
+    r"""Whether an answer has the `\boxed` that its format asks for, if it asks for one."""
     return r"\boxed" not in (query["answer_format"] or "") or boxed_answer(text) is not None
 
 
