@@ -146,6 +146,12 @@ def stated_answer(output: str) -> str | None:
     return boxed_answer(text) or final_answer(text)
 
 
+def is_in_form(output: str, answer_format: str | None) -> bool:
+    r"""Whether an output has the `\boxed{…}` that the answer's format asks for, if it does."""
+    wants_box = r"\boxed" in (answer_format or "")
+    return not wants_box or boxed_answer(without_thinking(output)[-_LONGEST:]) is not None
+
+
 def comparable(answer: str) -> str:
     """An answer in a form in which those that differ only in writing are equal.
 

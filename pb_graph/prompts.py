@@ -10,8 +10,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
-from pb_graph.answers import boxed_answer
-
 if TYPE_CHECKING:
     from pb_graph.settings import Settings
     from pb_graph.state import Query, StepResult, SubQuestion
@@ -243,11 +241,6 @@ def final_line(query: Query, answer: str) -> str:
     r"""An answer as the format wants it: in a box where that speaks of one, else on its line."""
     boxed = r"\boxed" in answer_format(query)
     return rf"\boxed{{{answer}}}" if boxed else f"Final answer: {answer}"
-
-
-def is_in_form(text: str, query: Query) -> bool:
-    r"""Whether an answer has the `\boxed` that its format asks for, if it asks for one."""
-    return r"\boxed" not in (query["answer_format"] or "") or boxed_answer(text) is not None
 
 
 def _outline(step: SubQuestion, shares: Mapping[int, int] | None, settings: Settings) -> str:

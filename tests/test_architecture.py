@@ -28,7 +28,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "local": {"errors"},
     "models": {"budget", "errors", "local"},
     "planner": {"program", "budget", "errors", "models", "prompts", "state"},
-    "runtime": {"program", "budget", "errors", "models", "planner", "prompts", "settings", "state"},
+    "runtime": {
+        *("answers", "budget", "errors", "models"),
+        *("planner", "program", "prompts", "settings", "state"),
+    },
     "nodes": {
         "budget",
         "errors",

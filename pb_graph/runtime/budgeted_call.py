@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from pb_graph.answers import is_in_form
 from pb_graph.budget.ledger import most_billed, spent
 from pb_graph.errors import ModelCallError
-from pb_graph.prompts import forced, is_in_form
+from pb_graph.prompts import forced
 from pb_graph.runtime.tools import MAX_ROUNDS, without_tools
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
     if answer_type:
         fits = answer_type.read(reply.text) is not None
     else:
-        fits = not (forces and closing) or is_in_form(reply.text, query)
+        fits = not (forces and closing) or is_in_form(reply.text, query["answer_format"])
     asks_again = not fits if whole else forces or bool(reply.calls_tools)
     if left <= 0 or not asks_again:
         return BudgetedReply(reply.text, paid, finish, max(0, paid - cap))

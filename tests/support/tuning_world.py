@@ -64,10 +64,11 @@ _BY_TEXT = {question.question: question for questions in _SETS for question in q
 
 
 class Exact:
-    """Scores 1 when the output ends with the target."""
+    """Scores 1 when the output ends with the target, in a box or not."""
 
     def score(self, output: str, question: Any) -> Score:  # noqa: ANN401 -- the scorers' protocol
-        right = output.split()[-1:] == [question.targets[0]]
+        said = output.removesuffix("}").rpartition("\\boxed{")[2]
+        right = said.split()[-1:] == [question.targets[0]]
         return Score(float(right), None, "")
 
 

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from optim import cli
+from optim.datasets import Question
 from optim.tune import GraphProgram, Silence, TuneResult, tune
 from optim.tune.candidate import Candidate
 from optim.tune.examples import split_of
@@ -42,7 +43,11 @@ def imitates(call: Call) -> Said:
     own = sum("so " in str(turn.text) for turn in call.messages if turn.type == "ai")
     right = luck(question) < (0.8 if own < 6 else 0.3)
     words = {0: 120, 2: 60, 4: 40}.get(own, 30) + 10 * (question.level or 1)
-    return "so " * words + (question.targets[0] if right else "wrong")
+    return "so " * words + (boxed(question) if right else r"\boxed{wrong}")
+
+
+def boxed(question: Question) -> str:
+    return rf"\boxed{{{question.targets[0]}}}"
 
 
 def world(**fields: Any) -> ScriptedChat:  # noqa: ANN401
@@ -85,8 +90,7 @@ def test_only_right_answers_to_training_questions_are_shown(found: TuneResult) -
     known = {question.question: question for question in LEARN}
     six = max((one.candidate for one in found.search.trials), key=lambda one: len(shown(one)))
     for example in six.examples["solve"]:
-        question = known[example["problem"]]
-        assert example["solution"].split()[-1] == question.targets[0]
+        assert example["solution"].endswith(boxed(known[example["problem"]]))
     others = {question.question for question in (*CHOOSE, *LAST)}
     assert not others & set(shown(six))
 
@@ -150,9 +154,8 @@ def test_of_several_samples_the_shortest_right_one_is_kept(tmp_path: Path) -> No
     def varies(call: Call) -> str:
         question = asked_in(call)
         seen = times[question.id] = times.get(question.id, 0) + 1
-        return "so " * (40, 10, 5, 20)[seen % 4] + (
-            "wrong" if seen % 4 == 2 else question.targets[0]
-        )
+        said = r"\boxed{wrong}" if seen % 4 == 2 else boxed(question)
+        return "so " * (40, 10, 5, 20)[seen % 4] + said
 
     found = kept(tmp_path, varies, samples=4, sizes=(10,))
     assert len(found) == 10
@@ -168,7 +171,7 @@ def test_at_temperature_0_each_question_is_asked_once(tmp_path: Path) -> None:
 
     def notes(call: Call) -> str:
         asked.append(asked_in(call).id)
-        return asked_in(call).targets[0]
+        return boxed(asked_in(call))
 
     kept(tmp_path, notes, kind=Cold)
     assert all(asked.count(question.id) == 1 for question in LEARN)
@@ -177,9 +180,9 @@ def test_at_temperature_0_each_question_is_asked_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("solve", "why"),
     [
-        (lambda call: f"{'so ' * 600}{asked_in(call).targets[0]}", "too long"),
+        (lambda call: "so " * 600 + boxed(asked_in(call)), "too long"),
         (
-            lambda call: asked_in(call).targets[0] if call.forced else Reply(reasoning=10**6),
+            lambda call: boxed(asked_in(call)) if call.forced else Reply(reasoning=10**6),
             "forced",
         ),
     ],
