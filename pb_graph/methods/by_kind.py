@@ -60,7 +60,7 @@ def by_kind(asked: Asked) -> list[Turn]:
 
     What shortens one kind costs right answers in another: the example of `concise` in word
     problems, an opening that tells how to begin in formulas, and in both an answer without
-    working, which other tasks hardly need (docs/measured.md).
+    working, which other tasks need less (docs/measured.md).
     """
     ways = {"formulas": concise, "words": short_steps, "task": direct, None: brief}
     return ways[kind_of(asked.query)](asked)

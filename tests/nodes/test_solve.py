@@ -197,25 +197,25 @@ BOXED = r"Close with the number alone inside one \boxed command."
 
 
 @pytest.mark.parametrize(
-    ("said", "answer_format", "answers"),
+    ("said", "answer_format", "added"),
     [
-        ("It is 42.", BOXED, ["It is 42.\n\n\\boxed{42}"]),
-        (r"It is \boxed{42}.", BOXED, [r"It is \boxed{42}."]),
-        ("It is 42.", "Reply with a number.", ["It is 42."]),
-        ("It is 42.", "", ["It is 42."]),
+        ("It is 42.", BOXED, "\n\n\\boxed{42}"),
+        (r"It is \boxed{42}.", BOXED, ""),
+        ("It is 42.", "Reply with a number.", ""),
+        ("It is 42.", "", ""),
     ],
 )
 def test_an_answer_without_the_box_that_is_wanted_is_asked_for_it(
-    said: str, answer_format: str, answers: list[str]
+    said: str, answer_format: str, added: str
 ) -> None:
     def solve(call: Call) -> Said:
         return r"\boxed{42}" if call.forced else said
 
     chat = ScriptedChat(solve=solve)
     report = report_of(chat, QUESTION | {"answer_format": answer_format}, method="auto")
-    assert [report["answer"]] == answers
+    assert report["answer"] == said + added
     assert report["usage"]["output_tokens"] <= report["ceiling"]
-    assert [call.forced for call in chat.calls] == [False, True][: 1 + ("\n" in answers[0])]
+    assert [call.forced for call in chat.calls] == ([False, True] if added else [False])
     assert all(r"Reply with \boxed{...}" in call.ask for call in chat.calls if call.forced)
 
 
