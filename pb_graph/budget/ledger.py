@@ -24,6 +24,11 @@ _PRICES = TypeAdapter(
     ]
 )
 
+REPETITION = "repetition"
+"""How a reply ended that went round in circles: vLLM's word, and ours where we end it."""
+
+_UNKNOWN = ("error", REPETITION)
+
 EASY = 2
 """The highest level that counts as easy."""
 
@@ -59,7 +64,7 @@ class Charge(TypedDict):
     cached_tokens: int
     seconds: float
     finish: str
-    """Why it ended: stop, length, filter or error."""
+    """Why it ended: stop, length, filter, repetition or error."""
     measured: bool
     """Whether the provider reported the tokens; otherwise they are estimated."""
     model: NotRequired[str | None]
@@ -165,12 +170,13 @@ def spent(charges: Iterable[Charge]) -> int:
 def most_billed(charges: Iterable[Charge]) -> int:
     """Completion tokens that the provider may have charged for: `spent`, at most.
 
-    A lost attempt, whose bill is unknown, counts as its whole cap. A reply that arrived whole
-    counts as it was charged, also where that is an estimate.
+    A lost attempt, whose bill is unknown, counts as its whole cap, and so does a reply that was
+    stopped as it repeated itself, unless its server counted along. One that arrived whole counts as
+    it was charged, also where that is an estimate.
     """
     return sum(
         max(row["output_tokens"], row["cap"])
-        if row["finish"] == "error" and not row["measured"]
+        if row["finish"] in _UNKNOWN and not row["measured"]
         else row["output_tokens"]
         for row in charges
     )

@@ -56,7 +56,9 @@ class Attempts:
         self._failed = 0
         self._started = 0.0
         self.on_text: OnText | None = None
-        self.schema_refused = self.stream_refused = self.probabilities_refused = False
+        self.watches = False
+        self.schema_refused = self.stream_refused = False
+        self.probabilities_refused = self.repetition_refused = False
         self._streamed: StreamedReply | None = None
 
     def next_limits(self) -> Limits:
@@ -67,8 +69,10 @@ class Attempts:
 
     def streamed(self, model: BaseChatModel, seconds: float) -> StreamedReply | None:
         """Where to gather the reply of this attempt; None when it is not to be streamed."""
-        if self.on_text:
-            self._streamed = StreamedReply(model, self.on_text, seconds, self._limits.cap)
+        if self.on_text or self.watches:
+            self._streamed = StreamedReply(
+                model, self.on_text, seconds, self._limits.cap, watches=self.watches
+            )
         return self._streamed
 
     def rescued(self, error: Exception) -> AIMessage | None:
@@ -113,8 +117,12 @@ class Attempts:
         elif self._limits.probabilities:
             self.probabilities_refused = True
             self._limits = replace(self._limits, probabilities=0)
-        elif self.on_text:
-            self.on_text, self.stream_refused = None, True
+        elif self.on_text or self.watches:
+            self.on_text, self.watches, self.stream_refused = None, False, True
+            self._limits = replace(self._limits, ends_repetition=False)
+        elif self._limits.ends_repetition:
+            self.repetition_refused = True
+            self._limits = replace(self._limits, ends_repetition=False)
         else:
             return False
         return True
@@ -126,7 +134,10 @@ class Attempts:
 
     def reply(self, message: AIMessage) -> Reply:
         """What the attempt that succeeded came to, and what those before it cost."""
-        reply = reply_of(message, self._prompt, self._limits, self._purpose, self._seconds())
+        pieces = self._streamed.pieces if self._streamed else 0
+        reply = reply_of(
+            message, self._prompt, self._limits, self._purpose, self._seconds(), pieces
+        )
         if self._limits.probabilities and reply.text and not reply.likely:  # silently left out
             self.probabilities_refused = True
         return replace(reply, charge=self._named(reply.charge), lost=tuple(self._lost))
@@ -134,9 +145,9 @@ class Attempts:
     def _note(self, error: Exception) -> None:
         """Charge what a failed attempt reported, or what arrived of it if it may be paid."""
         tokens = reported(error)
-        arrived = self._streamed.arrived if self._streamed else ""
-        if tokens is None and arrived:
-            tokens = estimate(AIMessage(arrived), self._prompt)
+        streamed = self._streamed
+        if tokens is None and streamed and streamed.arrived:
+            tokens = estimate(AIMessage(streamed.arrived), self._prompt, streamed.pieces)
         if tokens is None:
             if not may_be_paid(error):
                 return

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from langchain_core.globals import get_llm_cache
 from langchain_core.messages import AIMessage, BaseMessage
 
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
@@ -21,7 +22,7 @@ from pb_graph.models.attempts import (
     without_schema,
 )
 from pb_graph.models.caps import CapPolicy, Limits, constructor_overrides, policy_for
-from pb_graph.models.caps.select import continuation
+from pb_graph.models.caps.select import continuation, stops_when_closed
 from pb_graph.models.charging import Attempt
 from pb_graph.models.connections import Connections
 from pb_graph.models.naming import name_of
@@ -97,7 +98,9 @@ class ChatClient:
         self.continues = continuation(self._policy)
         self._constrains = _passes_on(self._policy, self.model, schema={"type": "object"})
         self.tells_probabilities = _passes_on(self._policy, self.model, probabilities=1)
-        self._streams = True
+        self._streams, self._stops = True, stops_when_closed(self._policy)
+        asks_for_it = _passes_on(self._policy, self.model, ends_repetition=True)
+        self._ends_repetition = asks_for_it and not self._stops
         ours = RetryPolicy(max_retries=0) if has_own_retries(model) else retry_policy
         self._retry_policy = ours or RetryPolicy()
         self._secrets = secrets_of(model)
@@ -208,7 +211,7 @@ class ChatClient:
             with closing(chunks):
                 for chunk in chunks:
                     streamed.add(chunk)
-                    if streamed.full:
+                    if streamed.is_over:
                         break
             return streamed.message()
 
@@ -234,7 +237,7 @@ class ChatClient:
                 async with aclosing(chunks):
                     async for chunk in chunks:
                         streamed.add(chunk)
-                        if streamed.full:
+                        if streamed.is_over:
                             break
                 return streamed.message()
         except Exception as error:  # noqa: BLE001 -- the attempts decide what it means
@@ -275,11 +278,19 @@ class ChatClient:
         # Without the schema, once this server has been found not to know what to do with it.
         limits = limits if self._constrains else without_schema(limits)
         limits = limits if self.tells_probabilities else replace(limits, probabilities=0)
+        watches = limits.ends_repetition and self._stops and self._streams and not self._is_cached()
+        if not (watches or self._ends_repetition):
+            limits = replace(limits, ends_repetition=False)
         attempts = Attempts(
             messages, limits, purpose, self._retry_policy, self._secrets, self.model
         )
-        attempts.on_text = on_text if self._streams else None
+        attempts.on_text, attempts.watches = on_text if self._streams else None, watches
         return attempts
+
+    def _is_cached(self) -> bool:
+        """Whether LangChain may have the reply in a cache, which it never asks for a stream."""
+        own = getattr(self.model, "cache", None)
+        return bool(own) or (own is None and get_llm_cache() is not None)
 
     def _remember_refusals(self, attempts: Attempts, message: AIMessage) -> Reply:
         reply = attempts.reply(message)
@@ -289,6 +300,8 @@ class ChatClient:
             self.tells_probabilities = False
         if attempts.stream_refused:
             self._streams = False
+        if attempts.repetition_refused:
+            self._ends_repetition = False
         return reply
 
 

@@ -60,19 +60,23 @@ class Reply:
         return most_billed((*self.lost, self.charge))
 
 
-def reply_of(
+def reply_of(  # noqa: PLR0913, PLR0917 -- what a call is made of
     message: AIMessage,
     prompt: Sequence[BaseMessage],
     limits: Limits,
     purpose: Purpose,
     seconds: float,
+    pieces: int = 0,
 ) -> Reply:
-    """Read what a model wrote, and charge it; a text far beyond its cap is cut off."""
+    """Read what a model wrote, and charge it; a text far beyond its cap is cut off.
+
+    ``pieces`` are those that it was streamed in: a token each at least, if the server tells none.
+    """
     finish = finish_of(message)
     found = read_usage(message, limits.cap)
     doubt = found if isinstance(found, str) else ""
     if not isinstance(found, Tokens):
-        found = estimate(message, prompt)
+        found = estimate(message, prompt, pieces)
         found = found._replace(output=_plausible(found.output, finish, limits.cap))
     charge = charge_of(found, limits.cap, purpose, seconds, finish)
     text = _piece(message, prompt, limits) if limits.continues else visible_text(message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from langchain_core.messages import AIMessage, AIMessageChunk
 
+from pb_graph.budget.ledger import REPETITION
 from pb_graph.models.caps.compatible import is_openai_like
+from pb_graph.models.repetition import SEEN, repeated
 from pb_graph.models.reply import passes_cap
 
 if TYPE_CHECKING:
@@ -19,6 +22,7 @@ OnText = Callable[[str | None], None]
 """Is told the next piece of a reply's visible text; None says that the reply begins (anew)."""
 
 _CHARACTERS_A_TOKEN = 4
+_LOOKS = 60  # characters between two looks for repetition
 _REASONS = ("finish_reason", "stop_reason", "status")
 _OPEN, _CLOSED = "<think>", "</think>"
 _HALF_TAG = re.compile(r"(?:<(?:/?(?:t(?:h(?:i(?:nk?)?)?)?)?)?)?\Z")
@@ -29,23 +33,40 @@ class StreamedReply:
 
     Args:
         model: Whose reply it is.
-        on_text: Whom to tell of the text, in time that grows with its length and no faster.
+        on_text: Whom to tell of the text, in time that grows with its length and no faster; None
+            if nobody wants to be told.
         seconds: How long the reply may take; a client's own time limit starts anew with each chunk.
         cap: Completion tokens that were asked for.
+        watches: Whether it is over as soon as it goes round in circles.
+
+    Attributes:
+        pieces: How many of them had text.
     """
 
-    def __init__(self, model: BaseChatModel, on_text: OnText, seconds: float, cap: int) -> None:
+    def __init__(
+        self,
+        model: BaseChatModel,
+        on_text: OnText | None,
+        seconds: float,
+        cap: int,
+        *,
+        watches: bool = False,
+    ) -> None:
         # OpenAI's and Anthropic's protocols end with a reason; without it, the stream broke off.
         self._says_why = "stream_usage" in type(model).model_fields
         # Where each report of usage is a sum so far; other protocols report differences.
         self._counts_up = is_openai_like(model)
-        self._on_text: OnText | None = on_text
+        self._on_text = on_text
+        self._given_up = self.repeats = False
+        self._tail, self._next_look = "", _LOOKS if watches else math.inf
+        self.pieces = 0
         self._cap, self._characters = cap, 0
         self._ends = time.perf_counter() + seconds
         self._chunks: list[AIMessageChunk] = []
         self._held = ""
         self._thinks = self._told = False
-        on_text(None)
+        if on_text:
+            on_text(None)
 
     def add(self, chunk: AIMessageChunk) -> None:
         """Take the next chunk.
@@ -53,22 +74,32 @@ class StreamedReply:
         Raises:
             TimeoutError: The reply takes too long, or was given up already.
         """
-        if self._on_text is None or time.perf_counter() > self._ends:
+        if self._given_up or time.perf_counter() > self._ends:
             msg = "the streamed reply took too long"
             raise TimeoutError(msg)
         self._chunks.append(chunk)
         self._characters += len(chunk.text)
-        if visible := self._visible(chunk.text):
+        self.pieces += bool(chunk.text)
+        if self._on_text and (visible := self._visible(chunk.text)):
             self._told = True
             self._on_text(visible)
+        self._tail = (self._tail + chunk.text)[-SEEN:]
+        if self._characters >= self._next_look:
+            self._next_look = self._characters + _LOOKS
+            self.repeats = repeated(self._tail) > 0
 
     def give_up(self) -> None:
         """Tell nothing more, whoever may still be reading the stream."""
-        self._on_text = None
+        self._given_up, self._on_text = True, None
 
     @property
-    def full(self) -> bool:
-        """Whether more text has come than the cap can carry: nothing more is to be paid for."""
+    def is_over(self) -> bool:
+        """Whether nothing more is to be paid for: it repeats itself, or is far beyond its cap."""
+        return self.repeats or self._full
+
+    @property
+    def _full(self) -> bool:
+        """Whether more text has come than the cap can carry."""
         return passes_cap(self._characters // _CHARACTERS_A_TOKEN, self._cap)
 
     @property
@@ -82,8 +113,10 @@ class StreamedReply:
         Raises:
             ConnectionError: The stream ended before the reply did.
         """
-        if self.full:  # what it cost in the end, nobody will tell
+        if self._full:  # what it cost in the end, nobody will tell
             return AIMessage(self.arrived, response_metadata={"finish_reason": "length"})
+        if self.repeats:
+            return self._stopped()
         if not self._chunks:
             msg = "the stream was empty"
             raise ConnectionError(msg)
@@ -100,6 +133,15 @@ class StreamedReply:
             msg = "the stream ended before the reply did"
             raise ConnectionError(msg)
         return message
+
+    def _stopped(self) -> AIMessage:
+        """What has come so far of a reply that is read no further."""
+        counts = [chunk.usage_metadata for chunk in self._chunks if chunk.usage_metadata]
+        return AIMessage(
+            self.arrived,
+            response_metadata={"finish_reason": REPETITION},
+            usage_metadata=counts[-1] if counts and self._counts_up else None,
+        )
 
     def rescued(self) -> AIMessage | None:
         """The reply of a stream that broke off after the reply had ended: only the usage is lost.

@@ -12,6 +12,8 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.utils import count_tokens_approximately
 
+from pb_graph.budget.ledger import REPETITION
+
 LENGTH_REASONS = frozenset(
     ("length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded")
 )
@@ -72,16 +74,17 @@ def read_usage(message: AIMessage, cap: int | None = None) -> Tokens | str:
     return Tokens(given, written, min(reasoning, written), min(cached, given), measured=True)
 
 
-def estimate(message: AIMessage, prompt: Sequence[BaseMessage]) -> Tokens:
+def estimate(message: AIMessage, prompt: Sequence[BaseMessage], pieces: int = 0) -> Tokens:
     """Estimate the tokens of a response from its text.
 
     By its characters, because exact tokenizers would have to be downloaded. A paid answer never
-    counts as nothing: text that is there costs at least one token.
+    counts as nothing: text that is there costs at least one token, and each of the ``pieces`` that
+    it was streamed in.
     """
     text = _written_text(message)
     overhead = count_tokens_approximately([AIMessage("")])
     output = count_tokens_approximately([AIMessage(text)]) - overhead
-    least = 1 if text else 0
+    least = max(pieces, 1 if text else 0)
     return Tokens(count_tokens_approximately(list(prompt)), max(least, output), 0, 0, False)
 
 
@@ -143,7 +146,7 @@ def _reply_in(trace: TracebackType | None) -> Any:  # noqa: ANN401 -- of OpenAI'
 
 
 def finish_of(message: AIMessage) -> str:
-    """Why generation ended, in one vocabulary: ``stop``, ``length`` or ``filter``."""
+    """Why it ended, in one vocabulary: ``stop``, ``length``, ``filter`` or ``repetition``."""
     meta = message.response_metadata
     incomplete = meta.get("incomplete_details") or {}
     reason = (
@@ -156,6 +159,8 @@ def finish_of(message: AIMessage) -> str:
     reason = str(reason).lower()
     if reason in LENGTH_REASONS:
         return "length"
+    if reason == REPETITION:
+        return REPETITION
     return "filter" if reason in FILTER_REASONS else "stop"
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from pb_graph.answers import is_in_form
-from pb_graph.budget.ledger import most_billed, spent
+from pb_graph.budget.ledger import REPETITION, most_billed, spent
 from pb_graph.errors import ModelCallError
+from pb_graph.models.repetition import repeated
 from pb_graph.prompts import forced
 from pb_graph.runtime.tools import MAX_ROUNDS, without_tools
 
@@ -58,8 +60,10 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
 ) -> BudgetedReply:
     """Ask once; under ``force``, keep a reserve back for asking an unfinished answer's result.
 
-    Out of what is left, an answer that ended without the box that its format asks for is asked for
-    it, too: small models told to be short leave it out, and what reads the answer looks for it.
+    A reply that goes round in circles is unfinished, too: where its server can be made to stop, it
+    ends there, and what it says again is left out. Out of what is left, an answer that ended
+    without the box that its format asks for is asked for it: small models told to be short leave it
+    out, and what reads the answer looks for it.
 
     Args:
         run: The models, and the settings: enforcement, reserve and cutoff.
@@ -85,11 +89,20 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
     said_only = budget is None or settings.enforcement == "prompt"
     how = thinking or ("free" if said_only else "bounded")
     prompt, reply, made = await _worked(
-        run, prompt, cap - reserve, purpose, how, stream=stream, confidence=confidence
+        run,
+        prompt,
+        cap - reserve,
+        purpose,
+        how,
+        stream=stream,
+        confidence=confidence,
+        ends_repetition=forces and not run.options.tools,
     )
     paid = spent(made)
-    finish: Finish = "length" if reply.finish == "length" else "stop"
+    finish: Finish = "length" if reply.finish in ("length", REPETITION) else "stop"
     left = cap - (most_billed(made) if settings.strict_ceiling else paid)
+    if forces and finish == "length" and (again := repeated(reply.text)):
+        reply, left = replace(reply, text=reply.text[:-again].rstrip()), min(left, reserve)
     whole = finish == "stop" and bool(reply.text) and not reply.calls_tools
     if answer_type:
         fits = answer_type.read(reply.text) is not None
@@ -122,6 +135,7 @@ async def _worked(  # noqa: PLR0913 -- as the function above
     *,
     stream: bool,
     confidence: bool,
+    ends_repetition: bool,
 ) -> tuple[Sequence[Turn | BaseMessage], Reply, list[Charge]]:
     """Ask and, while the reply calls tools, ask again with their results, all within the cap.
 
@@ -142,6 +156,7 @@ async def _worked(  # noqa: PLR0913 -- as the function above
                 thinking=thinking,
                 follows=follows,
                 tools=tools,
+                ends_repetition=ends_repetition,
                 confidence=confidence,
             )
         except ModelCallError as failure:

@@ -86,6 +86,7 @@ class ModelCalls:
         tools: tuple[BaseTool, ...] = (),
         sampled: bool = False,
         continues: bool = False,
+        ends_repetition: bool = False,
         confidence: bool = False,
     ) -> Reply:
         """Ask the solver one thing.
@@ -101,6 +102,7 @@ class ModelCalls:
             tools: What the model may call.
             sampled: Whether the reply is one of several that are to differ.
             continues: Whether it is a piece of a text, which a last turn of the model's begins.
+            ends_repetition: Whether it is over when it goes round in circles, where that can be.
             confidence: Whether to charge it with the model's confidence, where the server tells it.
 
         Raises:
@@ -117,6 +119,7 @@ class ModelCalls:
             strict=settings.strict_ceiling,
             sampled=sampled,
             continues=continues,
+            ends_repetition=ends_repetition,
             probabilities=int(confidence),
         )
         role: Role = "easy" if purpose.is_easy else "solver"

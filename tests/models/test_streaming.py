@@ -116,7 +116,7 @@ def test_usage_that_is_reported_again_and_again_counts_once(
 def test_once_more_text_has_come_than_the_cap_can_carry_the_reply_is_over() -> None:
     reply = StreamedReply(openai(), lambda _: None, PATIENCE, cap=10)
     words = 0
-    while not reply.full:
+    while not reply.is_over:
         reply.add(AIMessageChunk(content="words "))
         words += 1
     assert 10 < words < 100
@@ -134,3 +134,38 @@ def test_a_reply_that_had_ended_is_rescued_when_only_its_usage_is_lost() -> None
     rescued = reply.rescued()
     assert rescued
     assert (rescued.text, finish_of(rescued)) == ("forty two", "stop")
+
+
+LOOP = "and so on, "
+
+
+@pytest.mark.parametrize("heard", [True, False])
+def test_a_watched_reply_is_over_when_it_goes_round_in_circles(heard: bool) -> None:
+    told: list[str | None] = []
+    reply = StreamedReply(openai(), told.append if heard else None, PATIENCE, CAP, watches=True)
+    for _ in range(1000):
+        reply.add(AIMessageChunk(content=LOOP))
+        if reply.is_over:
+            break
+    assert 240 / len(LOOP) <= reply.pieces <= 240 / len(LOOP) + 10
+    message = reply.message()
+    assert message.text == LOOP * reply.pieces
+    assert finish_of(message) == "repetition"
+    assert message.usage_metadata is None
+    assert "".join(map(str, told[1:])) == (message.text.rstrip() if heard else "")
+
+
+def test_a_reply_that_nobody_watches_goes_on() -> None:
+    reply = StreamedReply(openai(), lambda _: None, PATIENCE, CAP)
+    for _ in range(100):
+        reply.add(AIMessageChunk(content=LOOP))
+    assert not reply.is_over
+
+
+def test_where_a_server_counts_along_its_last_count_is_taken() -> None:
+    reply = StreamedReply(openai(), None, PATIENCE, CAP, watches=True)
+    while not reply.is_over:
+        reply.add(AIMessageChunk(content=LOOP, usage_metadata=usage(4 * (reply.pieces + 1))))
+    told = reply.message().usage_metadata
+    assert told
+    assert told["output_tokens"] == 4 * reply.pieces

@@ -395,7 +395,7 @@ def _events(request: Request, reply: dict[str, Any], counts: str) -> list[bytes]
     words = re.findall(r"\s*\S+", (choice["message"] or {}).get("content") or "")
     chunks = [chunk({"role": "assistant", "content": ""})]
     for count, word in enumerate(words, start=1):
-        so_far = {"usage": usage | {"completion_tokens": count}} if counts == "each" else {}
+        so_far = {"usage": _counted(usage, count)} if counts == "each" else {}
         chunks.append(chunk({"content": word}) | so_far)
     if reply["choices"] != []:
         chunks.append(chunk({}, choice["finish_reason"]))
@@ -407,6 +407,11 @@ def _events(request: Request, reply: dict[str, Any], counts: str) -> list[bytes]
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n"
     framed = [f"{len(line):x}\r\n".encode() + line + b"\r\n" for line in _ended(lines)]
     return [head + b"Transfer-Encoding: chunked\r\n\r\n", *framed, b"0\r\n\r\n"]
+
+
+def _counted(usage: dict[str, int], count: int) -> dict[str, int]:
+    total = usage["prompt_tokens"] + count
+    return usage | {"completion_tokens": count, "total_tokens": total}
 
 
 def _ended(lines: list[bytes]) -> Iterator[bytes]:

@@ -34,6 +34,8 @@ class Limits:
         sampled: Whether the reply is one of several that are to differ.
         continues: Whether the reply is a piece of a text, which a last turn of the model's begins.
         repeats: Whether the server says that beginning again, in front of the piece.
+        ends_repetition: Whether a reply that goes round in circles is to be ended, where the server
+            does so, or stops writing when nobody reads on.
         probabilities: For each token written, of how many of the likeliest to tell the
             probability, where the server can; at most 20.
     """
@@ -47,6 +49,7 @@ class Limits:
     sampled: bool = False
     continues: bool = False
     repeats: bool = False
+    ends_repetition: bool = False
     probabilities: int = 0
 
     @property
@@ -74,6 +77,7 @@ BY_CLASS: dict[str, CapPolicy] = {}
 BY_DOMAIN: dict[str, CapPolicy] = {}
 CHANGES: list[tuple[CapPolicy, Change]] = []
 CONTINUING: list[tuple[CapPolicy, Continuation]] = []
+STOPPING: list[CapPolicy] = []
 
 
 def policy(
@@ -82,6 +86,7 @@ def policy(
     domains: Sequence[str] = (),
     change: Change | None = None,
     continues: Continuation | None = None,
+    stops: bool = False,
 ) -> Callable[[_Policy], _Policy]:
     """Register a policy for the models that it fits.
 
@@ -92,6 +97,7 @@ def policy(
             was given beside, or instead of, what a call says.
         continues: What comes of an unfinished reply that ends the messages: their servers add to
             it, or repeat it and add to it. None where they do neither.
+        stops: Whether their servers stop writing when the stream of a reply is closed.
     """
 
     def register(made: _Policy) -> _Policy:
@@ -100,6 +106,7 @@ def policy(
         BY_DOMAIN.update(dict.fromkeys(domains, made))
         CHANGES.extend([(made, change)] if change else [])
         CONTINUING.extend([(made, continues)] if continues else [])
+        STOPPING.extend([made] if stops else [])
         return made
 
     return register
