@@ -110,7 +110,7 @@ class Settings(BaseModel):
     enforcement: Literal["prompt", "cap", "force"] = Field(
         default="force",
         description="prompt: the budget is only said; cap: a hard cap on each call; force: a cap, "
-        "and a call that runs into it is asked for its result.",
+        "and a call that runs into it, or goes round in circles, is asked for its result.",
     )
     reserve: PositiveInt = Field(
         default=48, description="Tokens of a share that 'force' keeps back for stating the result."

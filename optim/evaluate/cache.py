@@ -231,7 +231,9 @@ class CachedClient(ChatClient):
         asked = [Message(role=told.type, content=str(told.text)) for told in messages]
         sample = 1 if self._one_sample and not limits.sampled else record.sample
         request: list[object] = [limits.cap, limits.schema, limits.thinking, sample]
-        request += [how for how in ("sampled", "continues", "ends_repetition") if getattr(limits, how)]
+        request += [
+            how for how in ("sampled", "continues", "ends_repetition") if getattr(limits, how)
+        ]
         if limits.probabilities:  # with what is kept of them: a reply of before has another figure
             request.append("confidence of figures")
         key = digest([self._identity, asked, *request])

@@ -134,7 +134,7 @@ class Attempts:
 
     def reply(self, message: AIMessage) -> Reply:
         """What the attempt that succeeded came to, and what those before it cost."""
-        pieces = self._streamed.pieces if self._streamed else 0
+        pieces = self._streamed.pieces if self._streamed and self._streamed.repeats else 0
         reply = reply_of(
             message, self._prompt, self._limits, self._purpose, self._seconds(), pieces
         )
@@ -145,9 +145,9 @@ class Attempts:
     def _note(self, error: Exception) -> None:
         """Charge what a failed attempt reported, or what arrived of it if it may be paid."""
         tokens = reported(error)
-        streamed = self._streamed
-        if tokens is None and streamed and streamed.arrived:
-            tokens = estimate(AIMessage(streamed.arrived), self._prompt, streamed.pieces)
+        arrived = self._streamed.arrived if self._streamed else ""
+        if tokens is None and arrived:
+            tokens = estimate(AIMessage(arrived), self._prompt)
         if tokens is None:
             if not may_be_paid(error):
                 return

@@ -70,14 +70,15 @@ def reply_of(  # noqa: PLR0913, PLR0917 -- what a call is made of
 ) -> Reply:
     """Read what a model wrote, and charge it; a text far beyond its cap is cut off.
 
-    ``pieces`` are those that it was streamed in: a token each at least, if the server tells none.
+    ``pieces`` are those that a stream which was not read to its end had come in: a token each, if
+    its server did not count along.
     """
     finish = finish_of(message)
     found = read_usage(message, limits.cap)
     doubt = found if isinstance(found, str) else ""
     if not isinstance(found, Tokens):
-        found = estimate(message, prompt, pieces)
-        found = found._replace(output=_plausible(found.output, finish, limits.cap))
+        found = estimate(message, prompt)
+        found = found._replace(output=pieces or _plausible(found.output, finish, limits.cap))
     charge = charge_of(found, limits.cap, purpose, seconds, finish)
     text = _piece(message, prompt, limits) if limits.continues else visible_text(message)
     longest = max(_LEAST_READ, limits.cap * _LONGEST_TOKEN)

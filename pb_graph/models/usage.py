@@ -74,17 +74,16 @@ def read_usage(message: AIMessage, cap: int | None = None) -> Tokens | str:
     return Tokens(given, written, min(reasoning, written), min(cached, given), measured=True)
 
 
-def estimate(message: AIMessage, prompt: Sequence[BaseMessage], pieces: int = 0) -> Tokens:
+def estimate(message: AIMessage, prompt: Sequence[BaseMessage]) -> Tokens:
     """Estimate the tokens of a response from its text.
 
     By its characters, because exact tokenizers would have to be downloaded. A paid answer never
-    counts as nothing: text that is there costs at least one token, and each of the ``pieces`` that
-    it was streamed in.
+    counts as nothing: text that is there costs at least one token.
     """
     text = _written_text(message)
     overhead = count_tokens_approximately([AIMessage("")])
     output = count_tokens_approximately([AIMessage(text)]) - overhead
-    least = max(pieces, 1 if text else 0)
+    least = 1 if text else 0
     return Tokens(count_tokens_approximately(list(prompt)), max(least, output), 0, 0, False)
 
 

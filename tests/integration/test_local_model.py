@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 import textwrap
+import time
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+from langchain_core.messages import HumanMessage
 
 from pb_graph.errors import WeightsError
 from pb_graph.local import catalog, weights
 from pb_graph.local import server as local
+from pb_graph.models.caps import Limits
+from pb_graph.models.client import ChatClient
+from pb_graph.models.reply import Purpose
 from pb_graph.probe.run import probe
 
 if TYPE_CHECKING:
@@ -96,6 +102,30 @@ def test_a_probe_of_it_raises_no_false_alarm(chat: ChatOpenAI) -> None:
     # What llama.cpp has kept of a prompt is computed otherwise: the same seed may then differ.
     assert {*found.broken} <= {"seed"}, found.caps()["seen"]
     assert found.policy == "llama_cpp"
+
+
+def predicted(server: local.LocalServer) -> int:
+    """Tokens that the server has written since it started, by its own count."""
+    url, key = server.url.removesuffix("/v1"), {"Authorization": f"Bearer {server.key}"}
+    told = httpx.get(f"{url}/metrics", headers=key, trust_env=False).text
+    found = re.search(r"^llamacpp:tokens_predicted_total (\d+)", told, re.MULTILINE)
+    assert found
+    return int(found[1])
+
+
+def test_a_reply_that_goes_round_in_circles_is_stopped_and_counted_to_the_token(
+    server: local.LocalServer, chat: ChatOpenAI
+) -> None:
+    ask = [HumanMessage("Write the word banana again and again, without end: banana banana")]
+    client, before = ChatClient(chat), predicted(server)
+    reply = client.call(ask, Limits(2000, 60.0, ends_repetition=True), Purpose("answer"))
+    assert reply.finish == "repetition"
+    while predicted(server) == before:  # it notices when it has the next token
+        time.sleep(0.05)
+    assert reply.tokens <= predicted(server) - before < 200  # of 2,000: nobody read the others
+    whole = client.call(ask, Limits(reply.tokens, 60.0), Purpose("answer"))
+    assert whole.charge["measured"]
+    assert (whole.text, whole.tokens) == (reply.text, reply.tokens)
 
 
 async def test_more_calls_than_slots_are_all_answered(chat: ChatOpenAI) -> None:
