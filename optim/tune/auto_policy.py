@@ -57,8 +57,8 @@ class Trace:
                 return score, tokens
             paid = min(tokens, policy.short)
         score, tokens, ended = self.plain
-        right = score if ended and tokens <= policy.plain else 0.0
-        return right, paid + min(tokens, policy.plain)
+        cap = tokens if policy.plain is None else policy.plain
+        return score if ended and tokens <= cap else 0.0, paid + min(tokens, cap)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ method has one, and streams the reply::
 Several calls. An ordinary coroutine that asks the model through ``run`` and gives what the
 ``answer`` node adds to the state, ``answer`` at least and its ``warnings``::
 
-    @method("twice", "Asks, and asks again.", source=OURS, ceiling=lambda s: 2 * s.cutoff)
+    @method("twice", "Asks, and asks again.", source=OURS, ceiling=lambda s, _: 2 * s.cutoff)
     async def twice(asked: Asked, run: NodeContext) -> State:
         draft = await run.calls.solver(..., cap, Purpose("answer"))
         reply = await run.call_within_budget(..., asked.budget, asked.query, Purpose("answer"))

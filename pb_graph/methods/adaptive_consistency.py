@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     source="arXiv:2305.11860",
     samples=True,
     tools=False,
-    ceiling=lambda settings: settings.samples * settings.cutoff,
+    ceiling=lambda settings, _: settings.samples * settings.cutoff,
 )
 async def adaptive_consistency(asked: Asked, run: NodeContext) -> State:
     """At most ``Settings.samples`` calls, one after another; what they agree on wins.

@@ -11,14 +11,18 @@ from pb_graph.budget.ledger import Purpose
 from pb_graph.budget.rules import Level
 from pb_graph.errors import ModelCallError
 from pb_graph.methods.brief import brief
-from pb_graph.methods.by_kind import by_kind
+from pb_graph.methods.by_kind import by_kind, kind_of
 from pb_graph.methods.registry import OURS, Asked, method
 from pb_graph.methods.worked_examples import examples_prompt
 
 if TYPE_CHECKING:
     from pb_graph.runtime.node import NodeContext
     from pb_graph.settings import Settings
-    from pb_graph.state import State
+    from pb_graph.state import Query, State
+
+MATHEMATICS, OTHERS = 1000, 4000
+"""Completion tokens at length. Of mathematics, no longer answer that was seen was right; other
+questions may want a plan, a program or a story, which is no use cut off."""
 
 
 class AutoPolicy(BaseModel):
@@ -42,9 +46,10 @@ class AutoPolicy(BaseModel):
         "are together. Where the server tells no probabilities, there is no single short try; 0 to "
         "believe any.",
     )
-    plain: PositiveInt = Field(
-        default=1000,
-        description="Completion tokens of the question at length, its ending included.",
+    plain: PositiveInt | None = Field(
+        default=None,
+        description="Completion tokens of the question at length, its ending included; null for "
+        f"{MATHEMATICS:,} for mathematics, and {OTHERS:,} for all else, which may be a long text.",
     )
     plain_from: Level | None = Field(
         default=None,
@@ -56,6 +61,12 @@ class AutoPolicy(BaseModel):
         hard = self.plain_from is not None and level is not None and level >= self.plain_from
         return self.tries > 0 and not hard
 
+    def at_length(self, query: Query) -> int:
+        """Completion tokens of a question at length."""
+        if self.plain is not None:
+            return self.plain
+        return MATHEMATICS if kind_of(query) in ("formulas", "words") else OTHERS
+
     def believes(self, confidence: float | None) -> bool:
         """Whether a short try that the model wrote with this confidence is believed.
 
@@ -66,11 +77,11 @@ class AutoPolicy(BaseModel):
         return confidence >= self.confidence
 
 
-def _most(settings: Settings) -> int:
+def _most(settings: Settings, query: Query) -> int:
     """Where budgets are only said, the question at length is bounded by the cutoff alone."""
     policy, cutoff = settings.auto, settings.cutoff
-    plain = cutoff if settings.enforcement == "prompt" else min(policy.plain, cutoff)
-    return policy.tries * min(policy.short, cutoff) + plain
+    length = cutoff if settings.enforcement == "prompt" else min(policy.at_length(query), cutoff)
+    return policy.tries * min(policy.short, cutoff) + length
 
 
 @method(
@@ -103,7 +114,7 @@ async def auto(asked: Asked, run: NodeContext) -> State:
             return {"answer": answer, "warnings": warnings}
     reply = await run.call_within_budget(
         by_kind(asked) if shown else brief(asked),
-        policy.plain if total is None else total - paid,
+        policy.at_length(asked.query) if total is None else total - paid,
         asked.query,
         Purpose("answer", level=asked.query["level"]),
     )

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from pb_graph.prompts import Turn
     from pb_graph.runtime.node import NodeContext
     from pb_graph.settings import Settings
-    from pb_graph.state import State
+    from pb_graph.state import Query, State
 
 PROBE_TOKENS = 20
 PROBE = "\n\nI can already tell the result of the whole problem.\n\n**Final answer:** \\boxed{"
 _HEDGES = re.compile(r"\b(?:wait|hold|but|okay|no|hmm)\b", re.IGNORECASE)
 
 
-def _most(settings: Settings) -> int:
+def _most(settings: Settings, _: Query) -> int:
     """The cutoff for the answer, and a probe behind each of its pieces."""
     return settings.cutoff + PROBE_TOKENS * -(-settings.cutoff // settings.probe_every)
 

@@ -60,8 +60,8 @@ class Method:
         continues: Whether it needs a server that continues an unfinished reply.
         tools: Whether the model may call the solver's tools; a report says where it may not.
         thinking: ``off`` keeps a model from thinking; None leaves that to the budget.
-        ceiling: The most completion tokens that all its calls can cost where no budget bounds
-            them; None for one call, which ``Settings.cutoff`` bounds.
+        ceiling: The most completion tokens that all its calls for a query can cost where no budget
+            bounds them; None for one call, which ``Settings.cutoff`` bounds.
     """
 
     name: str
@@ -75,16 +75,16 @@ class Method:
     continues: bool = False
     tools: bool = True
     thinking: Literal["off"] | None = None
-    ceiling: Callable[[Settings], int] | None = None
+    ceiling: Callable[[Settings, Query], int] | None = None
 
     @property
     def is_prompt(self) -> bool:
         """Whether the function gives a prompt, rather than making calls of its own."""
         return not inspect.iscoroutinefunction(self.function)
 
-    def most(self, settings: Settings) -> int:
+    def most(self, settings: Settings, query: Query) -> int:
         """Completion tokens that answering can cost where no budget bounds it."""
-        return self.ceiling(settings) if self.ceiling else settings.cutoff
+        return self.ceiling(settings, query) if self.ceiling else settings.cutoff
 
 
 METHODS: dict[str, Method] = {}
@@ -102,7 +102,7 @@ def method(  # noqa: PLR0913 -- what there is to know of a method, all but two b
     continues: bool = False,
     tools: bool = True,
     thinking: Literal["off"] | None = None,
-    ceiling: Callable[[Settings], int] | None = None,
+    ceiling: Callable[[Settings, Query], int] | None = None,
 ) -> Callable[[_Function], _Function]:
     """Register a function as a method; arguments as in `Method`. A name's last function counts."""
 

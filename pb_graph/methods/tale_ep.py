@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"\d[\d,]{0,8}")
     "tale_ep",
     "Has the tokens of the answer estimated first, and says that number as the budget.",
     source="arXiv:2412.18547",
-    ceiling=lambda settings: settings.planner_cap + settings.cutoff,
+    ceiling=lambda settings, _: settings.planner_cap + settings.cutoff,
 )
 async def tale_ep(asked: Asked, run: NodeContext) -> State:
     """Two calls. The first is charged to ``estimate``; the paper leaves it out of its figures."""

@@ -188,7 +188,7 @@ def _ceiling(state: State, shares: Sequence[int], total: int, run: NodeContext) 
     several_calls = settings.stepwise or method.budgets == "given"
     synthesis = settings.stepwise and settings.synthesis == "call"
     if settings.enforcement == "prompt":
-        most = method.most(settings)
+        most = method.most(settings, state["query"])
         to_come = settings.cutoff * (len(shares) + 1) if settings.stepwise else most
     else:
         to_come = total if several_calls else min(total, settings.cutoff)

@@ -20,7 +20,7 @@ async def answer(state: State, run: NodeContext) -> State:
     """Write ``answer``; an answer that failed is empty, and the warnings say why."""
     method, ceiling = METHODS[run.settings.method], state["ceiling"]
     if ceiling is None:
-        most = method.most(run.settings)
+        most = method.most(run.settings, state["query"])
         billed = most_billed(state["charges"])
         ceiling = billed + (most if run.left is None else min(most, run.left))
     asked = Asked(

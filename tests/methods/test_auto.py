@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from pb_graph import build_graph
 from pb_graph.methods import short_steps
+from pb_graph.methods.auto import MATHEMATICS, OTHERS
 from pb_graph.methods.concise import STYLE
 from pb_graph.prompts import SHORT_LINES
 from pb_graph.settings import AutoPolicy, Settings
@@ -37,9 +38,28 @@ def test_the_default_asks_once_by_kind_within_a_cap() -> None:
     chat = model("Final answer: 41", runs_on)
     report = report_of(chat, method="auto")
     assert nodes(report) == {"answer": 2}  # the second is the forced ending
-    assert report["ceiling"] == AutoPolicy().plain
-    assert AutoPolicy().plain - 48 <= chat.output_tokens <= AutoPolicy().plain
+    assert report["ceiling"] == MATHEMATICS
+    assert MATHEMATICS - 48 <= chat.output_tokens <= MATHEMATICS
     assert short_steps.OPENING in str(chat.calls[0].messages[-1].content)
+
+
+@pytest.mark.parametrize(
+    ("query", "most"),
+    [
+        (QUESTION, MATHEMATICS),
+        ({"question": "What is $2^{10}$?"}, MATHEMATICS),
+        ({"question": "Tell the story of a fox and a crow."}, OTHERS),
+        ({"question": "Plan three days in Rome.", "answer_format": "A line a day."}, OTHERS),
+    ],
+)
+@pytest.mark.parametrize("plain", [None, 300])
+def test_a_long_text_may_be_longer_than_any_right_answer_of_mathematics(
+    query: dict[str, str], most: int, plain: int | None
+) -> None:
+    chat = model("", runs_on)
+    report = report_of(chat, query, method="auto", auto={"plain": plain})
+    assert report["ceiling"] == (plain or most)
+    assert report["ceiling"] - 48 <= chat.output_tokens <= report["ceiling"]
 
 
 def test_without_probabilities_no_single_short_try_is_made() -> None:

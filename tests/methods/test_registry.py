@@ -13,7 +13,7 @@ from pb_graph.models.reply import Purpose
 from pb_graph.prompts import Turn, problem
 from pb_graph.runtime.node import NodeContext
 from pb_graph.settings import choices
-from pb_graph.state import State
+from pb_graph.state import Query, State
 from tests.support.chat_model import HTTPError, ScriptedChat
 from tests.support.graphs import Way, report_of
 
@@ -31,7 +31,9 @@ PAPER = {
 def twice() -> Iterator[str]:
     """A method of a user's own, with two calls and a budget."""
 
-    @method("twice", "Asks twice.", source="a test", budgets=True, ceiling=lambda s: 2 * s.cutoff)
+    @method(
+        "twice", "Asks twice.", source="a test", budgets=True, ceiling=lambda s, _: 2 * s.cutoff
+    )
     async def asks_twice(asked: Asked, run: NodeContext) -> State:
         budget = asked.budget or 0
         prompt: list[Turn] = [("human", problem(asked.query, show_level=False))]
@@ -46,10 +48,18 @@ def twice() -> Iterator[str]:
 
 
 def test_every_method_says_what_it_is_and_where_it_comes_from() -> None:
+    query = Query(
+        question="Why?",
+        reference=None,
+        instruction=None,
+        answer_format=None,
+        domain="anything",
+        level=None,
+    )
     for known in METHODS.values():
         assert known.what.endswith(".")
         assert known.source
-        assert known.most(Settings(cutoff=100)) >= 100
+        assert known.most(Settings(cutoff=100), query) >= 100
     assert set(METHODS) > PAPER
 
 
