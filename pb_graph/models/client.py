@@ -99,8 +99,7 @@ class ChatClient:
         self._constrains = _passes_on(self._policy, self.model, schema={"type": "object"})
         self.tells_probabilities = _passes_on(self._policy, self.model, probabilities=1)
         self._streams, self._stops = True, stops_when_closed(self._policy)
-        asks_for_it = _passes_on(self._policy, self.model, ends_repetition=True)
-        self._ends_repetition = asks_for_it and not self._stops
+        self._ends_repetition = _passes_on(self._policy, self.model, ends_repetition=True)
         ours = RetryPolicy(max_retries=0) if has_own_retries(model) else retry_policy
         self._retry_policy = ours or RetryPolicy()
         self._secrets = secrets_of(model)
@@ -278,19 +277,20 @@ class ChatClient:
         # Without the schema, once this server has been found not to know what to do with it.
         limits = limits if self._constrains else without_schema(limits)
         limits = limits if self.tells_probabilities else replace(limits, probabilities=0)
-        watches = limits.ends_repetition and self._stops and self._streams and not self._is_cached()
-        if not (watches or self._ends_repetition):
-            limits = replace(limits, ends_repetition=False)
+        ends = self._can_stop() if self._stops else self._ends_repetition
+        limits = limits if ends else replace(limits, ends_repetition=False)
         attempts = Attempts(
             messages, limits, purpose, self._retry_policy, self._secrets, self.model
         )
-        attempts.on_text, attempts.watches = on_text if self._streams else None, watches
+        attempts.on_text = on_text if self._streams else None
+        attempts.watches = limits.ends_repetition and self._stops
         return attempts
 
-    def _is_cached(self) -> bool:
-        """Whether LangChain may have the reply in a cache, which it never asks for a stream."""
+    def _can_stop(self) -> bool:
+        """Whether replies can be streamed, and LangChain has no cache: it never asks that then."""
         own = getattr(self.model, "cache", None)
-        return bool(own) or (own is None and get_llm_cache() is not None)
+        cached = bool(own) or (own is None and get_llm_cache() is not None)
+        return self._streams and not cached
 
     def _remember_refusals(self, attempts: Attempts, message: AIMessage) -> Reply:
         reply = attempts.reply(message)

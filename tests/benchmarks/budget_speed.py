@@ -2,7 +2,9 @@
 
 Prints how many times faster one vectorised optimum of 100,000 queries is than a loop of
 `scipy.optimize.brentq` over them, written in plain Python and in numpy, and what one `allocate`
-costs. The slower numpy loop runs over a part of the queries and is scaled up.
+costs. The slower numpy loop runs over a part of the queries and is scaled up. Last, what a call
+costs that is reserved and settled within a shared `Budget`, also one with many grants, or below
+many limits.
 """
 
 from collections.abc import Callable
@@ -13,6 +15,7 @@ from time import perf_counter
 import numpy as np
 from scipy.optimize import brentq
 
+from pb_graph import Budget
 from pb_graph.budget import allocate, bam
 from pb_graph.budget.bam import FloatArray
 
@@ -62,6 +65,28 @@ def seconds(work: Callable[[], object], repeat: int = 5) -> float:
     return min(once() for _ in range(repeat))
 
 
+def a_call(account: Budget) -> None:
+    """Reserve and settle, as a call does."""
+    account.reserve(100).settle(0)
+
+
+def shared() -> None:
+    """One call within a shared budget, against one within a budget that has nothing else."""
+    alone, rounds = 0.0, 300
+    for grants, levels in ((0, 0), (100, 0), (1_000, 0), (0, 10), (0, 100)):
+        budget = Budget(10**9)
+        granted = [budget.grant(1_000) for _ in range(grants)]
+        account = budget
+        for _ in range(levels):
+            account = account.limit(10**8)
+        taken = seconds(lambda of=account: [a_call(of) for _ in range(rounds)]) / rounds  # type: ignore[misc]
+        alone = alone or taken
+        print(
+            f"a call within a Budget of {len(granted):,} grants, below {levels} limits: "
+            f"{taken * 1e6:.1f} µs, {taken / alone:.1f} times as long"
+        )
+
+
 def main() -> None:
     rng = np.random.default_rng(0)
     c, beta = rng.uniform(0.1, 10, (QUERIES, STEPS)), rng.uniform(1, 3, (QUERIES, STEPS))
@@ -86,6 +111,7 @@ def main() -> None:
         allocating = partial(allocate, weights, 450, minimum=minimum)
         taken = seconds(lambda work=allocating: [work() for _ in range(rounds)]) / rounds  # type: ignore[misc]
         print(f"allocate, {STEPS} steps, minimum={minimum}: {taken * 1e6:.1f} µs")
+    shared()
 
 
 if __name__ == "__main__":
