@@ -134,9 +134,9 @@ class Attempts:
 
     def reply(self, message: AIMessage) -> Reply:
         """What the attempt that succeeded came to, and what those before it cost."""
-        pieces = self._streamed.pieces if self._streamed and self._streamed.repeats else 0
+        counted = self._streamed.counted if self._streamed else 0
         reply = reply_of(
-            message, self._prompt, self._limits, self._purpose, self._seconds(), pieces
+            message, self._prompt, self._limits, self._purpose, self._seconds(), counted
         )
         if self._limits.probabilities and reply.text and not reply.likely:  # silently left out
             self.probabilities_refused = True

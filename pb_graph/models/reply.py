@@ -66,19 +66,18 @@ def reply_of(  # noqa: PLR0913, PLR0917 -- what a call is made of
     limits: Limits,
     purpose: Purpose,
     seconds: float,
-    pieces: int = 0,
+    counted: int = 0,
 ) -> Reply:
     """Read what a model wrote, and charge it; a text far beyond its cap is cut off.
 
-    ``pieces`` are those that a stream which was not read to its end had come in: a token each, if
-    its server did not count along.
+    ``counted`` are the tokens of a stream that was left, as far as they could be counted.
     """
     finish = finish_of(message)
     found = read_usage(message, limits.cap)
     doubt = found if isinstance(found, str) else ""
     if not isinstance(found, Tokens):
         found = estimate(message, prompt)
-        found = found._replace(output=pieces or _plausible(found.output, finish, limits.cap))
+        found = found._replace(output=counted or _plausible(found.output, finish, limits.cap))
     charge = charge_of(found, limits.cap, purpose, seconds, finish)
     text = _piece(message, prompt, limits) if limits.continues else visible_text(message)
     longest = max(_LEAST_READ, limits.cap * _LONGEST_TOKEN)

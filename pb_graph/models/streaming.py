@@ -23,6 +23,7 @@ OnText = Callable[[str | None], None]
 
 _CHARACTERS_A_TOKEN = 4
 _LOOKS = 60  # characters between two looks for repetition
+_LONGEST_PIECE = 16  # characters on average
 _REASONS = ("finish_reason", "stop_reason", "status")
 _OPEN, _CLOSED = "<think>", "</think>"
 _HALF_TAG = re.compile(r"(?:<(?:/?(?:t(?:h(?:i(?:nk?)?)?)?)?)?)?\Z")
@@ -38,9 +39,6 @@ class StreamedReply:
         seconds: How long the reply may take; a client's own time limit starts anew with each chunk.
         cap: Completion tokens that were asked for.
         watches: Whether it is over as soon as it goes round in circles.
-
-    Attributes:
-        pieces: How many of them had text.
     """
 
     def __init__(
@@ -59,7 +57,7 @@ class StreamedReply:
         self._on_text = on_text
         self._given_up = self.repeats = False
         self._tail, self._next_look = "", _LOOKS if watches else math.inf
-        self.pieces = 0
+        self._pieces = 0
         self._cap, self._characters = cap, 0
         self._ends = time.perf_counter() + seconds
         self._chunks: list[AIMessageChunk] = []
@@ -79,7 +77,7 @@ class StreamedReply:
             raise TimeoutError(msg)
         self._chunks.append(chunk)
         self._characters += len(chunk.text)
-        self.pieces += bool(chunk.text)
+        self._pieces += bool(chunk.text)
         if self._on_text and (visible := self._visible(chunk.text)):
             self._told = True
             self._on_text(visible)
@@ -96,6 +94,15 @@ class StreamedReply:
     def is_over(self) -> bool:
         """Whether nothing more is to be paid for: it repeats itself, or is far beyond its cap."""
         return self.repeats or self._full
+
+    @property
+    def counted(self) -> int:
+        """Tokens of a reply that was left as it repeated itself: its pieces.
+
+        0 if these are too long for tokens: then something on the way has put them together.
+        """
+        single = self._characters < _LONGEST_PIECE * self._pieces
+        return self._pieces if self.repeats and single else 0
 
     @property
     def _full(self) -> bool:

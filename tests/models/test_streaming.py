@@ -147,9 +147,9 @@ def test_a_watched_reply_is_over_when_it_goes_round_in_circles(heard: bool) -> N
         reply.add(AIMessageChunk(content=LOOP))
         if reply.is_over:
             break
-    assert 240 / len(LOOP) <= reply.pieces <= 240 / len(LOOP) + 10
+    assert 240 / len(LOOP) <= reply.counted <= 240 / len(LOOP) + 10
     message = reply.message()
-    assert message.text == LOOP * reply.pieces
+    assert message.text == LOOP * reply.counted
     assert finish_of(message) == "repetition"
     assert message.usage_metadata is None
     assert "".join(map(str, told[1:])) == (message.text.rstrip() if heard else "")
@@ -164,8 +164,17 @@ def test_a_reply_that_nobody_watches_goes_on() -> None:
 
 def test_where_a_server_counts_along_its_last_count_is_taken() -> None:
     reply = StreamedReply(openai(), None, PATIENCE, CAP, watches=True)
+    count = 0
     while not reply.is_over:
-        reply.add(AIMessageChunk(content=LOOP, usage_metadata=usage(4 * (reply.pieces + 1))))
+        count += 4
+        reply.add(AIMessageChunk(content=LOOP, usage_metadata=usage(count)))
     told = reply.message().usage_metadata
     assert told
-    assert told["output_tokens"] == 4 * reply.pieces
+    assert told["output_tokens"] == count
+
+
+def test_pieces_that_are_longer_than_tokens_are_not_counted_as_such() -> None:
+    reply = StreamedReply(openai(), None, PATIENCE, CAP, watches=True)
+    reply.add(AIMessageChunk(content=LOOP * 100))
+    assert reply.is_over
+    assert reply.counted == 0
