@@ -113,12 +113,14 @@ def predicted(server: local.LocalServer) -> int:
     return int(found[1])
 
 
+@pytest.mark.parametrize("blocking", [True, False])
 def test_a_reply_that_goes_round_in_circles_is_stopped_and_counted_to_the_token(
-    server: local.LocalServer, chat: ChatOpenAI
+    server: local.LocalServer, chat: ChatOpenAI, blocking: bool
 ) -> None:
     ask = [HumanMessage("Write the word banana again and again, without end: banana banana")]
     client, before = ChatClient(chat), predicted(server)
-    reply = client.call(ask, Limits(2000, 60.0, ends_repetition=True), Purpose("answer"))
+    asked = ask, Limits(2000, 60.0, ends_repetition=True), Purpose("answer")
+    reply = client.call(*asked) if blocking else asyncio.run(client.acall(*asked))
     assert reply.finish == "repetition"
     while predicted(server) == before:  # it notices when it has the next token
         time.sleep(0.05)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 from langchain_core.caches import InMemoryCache
 from langchain_core.globals import set_llm_cache
@@ -31,9 +32,14 @@ LEAST, MOST = 240 // len(LOOP) * 5, 240 // len(LOOP) * 5 + 40
 """Words after which it shows, and after which it must have been seen."""
 
 
+def chat_to(url: str, **model: Any) -> ChatOpenAI:  # noqa: ANN401
+    """A chat model whose blocking calls keep no connection open."""
+    alone = httpx.Client(limits=httpx.Limits(max_keepalive_connections=0))
+    return ChatOpenAI(model="m", base_url=url, api_key=SecretStr("any"), http_client=alone, **model)
+
+
 def asked(server: FaultServer, policy: CapPolicy, limits: Limits = LIMITS, **model: Any) -> Reply:  # noqa: ANN401
-    chat = ChatOpenAI(model="any", base_url=server.url, api_key=SecretStr("any"), **model)
-    client = ChatClient(chat, policy)
+    client = ChatClient(chat_to(server.url, **model), policy)
     return asyncio.run(client.acall([HumanMessage("Go on.")], limits, Purpose("answer")))
 
 
@@ -108,8 +114,7 @@ def test_a_reply_that_langchain_may_have_cached_is_not_streamed(endless: FaultSe
 
 def test_a_server_that_refuses_to_stream_is_asked_without_from_then_on() -> None:
     with promising(PromiseServer(thinks=False, refuses=frozenset({"stream"}))) as server:
-        chat = ChatOpenAI(model="m", base_url=server.url, api_key=SecretStr("any"))
-        client = ChatClient(chat, llama_cpp)
+        client = ChatClient(chat_to(server.url), llama_cpp)
         for _ in range(2):
             assert client.call([HumanMessage("6 * 7?")], LIMITS, Purpose("answer")).text
     assert [bool(body.get("stream")) for body in server.bodies] == [True, False, False]
@@ -118,8 +123,7 @@ def test_a_server_that_refuses_to_stream_is_asked_without_from_then_on() -> None
 def test_a_server_that_cannot_end_it_is_asked_without_from_then_on() -> None:
     old = PromiseServer(thinks=False, refuses=frozenset({"repetition_detection"}))
     with promising(old) as server:
-        chat = ChatOpenAI(model="m", base_url=server.url, api_key=SecretStr("any"))
-        client = ChatClient(chat, vllm)
+        client = ChatClient(chat_to(server.url), vllm)
         for _ in range(2):
             assert client.call([HumanMessage("6 * 7?")], LIMITS, Purpose("answer")).text
     assert ["repetition_detection" in body for body in server.bodies] == [True, False, False]
@@ -133,9 +137,9 @@ def test_an_answer_that_loops_is_asked_for_its_result_within_the_ceiling(
         return ENDLESS if len(request.body["messages"]) == 2 else r"\boxed{42}"
 
     endless._text = goes_on  # type: ignore[method-assign]
-    chat = ChatOpenAI(model="any", base_url=endless.url, api_key=SecretStr("any"))
     settings = Settings(method="global_budget", budget=2000, strict_ceiling=strict)
-    out = build_graph(chat, settings=settings, cap_policy=llama_cpp).invoke({"question": "6 * 7?"})
+    graph = build_graph(chat_to(endless.url), settings=settings, cap_policy=llama_cpp)
+    out = graph.invoke({"question": "6 * 7?"})
     assert out["answer"].split("\n\n") == [LOOP.strip(), r"\boxed{42}"]
     report = out["report"]
     assert report["usage"]["output_tokens"] <= MOST + 1
