@@ -20,7 +20,7 @@ from pb_graph.local import catalog, weights
 from pb_graph.local import server as local
 from pb_graph.models.caps import Limits
 from pb_graph.models.client import ChatClient
-from pb_graph.models.reply import Purpose
+from pb_graph.models.reply import Purpose, Reply
 from pb_graph.probe.run import probe
 
 if TYPE_CHECKING:
@@ -120,7 +120,13 @@ def test_a_reply_that_goes_round_in_circles_is_stopped_and_counted_to_the_token(
     ask = [HumanMessage("Write the word banana again and again, without end: banana banana")]
     client, before = ChatClient(chat), predicted(server)
     asked = ask, Limits(2000, 60.0, ends_repetition=True), Purpose("answer")
-    reply = client.call(*asked) if blocking else asyncio.run(client.acall(*asked))
+
+    async def awaited() -> Reply:
+        reply = await client.acall(*asked)
+        await asyncio.sleep(0.1)  # in which the loop closes the connection
+        return reply
+
+    reply = client.call(*asked) if blocking else asyncio.run(awaited())
     assert reply.finish == "repetition"
     while predicted(server) == before:  # it notices when it has the next token
         time.sleep(0.05)
