@@ -10,8 +10,7 @@ from pb_graph.answers import comparable, stated_answer
 from pb_graph.budget.ledger import Purpose
 from pb_graph.budget.rules import Level
 from pb_graph.errors import ModelCallError
-from pb_graph.methods.brief import brief
-from pb_graph.methods.by_kind import by_kind, kind_of
+from pb_graph.methods.by_kind import by_kind, kind_of, plainly
 from pb_graph.methods.registry import OURS, Asked, method
 from pb_graph.methods.worked_examples import examples_prompt
 
@@ -99,7 +98,7 @@ async def auto(asked: Asked, run: NodeContext) -> State:
     probabilities, nothing tells the two apart and there is no single try, unless any is believed.
     Where `AutoPolicy.tries` is 2, two tries, with the examples in different orders, have to state
     the same. Where the solver has tools, or the answer has a type, there is none, and the question
-    is asked as `brief`: examples show neither. The last call has a cap of its own, and its forced
+    is asked plainly: examples show neither. The last call has a cap of its own, and its forced
     ending; with a budget, it has what the tries left of that. Every try is charged.
     """
     policy, total = run.settings.auto, asked.budget
@@ -113,7 +112,7 @@ async def auto(asked: Asked, run: NodeContext) -> State:
         if answer is not None:
             return {"answer": answer, "warnings": warnings}
     reply = await run.call_within_budget(
-        by_kind(asked) if shown else brief(asked),
+        by_kind(asked) if shown else plainly(asked),
         policy.at_length(asked.query) if total is None else total - paid,
         asked.query,
         Purpose("answer", level=asked.query["level"]),

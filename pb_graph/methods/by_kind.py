@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal
 
-from pb_graph.methods.brief import brief
 from pb_graph.methods.concise import concise
 from pb_graph.methods.direct import direct
 from pb_graph.methods.registry import OURS, Asked, method
 from pb_graph.methods.short_steps import short_steps
+from pb_graph.prompts import whole_question
 
 if TYPE_CHECKING:
     from pb_graph.prompts import Turn
@@ -52,15 +52,20 @@ def kind_of(query: Query) -> Literal["formulas", "words", "task"] | None:
     return "task" if query["answer_format"] and not computed else None
 
 
+def plainly(asked: Asked) -> list[Turn]:
+    """As `vanilla` does, also where there is a budget: it is not spoken of."""
+    return whole_question(asked.query, asked.settings)
+
+
 @method(
-    "by_kind", "Asks as short_steps, concise, direct or brief, by how it is written.", source=OURS
+    "by_kind", "Asks as short_steps, concise, direct or vanilla, by how it is written.", source=OURS
 )
 def by_kind(asked: Asked) -> list[Turn]:
-    """Words as `short_steps`, formulas as `concise`, tasks as `direct`, the rest as `brief`.
+    """Words as `short_steps`, formulas as `concise`, tasks as `direct`, the rest plainly.
 
     What shortens one kind costs right answers in another: the example of `concise` in word
-    problems, an opening that tells how to begin in formulas, and in both an answer without
-    working, which other tasks need less (docs/measured.md).
+    problems, an answer without working in either; the wish to be concise alone saves nearly nothing
+    anywhere, and costs some (docs/measured.md).
     """
-    ways = {"formulas": concise, "words": short_steps, "task": direct, None: brief}
+    ways = {"formulas": concise, "words": short_steps, "task": direct, None: plainly}
     return ways[kind_of(asked.query)](asked)

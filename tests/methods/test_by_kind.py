@@ -66,7 +66,7 @@ def test_what_may_have_to_be_computed_is_no_task(question: str, kind: str | None
         ({"question": WORDS}, "short_steps"),
         ({"question": FORMULAS, "answer_format": "In a box."}, "concise"),
         ({"question": NEITHER, "answer_format": "Give the name alone."}, "direct"),
-        ({"question": NEITHER}, "brief"),
+        ({"question": NEITHER}, "vanilla"),
     ],
 )
 @pytest.mark.parametrize("method", ["by_kind", "auto"])
