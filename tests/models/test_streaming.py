@@ -173,6 +173,15 @@ def test_where_a_server_counts_along_its_last_count_is_taken() -> None:
     assert told["output_tokens"] == count
 
 
+def test_hidden_thinking_is_counted_with_what_was_left() -> None:
+    reply = StreamedReply(openai(), None, PATIENCE, CAP, watches=True)
+    for _ in range(1 + 50):  # the first says whose reply it is
+        reply.add(AIMessageChunk(content=""))
+    while not reply.is_over:
+        reply.add(AIMessageChunk(content=LOOP))
+    assert reply.counted == 50 + len(reply.message().text) // len(LOOP)
+
+
 def test_pieces_that_are_longer_than_tokens_are_not_counted_as_such() -> None:
     reply = StreamedReply(openai(), None, PATIENCE, CAP, watches=True)
     reply.add(AIMessageChunk(content=LOOP * 100))
