@@ -204,6 +204,28 @@ class TestCreateAgent:
         asyncio.run(cancelled())
         assert (budget.spent, budget.unknown, budget.left) == (0, 90, 10)
 
+    def test_a_tool_that_is_cancelled_gives_its_part_back(self) -> None:
+        begun = asyncio.Event()
+
+        @tool
+        async def dawdle() -> str:
+            """Take long."""
+            begun.set()
+            await asyncio.sleep(60)
+            return "done"
+
+        budget, model = Budget(300), ScriptedChat(solve=calls("dawdle", 1))
+
+        async def cancelled() -> None:
+            task = asyncio.create_task(Tree._agent(model, budget, [dawdle]).ainvoke(ASK))
+            await asyncio.wait_for(begun.wait(), 30)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        asyncio.run(cancelled())
+        assert budget.spent == model.output_tokens > 0
+        assert budget.left == 300 - budget.spent
+
     def test_nothing_left_is_said_and_nothing_is_paid(self) -> None:
         budget = Budget(100)
         budget.charge(100)

@@ -154,6 +154,20 @@ class TestWaiting:
 
         assert asyncio.run(both()) == ["the loop goes on", "got 90"]
 
+    def test_who_waits_hears_of_a_grant_that_is_closed(self) -> None:
+        async def waited() -> int:
+            budget = Budget(100)
+            grant, under_way = budget.grant(80), budget.reserve(10)
+            task = asyncio.create_task(budget.areserve(50, at_least=50))
+            while not reserved._WAITING:
+                await asyncio.sleep(0)
+            grant.close()
+            got = (await asyncio.wait_for(task, 5)).tokens
+            under_way.settle(0)
+            return got
+
+        assert asyncio.run(waited()) == 50
+
     def test_in_a_loop_a_blocking_call_does_not_wait(self) -> None:
         async def alone() -> None:
             budget = Budget(100)
@@ -328,6 +342,18 @@ class TestSnapshots:
         for snapshot in taken:
             merged = newer(merged, snapshot)
         assert merged == last
+
+    def test_a_grant_that_is_closed_stays_so_whatever_an_older_snapshot_says(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        budget = Budget(100)
+        spend(budget.grant(60, "research"), 20)
+        kept = through_json(budget)
+        as_in_another_process(monkeypatch)
+        again = Budget.restore(kept)
+        again.grant(60, "research").close()
+        again.adopt(kept)
+        assert again.left == 80
 
     def test_another_account_takes_the_place_of_the_one_before(self) -> None:
         one, other = Budget(10).snapshot(), Budget(10).snapshot()

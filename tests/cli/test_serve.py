@@ -46,6 +46,14 @@ def test_others_are_served_with_a_key_only(
     assert serve("--host", "0.0.0.0").exit_code == 0  # noqa: S104
 
 
+def test_an_empty_key_is_none(
+    started: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(KEY, "")
+    refused = serve("--host", "0.0.0.0")  # noqa: S104
+    assert (refused.exit_code, started) == (USAGE, [])
+
+
 def test_without_its_extra_it_says_so_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     result = serve()

@@ -161,7 +161,9 @@ def test_the_default_model_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
     assert local.default_model() is None
 
 
-@pytest.mark.parametrize(("quota", "expected"), [("max 100000", -1), ("150000 100000", 1)])
+@pytest.mark.parametrize(
+    ("quota", "expected"), [("max 100000", -1), ("150000 100000", 1), ("50000 100000", 1)]
+)
 def test_a_containers_share_of_the_machine_limits_the_threads(
     quota: str, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

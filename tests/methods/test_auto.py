@@ -14,7 +14,15 @@ from pb_graph.methods.auto import MATHEMATICS, OTHERS
 from pb_graph.methods.concise import STYLE
 from pb_graph.prompts import SHORT_LINES
 from pb_graph.settings import AutoPolicy, Settings
-from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, runs_on, with_schema
+from tests.support.chat_model import (
+    Call,
+    CutOffError,
+    HTTPError,
+    Said,
+    ScriptedChat,
+    runs_on,
+    with_schema,
+)
 from tests.support.graphs import QUESTION, report_of, run
 
 
@@ -99,6 +107,13 @@ def test_a_budget_of_ones_own_bounds_all_tries_together(budget: int) -> None:
     assert (report["budget"], report["ceiling"], report["warnings"]) == (budget, budget, [])
     assert 0.9 * budget <= chat.output_tokens <= budget
     assert report["answer"]
+
+
+def test_what_a_failed_try_has_cost_is_not_spent_once_more() -> None:
+    chat = model([CutOffError(60)], runs_on)
+    report = report_of(chat, QUESTION | {"budget": 300}, method="auto", auto=TRY)
+    assert list(nodes(report)) == ["short", "answer"]
+    assert 270 <= report["usage"]["output_tokens"] <= report["budget"] == 300
 
 
 def test_the_ceiling_holds_whatever_bounds_the_calls() -> None:

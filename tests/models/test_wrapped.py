@@ -29,6 +29,17 @@ def test_bound_arguments_go_with_every_call_but_the_cap_is_the_budgets(way: Way)
     assert "max_tokens" in call.arguments
 
 
+@pytest.mark.parametrize(
+    "wrap", [lambda m: m.with_retry(), lambda m: m.with_fallbacks([ScriptedChat()])]
+)
+def test_of_what_is_bound_twice_the_outer_word_counts(wrap: Any) -> None:  # noqa: ANN401
+    model = ScriptedChat()
+    twice = wrap(model.bind(temperature=0, top_p=0.5)).bind(temperature=1)
+    run(build_graph(twice, settings=ONE_CALL))
+    (call,) = model.calls
+    assert (call.arguments["temperature"], call.arguments["top_p"]) == (1, 0.5)
+
+
 def test_what_is_bound_to_a_field_of_the_model_changes_a_copy_of_it() -> None:
     model = ScriptedChat()
     usage = UsageMetadataCallbackHandler()

@@ -138,3 +138,10 @@ def test_the_ceiling_is_known_before_the_first_solving_call(execution: str, boun
         if node in ("plan", "estimate")
     )
     assert outcome.report["ceiling"] == planning + bound
+
+
+def test_the_ceiling_holds_the_cap_of_a_planning_attempt_whose_bill_is_unknown() -> None:
+    chosen = STEPWISE | {"budget": 100, "planner_cap": 70}
+    report = report_of(ScriptedChat(planner=TimeoutError("late")), **chosen)
+    assert report["ceiling"] == 70 + 100
+    assert report["most_billed"] <= report["ceiling"]

@@ -170,6 +170,7 @@ def test_a_plan_of_ones_own_names_its_needs_by_place_or_by_index() -> None:
         ({"plan": ["a"] * 6}, "6 sub-questions; Settings.max_steps allows 5"),
         ({"plan": ["a", {"question": "b", "depends_on": [1]}]}, "only earlier ones"),
         ({"plan": [0, {"index": 3, "depends_on": [1]}]}, "only earlier ones"),
+        ({"plan": [1, {"question": "b", "depends_on": [0]}]}, "only earlier ones"),  # 0 is dropped
         ({"plan": ["a"], "bugdet": 10}, "bugdet: Extra inputs"),
         ({"budget": 0}, "greater than or equal to 1"),
         ({"budget": "many"}, "budget: Input should be a valid integer"),

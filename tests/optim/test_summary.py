@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -39,6 +40,15 @@ def test_intervals_hold_the_figure_and_know_their_units() -> None:
         assert 0 <= row.accuracy_lower < (row.accuracy or 0) < row.accuracy_upper <= 100
     [one] = rows([record("vanilla", 0)])
     assert (one.tokens_lower, one.tokens_upper) == (None, None)
+
+
+def test_the_same_answers_once_more_do_not_narrow_an_interval() -> None:
+    once = records(["vanilla"], errors=False)
+    [one], [two] = rows(once), rows([*once, *(replace(r, epoch=2) for r in once)])
+    for figure in ("accuracy", "tokens", "e3"):
+        for end in ("lower", "upper"):
+            name = f"{figure}_{end}"
+            assert getattr(two, name) == pytest.approx(getattr(one, name))
 
 
 def test_runs_give_a_standard_deviation_and_one_run_gives_none() -> None:

@@ -132,6 +132,12 @@ def test_a_hint_with_a_value_is_dropped_and_one_that_names_a_way_is_kept() -> No
     assert notes == ["the plan had 1 hint(s) with values: dropped"]
 
 
+def test_a_hint_may_repeat_a_figure_of_its_own_sub_question() -> None:
+    step = PlannedStep(question="How many boxes are 36 eggs?", hint="divide 36 by a boxful")
+    (kept,), notes = normalize_plan(Plan(steps=[step]), MOST, "A box holds a dozen eggs.")
+    assert (kept["hint"], notes) == ("divide 36 by a boxful", [])
+
+
 def test_a_plan_that_only_states_is_none() -> None:
     assert normalize_plan(plan("x = 5.", "The area is 25."), MOST)[0] == []
 

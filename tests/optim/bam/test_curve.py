@@ -69,6 +69,17 @@ def test_totals_can_keep_a_share_of_the_accuracy() -> None:
     assert [(t.budget, t.own, t.questions) for t in few.levels] == [(100, False, 5)] * 5
 
 
+def test_the_share_is_of_the_accuracy_at_the_largest_budget_also_where_less_is_better() -> None:
+    right = {50: 6, 100: 12, 200: 9, 400: 6}
+    found = [
+        record(level, budget, 100 * level + number, score=float(number < many))
+        for budget, many in right.items()
+        for level in NEEDS
+        for number in range(12)
+    ]
+    assert [total.budget for total in curve_of(found, "vanilla", 1.0).levels] == [50] * 5
+
+
 def test_it_cost_the_longest_answer_and_the_endings(curve: BudgetCurve) -> None:
     endings = 5 * 12 * (4 + 2 + 2 + 1)
     longest = 12 * (40 + 90 + 90 + 350 + 380)

@@ -133,6 +133,12 @@ def test_a_limit_says_what_was_left_out(stub: Stub) -> None:
     assert "The limit is reached: 3 answers were not begun." in evaluation().stdout
 
 
+def test_it_is_said_of_all_planners_together(stub: Stub) -> None:
+    stub.not_started = 3
+    done = evaluation("--planner", "test:small", "--planner", "test:large")
+    assert "The limit is reached: 6 answers were not begun." in done.stdout
+
+
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [

@@ -115,6 +115,11 @@ def test_items_with_an_empty_reference_are_left_out_and_said(
     assert "no 'answer'" in refusal(tmp_path, "natural_instructions", {"query": "a"})
 
 
+def test_an_item_without_any_reference_is_a_bad_row(tmp_path: Path) -> None:
+    row = {"query": "a", "answers": []}
+    assert "'answers' is an empty list" in refusal(tmp_path, "natural_instructions", row)
+
+
 def test_an_official_task_becomes_its_instances(tmp_path: Path) -> None:
     (tmp_path / "task1.json").write_text(json.dumps(TASK))
     sky, grass = load("natural_instructions", path=tmp_path / "task1.json")
@@ -174,6 +179,14 @@ def test_travelplanner_structures_come_in_any_writing(write: Callable[[object], 
         "Restaurants in York\nName City\n  Aa York\n\nAttractions in York\nName | City\nWall | York"
     )
     json.dumps(dict(question.metadata))
+
+
+def test_travelplanner_shows_every_column_of_a_table_whichever_row_has_it() -> None:
+    rows = [{"Name": "Aa", "City": "York"}, {"Name": "Bb", "Cost": 9}]
+    tables = [{"Description": "Restaurants in York", "Content": rows}]
+    assert parse_trip({**TRIP, "reference_information": tables}).reference == (
+        "Restaurants in York\nName | City | Cost\nAa | York | \nBb |  | 9"
+    )
 
 
 def test_travelplanner_tables_may_be_a_mapping() -> None:

@@ -16,7 +16,7 @@ from optim.evaluate.truncation import beginning
 from optim.methods import Method, Truncation, methods
 from optim.records import Record, cut_off
 from pb_graph.errors import InputError
-from tests.support.chat_model import Call, Reply, Said, ScriptedChat
+from tests.support.chat_model import Call, CutOffError, Reply, Said, ScriptedChat
 from tests.support.evaluations import (
     evaluated,
     leaks_collected,
@@ -96,6 +96,19 @@ def test_an_answer_is_charged_what_the_budget_would_have_cost(run: Evaluation) -
             assert list(nodes) == (["answer", "ending"] if cut else ["answer"])
             assert cut_off(record) is cut
             assert nodes["answer"]["output_tokens"] == min(20 * level + 3, budget - 32)
+
+
+def test_a_lost_attempt_at_the_long_answer_is_charged_at_every_budget(tmp_path: Path) -> None:
+    def loses_the_first(call: Call) -> Said:
+        return CutOffError(7) if len(model.calls) == 1 else works_it_out(call)
+
+    model = ScriptedChat(solve=loses_the_first, max_retries=0)
+    found = evaluated(model, tmp_path, methods=[*vanilla()], levels=[5], limit=1)
+    charged = {
+        budget: of[5].report["usage"]["by_node"]["answer"]["output_tokens"]
+        for budget, of in by_budget(found).items()
+    }
+    assert charged == {60: 28 + 7, 80: 48 + 7, 120: 88 + 7, 180: 103 + 7}
 
 
 def test_the_account_of_what_was_paid_knows_every_call(

@@ -85,6 +85,14 @@ def test_methods_without_a_shared_question_say_so() -> None:
     assert study.incomplete() == {"vanilla": 4, "cosine": 5}
 
 
+def test_what_is_missing_is_counted_in_questions_however_often_they_were_asked() -> None:
+    found = records(["vanilla", "cosine"], questions=6, epochs=2)
+    assert studies(found)[0].incomplete() == {}
+    last = found[-1].question
+    few = [r for r in found if r.method == "vanilla" or r.question != last]
+    assert studies(few)[0].incomplete() == {"cosine": 1}
+
+
 def test_questions_come_easiest_first() -> None:
     [study] = studies(records(["vanilla"], questions=7))
     numbers = [question.split("/")[-1] for question in study.questions]

@@ -60,6 +60,14 @@ def test_the_bound_by_betting_is_never_below_the_mean_it_bounds(
     assert bound <= loss_bound(losses, (1 + confidence) / 2) + 1e-9
 
 
+@given(st.integers(1, 60), st.integers(1, 60), st.floats(0.5, 0.99))
+def test_losses_that_come_late_are_within_the_bound_by_betting_too(
+    gains: int, harms: int, confidence: float
+) -> None:
+    losses = [-1.0] * gains + [1.0] * harms
+    assert loss_bound(losses, confidence) >= np.mean(losses) - 1e-9
+
+
 @given(st.lists(st.sampled_from([-0.5, 0.0, 0.25]), min_size=5, max_size=60))
 def test_a_greater_loss_never_has_a_lower_bound(losses: list[float]) -> None:
     worse = [min(1.0, loss + 0.5) for loss in losses]
