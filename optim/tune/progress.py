@@ -146,4 +146,4 @@ def _limits(evaluator: Evaluator) -> str:
         (limits.tokens, "completion tokens"),
         (limits.minutes, "minutes"),
     ]
-    return " and ".join(f"{value:g} {name}" for value, name in parts if value) or "no limit"
+    return " and ".join(f"{value:,.9g} {name}" for value, name in parts if value) or "no limit"
