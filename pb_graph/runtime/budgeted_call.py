@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from pb_graph.answers import is_in_form
@@ -61,9 +60,9 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
     """Ask once; under ``force``, keep a reserve back for asking an unfinished answer's result.
 
     A reply that goes round in circles is unfinished, too: where its server can be made to stop, it
-    ends there, and what it says again is left out. Out of what is left, an answer that ended
-    without the box that its format asks for is asked for it: small models told to be short leave it
-    out, and what reads the answer looks for it.
+    ends there, and what it says again is not said to the model. Out of what is left, an answer that
+    ended without the box that its format asks for is asked for it: small models told to be short
+    leave it out, and what reads the answer looks for it.
 
     Args:
         run: The models, and the settings: enforcement, reserve and cutoff.
@@ -101,8 +100,9 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
     paid = spent(made)
     finish: Finish = "length" if reply.finish in ("length", REPETITION) else "stop"
     left = cap - (most_billed(made) if settings.strict_ceiling else paid)
-    if forces and finish == "length" and (again := repeated(reply.text)):
-        reply, left = replace(reply, text=reply.text[:-again].rstrip()), min(left, reserve)
+    partial = reply.text
+    if forces and finish == "length" and (again := repeated(partial)):
+        partial, left = partial[:-again].rstrip(), min(left, reserve)
     whole = finish == "stop" and bool(reply.text) and not reply.calls_tools
     if answer_type:
         fits = answer_type.read(reply.text) is not None
@@ -111,7 +111,7 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
     asks_again = not fits if whole else forces or bool(reply.calls_tools)
     if left <= 0 or not asks_again:
         return BudgetedReply(reply.text, paid, finish, max(0, paid - cap))
-    ending = forced(without_tools(prompt), reply.text, query, final=closing)
+    ending = forced(without_tools(prompt), partial, query, final=closing)
     follows = f"{reply.text}\n\n" if stream else None
     schema = answer_type.schema if answer_type else None
     try:

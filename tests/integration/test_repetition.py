@@ -140,7 +140,9 @@ def test_an_answer_that_loops_is_asked_for_its_result_within_the_ceiling(
     settings = Settings(method="global_budget", budget=2000, strict_ceiling=strict)
     graph = build_graph(chat_to(endless.url), settings=settings, cap_policy=llama_cpp)
     out = graph.invoke({"question": "6 * 7?"})
-    assert out["answer"].split("\n\n") == [LOOP.strip(), r"\boxed{42}"]
+    said, result = out["answer"].split("\n\n")
+    assert said in ENDLESS
+    assert result == r"\boxed{42}"
     report = out["report"]
     assert report["usage"]["output_tokens"] <= MOST + 1
     assert report["most_billed"] <= report["ceiling"] == 2000
