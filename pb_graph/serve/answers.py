@@ -64,7 +64,8 @@ async def answer(
             if mode == "values":
                 report = data.get("report", report)
             elif mode == "custom" and data["event"] == "call":
-                finish = data["finish"]
+                # A probe is meant to be cut, as the piece before it was: nothing of it is missing.
+                finish = "stop" if data["node"] == "probe" else data["finish"]
                 yield Piece("")
             elif mode == "messages" and (text := _text(data)):
                 anew = "\n\n" if shown not in (None, data[0].id) else ""

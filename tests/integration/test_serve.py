@@ -19,6 +19,8 @@ from langchain_openai import ChatOpenAI
 from pydantic import Field, SecretStr
 
 from pb_graph.methods import METHODS
+from pb_graph.methods.certaindex import PROBE_TOKENS
+from pb_graph.models.caps import vllm
 from pb_graph.settings import choices
 from tests.support.chat_model import ScriptedChat
 from tests.support.endpoints import client_to, endpoint_of
@@ -182,6 +184,17 @@ class TestBudget:
             chunks = list(ask(client, "vanilla", stream=True))
         assert said.choices[0].finish_reason == chunks[-1].choices[0].finish_reason == "length"
         assert said.usage.completion_tokens == 50
+
+    def test_an_answer_that_was_settled_early_is_whole(self) -> None:
+        with (
+            FaultServer(answer="42} " * 200) as model,
+            endpoint_of(client_to(model, vllm)) as url,
+            openai.OpenAI(base_url=url, api_key="none") as client,
+        ):
+            said = ask(client, "certaindex")
+        assert said.choices[0].message.content.endswith("Final answer: 42")
+        assert said.choices[0].finish_reason == "stop"
+        assert model.requests[-1].cap == PROBE_TOKENS
 
 
 class TestErrors:

@@ -14,6 +14,7 @@ from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from pb_graph import Settings, build_graph
+from pb_graph.models.caps import CapPolicy
 from pb_graph.models.client import ChatClient
 from pb_graph.models.retry import RetryPolicy
 from pb_graph.serve.app import Endpoint
@@ -21,7 +22,7 @@ from pb_graph.serve.names import model_names
 from tests.support.fault_server import FaultServer
 
 
-def client_to(server: FaultServer) -> ChatClient:
+def client_to(server: FaultServer, policy: CapPolicy | None = None) -> ChatClient:
     """A client for a scripted server that keeps no connection open, and waits for no one."""
     alone: dict[str, Any] = {"limits": httpx.Limits(max_keepalive_connections=0)}
     model = ChatOpenAI(
@@ -32,7 +33,7 @@ def client_to(server: FaultServer) -> ChatClient:
         http_client=httpx.Client(**alone),
         http_async_client=httpx.AsyncClient(**alone),
     )
-    return ChatClient(model, retry_policy=RetryPolicy(1, initial_interval=0.01))
+    return ChatClient(model, policy, RetryPolicy(1, initial_interval=0.01))
 
 
 @contextmanager
