@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from pb_graph.budget.around import current
+from pb_graph.budget.ledger import most_billed, spent
 from pb_graph.errors import BudgetUsedUpError
 from pb_graph.models.provider_errors import may_be_paid
 from pb_graph.models.usage import reported, tokens_of
@@ -27,6 +28,7 @@ class Attempt:
         self._attempts = attempts
         self._account = current()
         self._held: Call | None = None
+        self._strict = False
 
     async def reserved(self, *, blocking: bool) -> Limits:
         """Begin it, within what is left.
@@ -35,6 +37,7 @@ class Attempt:
             BudgetUsedUpError: Nothing is left; with what the attempts before it cost.
         """
         limits, account = self._attempts.next_limits(), self._account
+        self._strict = limits.strict
         if account is None:
             return limits
         try:
@@ -49,9 +52,10 @@ class Attempt:
         return replace(limits, cap=self._held.tokens)
 
     def settled(self, reply: Reply) -> Reply:
-        """Count what it cost, without the attempts before it."""
+        """Count what it cost, without the attempts before it; the most that may be, if strict."""
         if self._held:
-            self._held.settle(reply.charge["output_tokens"])
+            cost = (most_billed if self._strict else spent)([reply.charge])
+            self._held.settle(cost)
         return reply
 
     def failed(self, error: Exception) -> None:

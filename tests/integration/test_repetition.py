@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -14,7 +15,8 @@ from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
-from pb_graph import Settings, build_graph
+from pb_graph import Budget, Settings, build_graph
+from pb_graph.budget import using
 from pb_graph.budget.ledger import most_billed
 from pb_graph.models.caps import CapPolicy, Limits, llama_cpp, sglang, vllm
 from pb_graph.models.caps.compatible import openai_compatible
@@ -149,3 +151,14 @@ def test_an_answer_that_loops_is_asked_for_its_result_within_the_ceiling(
     first, last = endless.requests
     assert (first.cap, last.cap) == (2000 - settings.reserve, settings.reserve)
     assert last.body["messages"][-2]["content"] == LOOP.strip()
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_shared_budget_counts_what_came_and_if_strict_all_that_may_have(
+    endless: FaultServer, strict: bool
+) -> None:
+    budget = Budget(10_000)
+    with using(budget):
+        reply = asked(endless, llama_cpp, replace(LIMITS, strict=strict))
+    assert reply.finish == "repetition"
+    assert budget.spent == (LIMITS.cap if strict else reply.tokens)
