@@ -104,7 +104,7 @@ def exchanges(query: Query, examples: Sequence[Example]) -> list[Exchange]:
     ]
 
 
-def after_examples(query: Query, teaching: Teaching) -> list[Turn]:
+def after_examples(query: Query, teaching: Teaching, *, says_format: bool = True) -> list[Turn]:
     """Ask the whole question in one call, after examples that look exactly as the question does.
 
     What all of them have in common is said once, in the system message: every example that repeated
@@ -115,8 +115,10 @@ def after_examples(query: Query, teaching: Teaching) -> list[Turn]:
         query: The question and what was given with it.
         teaching: How to work, said after the caller's own instruction if there is one; and
             exchanges to imitate.
+        says_format: Whether to say how the answer has to look; not where what is asked for is none.
     """
-    said = [query["instruction"], teaching.instruction, answer_format(query)]
+    form = answer_format(query) if says_format else None
+    said = [query["instruction"], teaching.instruction, form]
     turns: list[Turn] = [("system", "\n".join(filter(None, said)))]
     for question, reply in teaching.examples:
         asked: Query = {**query, "question": question, "reference": None, "conversation": None}

@@ -10,8 +10,8 @@ from pb_graph.answers import comparable, stated_answer
 from pb_graph.budget.ledger import Purpose
 from pb_graph.budget.rules import Level
 from pb_graph.errors import ModelCallError
-from pb_graph.methods.by_kind import by_kind, kind_of, plainly
-from pb_graph.methods.registry import OURS, Asked, method
+from pb_graph.methods.by_kind import answered_by_kind, kind_of
+from pb_graph.methods.registry import METHODS, OURS, Asked, method
 from pb_graph.methods.worked_examples import examples_prompt
 
 if TYPE_CHECKING:
@@ -79,7 +79,9 @@ class AutoPolicy(BaseModel):
 def _most(settings: Settings, query: Query) -> int:
     """Where budgets are only said, the question at length is bounded by the cutoff alone."""
     policy, cutoff = settings.auto, settings.cutoff
-    length = cutoff if settings.enforcement == "prompt" else min(policy.at_length(query), cutoff)
+    length = min(policy.at_length(query), cutoff)
+    if settings.enforcement == "prompt":
+        length = METHODS["by_kind"].most(settings, query)
     return policy.tries * min(policy.short, cutoff) + length
 
 
@@ -111,13 +113,9 @@ async def auto(asked: Asked, run: NodeContext) -> State:
         answer, paid = await _short(asked, run, cap, warnings) if cap else (None, 0)
         if answer is not None:
             return {"answer": answer, "warnings": warnings}
-    reply = await run.call_within_budget(
-        by_kind(asked) if shown else plainly(asked),
-        policy.at_length(asked.query) if total is None else total - paid,
-        asked.query,
-        Purpose("answer", level=asked.query["level"]),
-    )
-    return {"answer": reply.text, "warnings": [*warnings, *reply.notes("answer")]}
+    budget = policy.at_length(asked.query) if total is None else total - paid
+    update = await answered_by_kind(asked, run, budget)
+    return update | {"warnings": [*warnings, *update.get("warnings", [])]}
 
 
 async def _short(

@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal
 
+from pb_graph.budget.ledger import Purpose
+from pb_graph.methods.calculation import calculated
 from pb_graph.methods.concise import concise
 from pb_graph.methods.direct import direct
-from pb_graph.methods.registry import OURS, Asked, method
-from pb_graph.methods.short_steps import short_steps
+from pb_graph.methods.registry import METHODS, OURS, Asked, method
 from pb_graph.prompts import whole_question
 
 if TYPE_CHECKING:
-    from pb_graph.prompts import Turn
-    from pb_graph.state import Query
+    from pb_graph.runtime.node import NodeContext
+    from pb_graph.settings import Settings
+    from pb_graph.state import Query, State
 
 # As pandoc has it, what stands between dollar signs that are no prices or variables of a shell:
 # nothing blank inside of them, and no letter or digit after the second. Else what LaTeX alone
@@ -52,20 +54,42 @@ def kind_of(query: Query) -> Literal["formulas", "words", "task"] | None:
     return "task" if query["answer_format"] and not computed else None
 
 
-def plainly(asked: Asked) -> list[Turn]:
-    """As `vanilla` does, also where there is a budget: it is not spoken of."""
-    return whole_question(asked.query, asked.settings)
+def _most(settings: Settings, query: Query) -> int:
+    """One call, or for words the two of `calculation`."""
+    return METHODS["calculation" if kind_of(query) == "words" else "vanilla"].most(settings, query)
 
 
 @method(
-    "by_kind", "Asks as short_steps, concise, direct or vanilla, by how it is written.", source=OURS
+    "by_kind",
+    "Asks as calculation, concise, direct or vanilla, by how the question is written.",
+    source=OURS,
+    ceiling=_most,
 )
-def by_kind(asked: Asked) -> list[Turn]:
-    """Words as `short_steps`, formulas as `concise`, tasks as `direct`, the rest plainly.
+async def by_kind(asked: Asked, run: NodeContext) -> State:
+    """Words as `calculation`, formulas as `concise`, tasks as `direct`, the rest plainly.
 
     What shortens one kind costs right answers in another: the example of `concise` in word
     problems, an answer without working in either; the wish to be concise alone saves nearly nothing
-    anywhere, and costs some (docs/measured.md).
+    anywhere, and costs some (docs/measured.md). Where the solver has tools, or the answer has a
+    type, all is asked plainly.
     """
-    ways = {"formulas": concise, "words": short_steps, "task": direct, None: plainly}
-    return ways[kind_of(asked.query)](asked)
+    return await answered_by_kind(asked, run, asked.budget)
+
+
+async def answered_by_kind(asked: Asked, run: NodeContext, budget: int | None) -> State:
+    """Answer as `by_kind` within a budget.
+
+    Raises:
+        ModelCallError: A call failed for good.
+    """
+    fixed = run.options.tools or run.options.answer_type
+    kind = None if fixed else kind_of(asked.query)
+    if kind == "words":
+        return await calculated(asked, run, budget)
+    if kind is None:  # as `vanilla` does, also where there is a budget: it is not spoken of
+        prompt = whole_question(asked.query, asked.settings)
+    else:
+        prompt = {"formulas": concise, "task": direct}[kind](asked)
+    purpose = Purpose("answer", level=asked.query["level"])
+    reply = await run.call_within_budget(prompt, budget, asked.query, purpose)
+    return {"answer": reply.text, "warnings": reply.notes("answer")}

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
 from pb_graph import build_graph
-from pb_graph.methods import short_steps
 from pb_graph.methods.auto import MATHEMATICS, OTHERS
 from pb_graph.methods.concise import STYLE
 from pb_graph.prompts import SHORT_LINES
 from pb_graph.settings import AutoPolicy, Settings
+from tests.support import graphs
 from tests.support.chat_model import (
     Call,
     CutOffError,
@@ -23,7 +23,9 @@ from tests.support.chat_model import (
     runs_on,
     with_schema,
 )
-from tests.support.graphs import QUESTION, report_of, run
+from tests.support.graphs import run
+
+QUESTION = {"question": "What is $3 \\cdot 14$?"}
 
 
 def model(short: Any, plain: Any = "At length.\nFinal answer: 42") -> ScriptedChat:  # noqa: ANN401
@@ -42,20 +44,29 @@ def model(short: Any, plain: Any = "At length.\nFinal answer: 42") -> ScriptedCh
 TRY = {"tries": 1}
 
 
+def report_of(
+    chat: ScriptedChat,
+    given: Mapping[str, Any] = QUESTION,
+    **settings: Any,  # noqa: ANN401
+) -> dict[str, Any]:
+    """Of a question in formulas: at length, it is asked in one call."""
+    return graphs.report_of(chat, given, **settings)
+
+
 def test_the_default_asks_once_by_kind_within_a_cap() -> None:
     chat = model("Final answer: 41", runs_on)
     report = report_of(chat, method="auto")
     assert nodes(report) == {"answer": 2}  # the second is the forced ending
     assert report["ceiling"] == MATHEMATICS
     assert MATHEMATICS - 48 <= chat.output_tokens <= MATHEMATICS
-    assert short_steps.OPENING in str(chat.calls[0].messages[-1].content)
+    assert STYLE in str(chat.calls[0].messages[0].content)
 
 
 @pytest.mark.parametrize(
     ("query", "most"),
     [
+        (graphs.QUESTION, MATHEMATICS),
         (QUESTION, MATHEMATICS),
-        ({"question": "What is $2^{10}$?"}, MATHEMATICS),
         ({"question": "Tell the story of a fox and a crow."}, OTHERS),
         ({"question": "Plan three days in Rome.", "answer_format": "A line a day."}, OTHERS),
     ],
@@ -72,17 +83,19 @@ def test_a_long_text_may_be_longer_than_any_right_answer_of_mathematics(
 
 def test_without_probabilities_no_single_short_try_is_made() -> None:
     silent = model("Final answer: 41")
-    report = run(build_graph(silent, settings=Settings(auto=TRY)))["report"]  # a policy sends none
+    report = run(build_graph(silent, settings=Settings(auto=TRY)), QUESTION)[
+        "report"
+    ]  # a policy sends none
     assert nodes(report) == {"answer": 1}
     agreeing = build_graph(silent, settings=Settings(auto={"tries": 2}))
-    assert nodes(run(agreeing)["report"]) == {"short": 2}
+    assert nodes(run(agreeing, QUESTION)["report"]) == {"short": 2}
 
 
 def test_a_server_that_leaves_probabilities_out_is_asked_for_a_short_try_once() -> None:
     chat = model("Final answer: 41")
     chat.confidence = None
     graph = build_graph(chat, settings=Settings(auto=TRY), cap_policy=with_schema)
-    assert [nodes(run(graph)["report"]) for _ in range(2)] == [
+    assert [nodes(run(graph, QUESTION)["report"]) for _ in range(2)] == [
         {"short": 1, "answer": 1},
         {"answer": 1},
     ]
@@ -165,7 +178,7 @@ def test_one_that_settles_nothing_is_followed_by_the_question_at_length(
     report = report_of(chat, method="auto", auto=TRY, max_retries=0)
     assert report["answer"] == "At length.\nFinal answer: 42"
     assert chat.output_tokens == report["usage"]["output_tokens"] <= report["ceiling"]
-    assert STYLE in str(chat.calls[-1].messages[-1].content)
+    assert STYLE in str(chat.calls[-1].messages[0].content)
 
 
 def test_the_ceiling_is_the_sum_of_the_caps_and_holds() -> None:

@@ -63,7 +63,7 @@ def test_what_may_have_to_be_computed_is_no_task(question: str, kind: str | None
 @pytest.mark.parametrize(
     ("question", "row"),
     [
-        ({"question": WORDS}, "short_steps"),
+        ({"question": WORDS}, "calculation"),
         ({"question": FORMULAS, "answer_format": "In a box."}, "concise"),
         ({"question": NEITHER, "answer_format": "Give the name alone."}, "direct"),
         ({"question": NEITHER}, "vanilla"),

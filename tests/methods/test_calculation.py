@@ -1,0 +1,161 @@
+"""Calculation: written by the model, worked out by the package, and believed where it can be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pb_graph import build_graph
+from pb_graph.arithmetic import result_of
+from pb_graph.errors import NoAnswerError
+from pb_graph.methods import calculation, short_steps
+from pb_graph.settings import Settings
+from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, runs_on
+from tests.support.graphs import QUESTION, Way, graph_of, report_of, run
+
+PENS = "# bundles of 3\nbundles = 14 / 2\nanswer = bundles * 3"
+NUMBER = r"Close with the number alone inside the braces of one \boxed command."
+OTHER = r"Close with hours and minutes inside the braces of one \boxed command."
+
+
+def model(written: Said, then: Said = r"Step 1: 21. Final answer: \boxed{21}", **more: Any) -> Any:  # noqa: ANN401
+    """One that writes a calculation when asked for one, and else says something different."""
+
+    def solve(call: Call) -> Said:
+        asked = calculation.WAY in str(call.messages[0].content)
+        said = written if asked and not call.forced else then
+        return said(call) if callable(said) else said
+
+    return ScriptedChat(solve=solve, **more)
+
+
+def nodes(report: dict[str, Any]) -> dict[str, int]:
+    return {name: row["calls"] for name, row in report["usage"]["by_node"].items()}
+
+
+@pytest.mark.parametrize("method", ["calculation", "by_kind", "auto"])
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+def test_its_result_is_the_answer_at_the_price_of_one_call(method: str, way: Way) -> None:
+    chat = model(PENS)
+    out = run(graph_of(chat, method=method), QUESTION, way)
+    assert out["answer"] == f"{PENS}\n\nFinal answer: 21"
+    (call,) = chat.calls
+    assert nodes(out["report"]) == {"calculation": 1}
+    assert out["report"]["usage"]["output_tokens"] == chat.output_tokens
+    assert call.cap == calculation.LONGEST
+
+
+def test_the_request_shows_calculations_and_asks_for_nothing_else() -> None:
+    chat = model(PENS)
+    report_of(chat, QUESTION | {"answer_format": NUMBER, "instruction": "IN"}, method="calculation")
+    system, *turns, last = [str(turn.content) for turn in chat.calls[0].messages]
+    assert system == f"IN\n{calculation.WAY}"
+    assert turns[1::2] == [lines for _, lines in calculation.EXAMPLES]
+    assert all(turn.endswith("</question>") for turn in [*turns[::2], last])
+
+
+def test_the_examples_are_calculations_themselves_and_right() -> None:
+    results = [result_of(lines) for _, lines in calculation.EXAMPLES]
+    assert results == [5, 50, 13, 30, 140, 10, 33, 160]
+
+
+@pytest.mark.parametrize(
+    ("written", "answer_format", "ends"),
+    [
+        ("answer = 14", NUMBER, r"\boxed{14}"),
+        ("answer = 14 / 4", NUMBER, r"\boxed{3.5}"),
+        ("answer = 14 / 400 * 2", None, "Final answer: 0.07"),
+        ("answer = 700 / 7", "The integer alone.", "Final answer: 100"),
+        ("answer = 3 - 3", None, "Final answer: 0"),
+    ],
+)
+def test_a_number_is_stated_as_it_is_wanted(
+    written: str, answer_format: str | None, ends: str
+) -> None:
+    chat = model(written)
+    given = QUESTION | ({"answer_format": answer_format} if answer_format else {})
+    answer = run(graph_of(chat, method="calculation"), given)["answer"]
+    assert answer == f"{written}\n\n{ends}"
+    assert len(chat.calls) == 1
+
+
+def test_another_form_is_for_the_model_to_fill_in() -> None:
+    chat = model("answer = 90", r"\boxed{1 h 30 min}")
+    out = run(graph_of(chat, method="calculation"), QUESTION | {"answer_format": OTHER})
+    assert out["answer"] == "answer = 90\n\n\\boxed{90}\n\n\\boxed{1 h 30 min}"
+    assert nodes(out["report"]) == {"calculation": 1, "answer": 1}
+    assert "\\boxed{90}" in str(chat.calls[1].messages[-2].content)
+    assert chat.calls[1].cap == Settings().reserve
+
+
+@pytest.mark.parametrize(
+    "then", [runs_on, "one hour and a half", "", HTTPError(400)], ids=["cut", "form", "", "failed"]
+)
+def test_a_form_that_cannot_be_had_costs_no_answer(then: Said) -> None:
+    chat = model("answer = 90", then)
+    out = run(graph_of(chat, method="calculation"), QUESTION | {"answer_format": OTHER})
+    assert out["answer"] == "answer = 90\n\n\\boxed{90}"
+    assert bool(out["report"]["warnings"]) == isinstance(then, Exception)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "I would count them.",
+        "answer = pens * 2",
+        "answer = 3 - 14",
+        "answer = 14 / 3",
+        "answer = 1 / 1000",
+        runs_on,
+        "",
+    ],
+)
+def test_what_is_not_believed_is_asked_in_short_steps(written: Said) -> None:
+    chat = model(written)
+    out = run(graph_of(chat, method="calculation"))
+    assert out["answer"].startswith("Step 1: 21.")
+    assert nodes(out["report"]) == {"calculation": 1, "answer": 1}
+    assert out["report"]["usage"]["output_tokens"] == chat.output_tokens
+    told = ScriptedChat()
+    run(graph_of(told, method="short_steps"))
+    assert [m.content for m in chat.calls[1].messages] == [
+        m.content for m in told.calls[0].messages
+    ]
+    assert short_steps.OPENING in chat.calls[1].ask
+
+
+@pytest.mark.parametrize("method", ["calculation", "by_kind", "auto"])
+@pytest.mark.parametrize("enforcement", ["force", "cap", "prompt"])
+@pytest.mark.parametrize("cutoff", [30, 150, 2000])
+def test_no_more_is_written_than_its_ceiling(method: str, enforcement: str, cutoff: int) -> None:
+    chat = model(runs_on, runs_on)
+    report = report_of(chat, method=method, enforcement=enforcement, cutoff=cutoff)
+    assert chat.output_tokens == report["usage"]["output_tokens"] <= report["ceiling"]
+    assert report["ceiling"] <= cutoff + calculation.LONGEST
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("budget", [20, 60, 200, 5000])
+def test_a_budget_holds_for_both_calls_together(budget: int, strict: bool) -> None:
+    chat = model(runs_on, runs_on)
+    report = report_of(chat, method="auto", budget=budget, strict_ceiling=strict)
+    assert chat.output_tokens <= report["ceiling"] == budget
+    calculated = [
+        call.cap for call in chat.calls if calculation.WAY in str(call.messages[0].content)
+    ]
+    assert calculated == ([] if budget < 100 else [min(calculation.LONGEST, budget // 2)])
+
+
+def test_a_calculation_that_fails_for_good_is_not_asked_in_another_way() -> None:
+    chat = model(HTTPError(400))
+    with pytest.raises(NoAnswerError):
+        run(graph_of(chat, method="calculation"))
+    assert len(chat.calls) == 1
+
+
+@pytest.mark.parametrize("method", ["by_kind", "auto"])
+def test_with_tools_nothing_is_calculated(method: str) -> None:
+    chat = model(PENS)
+    run(build_graph(chat, settings=Settings(method=method), tools=[abs]))
+    assert calculation.WAY not in str(chat.calls[0].messages)
