@@ -123,7 +123,8 @@ async def calculation(asked: Asked, run: NodeContext) -> State:
 
     The answer is the calculation and, below it, its result in the form that is asked for. What is
     no calculation, and a result that such a question hardly has (below zero, or in parts of a
-    hundredth), is not believed; the question is then asked as `short_steps`. All is charged.
+    hundredth), is not believed; the question is then asked as `short_steps`. All is charged. A
+    model that thinks whatever it is told has no room for it, and is asked for one no second time.
     """
     return await calculated(asked, run, asked.budget)
 
@@ -137,7 +138,7 @@ async def calculated(asked: Asked, run: NodeContext, budget: int | None) -> Stat
     query, level = asked.query, asked.query["level"]
     room, paid = run.cap_of(budget), 0
     cap = min(LONGEST, room if budget is None else room // 2)
-    if cap >= _LEAST:
+    if cap >= _LEAST and not await run.calls.thinks_regardless():
         prompt = after_examples(query, Teaching(WAY, EXAMPLES), says_format=False)
         written = await run.calls.solver(
             prompt, cap, Purpose("calculation", level=level), thinking="off"

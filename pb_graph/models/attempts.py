@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
     from pb_graph.budget.ledger import Charge
-    from pb_graph.models.caps import Limits
+    from pb_graph.models.caps import Limits, Thinking
     from pb_graph.models.reply import Purpose, Reply
     from pb_graph.models.retry import RetryPolicy
     from pb_graph.models.streaming import OnText
@@ -60,6 +60,11 @@ class Attempts:
         self.schema_refused = self.stream_refused = False
         self.probabilities_refused = self.repetition_refused = False
         self._streamed: StreamedReply | None = None
+
+    @property
+    def thinking(self) -> Thinking:
+        """How much the model was to think."""
+        return self._limits.thinking
 
     def next_limits(self) -> Limits:
         """Begin an attempt, within these limits."""

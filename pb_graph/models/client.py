@@ -64,6 +64,7 @@ class ChatClient:
         continues: What its server makes of an unfinished reply, by what its policy knows.
         tells_probabilities: Whether its server tells those of tokens, by what its policy knows and
             what was found since.
+        thinks_regardless: Whether it has been found to think although it was asked not to.
 
     Args:
         model: Any LangChain chat model. The caller's object is left as it is; calls go through a
@@ -98,6 +99,7 @@ class ChatClient:
         self.continues = continuation(self._policy)
         self._constrains = _passes_on(self._policy, self.model, schema={"type": "object"})
         self.tells_probabilities = _passes_on(self._policy, self.model, probabilities=1)
+        self.thinks_regardless = False
         self._streams, self._stops = True, stops_when_closed(self._policy)
         self._ends_repetition = _passes_on(self._policy, self.model, ends_repetition=True)
         ours = RetryPolicy(max_retries=0) if has_own_retries(model) else retry_policy
@@ -294,6 +296,8 @@ class ChatClient:
 
     def _remember_refusals(self, attempts: Attempts, message: AIMessage) -> Reply:
         reply = attempts.reply(message)
+        if attempts.thinking == "off" and reply.finish == "length" and not reply.text.strip():
+            self.thinks_regardless = True
         if attempts.schema_refused:
             self._constrains = False
         if attempts.probabilities_refused:

@@ -234,6 +234,10 @@ class ModelCalls:
         """Whether the solver's server tells how probable the tokens were, as far as is known."""
         return (await self._client("solver")).tells_probabilities
 
+    async def thinks_regardless(self) -> bool:
+        """Whether the solver has been found to think where it was asked to answer at once."""
+        return (await self._client("solver")).thinks_regardless
+
     async def check_media(self, media: Sequence[Mapping[str, Any]]) -> None:
         """See that the solver takes images, sound or film, as far as LangChain's profile knows.
 

@@ -11,7 +11,7 @@ from pb_graph.arithmetic import result_of
 from pb_graph.errors import NoAnswerError
 from pb_graph.methods import calculation, short_steps
 from pb_graph.settings import Settings
-from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, runs_on
+from tests.support.chat_model import Call, HTTPError, Reply, Said, ScriptedChat, runs_on
 from tests.support.graphs import QUESTION, Way, graph_of, report_of, run
 
 PENS = "# bundles of 3\nbundles = 14 / 2\nanswer = bundles * 3"
@@ -152,6 +152,19 @@ def test_a_calculation_that_fails_for_good_is_not_asked_in_another_way() -> None
     with pytest.raises(NoAnswerError):
         run(graph_of(chat, method="calculation"))
     assert len(chat.calls) == 1
+
+
+def test_a_model_that_thinks_whatever_it_is_told_is_asked_for_a_calculation_once() -> None:
+    def thinks(call: Call) -> Said:
+        return Reply("Final answer: 21", reasoning=400)
+
+    chat = model(thinks, thinks)
+    graph = graph_of(chat, method="calculation")
+    assert [nodes(run(graph)["report"]) for _ in range(3)] == [
+        {"calculation": 1, "answer": 1},
+        {"answer": 1},
+        {"answer": 1},
+    ]
 
 
 @pytest.mark.parametrize("method", ["by_kind", "auto"])

@@ -18,7 +18,7 @@ from tests.support.chat_model import (
     runs_on,
     until_forced,
 )
-from tests.support.graphs import CHAIN, QUESTION, Way, report_of
+from tests.support.graphs import CHAIN, Way, report_of
 
 # Four steps of 100 tokens each.
 ONE_AFTER_ANOTHER = ("First?", "Second? | of it | after 1", "Third? | of it | after 2", "Last?")
@@ -193,6 +193,7 @@ def test_paid_silence_is_no_answer_of_a_step() -> None:
     assert report["answer"] == "four"
 
 
+FORMULA = {"question": r"What is $6 \cdot 7$?"}  # asked at length in one call
 BOXED = r"Close with the number alone inside one \boxed command."
 
 
@@ -212,7 +213,7 @@ def test_an_answer_without_the_box_that_is_wanted_is_asked_for_it(
         return r"\boxed{42}" if call.forced else said
 
     chat = ScriptedChat(solve=solve)
-    report = report_of(chat, QUESTION | {"answer_format": answer_format}, method="auto")
+    report = report_of(chat, FORMULA | {"answer_format": answer_format}, method="auto")
     assert report["answer"] == said + added
     assert report["usage"]["output_tokens"] <= report["ceiling"]
     assert [call.forced for call in chat.calls] == ([False, True] if added else [False])
@@ -221,7 +222,7 @@ def test_an_answer_without_the_box_that_is_wanted_is_asked_for_it(
 
 @pytest.mark.parametrize("enforcement", ["prompt", "cap"])
 def test_only_where_endings_are_forced_is_the_box_asked_for(enforcement: str) -> None:
-    chat, question = ScriptedChat(solve="It is 42."), QUESTION | {"answer_format": BOXED}
+    chat, question = ScriptedChat(solve="It is 42."), FORMULA | {"answer_format": BOXED}
     report = report_of(chat, question, method="auto", enforcement=enforcement)
     assert (len(chat.calls), report["answer"]) == (1, "It is 42.")
 
@@ -230,7 +231,7 @@ def test_a_box_that_cannot_be_had_costs_no_answer() -> None:
     def solve(call: Call) -> Said:
         return HTTPError(400) if call.forced else "It is 42."
 
-    question = QUESTION | {"answer_format": BOXED}
+    question = FORMULA | {"answer_format": BOXED}
     report = report_of(ScriptedChat(solve=solve), question, method="auto")
     assert report["answer"] == "It is 42."
     assert any("ending failed" in warning for warning in report["warnings"])
