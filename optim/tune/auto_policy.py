@@ -106,17 +106,23 @@ def program_of(fit: AutoFit, base: str | Path | None = None) -> PlannerProgram:
 
 
 def traces(records: Iterable[Record]) -> list[Trace]:
-    """The questions that were answered both ways, in the order of their ids.
+    """The questions that were answered both ways, in the order of their data sets and ids.
 
     Raises:
-        InputError: There are too few, or several models; it says what to run.
+        InputError: There are too few, several models, or two rows of one way; it says what to do.
     """
-    found: dict[str, dict[str, Record]] = defaultdict(dict)
+    found: dict[tuple[str, str], dict[str, Record]] = defaultdict(dict)
     models = set()
     for record in records:
         way = record.method.partition("@")[0].partition("[")[0]
         if way in (SHORT, PLAIN) and record.score is not None and record.epoch == 1:
-            found[record.question][way] = record
+            other = found[record.dataset, record.question].setdefault(way, record)
+            if other.method != record.method:
+                msg = (
+                    f"the logs answer the same questions by {other.method} and by {record.method}, "
+                    "and a policy goes by one of them: give the logs of one with --logs."
+                )
+                raise InputError(msg)
             models.add(record.model)
     both = [ways for _, ways in sorted(found.items()) if len(ways) == len((SHORT, PLAIN))]
     if len(both) < _FEWEST or len(models) > 1:

@@ -155,9 +155,7 @@ def test_a_calculation_that_fails_for_good_is_not_asked_in_another_way() -> None
 
 
 def test_a_model_that_thinks_whatever_it_is_told_is_asked_for_a_calculation_once() -> None:
-    def thinks(call: Call) -> Said:
-        return Reply("Final answer: 21", reasoning=400)
-
+    thinks = Reply("Final answer: 21", reasoning=400)
     chat = model(thinks, thinks)
     graph = graph_of(chat, method="calculation")
     assert [nodes(run(graph)["report"]) for _ in range(3)] == [

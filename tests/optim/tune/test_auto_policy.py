@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,22 @@ def test_the_rows_are_read_from_logs() -> None:
     by_question = {(r.question, r.method): r for r in records}
     first = found[0]
     assert first.plain[1] == by_question[first.question, "by_kind"].solving_tokens
+
+
+def test_questions_of_two_data_sets_are_two_even_with_equal_ids() -> None:
+    asked = [
+        replace(record(method, number, error=None, score=1.0), dataset=dataset)
+        for method in ("worked_examples", "by_kind")
+        for number in range(25)
+        for dataset in ("gsm8k", "math500")
+    ]
+    assert len(traces(asked)) == 50
+
+
+def test_two_rows_of_one_way_are_refused_by_name() -> None:
+    twice = [record(f"by_kind@{cap}", 1, error=None, score=1.0) for cap in (600, 1500)]
+    with pytest.raises(InputError, match="by by_kind@600 and by by_kind@1500.*--logs"):
+        traces(twice)
 
 
 def test_too_few_questions_say_what_to_run() -> None:
