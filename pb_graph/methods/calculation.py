@@ -156,7 +156,7 @@ async def calculated(asked: Asked, run: NodeContext, budget: int | None) -> Stat
 
 
 def _is_plausible(result: Fraction) -> bool:
-    """Whether things and money are counted so; every other result that was looked at was wrong."""
+    """Whether things and money are counted so; of another result, the working is worth a look."""
     return result >= 0 and (100 * result).denominator == 1
 
 
