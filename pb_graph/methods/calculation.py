@@ -146,7 +146,9 @@ async def calculated(asked: Asked, run: NodeContext, budget: int | None) -> Stat
         paid = written.most_billed if run.settings.strict_ceiling else written.tokens
         result = None if written.finish == "length" else result_of(written.text)
         if result is not None and _is_plausible(result):
-            stated = f"{written.text}\n\n{final_line(query, _in_digits(result))}"
+            # Fenced: a remark would be a heading to whoever shows the answer as Markdown.
+            fenced = written.text if "```" in written.text else f"```python\n{written.text}\n```"
+            stated = f"{fenced}\n\n{final_line(query, _in_digits(result))}"
             return await _in_form(stated, prompt, room - paid, query, run)
     left = None if budget is None else room - paid
     reply = await run.call_within_budget(

@@ -39,7 +39,7 @@ def nodes(report: dict[str, Any]) -> dict[str, int]:
 def test_its_result_is_the_answer_at_the_price_of_one_call(method: str, way: Way) -> None:
     chat = model(PENS)
     out = run(graph_of(chat, method=method), QUESTION, way)
-    assert out["answer"] == f"{PENS}\n\nFinal answer: 21"
+    assert out["answer"] == f"```python\n{PENS}\n```\n\nFinal answer: 21"
     (call,) = chat.calls
     assert nodes(out["report"]) == {"calculation": 1}
     assert out["report"]["usage"]["output_tokens"] == chat.output_tokens
@@ -76,14 +76,14 @@ def test_a_number_is_stated_as_it_is_wanted(
     chat = model(written)
     given = QUESTION | ({"answer_format": answer_format} if answer_format else {})
     answer = run(graph_of(chat, method="calculation"), given)["answer"]
-    assert answer == f"{written}\n\n{ends}"
+    assert answer == f"```python\n{written}\n```\n\n{ends}"
     assert len(chat.calls) == 1
 
 
 def test_another_form_is_for_the_model_to_fill_in() -> None:
     chat = model("answer = 90", r"\boxed{1 h 30 min}")
     out = run(graph_of(chat, method="calculation"), QUESTION | {"answer_format": OTHER})
-    assert out["answer"] == "answer = 90\n\n\\boxed{90}\n\n\\boxed{1 h 30 min}"
+    assert out["answer"] == "```python\nanswer = 90\n```\n\n\\boxed{90}\n\n\\boxed{1 h 30 min}"
     assert nodes(out["report"]) == {"calculation": 1, "answer": 1}
     assert "\\boxed{90}" in str(chat.calls[1].messages[-2].content)
     assert chat.calls[1].cap == Settings().reserve
@@ -95,7 +95,7 @@ def test_another_form_is_for_the_model_to_fill_in() -> None:
 def test_a_form_that_cannot_be_had_costs_no_answer(then: Said) -> None:
     chat = model("answer = 90", then)
     out = run(graph_of(chat, method="calculation"), QUESTION | {"answer_format": OTHER})
-    assert out["answer"] == "answer = 90\n\n\\boxed{90}"
+    assert out["answer"] == "```python\nanswer = 90\n```\n\n\\boxed{90}"
     assert bool(out["report"]["warnings"]) == isinstance(then, Exception)
 
 
@@ -170,3 +170,9 @@ def test_with_tools_nothing_is_calculated(method: str) -> None:
     chat = model(PENS)
     run(build_graph(chat, settings=Settings(method=method), tools=[abs]))
     assert calculation.WAY not in str(chat.calls[0].messages)
+
+
+def test_a_calculation_that_is_fenced_already_stays_as_it_is() -> None:
+    fenced = "```python\nanswer = 7 * 3\n```"
+    answer = run(graph_of(model(fenced), method="calculation"))["answer"]
+    assert answer == f"{fenced}\n\nFinal answer: 21"
