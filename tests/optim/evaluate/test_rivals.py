@@ -29,6 +29,7 @@ def test_every_rival_is_a_row_with_all_its_tokens(tmp_path: Path) -> None:
     assert set(found) == {
         "vanilla",
         "adaptive_consistency",
+        "calculation",
         "certaindex",
         "chain_of_draft",
         "concise",
@@ -43,6 +44,7 @@ def test_every_rival_is_a_row_with_all_its_tokens(tmp_path: Path) -> None:
     assert tokens["vanilla"] == tokens["concise"] == (3.0, 3.0)
     assert tokens["tale_ep"] == (6.0, 3.0)  # its estimate aside, as its paper counts
     assert tokens["adaptive_consistency"] == (12.0, 12.0)
+    assert tokens["calculation"] == (6.0, 6.0)  # what this model writes cannot be worked out
     paid = len(model.calls)
     again = evaluated(model, tmp_path, methods="vanilla,rivals,concise@300", limit=2)
     assert len(model.calls) == paid

@@ -102,7 +102,7 @@ def test_questions_of_two_data_sets_are_two_even_with_equal_ids() -> None:
 
 def test_two_rows_of_one_way_are_refused_by_name() -> None:
     twice = [record(f"by_kind@{cap}", 1, error=None, score=1.0) for cap in (600, 1500)]
-    with pytest.raises(InputError, match="by by_kind@600 and by by_kind@1500.*--logs"):
+    with pytest.raises(InputError, match=r"by by_kind@600 and by by_kind@1500.*--logs"):
         traces(twice)
 
 
