@@ -140,6 +140,7 @@ def test_of_the_messages_only_the_answer_is_streamed(
     "settings",
     [
         {"method": "vanilla"},
+        {"method": "calculation"},
         {"method": "global_budget", "enforcement": "force", "budget": 30},
         {"execution": "single_pass"},
         {"execution": "stepwise", "synthesis": "call"},
@@ -158,6 +159,14 @@ def test_the_pieces_of_every_methods_answer_make_up_its_message(
     assert shown == {message.id: message.text}
     forced = settings.get("enforcement") == "force"
     assert message.text.endswith(ANSWER if forced else "so it goes on")
+
+
+@both_ways
+def test_an_answer_that_is_put_together_here_is_shown_whole(way: Way) -> None:
+    graph = graph_of(ScriptedChat(solve="answer = 14 / 2 * 3"), method="auto")
+    shown, message = answered(graph, way)
+    assert shown == {message.id: message.text}
+    assert message.text == "```python\nanswer = 14 / 2 * 3\n```\n\nFinal answer: 21"
 
 
 @both_ways
