@@ -63,7 +63,7 @@ def _assigned(line: str, names: dict[str, Fraction]) -> tuple[str, Fraction]:
 
 def _value(node: ast.expr, names: dict[str, Fraction]) -> Fraction:
     match node:
-        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+        case ast.Constant(value=int() | float() as number):  # of True, there is no Fraction
             return _bounded(Fraction(str(number)))
         case ast.Name(id=name):
             return _named(name, names)

@@ -143,7 +143,7 @@ async def calculated(asked: Asked, run: NodeContext, budget: int | None) -> Stat
         written = await run.calls.solver(
             prompt, cap, Purpose("calculation", level=level), thinking="off"
         )
-        paid = written.most_billed if run.settings.strict_ceiling else written.tokens
+        paid = written.tokens
         result = None if written.finish == "length" else result_of(written.text)
         if result is not None and _is_plausible(result):
             # Fenced: a remark would be a heading to whoever shows the answer as Markdown.

@@ -90,7 +90,9 @@ def test_another_form_is_for_the_model_to_fill_in() -> None:
 
 
 @pytest.mark.parametrize(
-    "then", [runs_on, "one hour and a half", "", HTTPError(400)], ids=["cut", "form", "", "failed"]
+    "then",
+    [r"\boxed{1 h 30 min}, " + "and so on " * 50, "one hour and a half", "", HTTPError(400)],
+    ids=["cut", "form", "", "failed"],
 )
 def test_a_form_that_cannot_be_had_costs_no_answer(then: Said) -> None:
     chat = model("answer = 90", then)
@@ -108,6 +110,7 @@ def test_a_form_that_cannot_be_had_costs_no_answer(then: Said) -> None:
         "answer = 14 / 3",
         "answer = 1 / 1000",
         runs_on,
+        "answer = 21\n# " + "and so on " * 200,  # cut off: who knows what would have followed
         "",
     ],
 )
@@ -152,6 +155,19 @@ def test_a_calculation_that_fails_for_good_is_not_asked_in_another_way() -> None
     with pytest.raises(NoAnswerError):
         run(graph_of(chat, method="calculation"))
     assert len(chat.calls) == 1
+
+
+def test_the_form_has_what_is_left_of_the_budget() -> None:
+    chat = model("answer = 90", runs_on)
+    given = QUESTION | {"answer_format": OTHER, "budget": 100}
+    report = report_of(chat, given, method="auto", reserve=400)
+    assert (len(chat.calls), report["ceiling"]) == (2, 100)
+    assert chat.output_tokens <= 100
+
+
+def test_a_calculation_that_is_only_long_is_asked_for_the_next_time_again() -> None:
+    graph = graph_of(model(runs_on), method="calculation")
+    assert [nodes(run(graph)["report"]) for _ in range(2)] == [{"calculation": 1, "answer": 1}] * 2
 
 
 def test_a_model_that_thinks_whatever_it_is_told_is_asked_for_a_calculation_once() -> None:
