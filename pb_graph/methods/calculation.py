@@ -148,8 +148,7 @@ async def calculated(asked: Asked, run: NodeContext, budget: int | None) -> Stat
         if result is not None and _is_plausible(result):
             # Fenced: a remark would be a heading to whoever shows the answer as Markdown.
             fenced = written.text if "```" in written.text else f"```python\n{written.text}\n```"
-            stated = f"{fenced}\n\n{final_line(query, _in_digits(result))}"
-            return await _in_form(stated, prompt, room - paid, query, run)
+            return await _stated(fenced, _in_digits(result), prompt, room - paid, query, run)
     left = None if budget is None else room - paid
     reply = await run.call_within_budget(
         short_steps(asked), left, query, Purpose("answer", level=level)
@@ -167,19 +166,24 @@ def _in_digits(result: Fraction) -> str:
     return f"{whole}.{hundredths:02}".rstrip("0").rstrip(".")
 
 
-async def _in_form(
-    stated: str, prompt: list[Turn], left: int, query: Query, run: NodeContext
+async def _stated(  # noqa: PLR0913, PLR0917 -- what was found, and what is left to say it
+    calculation: str, result: str, prompt: list[Turn], left: int, query: Query, run: NodeContext
 ) -> State:
-    """A result that is to look like anything but a number is put into its form by the model."""
+    """The answer; a result that is to look like anything but a number, the model puts into form.
+
+    Of the two ways that it is stated then, the answer has the model's alone: whoever reads it looks
+    for one.
+    """
+    answer = f"{calculation}\n\n{final_line(query, result)}"
     form = query["answer_format"]
     if not form or _WANTS_NUMBER.search(form):
-        return {"answer": stated}
+        return {"answer": answer}
     cap, purpose = min(left, run.settings.reserve), Purpose("answer", level=query["level"])
     try:
         reply = await run.calls.solver(
-            forced(prompt, stated, query, final=True), cap, purpose, thinking="off"
+            forced(prompt, answer, query, final=True), cap, purpose, thinking="off"
         )
     except ModelCallError as failure:  # what was paid for already is kept
-        return {"answer": stated, "warnings": [f"answer: {failure}"]}
+        return {"answer": answer, "warnings": [f"answer: {failure}"]}
     complete = reply.finish != "length" and reply.text and is_in_form(reply.text, form)
-    return {"answer": f"{stated}\n\n{reply.text}" if complete else stated}
+    return {"answer": f"{calculation}\n\n{reply.text}" if complete else answer}

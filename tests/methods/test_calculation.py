@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pb_graph import build_graph
+from pb_graph.answers import stated_answer
 from pb_graph.arithmetic import result_of
 from pb_graph.errors import NoAnswerError
 from pb_graph.methods import calculation, short_steps
@@ -83,7 +84,8 @@ def test_a_number_is_stated_as_it_is_wanted(
 def test_another_form_is_for_the_model_to_fill_in() -> None:
     chat = model("answer = 90", r"\boxed{1 h 30 min}")
     out = run(graph_of(chat, method="calculation"), QUESTION | {"answer_format": OTHER})
-    assert out["answer"] == "```python\nanswer = 90\n```\n\n\\boxed{90}\n\n\\boxed{1 h 30 min}"
+    assert out["answer"] == "```python\nanswer = 90\n```\n\n\\boxed{1 h 30 min}"
+    assert stated_answer(out["answer"]) == "1 h 30 min"  # and not two of them
     assert nodes(out["report"]) == {"calculation": 1, "answer": 1}
     assert "\\boxed{90}" in str(chat.calls[1].messages[-2].content)
     assert chat.calls[1].cap == Settings().reserve
