@@ -10,6 +10,7 @@ from pb_graph.methods.calculation import calculated
 from pb_graph.methods.concise import concise
 from pb_graph.methods.direct import direct
 from pb_graph.methods.registry import METHODS, OURS, Asked, method
+from pb_graph.methods.short_steps import short_steps
 from pb_graph.prompts import whole_question
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 _HOW_MANY = re.compile(r"\bhow (?:many|much|long|far|old|often|fast|tall|high)\b", re.IGNORECASE)
+_QUESTION = re.compile(r"[^.?!]*\?")
 _ASKS = re.compile(r"\?|\b(?:calculate|compute|determine|evaluate|find|solve)\b", re.IGNORECASE)
 _ENDING = 300  # characters: before it comes to the question, a long text speaks of much else
 _FIELDS = frozenset({"mathematics", "math", "maths", "arithmetic"})
@@ -54,6 +56,12 @@ def kind_of(query: Query) -> Literal["formulas", "words", "task"] | None:
     return "task" if query["answer_format"] and not computed else None
 
 
+def _asks_for_several(question: str) -> bool:
+    """Whether it has two results or more, of which a calculation would give one."""
+    questions = _QUESTION.findall(question[-_ENDING:])
+    return len(questions) > 1 or any(len(_HOW_MANY.findall(one)) > 1 for one in questions)
+
+
 def _most(settings: Settings, query: Query) -> int:
     """One call, or for words the two of `calculation`."""
     return METHODS["calculation" if kind_of(query) == "words" else "vanilla"].most(settings, query)
@@ -68,6 +76,7 @@ def _most(settings: Settings, query: Query) -> int:
 async def by_kind(asked: Asked, run: NodeContext) -> State:
     """Words as `calculation`, formulas as `concise`, tasks as `direct`, the rest plainly.
 
+    Words that ask for several results are asked as `short_steps`: a calculation has one.
     What shortens one kind costs right answers in another: the example of `concise` in word
     problems, an answer without working in either; the wish to be concise alone saves nearly nothing
     anywhere, and costs some (docs/measured.md). Where the solver has tools, or the answer has a
@@ -84,12 +93,12 @@ async def answered_by_kind(asked: Asked, run: NodeContext, budget: int | None) -
     """
     fixed = run.options.tools or run.options.answer_type
     kind = None if fixed else kind_of(asked.query)
-    if kind == "words":
+    if kind == "words" and not _asks_for_several(asked.query["question"]):
         return await calculated(asked, run, budget)
     if kind is None:  # as `vanilla` does, also where there is a budget: it is not spoken of
         prompt = whole_question(asked.query, asked.settings)
     else:
-        prompt = {"formulas": concise, "task": direct}[kind](asked)
+        prompt = {"formulas": concise, "words": short_steps, "task": direct}[kind](asked)
     purpose = Purpose("answer", level=asked.query["level"])
     reply = await run.call_within_budget(prompt, budget, asked.query, purpose)
     return {"answer": reply.text, "warnings": reply.notes("answer")}
