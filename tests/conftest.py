@@ -5,11 +5,14 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import absl.logging
 import pytest
 import pytest_socket
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 settings.register_profile("plan-and-budget", deadline=None, print_blob=True)
 settings.load_profile("plan-and-budget")
@@ -22,8 +25,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # up anew, as uvicorn does: it would be pytest's own, and no test after that could begin.
 absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
 
-_FOREIGN = ("PB_MODEL", "OPENAI_", "ANTHROPIC_", "LANGSMITH_", "LANGCHAIN_", "LANGGRAPH_")
+# Where compiled code is not kept, as in many containers, each command that a test starts would
+# compile our packages anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
+_FOREIGN = ("PB_MODEL", "OPENAI_", "ANTHROPIC_", "LANGSMITH_", "LANGCHAIN_", "LANGGRAPH_")
 
 _TOGETHER = {
     # Load the same model into memory, and would compete for the cores.
@@ -48,12 +55,20 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With pytest-xdist, one process runs a file: what its tests share is made once."""
-    for item in items:
-        file = item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group(_GROUPS.get(item.path.name, file)))
+class ByFile(LoadScopeScheduling):
+    """With pytest-xdist, one process runs a file: what its tests share is made once.
+
+    Its own groups go by marks that it adds to the tests' names, which pytest 9.2 does not let it.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return _GROUPS.get(Path(file).name, file)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
+    """Instead of what ``--dist`` says."""
+    return ByFile(config, log)
 
 
 @pytest.fixture(autouse=True)

@@ -36,7 +36,7 @@ whole = Experiment(
     concurrency=2, log_dir=root, max_tokens_total=10_000_000,
 )
 """
-ALONE = WHOLE + "evaluate(whole, console=Console(quiet=True))"
+ALONE = WHOLE + "evaluate(replace(whole, concurrency=16), console=Console(quiet=True))"
 # Processes of one program, so that it is loaded once; the first one is killed, and repeated.
 PARTS = (
     WHOLE
@@ -82,7 +82,7 @@ main()
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    with serving("--latency", "0.2") as url:
+    with serving("--latency", "0.1") as url:
         yield url
 
 
