@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,7 @@ def test_they_run_and_draw() -> None:
     """In a process of its own, as Jupyter's warnings are its own business, too."""
     done = subprocess.run(  # noqa: S603 -- our own arguments
         [sys.executable, "-c", IN_ONE_KERNEL, *map(str, NOTEBOOKS)],
+        env=os.environ | {"PB_THREADS": "1"},  # beside other tests, more threads are slower
         capture_output=True,
         text=True,
         check=False,
