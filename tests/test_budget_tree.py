@@ -28,6 +28,7 @@ from pb_graph import (
     plan_and_budget_tool,
 )
 from pb_graph.budget import shared, snapshots, using
+from pb_graph.runtime.branches import _PAGE
 from tests.support.chat_model import (
     Call,
     CutOffError,
@@ -495,6 +496,31 @@ class TestInterrupted:
             forget(monkeypatch, f"process {number}")
             out = run(agent, None, way, config=state.config)
             assert out["tokens_spent"] == child.output_tokens + top.output_tokens <= 400
+
+    @pytest.mark.parametrize("way", WAYS)
+    def test_a_saver_that_others_write_to_meanwhile_is_read_again(
+        self, way: Way, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """`InMemorySaver` goes through its dict while another thread may add to it."""
+        refused = []
+
+        class Busy(InMemorySaver):
+            def list(self, *given: Any, **more: Any) -> Any:
+                if more.get("limit") == _PAGE and len(refused) < 3:
+                    refused.append(1)
+                    for _ in (changing := {1: 1}):
+                        changing[2] = 2
+                return super().list(*given, **more)
+
+        model = ScriptedChat(solve=words(30))
+        made: Any = {"middleware": [TokenBudgetMiddleware(400)], "checkpointer": Busy()}
+        agent = create_agent(model, [], **made)
+        run(agent, ASK, way, config=THREAD)
+        begun = [one for one in agent.get_state_history(THREAD) if one.values.get("token_budget")]
+        forget(monkeypatch, "another process")
+        out = run(agent, None, way, config=begun[-1].config)
+        assert len(refused) == 3
+        assert out["tokens_spent"] == model.output_tokens == 60
 
 
 class TestDeepAgents:

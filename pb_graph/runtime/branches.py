@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     Snapshot = Mapping[str, Any]
 
 _PAGE = 20
+_ATTEMPTS = 100  # to read a page while others write
 
 
 async def known_everywhere(channel: str, kept: Snapshot, *, blocking: bool) -> Snapshot:
@@ -63,10 +64,21 @@ async def _page(
     *,
     blocking: bool,
 ) -> list[CheckpointTuple]:
-    """The next checkpoints, newest first, read to their end: a saver may hold a lock until then."""
-    if blocking:
-        return list(saver.list(at, before=before, limit=_PAGE))
-    return [one async for one in saver.alist(at, before=before, limit=_PAGE)]
+    """The next checkpoints, newest first, read to their end: a saver may hold a lock until then.
+
+    LangGraph's `InMemorySaver` holds none: it goes through a dict, and a step that runs beside this
+    one, in another thread, may add its checkpoint to it meanwhile.
+    """
+    attempts = 0
+    while True:
+        try:
+            if blocking:
+                return list(saver.list(at, before=before, limit=_PAGE))
+            return [one async for one in saver.alist(at, before=before, limit=_PAGE)]
+        except RuntimeError as error:
+            attempts += 1
+            if attempts == _ATTEMPTS or "changed size during iteration" not in str(error):
+                raise
 
 
 def _told_by(found: Sequence[Snapshot], name: str) -> Snapshot:
