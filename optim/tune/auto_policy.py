@@ -12,7 +12,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -185,12 +185,13 @@ def _best(seen: Sequence[Trace], loss: float) -> AutoPolicy:
 @cache
 def _grid(*, told: bool) -> list[AutoPolicy]:
     """Every policy that is tried; a least confidence only where some answer's is told."""
+    policy = partial(AutoPolicy, surprisal=0)  # what the logs have was read to its end
     return [
-        AutoPolicy(tries=1, short=short, confidence=confidence, plain=plain, plain_from=level)
+        policy(tries=1, short=short, confidence=confidence, plain=plain, plain_from=level)
         for short, confidence, plain, level in itertools.product(
             _SHORT_CAPS, _CONFIDENCES if told else (0.0,), _PLAIN_CAPS, _LEVELS
         )
-    ] + [AutoPolicy(tries=0, plain=plain) for plain in _PLAIN_CAPS]
+    ] + [policy(tries=0, plain=plain) for plain in _PLAIN_CAPS]
 
 
 def _seen(record: Record) -> tuple[float, int, bool]:

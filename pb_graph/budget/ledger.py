@@ -27,7 +27,13 @@ _PRICES = TypeAdapter(
 REPETITION = "repetition"
 """How a reply ended that went round in circles: vLLM's word, and ours where we end it."""
 
-_UNKNOWN = ("error", REPETITION)
+SURPRISAL = "surprisal"
+"""How a reply ended that had become too improbable to be worth reading on."""
+
+LEFT = (REPETITION, SURPRISAL)
+"""How replies end that are left before they say so: what they cost is not reported."""
+
+_UNKNOWN = ("error", *LEFT)
 
 EASY = 2
 """The highest level that counts as easy."""
@@ -64,7 +70,7 @@ class Charge(TypedDict):
     cached_tokens: int
     seconds: float
     finish: str
-    """Why it ended: stop, length, filter, repetition or error."""
+    """Why it ended: stop, length, filter, repetition, surprisal or error."""
     measured: bool
     """Whether the provider reported the tokens; otherwise they are estimated."""
     model: NotRequired[str | None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveInt
 
 from pb_graph.answers import comparable, stated_answer
 from pb_graph.budget.ledger import Purpose
@@ -49,6 +49,13 @@ class AutoPolicy(BaseModel):
         default=None,
         description="Completion tokens of the question at length, its ending included; null for "
         f"{MATHEMATICS:,} for mathematics, and {OTHERS:,} for all else, which may be a long text.",
+    )
+    surprisal: NonNegativeFloat = Field(
+        default=40.0,
+        description="Nats: how improbable, as a whole, a reply to a question in formulas may "
+        "become before it is over, and asked for its result. Where the run has no budget of its "
+        "own, the temperature is 0, and the server tells probabilities and can be made to stop; "
+        "0 for no limit.",
     )
     plain_from: Level | None = Field(
         default=None,
@@ -101,7 +108,8 @@ async def auto(asked: Asked, run: NodeContext) -> State:
     Where `AutoPolicy.tries` is 2, two tries, with the examples in different orders, have to state
     the same. Where the solver has tools, or the answer has a type, there is none, and the question
     is asked plainly: examples show neither. The last call has a cap of its own, and its forced
-    ending; with a budget, it has what the tries left of that. Every try is charged.
+    ending, and may have to end earlier (`AutoPolicy.surprisal`); with a budget, it has what the
+    tries left of that. Every try is charged.
     """
     policy, total = run.settings.auto, asked.budget
     warnings: list[str] = []
@@ -114,7 +122,8 @@ async def auto(asked: Asked, run: NodeContext) -> State:
         if answer is not None:
             return {"answer": answer, "warnings": warnings}
     budget = policy.at_length(asked.query) if total is None else total - paid
-    update = await answered_by_kind(asked, run, budget)
+    most = policy.surprisal if total is None else 0.0  # whoever names a budget means to spend it
+    update = await answered_by_kind(asked, run, budget, surprisal=most)
     return update | {"warnings": [*warnings, *update.get("warnings", [])]}
 
 

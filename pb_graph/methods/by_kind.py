@@ -85,8 +85,16 @@ async def by_kind(asked: Asked, run: NodeContext) -> State:
     return await answered_by_kind(asked, run, asked.budget)
 
 
-async def answered_by_kind(asked: Asked, run: NodeContext, budget: int | None) -> State:
+async def answered_by_kind(
+    asked: Asked, run: NodeContext, budget: int | None, *, surprisal: float = 0.0
+) -> State:
     """Answer as `by_kind` within a budget.
+
+    Args:
+        asked: The question.
+        run: The models, and the settings.
+        budget: Completion tokens; None for those of the settings.
+        surprisal: Nats beyond which a reply to a question in formulas is over; 0 for no limit.
 
     Raises:
         ModelCallError: A call failed for good.
@@ -100,5 +108,6 @@ async def answered_by_kind(asked: Asked, run: NodeContext, budget: int | None) -
     else:
         prompt = {"formulas": concise, "words": short_steps, "task": direct}[kind](asked)
     purpose = Purpose("answer", level=asked.query["level"])
-    reply = await run.call_within_budget(prompt, budget, asked.query, purpose)
+    most = surprisal if kind == "formulas" else 0.0
+    reply = await run.call_within_budget(prompt, budget, asked.query, purpose, surprisal=most)
     return {"answer": reply.text, "warnings": reply.notes("answer")}

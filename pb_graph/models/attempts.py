@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from langchain_core.messages import AIMessage
 
-from pb_graph.budget.ledger import most_billed, spent
+from pb_graph.budget.ledger import LEFT, most_billed, spent
 from pb_graph.errors import ModelCallError
 from pb_graph.models.naming import described, name_of
 from pb_graph.models.provider_errors import (
@@ -76,7 +76,12 @@ class Attempts:
         """Where to gather the reply of this attempt; None when it is not to be streamed."""
         if self.on_text or self.watches:
             self._streamed = StreamedReply(
-                model, self.on_text, seconds, self._limits.cap, watches=self.watches
+                model,
+                self.on_text,
+                seconds,
+                self._limits.cap,
+                watches=self._limits.ends_repetition and self.watches,
+                surprisal=self._limits.surprisal,
             )
         return self._streamed
 
@@ -121,10 +126,10 @@ class Attempts:
             self._limits = without_schema(self._limits)
         elif self._limits.probabilities:
             self.probabilities_refused = True
-            self._limits = replace(self._limits, probabilities=0)
+            self._limits = replace(self._limits, probabilities=0, surprisal=0.0)
         elif self.on_text or self.watches:
             self.on_text, self.watches, self.stream_refused = None, False, True
-            self._limits = replace(self._limits, ends_repetition=False)
+            self._limits = replace(self._limits, ends_repetition=False, surprisal=0.0)
         elif self._limits.ends_repetition:
             self.repetition_refused = True
             self._limits = replace(self._limits, ends_repetition=False)
@@ -143,7 +148,8 @@ class Attempts:
         reply = reply_of(
             message, self._prompt, self._limits, self._purpose, self._seconds(), counted
         )
-        if self._limits.probabilities and reply.text and not reply.likely:  # silently left out
+        told = reply.likely or reply.finish in LEFT  # of a reply that was left, only the text stays
+        if self._limits.probabilities and reply.text and not told:  # silently left out
             self.probabilities_refused = True
         return replace(reply, charge=self._named(reply.charge), lost=tuple(self._lost))
 

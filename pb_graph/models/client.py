@@ -279,13 +279,19 @@ class ChatClient:
         # Without the schema, once this server has been found not to know what to do with it.
         limits = limits if self._constrains else without_schema(limits)
         limits = limits if self.tells_probabilities else replace(limits, probabilities=0)
-        ends = self._can_stop() if self._stops else self._ends_repetition
+        stops = self._stops and self._can_stop()
+        ends = stops if self._stops else self._ends_repetition
         limits = limits if ends else replace(limits, ends_repetition=False)
+        # What is drawn at random is improbable whether or not it is right.
+        greedy = self._bound.get("temperature", getattr(self.model, "temperature", None)) == 0
+        watched = limits.surprisal if stops and greedy and self.tells_probabilities else 0.0
+        asked = limits.probabilities or int(watched > 0)
+        limits = replace(limits, surprisal=watched, probabilities=asked)
         attempts = Attempts(
             messages, limits, purpose, self._retry_policy, self._secrets, self.model
         )
         attempts.on_text = on_text if self._streams else None
-        attempts.watches = limits.ends_repetition and self._stops
+        attempts.watches = stops and (limits.ends_repetition or watched > 0)
         return attempts
 
     def _can_stop(self) -> bool:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from langchain_core.messages import AIMessage, AIMessageChunk
 
-from pb_graph.budget.ledger import REPETITION
+from pb_graph.budget.ledger import REPETITION, SURPRISAL
 from pb_graph.models.caps.compatible import is_openai_like
 from pb_graph.models.repetition import SEEN, repeated
 from pb_graph.models.reply import passes_cap
+from pb_graph.models.usage import log_probabilities
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -39,9 +40,10 @@ class StreamedReply:
         seconds: How long the reply may take; a client's own time limit starts anew with each chunk.
         cap: Completion tokens that were asked for.
         watches: Whether it is over as soon as it goes round in circles.
+        surprisal: Nats; it is over, too, once it is less probable than this. 0 for no limit.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- what to read, for whom, and until when
         self,
         model: BaseChatModel,
         on_text: OnText | None,
@@ -49,6 +51,7 @@ class StreamedReply:
         cap: int,
         *,
         watches: bool = False,
+        surprisal: float = 0.0,
     ) -> None:
         # OpenAI's and Anthropic's protocols end with a reason; without it, the stream broke off.
         self._says_why = "stream_usage" in type(model).model_fields
@@ -57,7 +60,8 @@ class StreamedReply:
         self._on_text = on_text
         self._given_up = self.repeats = False
         self._tail, self._next_look = "", _LOOKS if watches else math.inf
-        self._pieces = 0
+        self._pieces = self._judged = 0
+        self._surprisal, self._most_surprisal = 0.0, surprisal or math.inf
         self._cap, self._characters = cap, 0
         self._ends = time.perf_counter() + seconds
         self._chunks: list[AIMessageChunk] = []
@@ -82,6 +86,9 @@ class StreamedReply:
         if self._on_text and (visible := self._visible(chunk.text)):
             self._told = True
             self._on_text(visible)
+        chances = log_probabilities(chunk) if chunk.text else []  # thinking may go astray
+        self._judged += len(chances)
+        self._surprisal -= sum(chances)
         self._tail = (self._tail + chunk.text)[-SEEN:]
         if self._characters >= self._next_look:
             self._next_look = self._characters + _LOOKS
@@ -93,17 +100,28 @@ class StreamedReply:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is to be paid for: it repeats itself, or is far beyond its cap."""
-        return self.repeats or self._full
+        """Whether nothing more is to be paid for.
+
+        It repeats itself, has become too improbable, or is far beyond its cap.
+        """
+        return self.repeats or self._wanders or self._full
 
     @property
     def counted(self) -> int:
-        """Tokens of a reply that was left as it repeated itself: its pieces.
+        """Tokens of a reply that was left: its pieces, or those whose probability was told.
 
-        0 if these are too long for tokens: then something on the way has put them together.
+        0 if the pieces are too long for tokens, as something on the way has put them together, and
+        nothing was told.
         """
+        if not (self.repeats or self._wanders):
+            return 0
         single = self._characters < _LONGEST_PIECE * self._pieces
-        return self._pieces if self.repeats and single else 0
+        return max(self._judged, self._pieces if single else 0)
+
+    @property
+    def _wanders(self) -> bool:
+        """Whether it has become less probable than wanted."""
+        return self._surprisal > self._most_surprisal
 
     @property
     def _full(self) -> bool:
@@ -123,7 +141,7 @@ class StreamedReply:
         """
         if self._full:  # what it cost in the end, nobody will tell
             return AIMessage(self.arrived, response_metadata={"finish_reason": "length"})
-        if self.repeats:
+        if self.repeats or self._wanders:
             return self._stopped()
         if not self._chunks:
             msg = "the stream was empty"
@@ -147,7 +165,7 @@ class StreamedReply:
         counts = [chunk.usage_metadata for chunk in self._chunks if chunk.usage_metadata]
         return AIMessage(
             self.arrived,
-            response_metadata={"finish_reason": REPETITION},
+            response_metadata={"finish_reason": REPETITION if self.repeats else SURPRISAL},
             usage_metadata=counts[-1] if counts and self._counts_up else None,
         )
 

@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.utils import count_tokens_approximately
 
-from pb_graph.budget.ledger import REPETITION
+from pb_graph.budget.ledger import LEFT
 
 LENGTH_REASONS = frozenset(
     ("length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded")
@@ -145,7 +145,7 @@ def _reply_in(trace: TracebackType | None) -> Any:  # noqa: ANN401 -- of OpenAI'
 
 
 def finish_of(message: AIMessage) -> str:
-    """Why it ended, in one vocabulary: ``stop``, ``length``, ``filter`` or ``repetition``."""
+    """Why it ended, in one vocabulary: ``stop``, ``length``, ``filter`` or one of `LEFT`."""
     meta = message.response_metadata
     incomplete = meta.get("incomplete_details") or {}
     reason = (
@@ -158,8 +158,8 @@ def finish_of(message: AIMessage) -> str:
     reason = str(reason).lower()
     if reason in LENGTH_REASONS:
         return "length"
-    if reason == REPETITION:
-        return REPETITION
+    if reason in LEFT:
+        return reason
     return "filter" if reason in FILTER_REASONS else "stop"
 
 
@@ -194,6 +194,14 @@ def confidence_of(message: AIMessage) -> float | None:
         return None
     chance = math.exp(sum(figures or [chance for _, chance in told])) if told else math.nan
     return None if math.isnan(chance) else chance
+
+
+def log_probabilities(message: AIMessage) -> list[float]:
+    """Those of a reply's tokens, in nats; empty where a server tells none, or not in this form."""
+    try:
+        return [min(0.0, float(token["logprob"])) for token in _logprobs(message)]
+    except (TypeError, KeyError, ValueError):
+        return []
 
 
 def _logprobs(message: AIMessage) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from pb_graph.answers import is_in_form
-from pb_graph.budget.ledger import REPETITION, most_billed, spent
+from pb_graph.budget.ledger import LEFT, SURPRISAL, most_billed, spent
 from pb_graph.errors import ModelCallError
 from pb_graph.models.repetition import repeated
 from pb_graph.prompts import forced
@@ -56,11 +56,13 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
     stream: bool = True,
     thinking: Thinking | None = None,
     confidence: bool = False,
+    surprisal: float = 0.0,
 ) -> BudgetedReply:
     """Ask once; under ``force``, keep a reserve back for asking an unfinished answer's result.
 
     A reply that goes round in circles is unfinished, too: where its server can be made to stop, it
-    ends there, and what it says again is not said to the model. Out of what is left, an answer that
+    ends there, and what it says again is not said to the model. So is one that has become too
+    improbable, where that is to be minded. Out of what is left, an answer that
     ended without the box that its format asks for is asked for it: small models told to be short
     leave it out, and what reads the answer looks for it.
 
@@ -74,6 +76,8 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
         stream: Whether a host that streams is shown the reply as the answer.
         thinking: How much the model may think, where that is not for the budget to say.
         confidence: Whether to charge the reply with the model's confidence.
+        surprisal: Nats; under ``force``, a reply that is less probable than this is over. 0 for
+            no limit.
 
     Raises:
         ModelCallError: The request failed for good; a forced ending that fails is in the reply.
@@ -87,6 +91,7 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
     # A budget that is only said must not show elsewhere.
     said_only = budget is None or settings.enforcement == "prompt"
     how = thinking or ("free" if said_only else "bounded")
+    watches = forces and not run.options.tools
     prompt, reply, made = await _worked(
         run,
         prompt,
@@ -95,14 +100,17 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
         how,
         stream=stream,
         confidence=confidence,
-        ends_repetition=forces and not run.options.tools,
+        ends_repetition=watches,
+        surprisal=surprisal if watches else 0.0,
     )
     paid = spent(made)
-    finish: Finish = "length" if reply.finish in ("length", REPETITION) else "stop"
+    finish: Finish = "length" if reply.finish in ("length", *LEFT) else "stop"
     left = cap - (most_billed(made) if settings.strict_ceiling else paid)
     partial = reply.text
     if forces and finish == "length" and (again := repeated(partial)):
         partial, left = partial[:-again].rstrip(), min(left, reserve)
+    if reply.finish == SURPRISAL:
+        left = min(left, reserve)
     whole = finish == "stop" and bool(reply.text) and not reply.calls_tools
     if answer_type:
         fits = answer_type.read(reply.text) is not None
@@ -136,6 +144,7 @@ async def _worked(  # noqa: PLR0913 -- as the function above
     stream: bool,
     confidence: bool,
     ends_repetition: bool,
+    surprisal: float,
 ) -> tuple[Sequence[Turn | BaseMessage], Reply, list[Charge]]:
     """Ask and, while the reply calls tools, ask again with their results, all within the cap.
 
@@ -157,6 +166,7 @@ async def _worked(  # noqa: PLR0913 -- as the function above
                 follows=follows,
                 tools=tools,
                 ends_repetition=ends_repetition,
+                surprisal=surprisal,
                 confidence=confidence,
             )
         except ModelCallError as failure:

@@ -87,6 +87,7 @@ class ModelCalls:
         sampled: bool = False,
         continues: bool = False,
         ends_repetition: bool = False,
+        surprisal: float = 0.0,
         confidence: bool = False,
     ) -> Reply:
         """Ask the solver one thing.
@@ -103,6 +104,8 @@ class ModelCalls:
             sampled: Whether the reply is one of several that are to differ.
             continues: Whether it is a piece of a text, which a last turn of the model's begins.
             ends_repetition: Whether it is over when it goes round in circles, where that can be.
+            surprisal: Nats; it is over when it is less probable than this, where that can be; 0 for
+                no limit.
             confidence: Whether to charge it with the model's confidence, where the server tells it.
 
         Raises:
@@ -120,6 +123,7 @@ class ModelCalls:
             sampled=sampled,
             continues=continues,
             ends_repetition=ends_repetition,
+            surprisal=surprisal,
             probabilities=int(confidence),
         )
         role: Role = "easy" if purpose.is_easy else "solver"

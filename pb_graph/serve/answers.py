@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pb_graph.budget.ledger import REPETITION
+from pb_graph.budget.ledger import LEFT
 from pb_graph.runtime.answer_stream import MESSAGE_NAME
 from pb_graph.settings import Context
 
@@ -72,7 +72,7 @@ async def answer(
                 shown = data[0].id
                 yield Piece(anew + text)
     assert report is not None  # noqa: S101 -- the last node either writes it or raises
-    yield Done(report, "length" if finish in ("length", REPETITION) else "stop")
+    yield Done(report, "length" if finish in ("length", *LEFT) else "stop")
 
 
 def _text(data: Any) -> str:  # noqa: ANN401 -- a message and LangGraph's metadata

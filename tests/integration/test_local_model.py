@@ -113,13 +113,23 @@ def predicted(server: local.LocalServer) -> int:
     return int(found[1])
 
 
+LOOP = "Write the word banana again and again, without end: banana banana"
+
+
 @pytest.mark.parametrize("blocking", [True, False])
-def test_a_reply_that_goes_round_in_circles_is_stopped_and_counted_to_the_token(
-    server: local.LocalServer, chat: ChatOpenAI, blocking: bool
+@pytest.mark.parametrize(
+    ("finish", "question", "limits"),
+    [
+        ("repetition", LOOP, Limits(2000, 60.0, ends_repetition=True)),
+        ("surprisal", "Tell a long story of a fox.", Limits(2000, 60.0, surprisal=40.0)),
+    ],
+)
+def test_a_reply_that_is_left_is_stopped_and_counted_to_the_token(
+    server: local.LocalServer, finish: str, question: str, limits: Limits, blocking: bool
 ) -> None:
-    ask = [HumanMessage("Write the word banana again and again, without end: banana banana")]
-    client, before = ChatClient(chat), predicted(server)
-    asked = ask, Limits(2000, 60.0, ends_repetition=True), Purpose("answer")
+    ask = [HumanMessage(question)]
+    client, before = ChatClient(local.local_chat_model(NAME)), predicted(server)
+    asked = ask, limits, Purpose("answer")
 
     async def awaited() -> Reply:
         reply = await client.acall(*asked)
@@ -127,7 +137,7 @@ def test_a_reply_that_goes_round_in_circles_is_stopped_and_counted_to_the_token(
         return reply
 
     reply = client.call(*asked) if blocking else asyncio.run(awaited())
-    assert reply.finish == "repetition"
+    assert reply.finish == finish
     while predicted(server) == before:  # it notices when it has the next token
         time.sleep(0.05)
     assert reply.tokens <= predicted(server) - before < 200  # of 2,000: nobody read the others

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -180,6 +182,52 @@ def test_hidden_thinking_is_counted_with_what_was_left() -> None:
     while not reply.is_over:
         reply.add(AIMessageChunk(content=LOOP))
     assert reply.counted == 50 + len(reply.message().text) // len(LOOP)
+
+
+def judged(text: str, *chances: float) -> AIMessageChunk:
+    """A piece of a reply, with the probability of each of its tokens."""
+    told = [{"token": "t", "logprob": math.log(chance)} for chance in chances]
+    return AIMessageChunk(content=text, response_metadata={"logprobs": {"content": told}})
+
+
+@given(st.lists(st.floats(0.001, 1), max_size=60), st.floats(0.1, 60))
+def test_a_reply_is_over_once_it_is_less_probable_than_wanted(
+    chances: list[float], surprisal: float
+) -> None:
+    reply = StreamedReply(openai(), None, PATIENCE, CAP, surprisal=surprisal)
+    gone = 0.0
+    for number, chance in enumerate(chances, start=1):
+        gone -= math.log(chance)
+        reply.add(judged(f"{number} ", chance))
+        if reply.is_over:
+            break
+    assert reply.is_over == (gone > surprisal)
+    assert reply.counted == (number if reply.is_over else 0)
+    if reply.is_over:
+        message = reply.message()
+        assert message.text.split() == [str(n + 1) for n in range(number)]
+        assert finish_of(message) == "surprisal"
+
+
+def test_all_tokens_of_a_piece_are_counted_and_judged() -> None:
+    reply = StreamedReply(openai(), None, PATIENCE, CAP, surprisal=2.0)
+    reply.add(judged("so it is then, " * 20, *[0.5] * 60))
+    assert reply.is_over
+    assert reply.counted == 60
+
+
+def test_thinking_that_is_hidden_is_not_judged() -> None:
+    reply = StreamedReply(openai(), None, PATIENCE, CAP, surprisal=2.0)
+    for _ in range(100):
+        reply.add(judged("", 0.1))
+    assert not reply.is_over
+
+
+@pytest.mark.parametrize("logprobs", [None, [], {"content": [{}]}, {"content": [{"logprob": "x"}]}])
+def test_probabilities_that_cannot_be_read_end_nothing(logprobs: object) -> None:
+    reply = StreamedReply(openai(), None, PATIENCE, CAP, surprisal=0.1)
+    reply.add(AIMessageChunk(content="so", response_metadata={"logprobs": logprobs}))
+    assert not reply.is_over
 
 
 def test_pieces_that_are_longer_than_tokens_are_not_counted_as_such() -> None:

@@ -36,6 +36,9 @@ class Limits:
         repeats: Whether the server says that beginning again, in front of the piece.
         ends_repetition: Whether a reply that goes round in circles is to be ended, where the server
             does so, or stops writing when nobody reads on.
+        surprisal: Nats. A reply is to be ended once it is less probable, as a whole, than this,
+            where the likeliest token is picked each time, and the server tells probabilities and
+            stops writing when nobody reads on. 0 for no limit.
         probabilities: For each token written, of how many of the likeliest to tell the
             probability, where the server can; at most 20.
     """
@@ -50,6 +53,7 @@ class Limits:
     continues: bool = False
     repeats: bool = False
     ends_repetition: bool = False
+    surprisal: float = 0.0
     probabilities: int = 0
 
     @property
