@@ -234,6 +234,8 @@ class CachedClient(ChatClient):
         request += [
             how for how in ("sampled", "continues", "ends_repetition") if getattr(limits, how)
         ]
+        if limits.surprisal:
+            request.append(f"{limits.surprisal} nats")
         if limits.probabilities:  # with what is kept of them: a reply of before has another figure
             request.append("confidence of figures")
         key = digest([self._identity, asked, *request])

@@ -76,9 +76,11 @@ def test_the_charge_goes_to_the_node_that_asked(model: ScriptedChat, tmp_path: P
         {"limits": Limits(50, 1.0, {"type": "object"})},
         {"limits": Limits(50, 1.0, thinking="off")},
         {"limits": Limits(50, 1.0, probabilities=20)},
+        {"limits": Limits(50, 1.0, ends_repetition=True)},
+        {"limits": Limits(50, 1.0, surprisal=40)},
         {"record": Recording(sample=2)},
     ],
-    ids=["messages", "cap", "schema", "thinking", "probabilities", "sample"],
+    ids=["messages", "cap", "schema", "thinking", "probabilities", "loops", "surprisal", "sample"],
 )
 def test_another_request_is_made_anew(
     model: ScriptedChat, tmp_path: Path, other: dict[str, Any]
