@@ -16,7 +16,7 @@ from pb_graph.budget.ledger import Charge, QueryUsage
 from pb_graph.budget.snapshots import newer
 
 Finish = Literal["stop", "length", "forced", "error"]
-"""How a step ended: by itself, at its cap, by a forced statement, or not at all."""
+"""How an answer or a step ended: by itself, at its cap, by a forced statement, or not at all."""
 
 
 class SubQuestion(TypedDict):
@@ -67,12 +67,13 @@ class Report(TypedDict):
     """Completion tokens that may have been billed at most: those in ``usage``, where attempts that
     were lost on the way, and whose bill is unknown, count as their whole cap."""
     answer: str
+    finish: NotRequired[Finish]
+    """How the answer ended; missing where a method makes it of several replies."""
     steps: list[StepReport]
     usage: QueryUsage
     warnings: list[str]
     confidence: NotRequired[float]
-    """Of the answer after worked examples, or auto's last short try: how probable its figures are
-    together, where the server told."""
+    """How probable the figures of the last reply are together that this was asked of, and told."""
 
 
 class Query(TypedDict):
@@ -138,6 +139,7 @@ class State(Input, total=False):
     shared_budget: Annotated[dict[str, Any], newer]
     """The shared budget that the run draws on, so that a resumed one goes on with it."""
     answer: str
+    finish: Finish | None
     answer_id: str | None
     """Id of the message that it was shown as while it was written, if it was."""
     report: Report

@@ -146,16 +146,18 @@ def planning_seconds(report: Report) -> float:
 
 
 def cut_off(record: Record) -> bool:
-    """Whether an answer, or a step of it, ran into its cap.
+    """Whether an answer, or a step of it, was cut off: at its cap, or as its reply was left.
 
-    A report has no word for that where a question is answered in one call, so it is read off the
-    tokens: those up to the ceiling, less what a forced ending keeps back.
+    A report of before has no word for that where a question is answered in one call, so it is read
+    off the tokens: those up to the ceiling, less what a forced ending keeps back.
     """
     report = record.report
     if ENDING in report["usage"]["by_node"]:
         return True
     if any(step["finish"] in {"length", "forced"} for step in report["steps"]):
         return True
+    if "finish" in report:
+        return report["finish"] in {"length", "forced"}
     if report["ceiling"] is None:
         return False
     settings = record.made_by.get("settings") or {}

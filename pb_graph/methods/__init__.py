@@ -12,13 +12,13 @@ method has one, and streams the reply::
         return [system(asked.query), ("human", problem(asked.query, show_level=False))]
 
 Several calls. An ordinary coroutine that asks the model through ``run`` and gives what the
-``answer`` node adds to the state, ``answer`` at least and its ``warnings``::
+``answer`` node adds to the state, ``answer`` at least, how it ended and its ``warnings``::
 
     @method("twice", "Asks, and asks again.", source=OURS, ceiling=lambda s, _: 2 * s.cutoff)
     async def twice(asked: Asked, run: NodeContext) -> State:
         draft = await run.calls.solver(..., cap, Purpose("answer"))
         reply = await run.call_within_budget(..., asked.budget, asked.query, Purpose("answer"))
-        return {"answer": reply.text, "warnings": reply.notes("answer")}
+        return reply.update()
 
 Whatever ``run`` asks is charged to the ledger. A `ModelCallError` that a method lets pass ends in
 an empty answer and a warning. Before the answer, the graph does what the description says:

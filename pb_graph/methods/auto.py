@@ -120,7 +120,7 @@ async def auto(asked: Asked, run: NodeContext) -> State:
         cap = policy.short if total is None else min(policy.short, total // (policy.tries + 1))
         answer, paid = await _short(asked, run, cap, warnings) if cap else (None, 0)
         if answer is not None:
-            return {"answer": answer, "warnings": warnings}
+            return {"answer": answer, "finish": "stop", "warnings": warnings}
     budget = policy.at_length(asked.query) if total is None else total - paid
     most = policy.surprisal if total is None else 0.0  # whoever names a budget means to spend it
     update = await answered_by_kind(asked, run, budget, surprisal=most)

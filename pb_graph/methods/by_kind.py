@@ -110,4 +110,4 @@ async def answered_by_kind(
     purpose = Purpose("answer", level=asked.query["level"])
     most = surprisal if kind == "formulas" else 0.0
     reply = await run.call_within_budget(prompt, budget, asked.query, purpose, surprisal=most)
-    return {"answer": reply.text, "warnings": reply.notes("answer")}
+    return reply.update()

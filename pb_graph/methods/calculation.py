@@ -153,7 +153,7 @@ async def calculated(asked: Asked, run: NodeContext, budget: int | None) -> Stat
     reply = await run.call_within_budget(
         short_steps(asked), left, query, Purpose("answer", level=level)
     )
-    return {"answer": reply.text, "warnings": reply.notes("answer")}
+    return reply.update()
 
 
 def _is_plausible(result: Fraction) -> bool:
@@ -177,13 +177,13 @@ async def _stated(  # noqa: PLR0913, PLR0917 -- what was found, and what is left
     answer = f"{calculation}\n\n{final_line(query, result)}"
     form = query["answer_format"]
     if not form or _WANTS_NUMBER.search(form):
-        return {"answer": answer}
+        return {"answer": answer, "finish": "stop"}
     cap, purpose = min(left, run.settings.reserve), Purpose("answer", level=query["level"])
     try:
         reply = await run.calls.solver(
             forced(prompt, answer, query, final=True), cap, purpose, thinking="off"
         )
     except ModelCallError as failure:  # what was paid for already is kept
-        return {"answer": answer, "warnings": [f"answer: {failure}"]}
+        return {"answer": answer, "finish": "stop", "warnings": [f"answer: {failure}"]}
     complete = reply.finish != "length" and reply.text and is_in_form(reply.text, form)
-    return {"answer": f"{calculation}\n\n{reply.text}" if complete else answer}
+    return {"answer": f"{calculation}\n\n{reply.text}" if complete else answer, "finish": "stop"}

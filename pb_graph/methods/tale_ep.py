@@ -49,8 +49,7 @@ async def tale_ep(asked: Asked, run: NodeContext) -> State:
     prompt = whole_question(asked.query, asked.settings, budget=budget)
     purpose = Purpose("answer", level=level)
     solved = await run.call_within_budget(prompt, budget, asked.query, purpose)
-    return {
-        "answer": solved.text,
+    return solved.update() | {
         "total": budget,
         "ceiling": tokens + run.cap_of(budget),
         "warnings": [*warnings, *solved.notes("answer")],

@@ -33,7 +33,7 @@ async def worked_examples(asked: Asked, run: NodeContext) -> State:
         Purpose("answer", level=asked.query["level"]),
         confidence=True,  # what `auto` is fitted to
     )
-    return {"answer": reply.text, "warnings": reply.notes("answer")}
+    return reply.update()
 
 
 async def examples_prompt(asked: Asked, run: NodeContext) -> list[Turn]:

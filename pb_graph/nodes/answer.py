@@ -47,4 +47,4 @@ async def _asked_once(method: Method, asked: Asked, run: NodeContext) -> State:
         Purpose("answer", level=asked.query["level"]),
         thinking=method.thinking,
     )
-    return {"answer": reply.text, "warnings": reply.notes("answer")}
+    return reply.update()

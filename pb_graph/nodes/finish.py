@@ -103,6 +103,8 @@ def build_report(state: State, settings: Settings, prices: Prices | None = None)
         usage=by_node(state["charges"], prices),
         warnings=warnings,
     )
+    if ended := state.get("finish"):
+        report["finish"] = ended
     told = [charge["confidence"] for charge in state["charges"] if "confidence" in charge]
     if told:
         report["confidence"] = told[-1]

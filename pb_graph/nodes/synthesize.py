@@ -28,7 +28,7 @@ async def synthesize(state: State, run: NodeContext) -> State:
     by_call = run.settings.synthesis == "call"
     missing = len(state["plan"]) - len(results)
     if not found or (found[-1] is results[-1] and not by_call and not missing):
-        return {"answer": found[-1]["answer"] if found else ""}
+        return _answer_of(found[-1]) if found else {"answer": ""}
     if missing:
         note = f"synthesize: the ceiling was reached before the last {missing} step(s) were asked"
         return _fallback(found, [note])
@@ -49,9 +49,13 @@ async def synthesize(state: State, run: NodeContext) -> State:
         return _fallback(found, [*warnings, f"synthesize: {failure}"])
     if not reply.text:
         return _fallback(found, [*warnings, "synthesize: the reply was empty"])
-    return {"answer": reply.text, "warnings": warnings + reply.notes("synthesize")}
+    return reply.update("synthesize") | {"warnings": warnings + reply.notes("synthesize")}
 
 
 def _fallback(found: Sequence[StepResult], warnings: list[str]) -> State:
     note = f"synthesize: the answer of sub-question {found[-1]['index'] + 1} stands for the whole"
-    return {"answer": found[-1]["answer"], "warnings": [*warnings, note]}
+    return _answer_of(found[-1]) | {"warnings": [*warnings, note]}
+
+
+def _answer_of(step: StepResult) -> State:
+    return {"answer": step["answer"], "finish": step["finish"]}

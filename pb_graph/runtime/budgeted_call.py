@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pb_graph.models.reply import Purpose, Reply
     from pb_graph.prompts import Turn
     from pb_graph.runtime.node import NodeContext
-    from pb_graph.state import Finish, Query
+    from pb_graph.state import Finish, Query, State
 
 
 class BudgetedReply(NamedTuple):
@@ -34,6 +34,10 @@ class BudgetedReply(NamedTuple):
     """Tokens above the cap, when a server took no notice of it."""
     failure: str = ""
     """Why the forced ending could not be had."""
+
+    def update(self, node: str = "answer") -> State:
+        """What the node that asked adds to the state, if this is the answer."""
+        return {"answer": self.text, "finish": self.finish, "warnings": self.notes(node)}
 
     def notes(self, what: str) -> list[str]:
         """What a reader of the report should know about this request."""

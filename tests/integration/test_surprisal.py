@@ -136,6 +136,7 @@ def test_by_default_a_question_in_formulas_is_then_asked_for_its_result(
 ) -> None:
     report = answered(wandering, FORMULA, strict_ceiling=strict)
     assert report["answer"].endswith("\n\n\\boxed{42}")
+    assert report["finish"] == "forced"
     assert report["usage"]["output_tokens"] == MOST + 1
     assert report["ceiling"] == MATHEMATICS
     first, last = wandering.requests

@@ -12,6 +12,7 @@ from tests.support.chat_model import (
     Script,
     ScriptedChat,
     in_turn,
+    runs_on,
     says_nothing,
     thinks_in_vain,
     with_schema,
@@ -46,6 +47,36 @@ def test_silence_is_no_answer(method: dict[str, Any], solve: Script) -> None:
     with pytest.raises(NoAnswerError) as caught:
         run(graph_of(model, **method), QUESTION)
     assert caught.value.report["usage"]["output_tokens"] == model.output_tokens
+
+
+ENDS = {"stop": "Final answer: 42", "length": runs_on, "forced": runs_on}
+STEPWISE = {"method": "plan_and_budget", "execution": "stepwise"}
+
+
+@pytest.mark.parametrize("finish", ENDS)
+@pytest.mark.parametrize(
+    "way",
+    [
+        *({"method": name} for name in ("auto", "worked_examples", "global_budget")),
+        STEPWISE,
+    ],
+)
+def test_a_report_says_how_the_answer_ended(way: dict[str, Any], finish: str) -> None:
+    enforcement = "cap" if finish == "length" else "force"
+    asked = QUESTION | {"budget": 200}
+    model = ScriptedChat(plan=CHAIN, solve=ENDS[finish])
+    report = report_of(model, asked, enforcement=enforcement, **way)
+    assert report["finish"] == finish
+
+
+def test_a_calculation_that_was_worked_out_has_ended() -> None:
+    model = ScriptedChat(solve="# pens for $14\nanswer = 14 / 2 * 3")
+    assert report_of(model, method="calculation")["finish"] == "stop"
+
+
+def test_several_replies_have_no_one_ending() -> None:
+    model = ScriptedChat(solve="Final answer: 21")
+    assert "finish" not in report_of(model, method="adaptive_consistency")
 
 
 def test_no_key_gets_into_a_report() -> None:

@@ -80,6 +80,11 @@ def test_what_ran_into_its_cap_is_read_off_the_tokens() -> None:
     assert not cut_off(with_tokens(forced, 451, 500, **force))
     assert cut_off(with_tokens(forced, 13, 30, **force))  # a small budget keeps back two thirds
     assert not cut_off(with_tokens(forced, 9, 30, **force))
+    told = with_tokens(plain, 90, 500)
+    told.report["finish"] = "forced"
+    assert cut_off(told)
+    told.report["finish"] = "stop"
+    assert not cut_off(told)
     steps = record("stepwise", 0)
     steps.report["steps"][0]["finish"] = "forced"
     assert cut_off(steps)
