@@ -126,10 +126,10 @@ class Attempts:
             self._limits = without_schema(self._limits)
         elif self._limits.probabilities:
             self.probabilities_refused = True
-            self._limits = replace(self._limits, probabilities=0, surprisal=0.0)
+            self._limits = replace(self._limits, probabilities=0)
         elif self.on_text or self.watches:
             self.on_text, self.watches, self.stream_refused = None, False, True
-            self._limits = replace(self._limits, ends_repetition=False, surprisal=0.0)
+            self._limits = replace(self._limits, ends_repetition=False)
         elif self._limits.ends_repetition:
             self.repetition_refused = True
             self._limits = replace(self._limits, ends_repetition=False)

@@ -96,6 +96,20 @@ def test_else_it_is_read_to_its_end(
     assert "logprobs" not in request.body
 
 
+def test_what_the_model_is_sure_of_may_be_long_and_even_repeat_itself() -> None:
+    with FaultServer(answer="and so it goes on " * 1000, chance=1.0) as sure:
+        assert asked(sure).finish == "length"
+
+
+@pytest.mark.parametrize(("bound", "finish"), [(0, "surprisal"), (0.7, "length")])
+def test_a_bound_temperature_counts_more_than_the_models(
+    wandering: FaultServer, bound: float, finish: str
+) -> None:
+    model = chat_to(wandering.url, temperature=0.7 - bound)
+    client = ChatClient(model, llama_cpp, arguments={"temperature": bound})
+    assert client.call([HumanMessage("Go on.")], LIMITS, Purpose("answer")).finish == finish
+
+
 def test_a_server_that_keeps_probabilities_to_itself_is_not_asked_again() -> None:
     with FaultServer(answer=WANDERS) as silent:
         client = ChatClient(chat_to(silent.url, **GREEDY), llama_cpp)
