@@ -72,7 +72,6 @@ async def answer(
                 shown = data[0].id
                 yield Piece(anew + text)
     assert report is not None  # noqa: S101 -- the last node either writes it or raises
-    finish = told if (told := report.get("finish")) in ("stop", "length") else finish
     yield Done(report, "length" if finish in ("length", *LEFT) else "stop")
 
 

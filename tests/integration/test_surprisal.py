@@ -133,7 +133,7 @@ def answered(server: FaultServer, question: str, **settings: Any) -> dict[str, A
     """The report of a question whose first answer wanders."""
 
     def says(request: Request) -> str:
-        begins = request.body["messages"][-1]["content"].endswith("</question>")
+        begins = "</question>" in request.body["messages"][-1]["content"]
         return WANDERS if begins else r"\boxed{42}"
 
     server._text = says  # type: ignore[method-assign]
@@ -161,6 +161,7 @@ def test_by_default_a_question_in_formulas_is_then_asked_for_its_result(
     ("question", "settings"),
     [
         (WORDS, {}),
+        ("Tell the story of a fox and a crow.", {}),
         (FORMULA, {"budget": 600}),
         (FORMULA, {"enforcement": "cap"}),
         (FORMULA, {"auto": AutoPolicy(surprisal=0)}),

@@ -90,6 +90,15 @@ def test_another_request_is_made_anew(
     assert len(model.calls) == 2
 
 
+def test_a_reply_that_may_not_be_as_improbable_is_another(
+    model: ScriptedChat, tmp_path: Path
+) -> None:
+    client = asking(model, tmp_path)
+    limits = [Limits(50, 1.0, surprisal=nats) for nats in (30, 40, 30)]
+    first, second, again = (ask(client, limits=limit) for limit in limits)
+    assert first == again != second
+
+
 def test_how_likely_its_tokens_were_is_kept_with_a_reply(tmp_path: Path) -> None:
     model = ScriptedChat(solve="4", chances={"4": 0.5, "5": 0.25})
     limits = Limits(2, 1.0, probabilities=20)
