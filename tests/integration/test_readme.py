@@ -7,12 +7,13 @@ import re
 import runpy
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from optim.report import plot_spending
 from pb_graph.runtime import registry
-from tests.support.chat_model import ScriptedChat
+from tests.support.chat_model import Reply, ScriptedChat, in_turn
 from tests.support.endpoints import endpoint_of
 
 ROOT = Path(__file__).parents[2]
@@ -66,12 +67,17 @@ def test_a_question(
 def test_a_tree_of_agents(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model = ScriptedChat()
     pytest.importorskip("deepagents", reason="needs deepagents")
+    asked = {"description": "Do it.", "subagent_type": "general-purpose"}
+    made: Any = {"name": "task", "args": asked, "id": "c"}
+    # The sub-agent that deepagents has anyway is within the budget, too.
+    model = ScriptedChat(
+        solve=in_turn(Reply("go", tool_calls=[made]), "so on " * 9000, "ended", "done")
+    )
     monkeypatch.setattr("deepagents.graph.resolve_model", lambda _: model)
     run("A tree of agents under one budget", tmp_path)
     assert capsys.readouterr().out == f"{model.output_tokens} spent of 4000\n"
-    assert model.calls
+    assert len(model.calls) == 4
 
 
 @pytest.mark.integration
