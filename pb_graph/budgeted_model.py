@@ -19,6 +19,7 @@ from pydantic import Field, PositiveInt, PrivateAttr, field_validator
 from pb_graph.budget.around import drawn_on, within_all
 from pb_graph.budget.shared import Budget
 from pb_graph.errors import InputError
+from pb_graph.models.naming import name_of
 from pb_graph.models.retry import RetryPolicy, has_own_retries, without_sdk_retries
 from pb_graph.runtime.node import finished
 from pb_graph.turn import Turn
@@ -78,6 +79,11 @@ class BudgetedChatModel(BaseChatModel):
         super().model_post_init(context)
         if self.budget:
             self._last(self.budget)
+
+    @property
+    def model_name(self) -> str:
+        """What the model is called: hosts that look for a text at ``model`` look here first."""
+        return name_of(self.model)
 
     @property
     def _llm_type(self) -> str:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
-from langchain_core.messages.ai import add_usage
+from langchain_core.messages.ai import UsageMetadata, add_usage
 
 from pb_graph.errors import BudgetUsedUpError
 from pb_graph.models.caps import Limits, Thinking, constructor_overrides, policy_for
 from pb_graph.models.inner_calls import InnerCalls
-from pb_graph.models.usage import finish_of, tokens_of
+from pb_graph.models.usage import finish_of, reported, tokens_of
 
 if TYPE_CHECKING:
     from pb_graph.budget.reserved import Call
@@ -74,13 +74,18 @@ class Turn:
     async def _responded(self) -> ModelResponse[Any]:
         asked = self._warned(self.account.left)
         if self._begun is None and (call := await self._first()):
-            begun = await self._called(asked, call, keep=self.kept)
+            try:
+                begun = await self._called(asked, call, keep=self.kept)
+            except Exception as error:
+                if (refused := _cut_and_refused(error)) is None:
+                    raise
+                begun = refused
             if not _cut_off(begun) or self._fuller().left < 1:
                 return begun
             self._begun = begun
         call = await self._reserved(self._fuller())
         ended = await self._called(self._ending(), call, thinking="off")
-        return _joined(self._begun, ended) if self._begun else ended
+        return _joined(self._begun, ended, typed=self._typed) if self._begun else ended
 
     async def _first(self) -> Call | None:
         try:
@@ -115,8 +120,16 @@ class Turn:
             except Exception as error:
                 inner.settle_failed(error)
                 raise
+            response = _without_half_a_tool_call(response)
             inner.settle(_cost(response, capped, call.tokens))
         return response
+
+    @property
+    def _typed(self) -> bool:
+        """Whether the answer is read by its type, and so has to be in one piece."""
+        asked = self.request
+        given = asked.response_format, asked.model_settings.get("response_format")
+        return self.by_tool or any(one is not None for one in given)
 
     def _warned(self, left: int) -> ModelRequest[Any]:
         if self.account.total - left < self.warn_at * self.account.total:
@@ -132,7 +145,7 @@ class Turn:
             tool_choice=None,
             model_settings={name: settings[name] for name in settings.keys() - dropped},
         )
-        partial = _answer(self._begun).text if self._begun else ""
+        partial = _answer(self._begun).text if self._begun and not self._typed else ""
         if not partial:
             return _told(bare, FINISH)
         said: list[AnyMessage] = [AIMessage(partial), HumanMessage(f"{FINISH} {_GO_ON}")]
@@ -170,20 +183,67 @@ def _told(request: ModelRequest[Any], note: str) -> ModelRequest[Any]:
     return request.override(system_message=said.model_copy(update={"content": added}))
 
 
-def _joined(begun: ModelResponse[Any], ended: ModelResponse[Any]) -> ModelResponse[Any]:
+def _joined(
+    begun: ModelResponse[Any], ended: ModelResponse[Any], *, typed: bool
+) -> ModelResponse[Any]:
     """What was cut off, with its ending behind it, as one message that cost both calls.
 
     A text that is read by its type is whole in the second.
     """
     first, second = _answer(begun), _answer(ended)
     content: Any = second.content
-    if first.text and ended.structured_response is None:
+    if first.text and not typed and ended.structured_response is None:
         whole = isinstance(first.content, str) and isinstance(second.content, str)
         parts = [one.content for one in (first, second) if one.content]
         content = "\n\n".join(map(str, parts)) if whole else [b for p in parts for b in _blocks(p)]
     usage = [one.usage_metadata for one in (first, second)]
     update = {"content": content, "usage_metadata": add_usage(*usage) if any(usage) else None}
-    return ModelResponse([second.model_copy(update=update)], ended.structured_response)
+    return _replaced(ended, second.model_copy(update=update))
+
+
+def _replaced(response: ModelResponse[Any], message: AIMessage) -> ModelResponse[Any]:
+    """The response with another message of the model's; results of its tool calls stay."""
+    said = _answer(response)
+    result = [message if one is said else one for one in response.result]
+    return ModelResponse(result, response.structured_response)
+
+
+def _without_half_a_tool_call(response: ModelResponse[Any]) -> ModelResponse[Any]:
+    """The response of a call that was cut off, without the tool call that it may have ended in.
+
+    Half of one that was streamed looks like a whole: its arguments are closed where they broke off.
+    """
+    said = _answer(response)
+    if finish_of(said) != "length" or not (said.tool_calls or said.invalid_tool_calls):
+        return response
+    whole = said.tool_calls if said.invalid_tool_calls else said.tool_calls[:-1]
+    names = {call["id"] for call in whole}
+    half = {call["id"] for call in (*said.tool_calls, *said.invalid_tool_calls)} - names - {None}
+    content: Any = said.content
+    if not isinstance(content, str):
+        content = [block for block in content if not half & _names_of(block)]
+    update = {"content": content, "tool_calls": whole, "invalid_tool_calls": []}
+    result = [one for one in response.result if getattr(one, "tool_call_id", None) not in half]
+    # An answer that is a tool call was read from what there was of it.
+    return _replaced(ModelResponse(result), said.model_copy(update=update))
+
+
+def _names_of(block: Any) -> set[Any]:  # noqa: ANN401 -- text, or a block of some provider's
+    return {block.get("id"), block.get("call_id")} if isinstance(block, dict) else set()
+
+
+def _cut_and_refused(error: Exception) -> ModelResponse[Any] | None:
+    """What was cut off, where somebody wanted to read it by its type, and refused it for that."""
+    said = getattr(error, "ai_message", None)  # LangChain's agents
+    if type(error).__name__ == "LengthFinishReasonError":  # OpenAI's client
+        given, written = (reported(error) or (0, 0))[:2]
+        usage = UsageMetadata(
+            input_tokens=given, output_tokens=written, total_tokens=given + written
+        )
+        said = AIMessage("", usage_metadata=usage, response_metadata={"finish_reason": "length"})
+    if said is None or finish_of(said) != "length":
+        return None
+    return ModelResponse([said.model_copy(update={"tool_calls": [], "invalid_tool_calls": []})])
 
 
 def _blocks(content: Any) -> list[Any]:  # noqa: ANN401 -- text, or blocks already

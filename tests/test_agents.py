@@ -16,6 +16,7 @@ from langchain.agents.middleware import (
     ModelRetryMiddleware,
 )
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
+from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import BaseTool, tool
@@ -24,7 +25,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command
-from pydantic import SecretStr
+from pydantic import BaseModel, SecretStr
 
 from pb_graph import Budget, TokenBudgetMiddleware, plan_and_budget_tool
 from pb_graph.agents import FINISH
@@ -179,6 +180,16 @@ def look_up(word: str) -> str:
     return f"{word}: seven words of text that mean nothing at all"
 
 
+def look_up_of(word: str, number: int) -> Any:
+    return tool_call(number, "look_up", word=word)
+
+
+class Pens(BaseModel):
+    """How many pens it buys."""
+
+    number: int
+
+
 def agent_of(model: ScriptedChat, total: int, tools: list[BaseTool], **options: Any) -> Any:
     return create_agent(model, tools, middleware=[TokenBudgetMiddleware(total, **options)])
 
@@ -241,6 +252,56 @@ class TestTokenBudget:
         response = TokenBudgetMiddleware(100).wrap_model_call(request, lambda _: said.pop(0))
         assert response.model_response.result[0].text == '{"pens": 21}'
         assert response.model_response.structured_response == {"pens": 21}
+
+    @pytest.mark.parametrize("whole", [0, 1])
+    def test_half_a_tool_call_is_not_made(self, whole: int) -> None:
+        """Of a stream that is cut off, LangChain closes the arguments where they ended."""
+        asked = [look_up_of("pencil", 1)] * whole + [look_up_of("pen", 2)]
+        blocks = [{"type": "tool_use", "id": one["id"], "name": "look_up"} for one in asked]
+        metadata = {"stop_reason": "max_tokens"}
+        said = [
+            AIMessage([CACHED, *blocks], tool_calls=asked, response_metadata=metadata),
+            AIMessage("21 pens"),
+        ]
+        request: ModelRequest[Any] = ModelRequest(model=ScriptedChat(), messages=[*ASK["messages"]])
+        response = TokenBudgetMiddleware(100).wrap_model_call(
+            request, lambda _: ModelResponse(result=[said.pop(0)])
+        )
+        (answer,) = response.model_response.result
+        assert isinstance(answer, AIMessage)
+        assert [call["args"] for call in answer.tool_calls] == [{"word": "pencil"}] * whole
+        assert not any("call-2" in str(block) for block in answer.content)
+        assert answer.text.endswith("Be kind." if whole else "21 pens")
+
+    @pytest.mark.parametrize("way", get_args(Way))
+    def test_an_answer_of_a_type_that_is_cut_off_is_asked_for_again(self, way: Way) -> None:
+        whole = '{"number": 21}'
+        model = ScriptedChat(
+            solve=lambda call: whole if FINISH in str(call.messages) else runs_on(call)
+        )
+        ours = TokenBudgetMiddleware(100)
+        agent: Any = create_agent(
+            model, [], response_format=ProviderStrategy(Pens), middleware=[ours]
+        )
+        out = run(agent, ASK, way)
+        assert out["structured_response"] == Pens(number=21)
+        assert out["tokens_spent"] == model.output_tokens == 92
+        assert "and so on" not in str(model.calls[-1].messages)
+
+    def test_also_when_it_is_a_tool_call_which_has_its_result(self) -> None:
+        made = {"name": "Pens", "args": {"number": 21}, "id": "call-1"}
+        model = ScriptedChat(
+            solve=lambda call: (
+                Reply(tool_calls=[made])  # type: ignore[list-item]
+                if FINISH in str(call.messages)
+                else runs_on(call)
+            )
+        )
+        ours = TokenBudgetMiddleware(100)
+        agent: Any = create_agent(model, [], response_format=ToolStrategy(Pens), middleware=[ours])
+        out = agent.invoke(ASK)
+        assert out["structured_response"] == Pens(number=21)
+        assert [said.tool_call_id for said in tool_messages(out)] == ["call-1"]
 
     def test_each_call_is_capped_by_what_is_left_and_by_its_own_limit(self) -> None:
         model = ScriptedChat(solve=in_turn(looks_up(1, 20), looks_up(2, 20), "21"))

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any, get_args
 
 import pytest
+from langchain.agents import create_agent
 from langchain_core.caches import InMemoryCache
 from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_core.globals import set_llm_cache
@@ -13,6 +14,9 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph_supervisor import create_supervisor
+from openai import LengthFinishReasonError
+from openai.types import CompletionUsage
+from openai.types.chat import ChatCompletion
 from pydantic import BaseModel
 
 from pb_graph import Budget, BudgetedChatModel, InputError, TokenBudgetMiddleware
@@ -90,6 +94,19 @@ def test_what_was_cut_off_has_an_ending(way: Way) -> None:
     assert [call.cap for call in model.calls] == [90, 10]
     assert said.text.endswith("so on\n\n21 pens")
     assert said.usage_metadata["output_tokens"] == 92
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_openais_client_refuses_as_cut_off_has_one_too(way: Way) -> None:
+    usage = CompletionUsage(prompt_tokens=9, completion_tokens=90, total_tokens=99)
+    reply = ChatCompletion.model_construct(usage=usage)
+    cut = LengthFinishReasonError(completion=reply)
+    model = ScriptedChat(solve=in_turn(cut, '{"number": 21}'))
+    made = budgeted(model)
+    said = run(made.bind(response_format={"type": "json_schema"}), ASK, way)
+    assert said.text == '{"number": 21}'
+    assert [call.cap for call in model.calls] == [90, 10]
+    assert made.budget.spent == said.usage_metadata["output_tokens"] == 92  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -181,8 +198,6 @@ def test_a_host_that_listens_hears_the_words() -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_supervisor_whose_workers_leave_nothing_still_answers(way: Way) -> None:
-    from langchain.agents import create_agent  # noqa: PLC0415
-
     budget, worker, boss = Budget(200), ScriptedChat(solve=runs_on), ScriptedChat()
     handed: list[Any] = [
         Reply("", tool_calls=[{"name": f"transfer_to_worker_{n}", "args": {}, "id": str(n)}])  # type: ignore[list-item]
@@ -216,6 +231,16 @@ def test_fallbacks_go_behind_it_each_within_the_budget() -> None:
     )
     assert first.with_fallbacks([second]).invoke(ASK).text == "21 pens"
     assert (budget.spent, budget.unknown) == (2, 100)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_agent_finds_how_to_ask_it_for_a_type(way: Way) -> None:
+    """LangChain looks for the model's name: at ``model``, where the model itself is, too."""
+    call: Any = {"name": "Pens", "args": {"number": 21}, "id": "c"}
+    made: Any = budgeted(ScriptedChat(solve=Reply(tool_calls=[call])))
+    agent = create_agent(made, [], response_format=Pens)
+    assert made.model_name == "scripted-1"
+    assert run(agent, {"messages": ASK}, way)["structured_response"] == Pens(number=21)
 
 
 def test_a_stream_that_is_left_is_counted() -> None:
