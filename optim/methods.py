@@ -92,12 +92,29 @@ class Method:
         estimate_level: Whether the planner estimates a question's level, and is paid for it, also
             where the data set has a label.
         truncation: A budget that a longer answer is cut at; None to answer as the settings say.
+
+    Raises:
+        InputError: The settings wait for a person.
     """
 
     name: str
     settings: Settings
     estimate_level: bool = False
     truncation: Truncation | None = None
+
+    def __post_init__(self) -> None:
+        check_unattended(self.settings)
+
+
+def check_unattended(settings: Settings) -> None:
+    """Refuse settings that wait for a person, whom an evaluation has not got.
+
+    Raises:
+        InputError: They do.
+    """
+    if settings.review_plan:
+        msg = "review_plan pauses for a person, and here none is asked: set it to false"
+        raise InputError(msg)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ class Score:
         if not 0.0 <= self.value <= 1.0:  # also refuses NaN
             msg = f"a score lies between 0 and 1, not {self.value!r}"
             raise ValueError(msg)
+        object.__setattr__(self, "value", float(self.value))  # of numpy's numbers JSON knows none
 
 
 @runtime_checkable

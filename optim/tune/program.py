@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import dspy
 
+from optim.methods import check_unattended
 from optim.tune.candidate import Candidate, candidate_of, used_by
 from optim.tune.optimizer import Uncopied
 from pb_graph.errors import InputError, NoAnswerError
@@ -228,6 +229,7 @@ class Graphs(Uncopied):
     def of(self, settings: Settings) -> Graph:
         """Compile it, or give the one that was compiled before."""
         if self._made is None:
+            check_unattended(settings)
             self._made = build_graph(
                 self.model, planner=self.planner, settings=settings, cap_policy=self.cap_policy
             )

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import json
 import sys
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 
 from optim.datasets import Question
@@ -35,6 +37,10 @@ def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
 def test_a_score_lies_between_0_and_1(value: float) -> None:
     with pytest.raises(ValueError, match="between 0 and 1"):
         Score(value, None, "")
+
+
+def test_a_number_of_numpys_is_kept_as_plain_json() -> None:
+    assert json.dumps(Score(np.float32(0.5), None, "").value) == "0.5"  # type: ignore[arg-type]
 
 
 @patch.dict(_SCORERS)  # takes it away again at the end
