@@ -221,9 +221,11 @@ def choose(
 ) -> tuple[Optimizer, list[str]]:
     """The optimizer, and the instructions that are measured before it begins."""
     chosen = _named(optimizer, tuned)
-    if isinstance(optimizer, str) and chosen.chooses:
-        return chosen(texts=own_texts(predictor) if texts is None else texts_of(texts)), []
-    return chosen, [] if texts is None else texts_of(texts)
+    given = None if texts is None else texts_of(texts)
+    # One that was called with a list has it already.
+    if chosen.chooses and "texts" not in getattr(chosen.propose, "keywords", {}):
+        return chosen(texts=own_texts(predictor) if given is None else given), []
+    return chosen, given or []
 
 
 def check(
@@ -252,6 +254,12 @@ def check(
         msg = (
             f"{chosen.name} finds worked examples for the solver: tune solve (--tune solve); with "
             "all they are found anyway, beside the prompts of another optimizer"
+        )
+        raise InputError(msg)
+    elif tuned == "all" and isinstance(optimizer, str) and chosen.chooses:
+        msg = (
+            f"{chosen.name} chooses from a list, which is of one prompt: tune that one (--tune "
+            "decompose), or take an optimizer that has instructions written"
         )
         raise InputError(msg)
     elif reflection and not chosen.reflects:

@@ -15,7 +15,7 @@ from optim.evaluate.limits import BudgetSpentError
 from optim.evaluate.resume import claim
 from optim.tune.candidate import Candidate, predictors_of
 from optim.tune.evaluator import OutageError
-from optim.tune.optimizer import NOT_MEASURED, Optimizer, Proposal, Round
+from optim.tune.optimizer import NOT_ANSWERED, NOT_MEASURED, Optimizer, Proposal, Round
 from optim.tune.optimizers import candidates
 from optim.tune.selection import Measurement, Trial, Verdict, judge, winner_of
 from optim.tune.shortest import shortest
@@ -155,6 +155,12 @@ def search(  # noqa: PLR0913 -- all but three by name
         for name in predictors_of(start.settings, tuned)
     ]
     _check_budget(evaluator, split)
+    if split.train is split.dev and any(turn.tunes == "examples" for turn, _ in work):
+        msg = (
+            "worked examples are found among training questions, and there are none but those of "
+            "dev: give some (train)"
+        )
+        raise InputError(msg)
     conditions = {
         **evaluator.identity,
         **split.identity,
@@ -271,8 +277,9 @@ class _Loop:
         for candidate in new:
             try:
                 measurement = Measurement(self.evaluator.measure(candidate, self.split.dev))
-            except (BudgetSpentError, OutageError):
-                task.drop(candidate, NOT_MEASURED)
+            except (BudgetSpentError, OutageError) as error:
+                outside = isinstance(error, OutageError)
+                task.drop(candidate, NOT_ANSWERED if outside else NOT_MEASURED)
                 continue  # others may be known already, and cost nothing
             trial = Trial(candidate, measurement, origin, number)
             self.trials[candidate.identity] = trial

@@ -61,14 +61,8 @@ def shortest(
             tokens of every question to come.
 
     Raises:
-        InputError: There are no training questions besides dev, or no such sets.
+        InputError: There are no such sets.
     """
-    if {question.id for question in task.train} & {question.id for question in task.dev}:
-        msg = (
-            "worked examples are found among training questions, and there are none but those of "
-            "dev: give some (train)"
-        )
-        raise InputError(msg)
     if samples < 1 or not sizes or min(sizes) < 1:
         msg = f"samples and sizes must be at least 1, not {samples} and {list(sizes)}"
         raise InputError(msg)

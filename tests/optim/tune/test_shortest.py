@@ -195,9 +195,14 @@ def test_long_answers_and_forced_endings_are_no_examples(
     assert kept(tmp_path, solve) == [], why
 
 
-def test_without_training_questions_it_refuses_to_learn_from_dev(tmp_path: Path) -> None:
+@pytest.mark.parametrize("word", ["solve", "all"])
+def test_without_training_questions_it_refuses_before_anything_is_paid(
+    tmp_path: Path, word: str
+) -> None:
+    model = world()
     with pytest.raises(InputError, match="none but those of dev"):
-        tuned(tmp_path, train=())
+        tuned(tmp_path, model, train=(), tuned=word)
+    assert not model.calls
 
 
 # What --tune says
@@ -235,6 +240,8 @@ def test_all_finds_worked_examples_where_the_solver_is_shown_some(tmp_path: Path
     [
         ({"tuned": "decompose", "optimizer": "shortest"}, "examples for the solver.*--tune solve"),
         ({"tuned": "all", "optimizer": "shortest"}, "with all they are found anyway"),
+        ({"tuned": "all", "optimizer": "candidates"}, "a list, which is of one prompt"),
+        ({"tuned": "all", "optimizer": "random"}, "a list, which is of one prompt"),
         ({"reflection_model": "openai:gpt-4o"}, "would not be asked"),
         ({"tuned": "decompose"}, r"no 'decompose' prompt .*--set method=worked_examples"),
     ],

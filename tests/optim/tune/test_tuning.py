@@ -17,6 +17,7 @@ from optim.tune import GraphProgram, Limits, Silence, TuneResult, tune
 from optim.tune.candidate import OWN
 from optim.tune.evaluator import OutageError
 from optim.tune.examples import question_of, questions_of, scorer_of
+from optim.tune.optimizer import Optimizer
 from optim.tune.optimizers import candidates, random_search
 from optim.tune.reflection import ReflectionError
 from optim.tune.settings_search import settings_search
@@ -140,6 +141,14 @@ def test_an_optimizer_may_be_one_of_ones_own_making(tmp_path: Path) -> None:
     assert result.program.candidate.instructions == {"decompose": MINIMAL}
 
 
+def test_one_that_chooses_from_a_list_gets_the_candidates(tmp_path: Path) -> None:
+    own = Optimizer("own", "a list", lambda task, *, texts: task.candidates(texts), chooses=True)
+    for name, optimizer in {"own": own, "candidates": candidates}.items():
+        result = run(tmp_path / name, optimizer=optimizer, candidates=[PLAIN, MINIMAL])
+        assert {turn.optimizer for turn in result.search.rounds} == {name}
+        assert result.program.candidate.instructions == {"decompose": MINIMAL}
+
+
 def test_without_a_reflection_model_the_planners_writes(tmp_path: Path) -> None:
     thinks = world()
     thinks.solve = lambda _: MINIMAL
@@ -178,6 +187,16 @@ def test_progress_goes_to_standard_error_unless_someone_else_listens(
 
 
 # What is refused
+
+
+def test_a_plan_that_waits_for_a_person_is_refused_before_anything_is_paid(tmp_path: Path) -> None:
+    model = world()
+    program = program_of(model, settings={"review_plan": True})
+    with pytest.raises(InputError, match="review_plan pauses for a person"):
+        program(question=DEV[0].question)
+    with pytest.raises(InputError, match="review_plan pauses for a person"):
+        run(tmp_path, program=program)
+    assert not model.calls
 
 
 @pytest.mark.parametrize(
