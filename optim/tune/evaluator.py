@@ -98,6 +98,7 @@ class Evaluator(Uncopied):
     Attributes:
         refusal: Why an answer was not begun: the budget is spent, or the model out of reach. From
             then on whatever would have to be paid for is refused.
+        unanswered: Ids of questions that had no answer for a reason outside.
         watcher: Told of every answer, recalled ones too.
         reflections: The cache, for a reflection model to share.
 
@@ -165,6 +166,7 @@ class Evaluator(Uncopied):
         self._running: dict[_Key, asyncio.Task[Result]] = {}
         self._failed_in_a_row = 0
         self.refusal: PlanAndBudgetError | None = None
+        self.unanswered: set[str] = set()
         self.watcher: Callable[[Candidate, Result], None] | None = None
 
     def __enter__(self) -> Self:
@@ -325,10 +327,12 @@ class Evaluator(Uncopied):
                     f"{outcome.error} Mend that; the same command goes on."
                 )
                 raise self.refusal
+        self.unanswered.add(question.id)
         msg = (
             f"the question {question.id} had no answer in {_TRIES} tries, for a reason outside: "
             f"{outcome.error} It counts neither as right nor as wrong, so what was to be measured "
-            "by it is not. Mend that, or leave the question out; the same command goes on."
+            "by it is not. Mend that, and the same command goes on; or leave the question out, "
+            "which takes another run folder."
         )
         raise OutageError(msg)
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from optim.tune.selection import Measurement
 
 NOT_MEASURED = "not measured: the budget was spent"
+NOT_ANSWERED = "not measured: a question had no answer for a reason outside"
 
 
 class Uncopied:

@@ -10,6 +10,7 @@ from optim.e3 import Incumbent, Interval, Sample, compare, describe, e3, interva
 from optim.evaluate.limits import BudgetSpentError
 from optim.report.formatting import certainty
 from optim.statistics.estimates import PERCENT
+from optim.tune.evaluator import OutageError
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ SURE = 0.9
 VerdictName = Literal["better", "undecided", "kept"]
 
 _MINUTE = 60.0
+_FEWEST = 2  # compared: of one there is no interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,8 @@ def judge(
     """Compare the winner of dev with the original on the held-out questions, and decide.
 
     What is left of the budget goes into more of them first (``split.spare``). How many is settled
-    before any of them is looked at, so there is no stopping at a lucky moment.
+    before any of them is looked at, so there is no stopping at a lucky moment. A question that has
+    no answer for a reason outside is left out for both.
 
     Raises:
         OutageError: The model is out of reach.
@@ -183,15 +186,26 @@ def judge(
             evaluator.measure(candidate, questions)
         except BudgetSpentError:
             continue  # tokens or minutes ran out on the way: judged by what both have answered
-    if not all(evaluator.is_known(candidate, split.held_out) for candidate in pair):
+        except OutageError:
+            if evaluator.refusal is not None:
+                raise
+    answered = [one for one in questions if one.id not in evaluator.unanswered]
+    left_out = len(questions) - len(answered)
+    held_out = [one for one in answered if one in split.held_out]
+    if left_out and len(held_out) < _FEWEST:
+        reason = "Too few held-out questions had an answer: the others failed for a reason outside."
+        return Verdict("kept", reason, winner)
+    if not all(evaluator.is_known(candidate, held_out) for candidate in pair):
         reason = "The budget did not suffice for a comparison on the held-out questions."
         return Verdict("kept", reason, winner)
-    both = itertools.takewhile(lambda q: all(evaluator.is_known(c, [q]) for c in pair), questions)
+    both = itertools.takewhile(lambda q: all(evaluator.is_known(c, [q]) for c in pair), answered)
     questions = list(both)
     before, after = (Measurement(evaluator.measure(candidate, questions)) for candidate in pair)
     comparison = after.against(before, seed)
     verdict = decide(after, before, comparison)
     words = [_reason(verdict, comparison, before, after)]
+    if left_out:
+        words.append(f"Left out, without an answer for a reason outside: {left_out}.")
     if verdict == "undecided":
         words.append(_more(evaluator, len(questions), len(split.held_out) + len(split.spare)))
     return Verdict(verdict, " ".join(words), winner, before, after, comparison)

@@ -23,7 +23,7 @@ from typing_extensions import TypeIs
 from optim.datasets.sampling import sample
 from optim.evaluate.limits import BudgetSpentError
 from optim.tune.evaluator import OutageError
-from optim.tune.optimizer import NOT_MEASURED, Round, optimizer
+from optim.tune.optimizer import NOT_ANSWERED, NOT_MEASURED, Round, optimizer
 from optim.tune.selection import Measurement
 from pb_graph.budget.rules import BudgetRule, Fixed, LevelTable, PerLevel
 from pb_graph.settings import PLANNED, Settings, choices
@@ -199,6 +199,7 @@ class _Race:
                 racing = [*self._better(racing, self._plan.kept(rung) - len(joining)), *joining]
             for entry in self._task.evaluator.in_turn(racing):
                 self._extend(entry, count)
+            racing = [entry for entry in racing if not entry.fallen]
 
     def dropped_for_budget(self) -> None:
         """Note those that the spent budget has kept from the whole of dev."""
@@ -216,7 +217,14 @@ class _Race:
     def _extend(self, entry: _Entry, count: int) -> None:
         results = list(entry.measurement.results) if entry.measurement else []
         fresh = self._questions[len(results) : count]
-        results += self._task.evaluator.measure(entry.candidate, fresh)
+        try:
+            results += self._task.evaluator.measure(entry.candidate, fresh)
+        except OutageError:
+            if self._task.refused:
+                raise
+            self._task.drop(entry.candidate, NOT_ANSWERED, entry.measurement)
+            entry.fallen = True
+            return
         entry.measurement = Measurement(results)
 
     def _better(self, racing: Sequence[_Entry], count: int) -> list[_Entry]:

@@ -11,9 +11,10 @@ from optim.datasets import Question
 from optim.e3 import describe
 from optim.report.formatting import certainty
 from optim.tune.examples import split_of
+from optim.tune.optimizer import NOT_ANSWERED
 from optim.tune.optimizers import candidates
 from optim.tune.search import SearchResult, search
-from tests.support.chat_model import Call, Said, ScriptedChat
+from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat
 from tests.support.tuning_world import (
     DEV,
     HELD_OUT,
@@ -183,6 +184,36 @@ class TestWhatIsLeftOfTheBudget:
     def test_a_question_that_is_used_elsewhere_is_not_spare(self) -> None:
         split = split_of(TRAIN[:3], DEV[:6], HELD_OUT[:3], 0, spare=[*DEV[:9], *TRAIN[:4]])
         assert split.spare == [*DEV[6:9], TRAIN[3]]
+
+
+@pytest.mark.parametrize("place", [3, 10], ids=["held out", "spare"])
+def test_a_question_that_a_server_refuses_costs_no_verdict(tmp_path: Path, place: int) -> None:
+    refused = HELD_OUT[place]
+
+    def answer(question: Question, plan: str) -> Said:
+        words = {"minimal": 100, "usual": 400}[plan]
+        return HTTPError(400) if question is refused else Style(1.0, words).answer(question)
+
+    found = judged(tmp_path, elsewhere(answer), spare=list(HELD_OUT[6:16])).verdict
+    assert found.comparison is not None
+    assert found.comparison.questions == 15
+    assert found.reason.endswith("Left out, without an answer for a reason outside: 1.")
+
+
+def test_a_candidate_that_was_not_answered_is_not_said_to_have_cost_the_budget(
+    tmp_path: Path,
+) -> None:
+    model = world(ALWAYS_RIGHT)
+    usual = model.solve
+
+    def solve(call: Call) -> Said:
+        minimal = any("minimal plan" in str(message.text) for message in call.messages)
+        fails = minimal and asked_in(call).id == DEV[0].id
+        return HTTPError(400) if fails else usual(call)
+
+    model.solve = solve
+    result = judged(tmp_path, model)
+    assert [one.fell for one in result.dropped] == [NOT_ANSWERED]
 
 
 @pytest.mark.parametrize("rounds", [1, 2])

@@ -18,9 +18,9 @@ from optim.e3 import Incumbent, e3
 from optim.evaluate.limits import BudgetSpentError, Limits
 from optim.tune.candidate import Candidate
 from optim.tune.command import TuneOptions, run
-from optim.tune.evaluator import Result
+from optim.tune.evaluator import OutageError, Result
 from optim.tune.examples import split_of
-from optim.tune.optimizer import NOT_MEASURED, Round
+from optim.tune.optimizer import NOT_ANSWERED, NOT_MEASURED, Round
 from optim.tune.search import search
 from optim.tune.settings_search import (
     DIMENSIONS,
@@ -83,6 +83,8 @@ class FakeBench:
 
     world: World
     calls: int = 10**9
+    refused: Callable[[Settings], bool] = lambda _: False
+    refusal: None = None
     asked: list[tuple[str, str]] = field(default_factory=list)
     paid: dict[tuple[str, str], Result] = field(default_factory=dict)
 
@@ -98,6 +100,9 @@ class FakeBench:
 
     def _one(self, candidate: Candidate, question: Question) -> Result:
         key = (candidate.identity, question.id)
+        if question is DEV[0] and self.refused(candidate.settings):
+            msg = "refused"
+            raise OutageError(msg)
         self.asked.append(key)
         if key not in self.paid:
             if len(self.paid) == self.calls:
@@ -290,6 +295,14 @@ class TestLimits:
         proposed = settings_search.propose(own)
         assert [one.settings for one in proposed] == [START]
         assert {one.fell for one in own.dropped} >= {NOT_MEASURED}
+
+    def test_a_question_that_a_server_refuses_under_some_settings_ends_only_those(self) -> None:
+        bench = FakeBench(hilly, refused=lambda one: one.enforcement == "cap")
+        own = task(bench, calls=400)
+        settings_search.propose(own)
+        fell = [one.candidate for one in own.dropped if one.fell == NOT_ANSWERED]
+        assert {one.settings.enforcement for one in fell} == {"cap"}
+        assert NOT_MEASURED not in {one.fell for one in own.dropped}
 
     def test_the_same_seed_goes_the_same_way_and_pays_for_nothing_twice(self) -> None:
         killed = FakeBench(hilly, calls=200)
