@@ -226,10 +226,9 @@ def _spread(judged: Sequence[Record], scores: Sequence[float]) -> dict[str, Any]
         ("tokens", token_interval(tokens, clusters=clusters)),
     ):
         spread[f"{name}_lower"], spread[f"{name}_upper"] = ends
-    if len(set(runs)) > 1:
-        with suppress(InputError):  # a run without a token has no E³
-            over = over_runs(scores, tokens, runs)
-            spread |= {name: getattr(over, name) for name in ("accuracy_sd", "tokens_sd", "e3_sd")}
+    with suppress(InputError):  # a run without a token has no E³
+        over = over_runs(scores, tokens, runs)
+        spread |= {name: getattr(over, name) for name in ("accuracy_sd", "tokens_sd", "e3_sd")}
     return spread
 
 

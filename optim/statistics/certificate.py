@@ -174,8 +174,6 @@ def front(rows: Mapping[str, tuple[float, float]], reference: str) -> list[str]:
 
 def _at_most(flips: int, questions: int, chance: float) -> float:
     """P(X <= flips) for a binomial X."""
-    if chance <= 0.0:
-        return 1.0
     yes, no = math.log(chance), math.log1p(-chance)
     whole = math.lgamma(questions + 1)
     logs = [

@@ -64,11 +64,11 @@ class ModelCalls:
         context: Context,
         *,
         blocking: bool,
-        unusable: Mapping[str, str] | None = None,
+        unusable: Mapping[str, str],
     ) -> None:
         self._registry, self._settings, self._context = registry, settings, context
         self._blocking = blocking
-        self._unusable, self._found_unusable = dict(unusable or {}), dict[str, str]()
+        self._unusable, self._found_unusable = dict(unusable), dict[str, str]()
         self._journal: CallJournal | None = None
         self._stream = AnswerStream()
         self._charges: list[Charge] = []

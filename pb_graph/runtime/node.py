@@ -127,7 +127,7 @@ class Node(Runnable[Any, State]):
             settings = Settings.model_validate(state["settings"])
         else:
             settings = await self._registry.settings_of(context, blocking=blocking)
-        unusable = {} if self._opens else state.get("unusable")
+        unusable = {} if self._opens else state.get("unusable") or {}
         calls = ModelCalls(self._registry, settings, context, blocking=blocking, unusable=unusable)
         drawn = drawn_on(self._registry.shared_budget(context))
         if drawn and not self._opens and (kept := state.get("shared_budget")):

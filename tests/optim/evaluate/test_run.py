@@ -208,11 +208,13 @@ def test_an_error_of_ours_ends_nothing_and_keeps_its_tokens(
         raise RuntimeError(msg)
 
     monkeypatch.setattr("pb_graph.nodes.finish.build_report", broken)
-    found = evaluated(ScriptedChat(solve=solves), tmp_path, methods="cosine")
+    found = evaluated(ScriptedChat(solve=solves), tmp_path, methods="cosine,vanilla")
     assert {r.error for r in found.records} == {"RuntimeError: a bug"}
+    schedules = {(r.method, r.report["schedule"]) for r in found.records}
+    assert schedules == {("cosine", "cosine"), ("vanilla", None)}
     assert {r.score for r in found.records} == {None}
     assert found.spent > 0
-    assert min(r.tokens for r in found.records) > 3
+    assert min(r.tokens for r in found.records if r.method == "cosine") > 3
 
 
 def test_a_scorer_that_fails_makes_an_error_and_not_a_zero(

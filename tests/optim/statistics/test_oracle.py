@@ -100,6 +100,14 @@ def test_a_difference_that_is_real_is_found_by_halves() -> None:
     assert (share.lower or 1) < share.ratio < (share.upper or 0)
 
 
+def test_a_dearer_row_is_worth_only_what_it_adds_to_a_cheap_one_that_is_sometimes_right() -> None:
+    cheap = [Answer(True, 10), Answer(False, 10), Answer(False, 10)] * 2
+    rows = {"cheap": {"q": cheap}, "dear": {"q": [Answer(True, 100)] * 6}}
+    assert oracle(rows).picks == {"cheap": 2, "dear": 0}  # (1/3)² / 10 is above 1² / 100
+    rows["dear"]["q"] = [Answer(True, 80)] * 6
+    assert oracle(rows).picks == {"cheap": 0, "dear": 2}
+
+
 def test_where_tokens_go() -> None:
     rows = {
         "short": {
