@@ -45,7 +45,8 @@ def model_identity(
             return name + chosen
         with file.open("rb") as weights:
             return f"{name} {hashlib.file_digest(weights, 'sha256').hexdigest()}{chosen}"
-    parameters = _plain(model._identifying_params)  # noqa: SLF001 -- LangChain's word for it
+    told = model._identifying_params  # noqa: SLF001 -- LangChain's word for it
+    parameters = _plain(told or _own_fields(model))
     kind = f"{type(model).__module__}.{type(model).__qualname__}"
     endpoint = [str(getattr(model, field, None) or "") for field in _ENDPOINTS]
     return digest([kind, name, parameters, endpoint]) + chosen
@@ -100,6 +101,19 @@ def _shown(argument: str) -> str:
         return argument
     local = "local:" if value.startswith("local:") else ""
     return f"{option}{equals}{local}{Path(value).name}"
+
+
+def _own_fields(model: BaseChatModel) -> dict[str, object]:
+    """What its class declares: LangChain lets a model tell nothing, as ChatOllama does."""
+    inherited = {
+        name
+        for base in type(model).__mro__
+        if base.__module__.startswith("langchain_core.")
+        for name in getattr(base, "model_fields", ())
+    }
+    return {
+        name: getattr(model, name) for name in type(model).model_fields if name not in inherited
+    }
 
 
 def _plain(value: object) -> object:

@@ -79,3 +79,12 @@ def test_a_sampling_that_a_chat_model_cannot_have_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=complaint):
         built(tmp_path, model, sampling={"temperature": 0.7})
+
+
+def test_a_model_that_tells_nothing_of_itself_is_known_by_its_fields(tmp_path: Path) -> None:
+    """As ChatOllama: two of them must not have each other's replies."""
+    models = [Warm(), Warm(model_name="other"), Warm(temperature=0.7), Warm()]
+    assert not models[0]._identifying_params
+    first, other, warm, same = (built(tmp_path, model).solver_identity for model in models)
+    assert len({first, other, warm}) == 3
+    assert same == first
