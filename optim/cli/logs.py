@@ -153,7 +153,7 @@ def _trials(found: Certificate) -> list[Cells]:
     return [
         {
             "method": one.row,
-            "T": found.tokens[one.row],
+            "T": found.tokens.get(one.row),
             "questions": one.questions,
             "worse": one.harmed,
             "better": one.helped,
@@ -170,9 +170,10 @@ def _certified(found: Certificate) -> str:
     """What is proven, or what it would take."""
     sure = f"with {found.confidence:g} % confidence"
     if found.certified is not None:
+        saved = "" if found.saving is None else f", at {found.saving:.2f} times its tokens"
         return (
             f"{found.certified} loses at most {found.loss:g} points against {found.reference}, "
-            f"{sure}, at {found.saving:.2f} times its tokens."
+            f"{sure}{saved}."
         )
     if not found.trials:
         return f"No row is cheaper than {found.reference} where the order was chosen."

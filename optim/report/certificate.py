@@ -38,8 +38,11 @@ class Certificate:
             no less than the reference, or a cheaper one was as good.
         order: ``split`` where other questions of the same logs told it, or ``given``.
         ordering_questions: How many those were; no test uses them.
-        tokens: Mean completion tokens of every row on the questions of the tests.
+        tokens: Mean completion tokens of every row on the questions of the tests; answers that
+            never came are left out.
         about: Data set, solver, planner, seed, and the certified row's settings.
+        saving: Tokens of the certified row over those of the reference, on the questions that both
+            have answered.
     """
 
     certified: str | None
@@ -53,17 +56,11 @@ class Certificate:
     ordering_questions: int
     tokens: Mapping[str, float]
     about: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def saving(self) -> float | None:
-        """Tokens of the certified row over those of the reference."""
-        if self.certified is None:
-            return None
-        return self.tokens[self.certified] / self.tokens[self.reference]
+    saving: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON, with a digest that shows whether it was changed since."""
-        content = asdict(self) | {"saving": self.saving}
+        content = asdict(self)
         return content | {"digest": digest(content)}
 
 
@@ -125,8 +122,9 @@ def certify(  # noqa: PLR0913 -- five choices of one analysis, all with defaults
         left_out=[name for name in rows if name not in chosen and name != reference],
         order="split" if order is None else "given",
         ordering_questions=len(told),
-        tokens={name: _tokens(row, kept) for name, row in rows.items() if _asked(row, kept)},
+        tokens={name: _tokens(row, kept) for name, row in rows.items() if _came(row, kept)},
         about=_about(records[0], rows, certified, seed),
+        saving=None if certified is None else _saving(rows[certified], rows[reference], kept),
     )
 
 
@@ -164,9 +162,9 @@ def _divided(row: Row, share: float, seed: int) -> tuple[list[str], list[str]]:
 
 def _order(rows: Mapping[str, Row], reference: str, questions: Sequence[str]) -> list[str]:
     figures = {
-        name: (_tokens(row, questions), fmean(record.score or 0.0 for record in asked))
+        name: (_tokens(row, questions), fmean(r.score or 0.0 for r in _asked(row, questions)))
         for name, row in rows.items()
-        if (asked := _asked(row, questions))
+        if _came(row, questions)
     }
     return front(figures, reference)
 
@@ -183,8 +181,18 @@ def _asked(row: Row, questions: Sequence[str]) -> list[Record]:
     return [record for question in questions for record in row.get(question, ())]
 
 
+def _came(row: Row, questions: Sequence[str]) -> list[Record]:
+    return scored(_asked(row, questions))
+
+
 def _tokens(row: Row, questions: Sequence[str]) -> float:
-    return fmean(record.tokens for record in _asked(row, questions))
+    return fmean(record.tokens for record in _came(row, questions))
+
+
+def _saving(row: Row, reference: Row, questions: Sequence[str]) -> float | None:
+    """Paired: on other questions, a row that was asked the cheap ones only would look cheap."""
+    shared = [question for question in questions if _came(row, [question])]
+    return _tokens(row, shared) / _tokens(reference, shared) if shared else None
 
 
 def _about(

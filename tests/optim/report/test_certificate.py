@@ -72,6 +72,24 @@ def test_an_answer_that_never_came_is_wrong_for_its_row() -> None:
     assert (trial.harmed, trial.questions, trial.proven) == (20, QUESTIONS, False)
 
 
+def test_what_is_saved_is_told_of_the_questions_that_both_have_answered() -> None:
+    """Asked the cheap half only, a row that saves nothing must not look as if it did."""
+    every = row("vanilla", 100, range(0))
+    for one in every[QUESTIONS // 2 :]:
+        one.report["usage"]["output_tokens"] = 1000
+    same = row("same", 100, range(0), questions=QUESTIONS // 2)
+    found = certify([*every, *same], order=["same"])
+    assert (found.certified, found.saving) == ("same", 1.0)
+
+
+def test_an_answer_that_never_came_makes_its_row_no_cheaper() -> None:
+    lost = row("terse", 100, range(0))
+    lost[0] = record("terse", 0, score=None, error="HTTP 500")
+    lost[0].report["usage"]["output_tokens"] = 0
+    found = certify([*row("vanilla", 500, range(0)), *lost], order=["terse"])
+    assert (found.tokens["terse"], found.saving) == (100.0, 0.2)
+
+
 def test_an_answer_that_never_came_is_none_of_the_reference_and_no_easier_to_match() -> None:
     """Of two answers to each question the reference lost one: it is right, not half right."""
     twice = [
