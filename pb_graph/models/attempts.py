@@ -51,6 +51,7 @@ class Attempts:
         model: BaseChatModel,
     ) -> None:
         self._prompt, self._limits, self._purpose = prompt, limits, purpose
+        self._within = limits  # of this attempt, for which a shared budget may have had less left
         self._retry_policy, self._secrets, self._model = retry_policy, secrets, model
         self._lost: list[Charge] = []
         self._failed = 0
@@ -69,8 +70,13 @@ class Attempts:
     def next_limits(self) -> Limits:
         """Begin an attempt, within these limits."""
         self._started = time.perf_counter()
-        self._streamed = None
+        self._streamed, self._within = None, self._limits
         return self._limits
+
+    def lowered(self, cap: int) -> Limits:
+        """The limits of this attempt, with a lower cap."""
+        self._within = replace(self._limits, cap=cap)
+        return self._within
 
     def streamed(self, model: BaseChatModel, seconds: float) -> StreamedReply | None:
         """Where to gather the reply of this attempt; None when it is not to be streamed."""
@@ -79,7 +85,7 @@ class Attempts:
                 model,
                 self.on_text,
                 seconds,
-                self._limits.cap,
+                self._within.cap,
                 watches=self._limits.ends_repetition and self.watches,
                 surprisal=self._limits.surprisal,
             )
@@ -138,6 +144,11 @@ class Attempts:
         return True
 
     @property
+    def arrived(self) -> str:
+        """What a stream brought in this attempt."""
+        return self._streamed.arrived if self._streamed else ""
+
+    @property
     def lost(self) -> tuple[Charge, ...]:
         """What the attempts that failed were charged, or may have been."""
         return tuple(self._lost)
@@ -146,7 +157,7 @@ class Attempts:
         """What the attempt that succeeded came to, and what those before it cost."""
         counted = self._streamed.counted if self._streamed else 0
         reply = reply_of(
-            message, self._prompt, self._limits, self._purpose, self._seconds(), counted
+            message, self._prompt, self._within, self._purpose, self._seconds(), counted
         )
         told = reply.likely or reply.finish in LEFT  # of a reply that was left, only the text stays
         if self._limits.probabilities and reply.text and not told:  # silently left out
@@ -156,18 +167,16 @@ class Attempts:
     def _note(self, error: Exception) -> None:
         """Charge what a failed attempt reported, or what arrived of it if it may be paid."""
         tokens = reported(error)
-        arrived = self._streamed.arrived if self._streamed else ""
-        if tokens is None and arrived:
-            tokens = estimate(AIMessage(arrived), self._prompt)
+        if tokens is None and self.arrived:
+            tokens = estimate(AIMessage(self.arrived), self._prompt)
         if tokens is None:
             if not may_be_paid(error):
                 return
             tokens = Tokens(0, 0, 0, 0, measured=False)
-        cap = self._limits.cap
-        charge = charge_of(tokens, cap, self._purpose, self._seconds(), "error")
+        charge = charge_of(tokens, self._within.cap, self._purpose, self._seconds(), "error")
         self._lost.append(self._named(charge))
         used_up = self._limits.strict and not tokens.measured
-        self._limits = replace(self._limits, cap=0 if used_up else cap - tokens.output)
+        self._limits = replace(self._limits, cap=0 if used_up else self._limits.cap - tokens.output)
 
     def _named(self, charge: Charge) -> Charge:
         return {**charge, "model": name_of(self._model)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from pb_graph.budget.around import current
@@ -49,7 +48,7 @@ class Attempt:
         except BudgetUsedUpError as error:
             error.lost = self._attempts.lost
             raise
-        return replace(limits, cap=self._held.tokens)
+        return self._attempts.lowered(self._held.tokens)
 
     def settled(self, reply: Reply) -> Reply:
         """Count what it cost, without the attempts before it; the most that may be, if strict."""
@@ -60,7 +59,9 @@ class Attempt:
 
     def failed(self, error: Exception) -> None:
         """Count what it is known to have cost, although it failed."""
-        if self._held:
+        if self._held and self._attempts.arrived and reported(error) is None:
+            self._held.keep()  # a stream that broke off: who says how much of it is paid for?
+        elif self._held:
             settle_failed(self._held, error)
 
     def __enter__(self) -> Self:

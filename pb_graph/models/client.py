@@ -28,7 +28,7 @@ from pb_graph.models.connections import Connections
 from pb_graph.models.naming import name_of
 from pb_graph.models.retry import RetryPolicy, has_own_retries, without_sdk_retries
 from pb_graph.models.secrets import bare_addresses_in_logs, secrets_of
-from pb_graph.models.timeout import own_timeout, within_deadline
+from pb_graph.models.timeout import own_timeout, patient_stream, within_deadline
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -92,7 +92,10 @@ class ChatClient:
         self.model = model.model_copy(update=quiet | constructor_overrides(model, self._policy))
         aloud = {"stream_usage": True} if "stream_usage" in type(model).model_fields else {}
         speaking = model.model_copy(
-            update=aloud | without_sdk_retries(model) | constructor_overrides(model, self._policy)
+            update=aloud
+            | patient_stream(model)
+            | without_sdk_retries(model)
+            | constructor_overrides(model, self._policy)
         )
         sampler = self.model.model_copy(update={"cache": False})  # no two samples are one
         self._connections = Connections(self.model, speaking, sampler)
@@ -106,7 +109,8 @@ class ChatClient:
         self._retry_policy = ours or RetryPolicy()
         self._secrets = secrets_of(model)
         self.name = name_of(model)
-        self._own_timeout = own_timeout(model)
+        bound_timeout = self._bound.get("timeout")
+        self._own_timeout = own_timeout(model) if bound_timeout is None else float(bound_timeout)
 
     def call(
         self,
@@ -254,6 +258,8 @@ class ChatClient:
             **(tools.kwargs if tools else {}),
             **self._policy(self.model, limits),
         }
+        if "timeout" in self._bound:  # as that of a model, it stands
+            bound["timeout"] = self._bound["timeout"]
         if not limits.sampled or getattr(self.model, "temperature", None) != 0:
             return bound
         options = bound.get("options")  # Ollama's own API has it there

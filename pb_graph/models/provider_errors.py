@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pb_graph.errors import ModelCallError
 
@@ -32,6 +32,14 @@ _MAX_DETAIL = 300
 _MAX_READ = 10_000
 _ERRORS = range(400, 600)
 
+# Kinds of errors that a stream tells half-way, as the refusals that they would have been.
+_STATUS_OF = {
+    "server_error": 500,
+    "api_error": 500,
+    "rate_limit_exceeded": 429,
+    "rate_limit_error": 429,
+    "overloaded_error": 529,
+}
 _TRANSIENT_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _TRANSIENT = frozenset(
     {
@@ -96,9 +104,13 @@ def status_of(error: Exception) -> int | None:
     found = getattr(error, "status_code", None)
     if found is None:
         found = getattr(getattr(error, "response", None), "status_code", None)
-    if found is None:  # routers put it into the body of a response that itself says 200
-        body = error.args[0] if error.args else None
-        found = body.get("code") if isinstance(body, Mapping) else None
+    if found not in _ERRORS:  # what goes wrong later stands in the body of a response that says 200
+        bodies = (getattr(error, "body", None), error.args[0] if error.args else None)
+        body: Any = next((one for one in bodies if isinstance(one, Mapping)), {})
+        said = body.get("error")
+        body = said if isinstance(said, Mapping) else body
+        kinds = [_STATUS_OF.get(str(body.get(name)), body.get(name)) for name in ("code", "type")]
+        found = next((kind for kind in kinds if isinstance(kind, int)), None)
     return found if isinstance(found, int) and found in _ERRORS else None
 
 

@@ -151,6 +151,11 @@ class StreamedReply:
         bare = [chunk.model_copy(update={"usage_metadata": None}) for chunk in self._chunks]
         first, *rest = bare if single else self._chunks
         message = first + rest if rest else first
+        # LangChain joins what is said twice, as by OpenRouter's chunk of usage: 'lengthlength'.
+        for name in _REASONS:
+            told = [chunk.response_metadata.get(name) for chunk in self._chunks]
+            if len(said := [*filter(None, told)]) > 1:
+                message.response_metadata[name] = said[-1]
         if single:
             message.usage_metadata = reports[-1]
         reasons = [message.response_metadata.get(name) for name in _REASONS]

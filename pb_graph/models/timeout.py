@@ -33,6 +33,18 @@ def own_timeout(model: BaseChatModel) -> float | None:
     return None
 
 
+def patient_stream(model: BaseChatModel) -> dict[str, None]:
+    """What to change in a copy of a model so that a stream may be silent for as long as a call may.
+
+    LangChain's client for OpenAI's protocol ends one after 120 seconds, in event loops only, that
+    nobody chose: a model that thinks unseen can take longer, and is paid for it. Empty where the
+    user has set that limit, and for other models.
+    """
+    name = "stream_chunk_timeout"
+    open_ = name in type(model).model_fields and name not in model.model_fields_set
+    return {name: None} if open_ else {}
+
+
 def within_deadline(call: Callable[[], T], seconds: float) -> T:
     """Make a call in a thread of its own, and wait no longer than ``seconds`` for it.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -108,9 +109,11 @@ def _left_out(usage: UsageMetadata) -> int:
 
 
 def _written_text(message: AIMessage) -> str:
-    """Everything that a model wrote: thinking that stands beside the text was paid for, too."""
+    """Everything that a model wrote: thinking and calls of tools were paid for, too."""
     thought = message.additional_kwargs.get("reasoning_content")
-    return message.text + (thought if isinstance(thought, str) else "")
+    made = [*message.tool_calls, *message.invalid_tool_calls]
+    called = [json.dumps([call["name"], call["args"]], default=str) for call in made]
+    return "".join([message.text, thought if isinstance(thought, str) else "", *called])
 
 
 def reported(error: Exception) -> Tokens | None:
@@ -151,6 +154,7 @@ def finish_of(message: AIMessage) -> str:
     reason = (
         meta.get("finish_reason")
         or meta.get("stop_reason")
+        or meta.get("stopReason")  # Bedrock's Converse
         or meta.get("done_reason")
         or incomplete.get("reason")
         or "stop"

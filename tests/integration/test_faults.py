@@ -281,3 +281,12 @@ def test_where_it_should_be_is_told_once_and_without_the_password(
     for told in (str(caught.value), str(report["warnings"])):
         assert told.count(server.url) == 1
         assert "secret" not in told
+
+
+@pytest.mark.parametrize("way", get_args(Way))
+def test_a_time_limit_that_is_bound_stands(way: Way) -> None:
+    with FaultServer(latency=2.0) as server:
+        once = Settings(method="vanilla", max_retries=0)
+        graph = build_graph(chat_to(server).bind(timeout=0.2), settings=once)
+        with pytest.raises(NoAnswerError, match="Timeout"):
+            run(graph, QUESTION, way)

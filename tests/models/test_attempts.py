@@ -99,3 +99,18 @@ def test_what_may_be_billed_never_passes_a_strict_ceiling(way: Way, enforcement:
         said = (*rough[first:], long)
         report = report_of(way, *said, enforcement=enforcement, strict_ceiling=True, cutoff=300)
         assert report["most_billed"] <= report["ceiling"]
+
+
+@both_ways
+@pytest.mark.parametrize("ends", ["cut off", "lost"])
+def test_a_call_costs_no_more_than_a_shared_budget_had_left_for_it(way: Way, ends: str) -> None:
+    said = runs_on(None) if ends == "cut off" else TimeoutError()
+    model = ScriptedChat(solve=said, reports_usage=False)
+    shared = Budget(100)  # less than the cutoff
+    graph = build_graph(model, settings=Settings(method="vanilla"), shared_budget=shared)
+    try:
+        report = run(graph, QUESTION, way)["report"]
+    except NoAnswerError as error:
+        report = error.report
+    assert model.calls[0].cap == 100
+    assert (report["most_billed"], shared.spent + shared.unknown) == (100, 100)

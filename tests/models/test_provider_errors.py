@@ -190,3 +190,17 @@ def test_a_message_stays_short_however_much_a_server_says(text: str) -> None:
     message = str(to_model_call_error(ValueError(text)))
     assert len(message) < 500
     assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"message": "Provider disconnected", "code": 502},  # OpenRouter, vLLM
+        {"message": "The server had an error", "type": "server_error", "code": None},  # OpenAI
+        {"type": "error", "error": {"type": "overloaded_error", "message": "x"}},  # Anthropic
+    ],
+)
+def test_what_goes_wrong_half_way_through_a_stream_stands_in_the_body(body: object) -> None:
+    error = RuntimeError("half-way")
+    error.status_code, error.body = 200, body  # type: ignore[attr-defined]
+    assert is_transient(error)

@@ -235,3 +235,12 @@ def test_pieces_that_are_longer_than_tokens_are_not_counted_as_such() -> None:
     reply.add(AIMessageChunk(content=LOOP * 100))
     assert reply.is_over
     assert reply.counted == 0
+
+
+def test_a_reason_that_is_said_twice_is_one() -> None:
+    reply = StreamedReply(openai(), None, PATIENCE, CAP)
+    cut = {"finish_reason": "length"}
+    reply.add(AIMessageChunk(content="It is"))
+    for _ in range(2):  # OpenRouter does, with the usage
+        reply.add(AIMessageChunk(content="", response_metadata=cut))
+    assert finish_of(reply.message()) == "length"

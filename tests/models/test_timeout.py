@@ -8,7 +8,10 @@ from typing import Any
 
 import httpx
 import pytest
+from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
 
+from pb_graph.models.client import ChatClient
 from pb_graph.models.timeout import own_timeout, within_deadline
 from tests.support.chat_model import ScriptedChat
 
@@ -62,3 +65,12 @@ def test_a_models_own_limit_is_the_longest_of_its_parts(given: Any, seconds: Any
         request_timeout: Any = given
 
     assert own_timeout(Limited()) == seconds
+
+
+@pytest.mark.parametrize(("chosen", "seconds"), [({}, None), ({"stream_chunk_timeout": 5}, 5)])
+async def test_a_stream_may_be_silent_as_long_as_a_call_may_take(
+    chosen: dict[str, Any], seconds: float | None
+) -> None:
+    model = ChatOpenAI(model="m", api_key=SecretStr("any"), **chosen)
+    _, speaking, _ = await ChatClient(model)._connections.awaited()
+    assert vars(speaking)["stream_chunk_timeout"] == seconds

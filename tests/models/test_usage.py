@@ -166,3 +166,17 @@ def test_hidden_thinking_in_the_content_is_paid_for() -> None:
     message = AIMessage("<think>" + "word " * 100 + "</think>42")
     assert visible_text(message) == "42"
     assert tokens_of(message, PROMPT).output >= 100
+
+
+def test_a_call_of_a_tool_is_never_free() -> None:
+    made = {"name": "look_up", "args": {"query": "how many pens for $14 " * 5}, "id": "1"}
+    bare = AIMessage("", tool_calls=[made])
+    assert tokens_of(bare, PROMPT).output > 20
+    assert tokens_of(AIMessage("", tool_calls=[made], usage_metadata=usage(0)), PROMPT).output > 20
+    beyond = AIMessage("", tool_calls=[made], usage_metadata=usage(60))
+    assert tokens_of(beyond, PROMPT, cap=20) == (30, 60, 0, 0, True)
+
+
+def test_bedrock_says_it_in_its_own_way() -> None:
+    assert finish_of(AIMessage("", response_metadata={"stopReason": "max_tokens"})) == "length"
+    assert finish_of(AIMessage("", response_metadata={"stopReason": "end_turn"})) == "stop"

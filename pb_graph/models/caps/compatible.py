@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from pb_graph.models.caps.limits import Limits
 
+# Of the caller's own in the body: servers take one of them beside ours, and not the lower one.
+_CAPS = frozenset({"max_tokens", "max_completion_tokens"})
 _OPENAI_NAMES = re.compile(r"^(gpt-(?!oss)|o\d|chatgpt-)")
 
 
@@ -52,7 +54,9 @@ def capped_body(model: BaseChatModel, limits: Limits, extra: dict[str, Any]) -> 
 def with_body(model: BaseChatModel, extra: dict[str, Any]) -> dict[str, Any]:
     """``extra`` as part of the body, beside what the caller puts there (binding replaces that)."""
     settings: Any = model
-    return {"extra_body": {**(settings.extra_body or {}), **extra}} if extra else {}
+    own = settings.extra_body or {}
+    kept = {name: value for name, value in own.items() if name not in _CAPS}
+    return {"extra_body": kept | extra} if extra or kept != own else {}
 
 
 def response_format(limits: Limits) -> dict[str, Any]:

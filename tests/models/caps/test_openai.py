@@ -186,3 +186,10 @@ def test_without_thinking_the_effort_is_the_least(
 ) -> None:
     body = openai_body(Limits(CAP, 9.0, thinking="off"), model="gpt-5-mini", **own)
     assert body[sent[0]] == sent[1]
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
+@pytest.mark.parametrize("model", ["qwen3", "gpt-5-mini"])
+def test_nor_does_a_cap_in_the_callers_own_body(name: str, model: str) -> None:
+    body = openai_body(LIMITS, base_url=ELSEWHERE, model=model, extra_body={name: 9 * CAP})
+    assert list(caps(body).values()) == [CAP]
