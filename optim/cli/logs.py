@@ -83,7 +83,12 @@ def report(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     if as_json and as_csv:
         msg = "choose one of --json and --csv"
         raise InputError(msg)
-    kind: Literal["html", "json", "csv"] = "json" if as_json else "csv" if as_csv else "html"
+    named = "" if output is None else Path(output).suffix
+    kind: Literal["html", "json", "csv"] = "html"
+    if as_json or (named == ".json" and not as_csv):
+        kind = "json"
+    elif as_csv or named == ".csv":
+        kind = "csv"
     content = rendered(studies(read_records(logs, partial=partial), baseline), kind, paper=paper)
     if output is None and kind != "html":
         typer.echo(content, nl=False)

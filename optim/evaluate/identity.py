@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import shlex
 import sys
 from collections.abc import Mapping
@@ -71,6 +72,17 @@ def scorer_name(scorer: object) -> str:
     scorer = as_scorer(scorer) if is_inspect(scorer) else scorer  # its arguments are part of it
     name = getattr(scorer, "name", None) or getattr(scorer, "__name__", None)
     return str(name or type(scorer).__qualname__)
+
+
+def scorer_identity(scorer: object) -> list[str]:
+    """What tells a scorer of the user's own from another of its name: how it is written."""
+    if isinstance(scorer, str) or is_inspect(scorer):
+        return []  # known by name, and by arguments
+    written = scorer if inspect.isroutine(scorer) or isinstance(scorer, type) else type(scorer)
+    try:
+        return [inspect.getsource(written)]
+    except (OSError, TypeError):  # typed at a prompt, or of no Python
+        return []
 
 
 def made_by(

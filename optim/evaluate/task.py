@@ -20,7 +20,7 @@ from inspect_ai.solver import solver
 
 from optim.datasets.dataset import digest
 from optim.e3 import interval
-from optim.evaluate.identity import question_identity
+from optim.evaluate.identity import question_identity, scorer_identity
 from optim.evaluate.limits import ConcurrencyLimit, EarlyStopping, TokenLimit
 from optim.evaluate.runner import Runner, judged
 from optim.evaluate.transcript import show
@@ -73,6 +73,7 @@ class Job:
     conditions: Mapping[str, Any] = field(default_factory=dict)
     made_by: Mapping[str, Any] = field(default_factory=dict)
     part: Mapping[str, Any] | None = None
+    scorer_written: Sequence[str] = ()
 
     @property
     def method(self) -> str:
@@ -93,7 +94,8 @@ class Job:
     def fingerprint(self) -> str:
         """Identify what is asked and how it is scored; the conditions say how it is answered."""
         questions = [[question_identity(one), list(one.targets)] for one in self.questions]
-        return digest([self.dataset, self.scorer_name, questions, self.epochs])
+        scorer = [self.scorer_name, *self.scorer_written]
+        return digest([self.dataset, *scorer, questions, self.epochs])
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -123,6 +125,7 @@ def job_of(
         questions=drawn,
         epochs=experiment.epochs,
         scorer_name=experiment.scorer_name,
+        scorer_written=scorer_identity(experiment.scorer or ""),
         model=models.model,
         planner=models.planner_model,
         conditions={

@@ -677,6 +677,17 @@ def test_a_log_that_cannot_be_written_is_said_plainly_too(
         evaluated(ScriptedChat(solve=solves), tmp_path)
 
 
+def test_a_scorer_that_was_mended_judges_anew_and_nothing_is_paid_for(tmp_path: Path) -> None:
+    model = ScriptedChat(solve=solves)
+    scorers = [
+        lambda *_: 0.0,
+        lambda *_: 1.0,
+    ]
+    found = [evaluated(model, tmp_path, scorer=one).rows[0].accuracy for one in scorers]
+    assert found == [0.0, 100.0]
+    assert len(model.calls) == 5
+
+
 # What is refused
 
 

@@ -47,6 +47,14 @@ def test_json_goes_to_a_file_on_demand(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "figures.json").read_text(encoding="utf-8"))["studies"]
 
 
+def test_a_file_becomes_what_its_name_says(tmp_path: Path) -> None:
+    """As `optim.report` has it: no page under the name of a table."""
+    report("-o", "figures.json")
+    assert json.loads((tmp_path / "figures.json").read_text(encoding="utf-8"))["studies"]
+    report("-o", "figures.csv")
+    assert (tmp_path / "figures.csv").read_text(encoding="utf-8").startswith("dataset,")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
