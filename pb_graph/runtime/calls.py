@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -38,9 +37,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 P = TypeVar("P")
-
-_KNOWN: OrderedDict[str, None] = OrderedDict()
-_MOST_KNOWN = 10_000
 
 
 class ModelCalls:
@@ -325,8 +321,9 @@ class ModelCalls:
     async def _begin(self, asked: list[object]) -> tuple[str, Any]:
         self._journal = self._journal or CallJournal(blocking=self._blocking)
         name, kept = await self._journal.next_call(asked)
-        if name and kept is None:
-            _know(name)
+        account = current()
+        if account and kept and "account" in kept:  # another process may have made it
+            account.adopt(kept["account"])
         return name, kept
 
     def _end(
@@ -337,23 +334,12 @@ class ModelCalls:
         lost: Sequence[Charge] = (),
     ) -> None:
         assert self._journal  # noqa: S101 -- begun above
-        self._journal.keep(name, outcome)
+        self._journal.keep(name, outcome, current())
         charges = [*lost, *(charge for reply in replies for charge in (*reply.lost, reply.charge))]
-        account = current()
-        if account and name and name not in _KNOWN:  # another process made it
-            account.charge(sum(charge["output_tokens"] for charge in charges))
-            _know(name)
         self._charges += charges
         self._doubts += [reply.doubt for reply in replies if reply.doubt]
         for charge in charges:
             tell({"event": "call", **charge})
-
-
-def _know(name: str) -> None:
-    """Remember that a shared budget of this process has a call in it, whoever made it."""
-    _KNOWN[name] = None
-    while len(_KNOWN) > _MOST_KNOWN:
-        _KNOWN.popitem(last=False)
 
 
 def tell(event: Event) -> None:

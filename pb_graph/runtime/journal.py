@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from langchain_core.runnables import RunnableConfig
 
+    from pb_graph.budget.shared import Budget
+
 _CHANNEL = "plan_and_budget:call"
 
 Outcome = Reply | PlannerReply[Any] | ModelCallError | UnreadableReplyError | str
@@ -85,10 +87,14 @@ class CallJournal:
         name = str(uuid5(self._task, f"call {self._calls} {digest}"))
         return name, self._stored.get(name)
 
-    def keep(self, name: str, outcome: Outcome) -> None:
-        """Keep what a call came to, until it is written before the next one is made."""
+    def keep(self, name: str, outcome: Outcome, account: Budget | None) -> None:
+        """Keep what a call came to, until it is written before the next one is made.
+
+        With the shared account after it: what is known of it already does not count again.
+        """
         if self._saver is not None:
-            self._unwritten.append((name, encode(outcome)))
+            after = {"account": account.snapshot()} if account else {}
+            self._unwritten.append((name, encode(outcome) | after))
 
 
 def encode(outcome: Outcome) -> dict[str, Any]:

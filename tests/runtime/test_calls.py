@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, get_args
@@ -19,7 +18,6 @@ from pb_graph.budget import shared, snapshots
 from pb_graph.models.client import ChatClient
 from pb_graph.models.reply import Purpose, Reply
 from pb_graph.planner.requests import decomposition
-from pb_graph.runtime import calls
 from pb_graph.runtime.node import Node, NodeContext, finished
 from pb_graph.runtime.registry import ModelRegistry
 from pb_graph.settings import Context
@@ -135,7 +133,6 @@ def test_what_another_process_paid_is_counted_once_however_often_the_node_starts
     with suppress(CutOffHere):
         graph.invoke(QUESTION, THREAD, context=Context(shared_budget=Budget(5000)))
     monkeypatch.setattr(snapshots, "_PROCESS", "another")
-    monkeypatch.setattr(calls, "_KNOWN", OrderedDict[str, None]())
     shared._LIVE.clear()
     with suppress(CutOffHere):
         graph.invoke(None, THREAD, context=Context(shared_budget=budget))
