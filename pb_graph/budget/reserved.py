@@ -55,8 +55,7 @@ class Call:
             for account in self._lines:
                 account._in_flight -= self.tokens
             self.account._count(column, tokens)
-            for account in self._lines:
-                account._drop()
+            self.account._drop()
         wake()
 
     def __enter__(self) -> Self:

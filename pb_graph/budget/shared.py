@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 
 from pb_graph.budget.checks import whole_number
 from pb_graph.budget.reserved import LOCK, Call, in_loop, is_making_a_call, new_turn, wake
-from pb_graph.budget.snapshots import merge, plain, process
+from pb_graph.budget.snapshots import merge, plain, process, tick
 from pb_graph.errors import BudgetUsedUpError
 
 # Accounts of this process by id, and the last ones for a while after nobody holds them any more:
@@ -241,7 +241,7 @@ class Budget:
             for grant in [grant for grant in self._grants.values() if grant._funder is self]:
                 grant._lasting = False
                 grant._end()
-        if self._funder:
+        if self._funder and not self._closed:  # a limit ends its grants, also those that have ended
             self._closed = True
             for account in self._funder._lines():
                 account._unknown.update(self._unknown)
@@ -259,7 +259,7 @@ class Budget:
 
     def _unspent(self) -> int:
         """What all calls to come can cost, whatever is set aside for whom."""
-        own = self.total - sum(self._spent.values()) - self._at_stake()
+        own = 0 if self._closed else self.total - sum(self._spent.values()) - self._at_stake()
         over = (*self._above, self._funder) if self._funder else self._above
         return min([own, *(account._unspent() for account in over)])
 
@@ -270,7 +270,7 @@ class Budget:
 
     def _held(self) -> int:
         """What a grant keeps from its funder's other callers."""
-        return self._in_flight if self._closed else max(0, self.total - sum(self._spent.values()))
+        return self._at_stake() if self._closed else max(0, self.total - sum(self._spent.values()))
 
     def _sources(self) -> dict[Budget, float]:
         """Itself and where its tokens come from, with the least number given on the way there."""
@@ -298,7 +298,7 @@ class Budget:
             return
         for account in self._lines(funders=column == "_spent"):
             getattr(account, column)[self._who] += tokens
-            account._version += 1
+            account._version = tick()
 
     @property
     def _who(self) -> str:
@@ -310,7 +310,7 @@ class Budget:
         made._lasting, made._funder = lasting, self
         for account in self._lines():
             account._grants[made.id] = made
-            account._version += 1
+            account._version = tick()
         return made
 
     def _id_of(self, name: str) -> str:
@@ -324,12 +324,13 @@ class Budget:
                 for who in [who for who in getattr(self, column) if who in entries]:
                     if who.startswith(process()):
                         entries[account._who] += entries.pop(who)
-            account._version += 1
+            account._version = tick()
 
     def _drop(self) -> None:
-        if self._funder and self._closed and not self._in_flight and not self._lasting:
-            for account in self._funder._lines():
-                account._grants.pop(self.id, None)
+        for grant in self._lines(funders=True):  # one that is closed may have waited for this one
+            if grant._funder and grant._closed and not grant._lasting and not grant._at_stake():
+                for account in grant._funder._lines():
+                    account._grants.pop(grant.id, None)
 
     def _take(
         self, tokens: int | None, keep: int, at_least: int, *, waits: bool

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
+from itertools import count
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -15,11 +16,17 @@ if TYPE_CHECKING:
 _PROCESS = uuid4().hex[:12]
 _NOBODY = ""
 _COLUMNS = ("spent", "unknown")
+_TICKS = count(1)
 
 
 def process() -> str:
     """Tells writers apart, also after a fork."""
     return f"{_PROCESS}.{os.getpid()}"
+
+
+def tick() -> int:
+    """A version that is later than all before, also of an account that was made anew since."""
+    return next(_TICKS)
 
 
 def plain(account: Budget) -> dict[str, Any]:
@@ -53,7 +60,7 @@ def merge(account: Budget, snapshot: Mapping[str, Any]) -> None:
         return  # how this account once was
     for line in account._lines(funders=True):
         _raise(line._spent, snapshot["spent"])
-        line._version += 1
+        line._version = tick()
     for line in account._lines():
         _raise(line._unknown, snapshot["unknown"])
     for name, known in snapshot["grants"].items():

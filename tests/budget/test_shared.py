@@ -222,6 +222,18 @@ class TestGrants:
         lost.keep()
         assert (budget.spent, budget.unknown, budget.left) == (5, 10, 85)
 
+    @pytest.mark.parametrize("below", ["a grant", "a part of a limit"])
+    def test_calls_of_what_a_closed_grant_had_set_aside_pass_no_total(self, below: str) -> None:
+        budget = Budget(100)
+        grant = budget.grant(100)
+        limit = grant.limit(100)
+        inner = grant.grant(50) if below == "a grant" else limit.part("a", ["a", "b"], keep=0)
+        late = inner.reserve(30)
+        grant.close()
+        assert (inner.left, budget.left) == (0, 70)
+        late.settle(5)
+        assert (budget.spent, budget.left, budget._grants) == (5, 95, {})
+
     def test_a_grant_of_a_limit_is_set_aside_in_all_that_it_draws_on(self) -> None:
         budget = Budget(100)
         with budget.limit(90).grant(60) as grant:
@@ -247,6 +259,13 @@ class TestGrants:
         with budget.limit(50) as limit:
             limit.grant(20, "last").reserve(5).keep()
             assert budget.left == 80
+        assert (budget.unknown, budget.left) == (5, 95)
+
+    def test_what_was_lost_is_lost_once_however_often_it_is_closed(self) -> None:
+        budget = Budget(100)
+        with budget.limit(50) as limit, limit.grant(20, "last") as grant:
+            grant.reserve(5).keep()
+        limit.close()
         assert (budget.unknown, budget.left) == (5, 95)
 
     def test_parts_of_one_turn_are_equal_and_found_again(self) -> None:
@@ -354,6 +373,17 @@ class TestSnapshots:
         again.grant(60, "research").close()
         again.adopt(kept)
         assert again.left == 80
+
+    def test_an_account_that_was_made_anew_knows_more_than_it_did_before(self) -> None:
+        """As one does that was paused for so long that this process had forgotten it."""
+        budget = Budget(100)
+        for _ in range(5):
+            spend(budget, 10)
+        kept = through_json(budget)
+        shared._LIVE.clear()
+        again = Budget.restore(kept)
+        spend(again, 10)
+        assert newer(kept, again.snapshot()) == again.snapshot()
 
     def test_another_account_takes_the_place_of_the_one_before(self) -> None:
         one, other = Budget(10).snapshot(), Budget(10).snapshot()
