@@ -30,7 +30,8 @@ async def known_everywhere(channel: str, kept: Snapshot, *, blocking: bool) -> S
     """A run's account as all branches of its thread know it.
 
     An older checkpoint has the account as it was then; what later ones say was spent is spent, on
-    whichever branch. A process that has the account itself knows that, and reads nothing.
+    whichever branch. A process that has the account itself knows what it has spent: it reads
+    only the newest checkpoint, which tells whether another process has gone on since.
 
     Args:
         channel: Where the graph's state has the account.
@@ -38,7 +39,7 @@ async def known_everywhere(channel: str, kept: Snapshot, *, blocking: bool) -> S
         blocking: Whether reading blocks.
     """
     info, saver = get_runtime().execution_info, checkpointer()
-    if not (info and saver) or Budget.is_known(kept):
+    if not (info and saver):
         return kept
     at: RunnableConfig = {
         "configurable": {
@@ -46,6 +47,11 @@ async def known_everywhere(channel: str, kept: Snapshot, *, blocking: bool) -> S
             "checkpoint_ns": info.checkpoint_ns.rpartition("|")[0],
         }
     }
+    if Budget.is_known(kept):
+        newest = await _page(saver, at, None, blocking=blocking, limit=1)
+        told = [one for checkpoint in newest for one in _snapshots(checkpoint, channel)]
+        if all(Budget.is_known(one) for one in told if one["id"] == kept["id"]):
+            return kept
     found, ours = [kept], {info.checkpoint_id}
     before: RunnableConfig | None = None
     while page := await _page(saver, at, before, blocking=blocking):
@@ -63,6 +69,7 @@ async def _page(
     before: RunnableConfig | None,
     *,
     blocking: bool,
+    limit: int = _PAGE,
 ) -> list[CheckpointTuple]:
     """The next checkpoints, newest first, read to their end: a saver may hold a lock until then.
 
@@ -73,8 +80,8 @@ async def _page(
     while True:
         try:
             if blocking:
-                return list(saver.list(at, before=before, limit=_PAGE))
-            return [one async for one in saver.alist(at, before=before, limit=_PAGE)]
+                return list(saver.list(at, before=before, limit=limit))
+            return [one async for one in saver.alist(at, before=before, limit=limit)]
         except RuntimeError as error:
             attempts += 1
             if attempts == _ATTEMPTS or "changed size during iteration" not in str(error):
