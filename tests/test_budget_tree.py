@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import operator
+import time
 from typing import Annotated, Any, TypedDict, get_args
 
 import pytest
@@ -38,8 +39,9 @@ from tests.support.chat_model import (
     ScriptedChat,
     in_turn,
     runs_on,
+    until_forced,
 )
-from tests.support.graphs import QUESTION, Way, checked, graph_of, run
+from tests.support.graphs import DIAMOND, QUESTION, Way, checked, graph_of, run
 
 ASK = {"messages": [HumanMessage("Go.")]}
 THREAD: Any = {"configurable": {"thread_id": "1"}}
@@ -481,6 +483,29 @@ class TestInterrupted:
         assert spent == sorted({*spent})
 
     @pytest.mark.parametrize("way", WAYS)
+    def test_a_branch_knows_what_another_process_has_spent_since(
+        self, way: Way, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The one that branches off has the account still, as it was when the run paused there."""
+        saver, models = InMemorySaver(), []
+
+        def made() -> Any:
+            asks = Reply(words(100), tool_calls=calls("approve", 1).tool_calls)
+            models.append(ScriptedChat(solve=once(asks, words(300))))
+            lead = [TokenBudgetMiddleware(500)]
+            return create_agent(models[-1], [approve], middleware=lead, checkpointer=saver)
+
+        agent = made()
+        run(agent, ASK, way, config=THREAD)
+        paused, had, name = agent.get_state(THREAD).config, dict(shared._LIVE), snapshots._PROCESS
+        forget(monkeypatch)
+        run(made(), Command(resume="yes"), way, config=paused)
+        forget(monkeypatch, name)
+        shared._LIVE.update(had)
+        out = run(agent, Command(resume="no"), way, config=paused)
+        assert out["tokens_spent"] == sum(model.output_tokens for model in models) <= 500
+
+    @pytest.mark.parametrize("way", WAYS)
     def test_a_step_that_is_taken_again_elsewhere_is_paid_again(
         self, way: Way, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -621,6 +646,21 @@ class TestGraph:
         graph.batch([QUESTION] * 8, return_exceptions=True)
         assert budget.spent == model.output_tokens <= 2000
 
+    @pytest.mark.parametrize("total", [900, 1300])
+    def test_questions_at_once_leave_each_other_their_forced_endings(self, total: int) -> None:
+        budget, model = Budget(total), ScriptedChat(solve=until_forced, seconds=0.02)
+        made: Any = {"method": "global_budget", "enforcement": "force", "budget": 600}
+        graph = graph_of(model, shared_budget=budget, **made)
+
+        async def together() -> list[Any]:
+            asked = (graph.ainvoke({**QUESTION, "level": 3}) for _ in range(3))
+            return await asyncio.gather(*asked, return_exceptions=True)
+
+        outs = asyncio.run(together())
+        answers = sum(isinstance(out, dict) for out in outs)
+        assert answers == sum(not call.forced for call in model.solving())  # whatever is paid
+        assert budget.spent == model.output_tokens <= total
+
     def test_with_nothing_left_nothing_is_asked(self) -> None:
         budget, model = Budget(50), ScriptedChat()
         budget.charge(50)
@@ -685,6 +725,30 @@ class TestGraph:
         budget = Budget(5000)
         graph_of(model, shared_budget=budget, **made).invoke(Command(resume=True), THREAD)
         assert budget.spent == 1000 + model.output_tokens
+
+    def test_a_step_that_was_cut_off_is_counted_once_elsewhere(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The step beside it ended meanwhile, with an account that has its first call."""
+        saver, budget, said = InMemorySaver(), Budget(5000), ["3", "and so on " * 300, "4"]
+
+        def then_dies(call: Call) -> Said:
+            if call.forced:
+                time.sleep(0.4)
+                raise KeyboardInterrupt
+            time.sleep(0.2 * (len(said) == 1))
+            return said.pop(0)
+
+        made: Any = {"checkpointer": saver, "parallel": True, "execution": "stepwise"}
+        before, after = ScriptedChat(plan=DIAMOND, solve=then_dies), ScriptedChat(plan=DIAMOND)
+        with pytest.raises(KeyboardInterrupt):
+            graph_of(before, shared_budget=budget, **made).invoke(
+                QUESTION, THREAD, durability="sync"
+            )
+        forget(monkeypatch)
+        budget = Budget(5000)
+        graph_of(after, shared_budget=budget, **made).invoke(None, THREAD, durability="sync")
+        assert budget.spent == before.output_tokens + after.output_tokens
 
 
 class TestTool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
 from pb_graph.answers import is_in_form
+from pb_graph.budget.around import current, using
 from pb_graph.budget.ledger import LEFT, SURPRISAL, most_billed, spent
 from pb_graph.errors import ModelCallError
 from pb_graph.models.repetition import repeated
@@ -91,51 +93,56 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
     forces = budget is not None and settings.enforcement == "force"
     answer_type = run.options.answer_type if closing else None
     least = max(settings.reserve, answer_type.reserve if answer_type else 0)
-    reserve = min(least, _most_reserved(cap, closing=closing)) if forces else 0
+    around = current()
+    most = min(cap, around.left) if around else cap
+    reserve = min(least, _most_reserved(most, closing=closing)) if forces else 0
     # A budget that is only said must not show elsewhere.
     said_only = budget is None or settings.enforcement == "prompt"
     how = thinking or ("free" if said_only else "bounded")
     watches = forces and not run.options.tools
-    prompt, reply, made = await _worked(
-        run,
-        prompt,
-        cap - reserve,
-        purpose,
-        how,
-        stream=stream,
-        confidence=confidence,
-        ends_repetition=watches,
-        surprisal=surprisal if watches else 0.0,
-    )
-    paid = spent(made)
-    finish: Finish = "length" if reply.finish in ("length", *LEFT) else "stop"
-    left = cap - (most_billed(made) if settings.strict_ceiling else paid)
-    partial = reply.text
-    if forces and finish == "length" and (again := repeated(partial)):
-        partial, left = partial[:-again].rstrip(), min(left, reserve)
-    if reply.finish == SURPRISAL:
-        left = min(left, reserve)
-    whole = finish == "stop" and bool(reply.text) and not reply.calls_tools
-    if answer_type:
-        fits = answer_type.read(reply.text) is not None
-    else:
-        fits = not (forces and closing) or is_in_form(reply.text, query["answer_format"])
-    asks_again = not fits if whole else forces or bool(reply.calls_tools)
-    if left <= 0 or not asks_again:
-        return BudgetedReply(reply.text, paid, finish, max(0, paid - cap))
-    ending = forced(without_tools(prompt), partial, query, final=closing)
-    follows = f"{reply.text}\n\n" if stream else None
-    schema = answer_type.schema if answer_type else None
-    try:
-        stated = await run.calls.solver(
-            ending, left, purpose, thinking="off", follows=follows, schema=schema
+    # Of a shared budget, others that ask meanwhile leave it.
+    with around.grant(reserve) if around else nullcontext() as kept:
+        prompt, reply, made = await _worked(
+            run,
+            prompt,
+            cap - reserve,
+            purpose,
+            how,
+            stream=stream,
+            confidence=confidence,
+            ends_repetition=watches,
+            surprisal=surprisal if watches else 0.0,
         )
-    except ModelCallError as failure:  # what was paid for already is kept
-        ended: Finish = finish if reply.text else "error"
-        return BudgetedReply(reply.text, paid + failure.tokens, ended, 0, str(failure))
-    paid += stated.tokens
-    text = _joined(reply.text, stated.text, closing=closing)
-    return BudgetedReply(text, paid, finish if whole else "forced", max(0, paid - cap))
+        paid = spent(made)
+        finish: Finish = "length" if reply.finish in ("length", *LEFT) else "stop"
+        left = cap - (most_billed(made) if settings.strict_ceiling else paid)
+        partial = reply.text
+        if forces and finish == "length" and (again := repeated(partial)):
+            partial, left = partial[:-again].rstrip(), min(left, reserve)
+        if reply.finish == SURPRISAL:
+            left = min(left, reserve)
+        whole = finish == "stop" and bool(reply.text) and not reply.calls_tools
+        if answer_type:
+            fits = answer_type.read(reply.text) is not None
+        else:
+            fits = not (forces and closing) or is_in_form(reply.text, query["answer_format"])
+        asks_again = not fits if whole else forces or bool(reply.calls_tools)
+        if left <= 0 or not asks_again:
+            return BudgetedReply(reply.text, paid, finish, max(0, paid - cap))
+        ending = forced(without_tools(prompt), partial, query, final=closing)
+        follows = f"{reply.text}\n\n" if stream else None
+        schema = answer_type.schema if answer_type else None
+        try:
+            with using(max(kept, around, key=lambda one: one.left) if kept and around else None):
+                stated = await run.calls.solver(
+                    ending, left, purpose, thinking="off", follows=follows, schema=schema
+                )
+        except ModelCallError as failure:  # what was paid for already is kept
+            ended: Finish = finish if reply.text else "error"
+            return BudgetedReply(reply.text, paid + failure.tokens, ended, 0, str(failure))
+        paid += stated.tokens
+        text = _joined(reply.text, stated.text, closing=closing)
+        return BudgetedReply(text, paid, finish if whole else "forced", max(0, paid - cap))
 
 
 async def _worked(  # noqa: PLR0913 -- as the function above
