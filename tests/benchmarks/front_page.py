@@ -73,12 +73,12 @@ def line(records: Sequence[Record]) -> str:
 
 
 def fronts(page: str) -> dict[str, str]:
-    """Drawings of a page's tables of methods, by the data set that the head of each names."""
+    """Drawings of a page's first table of methods of each data set, which its head names."""
     return {
         found["data"].lower(): Figure(
             scatter([point(row) for row in ROW.finditer(found["rows"])], 760, 440)
         )._repr_svg_()
-        for found in TABLE.finditer(page)
+        for found in reversed([*TABLE.finditer(page)])
     }
 
 
