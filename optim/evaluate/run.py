@@ -8,6 +8,8 @@ Inspect's own recovery of finished samples would lose the steps of unfinished on
 
 from __future__ import annotations
 
+import asyncio
+import builtins
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -104,7 +106,8 @@ def evaluate(
 
     Raises:
         InputError: Something about the experiment is wrong, another process is using the folder,
-            or the folder holds the same task under other conditions, or work of an earlier format.
+            or the folder holds the same task under other conditions, or work of an earlier format;
+            or this is called in an event loop, outside of a notebook.
         MissingPackageError: Ray is not installed.
         ModelSetupError: A model cannot be set up.
         ScorerError: The scorer cannot be set up.
@@ -113,6 +116,7 @@ def evaluate(
     """
     console = console or Console(stderr=True)
     if engine == "here":
+        _check_no_event_loop()
         return run_here(experiment, console)
     if engine != "ray" or parts < 1:
         msg = f"the engine is here or ray, and there is at least 1 part, not {engine!r}, {parts}"
@@ -121,6 +125,20 @@ def evaluate(
     from optim.evaluate.ray_engine import run_parts  # noqa: PLC0415 -- of an extra
 
     return run_parts(experiment, parts, console)
+
+
+def _check_no_event_loop() -> None:
+    """Refuse to be called where one is running: Inspect runs its own, in notebooks within that."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    if not hasattr(builtins, "__IPYTHON__"):
+        msg = (
+            "an event loop is running here, and an evaluation runs its own: "
+            "await asyncio.to_thread(evaluate, experiment)"
+        )
+        raise InputError(msg)
 
 
 def run_here(

@@ -13,7 +13,9 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import Field
 
+from pb_graph import ModelCallError
 from pb_graph.prompts import FORCE_FINAL, FORCE_STEP
+from pb_graph.runtime.journal import decode, encode
 from tests.support.chat_model import ScriptedChat
 from tests.support.durable_run import CORRECTION, script
 from tests.support.graphs import (
@@ -31,6 +33,15 @@ from tests.support.graphs import (
 both_ways = pytest.mark.parametrize("way", get_args(Way))
 THREAD: dict[str, Any] = {"configurable": {"thread_id": "1"}}
 FOREVER = 3600
+
+
+def test_a_failure_is_kept_with_whether_it_is_for_good() -> None:
+    """A model that refuses for good is not asked again by a node that starts over."""
+    for fatal in (False, True):
+        failure = ModelCallError("refused", 401, fatal=fatal)
+        kept = decode(json.loads(json.dumps(encode(failure))))
+        assert isinstance(kept, ModelCallError)
+        assert (str(kept), kept.status, kept.fatal) == (str(failure), 401, fatal)
 
 
 class CutOffHere(BaseException):
