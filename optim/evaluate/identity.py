@@ -47,7 +47,7 @@ def model_identity(
         with file.open("rb") as weights:
             return f"{name} {hashlib.file_digest(weights, 'sha256').hexdigest()}{chosen}"
     told = model._identifying_params  # noqa: SLF001 -- LangChain's word for it
-    parameters = _plain(told or _own_fields(model))
+    parameters = _plain(told or _provider_fields(model))
     kind = f"{type(model).__module__}.{type(model).__qualname__}"
     endpoint = [str(getattr(model, field, None) or "") for field in _ENDPOINTS]
     return digest([kind, name, parameters, endpoint]) + chosen
@@ -115,17 +115,18 @@ def _shown(argument: str) -> str:
     return f"{option}{equals}{local}{Path(value).name}"
 
 
-def _own_fields(model: BaseChatModel) -> dict[str, object]:
-    """What its class declares: LangChain lets a model tell nothing, as ChatOllama does."""
-    inherited = {
-        name
-        for base in type(model).__mro__
-        if base.__module__.startswith("langchain_core.")
-        for name in getattr(base, "model_fields", ())
-    }
-    return {
-        name: getattr(model, name) for name in type(model).model_fields if name not in inherited
-    }
+def _provider_fields(model: BaseChatModel) -> dict[str, object]:
+    """What a package of LangChain's declares: it lets a model tell nothing, as ChatOllama does.
+
+    What a class of the user's own adds is not among it: that may change from call to call.
+    """
+    of_packages: set[str] = set()
+    inherited: set[str] = set()
+    for base in type(model).__mro__:
+        core = base.__module__.startswith("langchain_core.")
+        if core or base.__module__.startswith("langchain_"):
+            (inherited if core else of_packages).update(getattr(base, "model_fields", ()))
+    return {name: getattr(model, name) for name in sorted(of_packages - inherited)}
 
 
 def _plain(value: object) -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from langchain_ollama import ChatOllama
 
 from optim.evaluate.cache import ReplyCache
 from optim.evaluate.models import Models, build_models
@@ -82,9 +83,15 @@ def test_a_sampling_that_a_chat_model_cannot_have_is_refused(
 
 
 def test_a_model_that_tells_nothing_of_itself_is_known_by_its_fields(tmp_path: Path) -> None:
-    """As ChatOllama: two of them must not have each other's replies."""
-    models = [Warm(), Warm(model_name="other"), Warm(temperature=0.7), Warm()]
-    assert not models[0]._identifying_params
-    first, other, warm, same = (built(tmp_path, model).solver_identity for model in models)
-    assert len({first, other, warm}) == 3
-    assert same == first
+    """Two of them must not have each other's replies; what a class of one's own adds may change."""
+
+    class Counting(ChatOllama):
+        calls: int = 0
+
+    first, other = ChatOllama(model="a"), ChatOllama(model="b")
+    assert not first._identifying_params
+    models = first, other, ChatOllama(model="a", temperature=0.7), Counting(model="a")
+    known = [built(tmp_path, model).solver_identity for model in models]
+    assert len(set(known)) == 4
+    for same, place in ((ChatOllama(model="a"), 0), (Counting(model="a", calls=9), 3)):
+        assert built(tmp_path, same).solver_identity == known[place]
