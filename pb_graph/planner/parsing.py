@@ -40,6 +40,7 @@ _DIGITS = frozenset("12345")
 _LEVEL_DIGIT = re.compile(r"(?<![\w.-])[1-5](?!\w|\.\d)")
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _BRACKET = re.compile(r"[\[{]")
+_BAR = re.compile(r"(?:^|\s)\|(?=\s|$)")
 _FENCED = re.compile(r"```(?:json)?\s*(.*?)(?:```|\Z)", re.DOTALL)
 
 # A LaTeX command that a model wrote into JSON without doubling its backslash.
@@ -293,7 +294,7 @@ def _numbered_steps(text: str) -> Iterator[PlannedStep]:
 
 def _piped_step(text: str) -> PlannedStep | None:
     """Read 'sub-question | hint | numbers it needs', of which only the first is required."""
-    question, *rest = [_tidy(part) for part in text.split("|")]
+    question, *rest = [_tidy(part) for part in _parts(text)]
     question = _LABEL.sub("", question)[:MAX_QUESTION]
     if not any(character.isalnum() for character in question):
         return None
@@ -304,6 +305,24 @@ def _piped_step(text: str) -> PlannedStep | None:
         hint=" ".join(hints)[:MAX_HINT],
         depends_on=_needs(needs[0]) if needs else None,
     )
+
+
+def _parts(text: str) -> list[str]:
+    """What bars separate: those with blanks around them, or a single one, outside of brackets.
+
+    Others are mathematics: |x - 3|, P(A|B), {x | x > 0}.
+    """
+    single = text.count("|") == 1
+    parts: list[str] = []
+    depth = 0
+    for piece in text.split("|") if single else _BAR.split(text):
+        if depth > 0:
+            parts[-1] += f"|{piece}" if single else f" |{piece}"
+        else:
+            parts.append(piece)
+        opened = sum(map(piece.count, "([{")) - sum(map(piece.count, ")]}"))
+        depth = max(depth, 0) + opened
+    return parts
 
 
 def _piped(step: PlannedStep) -> str:

@@ -193,6 +193,23 @@ def test_difficulties_are_read_from(text: str, expected: Difficulty) -> None:
     assert Difficulty.read(text) == expected
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is |x - 3| when x = 1?",
+        "How many whole numbers have |x + 2| < 5?",
+        "What is P(A|B)?",
+        "How many elements has {x | x > 0}?",
+        "Which x in [0, 5) have |x| > 1?",
+    ],
+)
+def test_bars_of_mathematics_separate_nothing(question: str) -> None:
+    assert step(question) == PlannedStep(question=question)
+    assert step(f"{question} | count | after 1") == PlannedStep(
+        question=question, hint="count", depends_on=[0]
+    )
+
+
 @pytest.mark.parametrize("text", ["", "{}", "hard", "[]", "{}[]", "9" * 400])
 def test_no_number_is_an_error_that_says_what_is_missing(text: str) -> None:
     with pytest.raises(ValueError, match="no levels found"):
@@ -206,6 +223,7 @@ HOSTILE = [
     "`" * 20_000,
     "1. a | " + "1" * 500 + "x",
     "1. a | " + "1 , and " * 2000,
+    '["(' + " | (" * 5000 + '"]',
     "step " * 4000,
     "Hint" + ": " * 9000,
     "level " * 4000,
