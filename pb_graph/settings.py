@@ -194,12 +194,11 @@ class Settings(BaseModel):
         "for the package's own, which are mathematics.",
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _planned_where_plans_are_spoken_of(cls, given: Any) -> Any:  # noqa: ANN401 -- unchecked yet
-        if isinstance(given, Mapping) and "method" not in given and _ABOUT_PLANS & given.keys():
-            return {**given, "method": PLANNED}
-        return given
+    @model_validator(mode="after")
+    def _planned_where_plans_are_spoken_of(self) -> Self:
+        if "method" not in self.model_fields_set and _ABOUT_PLANS & self.model_fields_set:
+            object.__setattr__(self, "method", PLANNED)  # frozen, and it still is not one named
+        return self
 
     @field_validator("budget", mode="before")
     @classmethod
@@ -345,6 +344,8 @@ class Context:
         if self.settings is None:
             return base
         changed = {name: getattr(self.settings, name) for name in self.settings.model_fields_set}
+        if self.settings.plans and not base.plans:  # named, or implied by what is said of plans
+            changed["method"] = self.settings.method
         return Settings.model_validate(dict(base) | changed)
 
     @classmethod

@@ -127,6 +127,18 @@ def test_a_context_replaces_only_what_it_sets_itself() -> None:
     assert Context().settings_over(base) is base
 
 
+@pytest.mark.parametrize("method", ["planned_vanilla", "planned_global_budget"])
+def test_what_a_context_says_of_plans_is_said_of_those_of_the_graphs_method(method: str) -> None:
+    base = Settings(method=method)
+    merged = Context(settings=Settings(max_steps=2)).settings_over(base)
+    assert merged == Settings(method=method, max_steps=2)
+    for unplanned in (Settings(), Settings(method="vanilla")):
+        about = Context(settings=Settings(max_steps=2)).settings_over(unplanned)
+        assert about.method == "plan_and_budget"
+    named = Settings(method="plan_and_budget", max_steps=2)
+    assert Context(settings=named).settings_over(base).method == "plan_and_budget"
+
+
 @pytest.mark.parametrize(
     ("sent", "complaint"),
     [
