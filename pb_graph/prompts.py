@@ -223,6 +223,15 @@ def problem(query: Query, *, show_level: bool) -> str:
     return "\n".join(lines)
 
 
+def text_of(content: str | Sequence[str | Mapping[str, Any]]) -> str:
+    """The text of a message, each part of it on lines of its own: one is not the other's end."""
+    if isinstance(content, str):
+        return content
+    blocks = ({"type": "text", "text": part} if isinstance(part, str) else part for part in content)
+    said = (block.get("text") for block in blocks if block.get("type") == "text")
+    return "\n".join(text for text in said if text)
+
+
 def as_data(text: str) -> str:
     """Text that cannot close, or pretend to open, the tags it stands between."""
     return _OUR_TAGS.sub("&lt;", text)

@@ -6,10 +6,10 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
 from pb_graph.errors import InputError
-from pb_graph.prompts import as_data
+from pb_graph.prompts import as_data, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -54,7 +54,7 @@ def read_conversation(messages: Sequence[AnyMessage]) -> Conversation:
     )
     if asked is None:
         return Conversation(None, None, None, [], [])
-    system = [said.text for said in messages if isinstance(said, SystemMessage) and said.text]
+    system = [text_of(said.content) for said in messages if isinstance(said, SystemMessage)]
     turns = [
         _turn(said, "(the question below)" if at == asked else None)
         for at, said in enumerate(messages)
@@ -69,8 +69,8 @@ def read_conversation(messages: Sequence[AnyMessage]) -> Conversation:
         "image(s) or file(s) of other messages were not passed on": unsent,
     }
     return Conversation(
-        question=str(messages[asked].text),
-        instruction="\n\n".join(system) or None,
+        question=text_of(messages[asked].content),
+        instruction="\n\n".join(filter(None, system)) or None,
         turns="\n".join(["<conversation>", *shown, "</conversation>"]) if shown else None,
         media=media,
         warnings=[f"intake: {count} {what}" for what, count in notes.items() if count],
@@ -82,7 +82,9 @@ def _turn(said: AnyMessage, instead: str | None) -> str:
     if any("handoff" in key for key in said.response_metadata):
         return ""
     files = sum(_is_media(block) for block in _blocks(said))
-    parts = [said.text.strip(), f"[{files} image(s) or file(s)]" if files else ""]
+    # A model's parts are one text, which citations may cut anywhere.
+    words = said.text if isinstance(said, AIMessage) else text_of(said.content)
+    parts = [words.strip(), f"[{files} image(s) or file(s)]" if files else ""]
     text = instead or "\n".join(part for part in parts if part)
     if not text:
         return ""

@@ -11,6 +11,7 @@ from langgraph.errors import GraphBubbleUp
 
 from pb_graph.errors import InputError
 from pb_graph.models.provider_errors import redact
+from pb_graph.prompts import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,7 +57,7 @@ async def result_of(tools: Sequence[BaseTool], call: ToolCall, *, blocking: bool
         raise
     except Exception as error:  # noqa: BLE001 -- whatever a tool raises, the model may do better
         return redact(f"{type(error).__name__}: {error}"[:MAX_RESULT])
-    text = str(found.text) if isinstance(found, BaseMessage) else str(found)
+    text = text_of(found.content) if isinstance(found, BaseMessage) else str(found)
     return text if len(text) <= MAX_RESULT else f"{text[:MAX_RESULT]} […]"
 
 
