@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from math import comb
 from typing import TYPE_CHECKING
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 async def adaptive_consistency(asked: Asked, run: NodeContext) -> State:
     """At most ``Settings.samples`` calls, one after another; what they agree on wins.
 
-    An answer that states no result counts as a sample, but for nothing.
+    An answer that states no result counts as a sample, but for nothing. Those of a type agree if
+    they are read as the same; those in a form of the caller's, that names no place for the result,
+    if they end in the same paragraph.
     """
     settings, purpose = run.settings, Purpose("answer", level=asked.query["level"])
     prompt = whole_question(asked.query, settings)
@@ -46,7 +49,7 @@ async def adaptive_consistency(asked: Asked, run: NodeContext) -> State:
             warnings.append(f"answer: sample {number} failed. {failure}")
             break
         last = reply.text or last
-        if stated := stated_answer(reply.text):
+        if stated := _stated(reply.text, asked, run):
             votes[comparable(stated)] += 1
             texts.setdefault(comparable(stated), reply.text)
         first, second = [*(count for _, count in votes.most_common(2)), 0, 0][:2]
@@ -54,6 +57,15 @@ async def adaptive_consistency(asked: Asked, run: NodeContext) -> State:
             break
     answer = texts[votes.most_common(1)[0][0]] if votes else last
     return {"answer": answer, "warnings": warnings}
+
+
+def _stated(text: str, asked: Asked, run: NodeContext) -> str | None:
+    if answer_type := run.options.answer_type:
+        typed = answer_type.read(text)
+        return None if typed is None else json.dumps(typed, sort_keys=True)
+    form = (asked.query["answer_format"] or "Final answer:").casefold()
+    own = r"\boxed" not in form and "final answer" not in form
+    return stated_answer(text) or (text.rpartition("\n\n")[2] if own else None)
 
 
 def majority_is_stable(first: int, second: int) -> float:

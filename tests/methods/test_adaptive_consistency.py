@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 from langchain_core.language_models import BaseChatModel
+from pydantic import BaseModel
 from scipy.stats import beta
 
+from pb_graph import Settings, build_graph
 from pb_graph.methods.adaptive_consistency import majority_is_stable
 from pb_graph.models.caps import Limits
 from pb_graph.models.caps.limits import policy
@@ -69,6 +71,23 @@ def test_an_answer_that_states_nothing_counts_for_nothing() -> None:
     assert len(silent.calls) == 5
 
 
+def test_answers_of_a_type_agree_if_they_are_read_as_the_same() -> None:
+    class Total(BaseModel):
+        total: int
+
+    model = ScriptedChat(solve=in_turn('{"total": 8}', 'So {"total":7}', '{"total": 7}'))
+    out = build_graph(model, settings=METHOD, response_format=Total).invoke({"question": "?!"})
+    assert out["structured_response"] == {"total": 7}
+    assert len(model.calls) == 7
+
+
+def test_answers_in_a_form_of_the_callers_agree_in_their_last_paragraph() -> None:
+    model = ScriptedChat(solve=in_turn("Lyon", "It is the capital.\n\nParis", "paris."))
+    given = {"question": "Which city?", "answer_format": "Answer in one word."}
+    assert report_of(model, given, **METHOD)["answer"].endswith("Paris")
+    assert len(model.calls) == 7
+
+
 def test_a_sample_that_fails_ends_the_sampling_and_keeps_what_there_is() -> None:
     model = ScriptedChat(solve=in_turn(A, HTTPError(400)))
     report = report_of(model, **METHOD)
@@ -83,8 +102,6 @@ def test_only_these_calls_are_sampled() -> None:
     def noted(_: BaseChatModel, limits: Limits) -> dict[str, object]:
         sampled.append(limits.sampled)
         return {"max_tokens": limits.cap}
-
-    from pb_graph import Settings, build_graph  # noqa: PLC0415
 
     for method in ("adaptive_consistency", "vanilla"):
         graph = build_graph(ScriptedChat(), settings=Settings(method=method), cap_policy=noted)
