@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Literal
 
 from pb_graph.budget.ledger import Purpose
-from pb_graph.methods.calculation import calculated
+from pb_graph.methods.calculation import calculated, wants_more_than_a_number
 from pb_graph.methods.concise import concise
 from pb_graph.methods.direct import direct
 from pb_graph.methods.registry import METHODS, OURS, Asked, method
@@ -80,7 +80,7 @@ async def by_kind(asked: Asked, run: NodeContext) -> State:
     What shortens one kind costs right answers in another: the example of `concise` in word
     problems, an answer without working in either; the wish to be concise alone saves nearly nothing
     anywhere, and costs some (docs/measured.md). Where the solver has tools, or the answer has a
-    type, all is asked plainly.
+    type, all is asked plainly; and so are words whose answer is JSON, or in another such form.
     """
     return await answered_by_kind(asked, run, asked.budget)
 
@@ -101,6 +101,8 @@ async def answered_by_kind(
     """
     fixed = run.options.tools or run.options.answer_type
     kind = None if fixed else kind_of(asked.query)
+    if kind == "words" and wants_more_than_a_number(asked.query):
+        kind = None
     if kind == "words" and not _asks_for_several(asked.query["question"]):
         return await calculated(asked, run, budget)
     if kind is None:  # as `vanilla` does, also where there is a budget: it is not spoken of

@@ -31,6 +31,13 @@ LONGEST = 300
 
 _LEAST = 48  # below that, there is no room for one
 _WANTS_NUMBER = re.compile(r"\b(?:number|integer|numeral|figure)s?\b", re.IGNORECASE)
+# A form that a number alone does not fill, or a number that is not in digits.
+_WANTS_MORE = re.compile(
+    r"json|xml|yaml|(?<!\\boxed)\{|</|#|\b(?:roman|in words|(?:full|complete) sentence)\b",
+    re.IGNORECASE,
+)
+_QUOTED = re.compile(r"[<\"`]")
+_OURS = re.compile(r"final answer:|\\boxed", re.IGNORECASE)
 
 _SHOWN = """\
 Pears cost $3 for 4. Mia pays for 20 pears with a $20 note. What change does she get?
@@ -106,6 +113,13 @@ EXAMPLES = [
 ]
 
 
+def wants_more_than_a_number(query: Query) -> bool:
+    """Whether the answer is to stand in a form that a number alone does not fill."""
+    form = query["answer_format"] or ""
+    quotes_another = _QUOTED.search(form) and not _OURS.search(form)
+    return bool(quotes_another or _WANTS_MORE.search(form))
+
+
 def _most(settings: Settings, _: Query) -> int:
     """The calculation, and the question at length where that is not believed."""
     return min(LONGEST, settings.cutoff) + settings.cutoff
@@ -124,7 +138,8 @@ async def calculation(asked: Asked, run: NodeContext) -> State:
     The answer is the calculation and, below it, its result in the form that is asked for. What is
     no calculation, and a result that such a question hardly has (below zero, or in parts of a
     hundredth), is not believed; the question is then asked as `short_steps`. All is charged. A
-    model that thinks whatever it is told has no room for it, and is asked for one no second time.
+    model that thinks whatever it is told has no room for it, and is asked for one no second time;
+    nor is one whose answer has a type.
     """
     return await calculated(asked, run, asked.budget)
 
@@ -138,7 +153,8 @@ async def calculated(asked: Asked, run: NodeContext, budget: int | None) -> Stat
     query, level = asked.query, asked.query["level"]
     room, paid = run.cap_of(budget), 0
     cap = min(LONGEST, room if budget is None else room // 2)
-    if cap >= _LEAST and not await run.calls.thinks_regardless():
+    fits = cap >= _LEAST and not run.options.answer_type
+    if fits and not await run.calls.thinks_regardless():
         prompt = after_examples(query, Teaching(WAY, EXAMPLES), says_format=False)
         written = await run.calls.solver(
             prompt, cap, Purpose("calculation", level=level), thinking="off"
@@ -149,6 +165,9 @@ async def calculated(asked: Asked, run: NodeContext, budget: int | None) -> Stat
             # Fenced: a remark would be a heading to whoever shows the answer as Markdown.
             fenced = written.text if "```" in written.text else f"```python\n{written.text}\n```"
             return await _stated(fenced, _in_digits(result), prompt, room - paid, query, run)
+        if budget is not None and paid >= room:  # a server that takes no notice of caps
+            note = f"answer: the server wrote {paid - room} tokens more than its budget"
+            return {"answer": written.text, "finish": "length", "warnings": [note]}
     left = None if budget is None else room - paid
     reply = await run.call_within_budget(
         short_steps(asked), left, query, Purpose("answer", level=level)
@@ -176,7 +195,7 @@ async def _stated(  # noqa: PLR0913, PLR0917 -- what was found, and what is left
     """
     answer = f"{calculation}\n\n{final_line(query, result)}"
     form = query["answer_format"]
-    if not form or _WANTS_NUMBER.search(form):
+    if not form or (_WANTS_NUMBER.search(form) and not wants_more_than_a_number(query)):
         return {"answer": answer, "finish": "stop"}
     cap, purpose = min(left, run.settings.reserve), Purpose("answer", level=query["level"])
     try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from langchain_core.messages import AIMessage
 from langchain_core.messages.ai import UsageMetadata
 
-from pb_graph.budget.ledger import by_node, most_billed
+from pb_graph.budget.ledger import by_node, most_billed, spent
 from pb_graph.errors import NoAnswerError
 from pb_graph.runtime.answer_stream import MESSAGE_NAME
 from pb_graph.state import Report
@@ -86,10 +86,12 @@ def build_report(state: State, settings: Settings, prices: Prices | None = None)
     warnings, most, ceiling = state["warnings"], most_billed(state["charges"]), state["ceiling"]
     if ceiling is not None and most > ceiling:
         note = f"up to {most} completion tokens may be billed, above the ceiling of {ceiling}"
-        warnings = [
-            *warnings,
-            f"{note}: Settings(strict_ceiling=True) keeps lost attempts below it",
-        ]
+        advice = (
+            "its server takes no notice of caps, as `pb-graph probe` shows"
+            if spent(state["charges"]) > ceiling
+            else "Settings(strict_ceiling=True) keeps lost attempts below it"
+        )
+        warnings = [*warnings, f"{note}: {advice}"]
     report = Report(
         method=settings.method,
         execution=settings.execution if local else None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from pb_graph import build_graph
 from pb_graph.answers import stated_answer
@@ -89,6 +90,49 @@ def test_another_form_is_for_the_model_to_fill_in() -> None:
     assert nodes(out["report"]) == {"calculation": 1, "answer": 1}
     assert "\\boxed{90}" in str(chat.calls[1].messages[-2].content)
     assert chat.calls[1].cap == Settings().reserve
+
+
+FORMS = [
+    'JSON only: {"answer": <integer>}',
+    "<answer>the number</answer>",
+    "Close with #### and the number.",
+    "Write the number in words.",
+    "The number as a Roman numeral.",
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_form_with_more_than_a_number_in_it_is_for_the_model_as_well(form: str) -> None:
+    chat = model("answer = 7 * 3", "XXI")
+    out = run(graph_of(chat, method="calculation"), QUESTION | {"answer_format": form})
+    assert out["answer"] == "```python\nanswer = 7 * 3\n```\n\nXXI"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_by_kind_asks_plainly_for_such_a_form(form: str) -> None:
+    chat = model("answer = 7 * 3", '{"answer": 21}')
+    out = run(graph_of(chat, method="auto"), QUESTION | {"answer_format": form})
+    assert out["answer"] == '{"answer": 21}'  # that can be read as it is
+    assert nodes(out["report"]) == {"answer": 1}
+
+
+@pytest.mark.parametrize(
+    "form", ['End with "Final answer:" and the number.', "Only a number, no words, in \\boxed{}."]
+)
+def test_a_form_that_is_ours_is_filled_without_the_model(form: str) -> None:
+    chat = model("answer = 7 * 3")
+    out = run(graph_of(chat, method="auto"), QUESTION | {"answer_format": form})
+    assert stated_answer(out["answer"]) == "21"
+    assert len(chat.calls) == 1
+
+
+def test_an_answer_with_a_type_is_not_calculated() -> None:
+    class Total(BaseModel):
+        total: int
+
+    chat = model("answer = 21", 'Step 1: 21. {"total": 21}')
+    graph = build_graph(chat, settings={"method": "calculation"}, response_format=Total)
+    assert graph.invoke(QUESTION)["structured_response"] == {"total": 21}
 
 
 @pytest.mark.parametrize(
@@ -194,3 +238,12 @@ def test_a_calculation_that_is_fenced_already_stays_as_it_is() -> None:
     fenced = "```python\nanswer = 7 * 3\n```"
     answer = run(graph_of(model(fenced), method="calculation"))["answer"]
     assert answer == f"{fenced}\n\nFinal answer: 21"
+
+
+def test_what_a_server_wrote_beyond_the_budget_is_paid_for_and_kept() -> None:
+    chat = model("3 + 4 because " * 50, obeys_cap=False)
+    report = report_of(chat, QUESTION | {"budget": 100}, method="auto")
+    assert report["answer"].startswith("3 + 4 because")
+    assert report["usage"]["output_tokens"] == chat.output_tokens == 200
+    assert "100 tokens more than its budget" in report["warnings"][0]
+    assert "no notice of caps" in report["warnings"][1]
