@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from pb_graph import build_graph
+from pb_graph import Budget, build_graph
 from pb_graph.methods.auto import MATHEMATICS, OTHERS
 from pb_graph.methods.concise import STYLE
 from pb_graph.prompts import SHORT_LINES
@@ -21,9 +21,10 @@ from tests.support.chat_model import (
     Said,
     ScriptedChat,
     runs_on,
+    until_forced,
     with_schema,
 )
-from tests.support.graphs import run
+from tests.support.graphs import Way, graph_of, run
 
 QUESTION = {"question": "What is $3 \\cdot 14$?"}
 
@@ -211,3 +212,14 @@ def test_questions_known_to_be_hard_are_asked_plainly_at_once() -> None:
         ["answer"],
         ["short"],
     ]
+
+
+@pytest.mark.parametrize("question", ["What is $2^5$?", "I buy 3 pens, then 4. How many?", "Why?"])
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+def test_a_shared_budget_below_its_cap_has_room_for_the_forced_ending(
+    question: str, way: Way
+) -> None:
+    chat, budget = ScriptedChat(solve=until_forced), Budget(200)
+    report = run(graph_of(chat, method="auto", shared_budget=budget), {"question": question}, way)
+    assert report["answer"] == "Final answer: 42"
+    assert budget.spent == chat.output_tokens <= 200
