@@ -194,7 +194,7 @@ def answers(row: Row, columns: Sequence[str]) -> tuple[str, ...]:
     are absent, the error names the last.
     """
     column = next((name for name in columns if not _is_missing(row.get(name))), columns[-1])
-    value = row.get(column)
+    value = listed(row.get(column)) if column == "answers" else row.get(column)
     if not isinstance(value, (list, tuple)):
         return (text(row, column),)
     found = tuple(dict.fromkeys(text({column: item}, column) for item in value))
@@ -202,6 +202,16 @@ def answers(row: Row, columns: Sequence[str]) -> tuple[str, ...]:
         msg = f"{column!r} is an empty list"
         raise InputError(msg)
     return found
+
+
+def listed(value: object) -> object:
+    """A list that a table's cell holds as JSON, since it has no other way; else what there is."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value
 
 
 def level(row: Row, column: str = "level", *, required: bool = False) -> int | None:

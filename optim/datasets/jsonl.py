@@ -27,6 +27,7 @@ from optim.datasets.dataset import (
     content_id,
     dataset,
     level,
+    listed,
     optional_text,
     text,
 )
@@ -69,7 +70,7 @@ def parse(row: Row) -> Question:
         answer_format=optional_text(row, "answer_format") or "",
         domain=optional_text(row, "domain") or "",
     )
-    given = row.get("choices")
+    given = listed(row.get("choices"))
     if isinstance(given, list | tuple) or optional_text(row, "choices") is not None:
         return _with_choices(read, given)
     return read

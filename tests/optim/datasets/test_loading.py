@@ -117,6 +117,14 @@ def test_a_mark_blank_lines_and_line_separators_in_text_do_no_harm(tmp_path: Pat
     assert load("jsonl", path=path)[0].question == "one\u2028two?"
 
 
+def test_a_csv_cell_holds_a_list_as_json(tmp_path: Path) -> None:
+    header = "question,answers,choices"
+    path = written(tmp_path / "a.csv", header, 'Which?,B,"[""x"", ""y""]"')
+    assert load("jsonl", path=path)[0].metadata["choices"] == ["x", "y"]
+    path = written(tmp_path / "a.csv", header, 'What?,"[""Paris"", ""Paris, France""]",')
+    assert load("jsonl", path=path)[0].targets == ("Paris", "Paris, France")
+
+
 def test_a_wide_csv_cell_is_read_and_the_limit_put_back(tmp_path: Path) -> None:
     before = csv.field_size_limit()
     path = written(tmp_path / "a.csv", "question,answer", f"{'x' * 200_000},y")
