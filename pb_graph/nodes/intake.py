@@ -9,6 +9,7 @@ from langgraph.types import Overwrite
 from pb_graph.errors import InputError
 from pb_graph.methods import METHODS
 from pb_graph.nodes.conversation import encodable, read_conversation
+from pb_graph.runtime.langgraph_internals import checkpointer
 from pb_graph.state import Query, emptied
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ async def intake(state: State, run: NodeContext) -> State:
 
     Raises:
         InputError: No question, an empty or oversized one, a level outside 1 to 5, a budget that is
-            no positive number, or an image or file that the model cannot be sent.
+            no positive number, an image or file that the model cannot be sent, or a plan to be
+            reviewed without a checkpointer.
     """
     own = state.get("question")
     said = read_conversation([] if own is not None else state.get("messages") or [])
@@ -48,6 +50,12 @@ async def intake(state: State, run: NodeContext) -> State:
         media=said.media,
     )
     await run.calls.check_media(said.media)
+    if settings.plans and settings.review_plan and checkpointer() is None:
+        msg = (
+            "review_plan pauses for a person, and goes on from a checkpoint, which nothing keeps "
+            "here: build_graph(…, checkpointer=InMemorySaver()), and a thread_id"
+        )
+        raise InputError(msg)
     run.tell({"event": "intake", "method": settings.method})
     update = emptied() | {
         "settings": settings.model_dump(mode="json"),

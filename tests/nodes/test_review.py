@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from pb_graph import Context, Settings
+from pb_graph import Context, InputError, Settings
 from pb_graph.nodes.plan_edit import PlanEdit, apply_edits
 from pb_graph.state import SubQuestion
 from tests.support.chat_model import ScriptedChat
@@ -258,3 +258,11 @@ def test_a_new_question_may_be_asked_instead_of_reviewing() -> None:
 
 def test_a_run_without_a_plan_is_not_reviewed() -> None:
     assert Review(method="global_budget").out["answer"] == "Final answer: 42"
+
+
+@pytest.mark.parametrize("way", get_args(Way))
+def test_without_a_checkpointer_it_is_refused_before_anything_is_paid(way: Way) -> None:
+    model = ScriptedChat()
+    with pytest.raises(InputError, match=r"goes on from a checkpoint.*checkpointer="):
+        run(graph_of(model, review_plan=True), way=way)
+    assert not model.calls
