@@ -60,42 +60,16 @@ class Silence:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundRecord:
-    """One turn of the loop.
-
-    Attributes:
-        number: From 1.
-        optimizer: Who proposed.
-        before: E³ of the incumbent on dev, when it began.
-        after: When it ended; never below.
-        proposed: How many candidates were new.
-        spent: What it cost.
-    """
-
-    number: int
-    optimizer: str
-    before: float
-    after: float
-    proposed: int
-    spent: Spent
-
-
-@dataclass(frozen=True, slots=True)
 class SearchResult:
     """What came of a tuning.
 
     Attributes:
         candidate: What to use from now on: the winner of dev, or the original.
-        verdict: Better, undecided or kept, why, and the figures behind it.
-        original: The original on dev.
         trials: Everything that was measured on the whole of dev, in order; the original first.
         dropped: Everything else that was proposed, and why it fell.
-        rounds: One for each turn.
+        rounds: Who proposed, turn by turn.
         ended: Why the search ended.
-        split: The questions.
         predictor: Which of the predictors was tuned; of several the first.
-        optimizer: Who searched.
-        seed: Of the run.
         spent: What the run folder has cost in all.
     """
 
@@ -104,7 +78,7 @@ class SearchResult:
     original: Trial
     trials: Sequence[Trial]
     dropped: Sequence[Proposal]
-    rounds: Sequence[RoundRecord]
+    rounds: Sequence[str]
     ended: str
     split: Split
     predictor: str
@@ -203,7 +177,7 @@ class _Loop:
     seed: int
     callback: Callback
     trials: dict[str, Trial] = field(default_factory=dict)
-    rounds: list[RoundRecord] = field(default_factory=list)
+    rounds: list[str] = field(default_factory=list)
     dropped: list[Proposal] = field(default_factory=list)
 
     def run(
@@ -232,7 +206,7 @@ class _Loop:
             ended=ended,
             split=self.split,
             predictor=predictor,
-            optimizer=self.rounds[-1].optimizer if self.rounds else optimizer.name,
+            optimizer=self.rounds[-1] if self.rounds else optimizer.name,
             seed=self.seed,
             spent=self.evaluator.spent,
         )
@@ -269,7 +243,7 @@ class _Loop:
     def _round(self, turn: Optimizer, predictor: str, origin: str) -> None:
         """Make one turn."""
         number = len(self.rounds) + 1
-        before, spent = self.incumbent, self.evaluator.spent
+        before = self.incumbent
         self.callback.round_begins(number, origin, before)
         task = self._task(turn, predictor, origin, before)
         proposed = list({one.identity: one for one in turn.propose(task)}.values())
@@ -290,9 +264,7 @@ class _Loop:
                 task.drop(candidate, f"duplicate: measured in round {known.round}")
         self.dropped += task.dropped
         self.callback.round_ends(task.dropped)
-        was, now = before.measurement.e3, self.incumbent.measurement.e3
-        cost = self.evaluator.spent.since(spent)
-        self.rounds.append(RoundRecord(number, origin, was, now, len(new), cost))
+        self.rounds.append(origin)
 
     def _task(self, turn: Optimizer, predictor: str, origin: str, incumbent: Trial) -> Round:
         number = len(self.rounds) + 1

@@ -212,8 +212,7 @@ def test_a_spent_budget_ends_the_search_and_leaves_enough_for_the_verdict(
 
 def test_the_pool_comes_first_and_the_optimizer_goes_on_from_its_best(tmp_path: Path) -> None:
     found = run(tmp_path, gepa, pool=[PLAIN, MINIMAL], reflection=says(THOROUGH), train=TRAIN[:8])
-    assert [turn.optimizer for turn in found.rounds][:2] == ["pool", "gepa"]
-    assert found.rounds[1].before == found.rounds[0].after
+    assert found.rounds[:2] == ["pool", "gepa"]
     assert found.candidate.instructions == {"decompose": MINIMAL}
 
 
