@@ -6,14 +6,28 @@ wrote is read, and fields that they did not have are optional.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
+from optim.datasets.dataset import digest
+from optim.e3 import accuracy_interval, token_interval
 from optim.report import formatting
+from optim.statistics.comparison import FEW
 from pb_graph.errors import PlannerProgramError
 from pb_graph.program import PlannerProgram, Text, damaged
 from pb_graph.settings import Settings
+
+if TYPE_CHECKING:
+    from optim.e3 import Comparison
+    from optim.tune.optimizer import Proposal
+    from optim.tune.search import SearchResult
+    from optim.tune.selection import Measurement, Trial
+
+_PACKAGES = ("plan-and-budget", "dspy", "gepa", "langgraph", "langchain-core")
 
 MAX_CANDIDATES = 500
 """More than the widest search of settings proposes."""
@@ -63,11 +77,9 @@ class Paired(_Part):
         probability_higher: One-sided confidence that the tuned one's E³ is higher.
         accuracy_difference: In percentage points.
         tokens_ratio: Mean tokens of the tuned over those of the original.
-        tokens_lower: Lower end of its interval.
-        tokens_upper: Upper end.
         discordant: On how many questions the two scores differ; None in earlier files.
         questions: How many are compared.
-        confidence: Nominal coverage of the interval.
+        confidence: Nominal coverage of the intervals.
     """
 
     ratio: _Amount | None = None
@@ -155,13 +167,7 @@ class Data(_Part):
 
 
 class Cost(_Part):
-    """What the tuning took.
-
-    Attributes:
-        metric_calls: Questions answered.
-        tokens: Completion tokens of all models, reflection included.
-        seconds: Wall time.
-    """
+    """Questions answered, completion tokens of all models with reflection, and wall time."""
 
     metric_calls: _Count
     tokens: _Count
@@ -172,20 +178,14 @@ class Tuning(_Part):
     """How the program was come by.
 
     Attributes:
-        date: When, with its time zone; written in UTC.
-        optimizer: Who searched.
-        seed: Of the search.
+        date: With its time zone; written in UTC.
         verdict: ``better``, ``undecided`` (the program holds the winner of dev in both) or
             ``kept``; ``adopted`` in files of earlier versions, which did not tell the first two
             apart.
-        reason: Why, in a sentence.
-        models: Who solved, planned and reflected.
-        data: On what.
         versions: Package to version.
         settings_before: What the original was measured with.
         dev: Before and after where the choice was made.
         held_out: Before and after where it was judged.
-        cost: What it took.
         candidates: What was proposed, `MAX_CANDIDATES` at most.
         left_out: How many more there were.
         made_by: How it came about, as far as the command knows: the command itself, data file or
@@ -233,3 +233,127 @@ def changed(settings: Settings, base: Settings) -> dict[str, Any]:
     """The fields that differ from the base, as plain JSON."""
     ours, theirs = settings.model_dump(mode="json"), base.model_dump(mode="json")
     return {name: value for name, value in ours.items() if value != theirs[name]}
+
+
+def artefact_of(
+    result: SearchResult, *, dataset: str, models: Mapping[str, str | None]
+) -> PlannerProgram:
+    """Put a result into the form that `build_graph` loads."""
+    candidate, found, spent = result.candidate, result.verdict, result.spent
+    before, after = found.original, found.measurement
+    tuning = Tuning(
+        date=datetime.now(UTC).replace(microsecond=0),
+        optimizer=result.optimizer,
+        seed=result.seed,
+        verdict=found.verdict,
+        reason=found.reason,
+        models=Models.model_validate(models),
+        data=_data(result, dataset),
+        versions=dict(_versions()),
+        settings_before=result.original.candidate.settings,
+        dev=_dev(result),
+        held_out=_split(before, after, found.comparison) if before and after else None,
+        cost=Cost(metric_calls=spent.calls, tokens=spent.tokens, seconds=round(spent.seconds, 1)),
+        **_candidates(result),
+    )
+    record = tuning.model_dump(mode="json", exclude_none=True)
+    program = candidate.prompts().program()
+    return program.model_copy(update={"settings": candidate.settings, "tuning": record})
+
+
+def _measured(measurement: Measurement) -> Measured:
+    """The figures of a set of answers, with their 95 % intervals."""
+    spread = measurement.interval
+    low, high = accuracy_interval(measurement.scores)
+    least, most = token_interval(measurement.costs)
+    return Measured(
+        questions=len(measurement.results),
+        accuracy=Figure(value=measurement.accuracy, lower=low, upper=high),
+        tokens=Figure(value=measurement.tokens, lower=least, upper=most),
+        e3=Figure(value=spread.e3, lower=spread.lower, upper=spread.upper),
+    )
+
+
+def _data(result: SearchResult, dataset: str) -> Data:
+    split, compared = result.split, result.verdict.measurement
+    return Data(
+        name=dataset,
+        fingerprint=digest(split.identity),
+        train=0 if split.train is split.dev else len(split.train),
+        dev=len(split.dev),
+        held_out=len(compared.results) if compared else len(split.held_out),
+    )
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    for name in _PACKAGES:
+        try:
+            yield name, version(name)
+        except PackageNotFoundError:
+            continue
+
+
+def _dev(result: SearchResult) -> SplitRecord:
+    before, winner = result.original.measurement, result.verdict.winner
+    if winner is None:
+        return _split(before, before, None)
+    after = winner.measurement
+    return _split(before, after, after.against(before, result.seed))
+
+
+def _split(before: Measurement, after: Measurement, compared: Comparison | None) -> SplitRecord:
+    paired = Paired.model_validate(compared, from_attributes=True) if compared else None
+    if paired and (paired.questions < FEW or not paired.discordant):
+        paired = paired.model_copy(update={"probability_better": None})
+    return SplitRecord(before=_measured(before), after=_measured(after), paired=paired)
+
+
+def _candidates(result: SearchResult) -> dict[str, Any]:
+    """The original, the winner, and the best of the others; what was not measured last."""
+    base = result.original.candidate.settings
+    rows = [_of_trial(trial, place, result) for place, trial in enumerate(result.trials)]
+    known = {trial.candidate.identity for trial in result.trials}
+    for place, one in enumerate(result.dropped, start=1):
+        if one.candidate.identity not in known or one.fell.startswith("duplicate"):
+            name = f"{one.origin} round {one.round}, proposal {place}"
+            rows.append(_record(one, name, "other", one.fell, base))
+    ranked = sorted(rows, key=lambda row: (row.role not in {"original", "chosen"}, -(row.e3 or 0)))
+    kept = {row.name for row in ranked[:MAX_CANDIDATES]}
+    return {
+        "candidates": tuple(row for row in rows if row.name in kept),
+        "left_out": max(0, len(rows) - MAX_CANDIDATES),
+    }
+
+
+def _of_trial(trial: Trial, place: int, result: SearchResult) -> CandidateRecord:
+    """A method without a plan beside those that have one is there for reference, but may win."""
+    original, winner = result.original, result.verdict.winner
+    base = original.candidate.settings
+    name = f"{trial.origin} {place}"
+    if trial is original:
+        fell = "replaced" if result.adopted else None
+        return _record(trial, "original", "original", fell, base)
+    if trial is winner:
+        fell = None if result.adopted else "best on dev, but not kept on the held-out questions"
+        return _record(trial, name, "chosen", fell, base)
+    lower = trial.measurement.e3 <= original.measurement.e3
+    fell = f"not above the {'original' if lower else 'best'} on dev"
+    plain = base.plans and not trial.candidate.settings.plans
+    return _record(trial, name, "reference" if plain else "other", fell, base)
+
+
+def _record(
+    one: Trial | Proposal, name: str, role: _Role, fell: str | None, base: Settings
+) -> CandidateRecord:
+    candidate, found = one.candidate, one.measurement
+    names = ("accuracy", "tokens", "input_tokens", "e3") if found else ()
+    return CandidateRecord(
+        name=name,
+        role=role,
+        instructions=dict(candidate.instructions),
+        settings=changed(candidate.settings, base),
+        examples={name: len(shown) for name, shown in candidate.examples.items()},
+        questions=len(found.results) if found else 0,
+        fell=fell,
+        **{name: getattr(found, name) for name in names},
+    )

@@ -93,10 +93,6 @@ class Candidate(Uncopied):
         """The same with other examples for one predictor."""
         return replace(self, examples={**self.examples, predictor: shown})
 
-    def planner(self) -> Planner | None:
-        """A planner with these prompts; None for the package's own."""
-        return self.prompts() if self.instructions or self.examples else None
-
     def prompts(self) -> Planner:
         """A new planner with these prompts."""
         planner = Planner()

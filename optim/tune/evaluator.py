@@ -369,7 +369,7 @@ class Evaluator(Uncopied):
 
     def _runner_of(self, candidate: Candidate) -> Runner:
         if candidate.identity not in self._runners:
-            planner = candidate.planner()
+            planner = candidate.prompts()
             identity = planner_identity(self.models.planner_identity, planner)
             self._runners[candidate.identity] = Runner(
                 Method("tune", candidate.settings),

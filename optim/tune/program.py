@@ -158,7 +158,7 @@ class GraphProgram(TunableProgram):
             self.graphs.model,
             planner=self.graphs.planner,
             settings=candidate.settings,
-            planner_program=candidate.planner(),
+            planner_program=candidate.prompts(),
             cap_policy=self.graphs.cap_policy,
         )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from optim.evaluate.limits import Limits
 from optim.extras import require
-from optim.tune.artefact import tuning_of
+from optim.tune.artefact import artefact_of, tuning_of
 from optim.tune.candidate import predictors_of
 from optim.tune.evaluator import Evaluator
 from optim.tune.examples import questions_of, scorer_of, split_of
@@ -17,7 +17,6 @@ from optim.tune.optimizers import check, choose
 from optim.tune.program import GraphProgram
 from optim.tune.progress import TuneProgress
 from optim.tune.reflection import Reflector
-from optim.tune.saving import artefact_of
 from optim.tune.search import search
 from pb_graph.errors import InputError
 from pb_graph.models.resolve import model_name

@@ -26,7 +26,6 @@ FEW = DEV[:6]
 
 def test_the_packages_own_words_are_no_change() -> None:
     assert Candidate({"decompose": f" {OWN['decompose']}\n"}) == Candidate()
-    assert Candidate().planner() is None
 
 
 def test_a_candidates_identity_is_its_words_and_what_bears_on_answers() -> None:
