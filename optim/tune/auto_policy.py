@@ -11,10 +11,12 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from optim.records import Record, cut_off
 from optim.statistics.comparison import Comparison, Sample, compare
@@ -81,13 +83,8 @@ class AutoFit:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
-        return {
-            "policy": self.policy.model_dump(mode="json"),
-            "expected": asdict(self.expected),
-            "plain": asdict(self.plain),
-            "against_plain": asdict(self.against_plain),
-            "folds": [fold.model_dump(mode="json") for fold in self.folds],
-        }
+        found: dict[str, Any] = TypeAdapter(AutoFit).dump_python(self, mode="json")
+        return found
 
 
 def program_of(fit: AutoFit, base: str | Path | None = None) -> PlannerProgram:

@@ -180,10 +180,8 @@ def simba(task: Round, *, batch: int = 8, width: int = 3, steps: int = 3) -> Seq
     for row in outcome.candidate_programs:
         with suppress(InputError):  # an instruction that is empty or too long
             won.append(row["program"].candidate)
-    ahead = {candidate.identity for candidate in won}
-    for candidate in list(program.seen.values()):
-        if candidate.identity in ahead:
-            del program.seen[candidate.identity]
+    for candidate in won:
+        program.seen.pop(candidate.identity, None)
     task.measured(program)  # the others have lost a step
     return won
 

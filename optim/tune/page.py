@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from optim.report.figures import EARLY, ORIGINAL, Point, key, scatter, scatters
 from optim.report.figures import Figure as Drawing
@@ -16,20 +16,14 @@ if TYPE_CHECKING:
     from optim.tune.artefact import CandidateRecord, Measured, Paired, Tuning
 
 PAGE = "candidates.html"
-# Kinds in the order of drawing. The original comes last and is an open square that is larger than
-# the rest, so that it can be seen around a candidate that measured the same.
+# Name and mark of each role, in the order of drawing. The original comes last and is an open square
+# that is larger than the rest, so that it can be seen around a candidate that measured the same.
 _MARKS = {
-    "given up early": EARLY,
-    "candidate": 0,
-    "without a plan": 1,
-    "best on dev": 3,
-    "original": ORIGINAL,
-}
-_OF_ROLE = {
-    "other": "candidate",
-    "reference": "without a plan",
-    "chosen": "best on dev",
-    "original": "original",
+    "early": ("given up early", EARLY),
+    "other": ("candidate", 0),
+    "reference": ("without a plan", 1),
+    "chosen": ("best on dev", 3),
+    "original": ("original", ORIGINAL),
 }
 VERDICTS = {
     "better": "The tuned program is better.",
@@ -50,6 +44,8 @@ def html(tuning: Tuning) -> str:
     """
     from optim.report.template import render  # noqa: PLC0415 -- brings jinja2
 
+    points = _points(tuning)
+    drawn = {point.kind for point in points}
     return render(
         "tune/page.html.j2",
         title=f"Tuning on {tuning.data.name}",
@@ -57,7 +53,8 @@ def html(tuning: Tuning) -> str:
         facts=facts_of(tuning),
         before=lines_of(tuning.settings_before.model_dump(mode="json")),
         verdict=VERDICTS[tuning.verdict],
-        drawn=_drawn(tuning),
+        figures=scatters(points),
+        keys=[(key(mark, 20), name) for name, mark in _MARKS.values() if mark in drawn],
         splits=before_and_after(tuning),
         notes=list(notes_on(tuning)),
         proposals=proposals(tuning),
@@ -105,46 +102,32 @@ def plot_candidates(tuning: Tuning) -> Drawing:
     return Drawing(scatter(_points(tuning), 640, 440))
 
 
-def _kinds(tuning: Tuning) -> dict[str, tuple[CandidateRecord, str]]:
-    """The measured candidates by name, each with its kind of mark."""
-    whole = tuning.dev.before.questions
-    found = {
-        one.name: (one, "given up early" if one.questions < whole else _OF_ROLE[one.role])
+def _points(tuning: Tuning) -> list[Point]:
+    """Every measured candidate, in the order of drawing."""
+    whole, roles = tuning.dev.before.questions, list(_MARKS)
+    measured = {"original": tuning.dev.before, "chosen": tuning.dev.after}
+    met = [
+        (one, "early" if one.questions < whole else str(one.role))
         for one in tuning.candidates
         if one.is_measured
-    }
-    if not found:
+    ]
+    if not met:
         msg = "the tuning holds no candidate to show; keep some in the artefact"
         raise InputError(msg)
-    return found
-
-
-def _points(tuning: Tuning) -> list[Point]:
-    shown, marks = _kinds(tuning), list(_MARKS)
-    measured = {"original": tuning.dev.before, "best on dev": tuning.dev.after}
     return [
         Point(
             name=one.name,
-            kind=_MARKS[kind],
+            kind=_MARKS[role][1],
             tokens=one.tokens or 0.0,
             score=one.accuracy or 0.0,
             e3=one.e3 or 0.0,
-            token_ends=measured[kind].tokens.ends if kind in measured else (None, None),
-            score_ends=measured[kind].accuracy.ends if kind in measured else (None, None),
-            named=kind in {*measured, "without a plan"},
-            ranked=kind != "given up early",
+            token_ends=measured[role].tokens.ends if role in measured else (None, None),
+            score_ends=measured[role].accuracy.ends if role in measured else (None, None),
+            named=role in {*measured, "reference"},
+            ranked=role != "early",
         )
-        for one, kind in sorted(shown.values(), key=lambda pair: marks.index(pair[1]))
+        for one, role in sorted(met, key=lambda pair: roles.index(pair[1]))
     ]
-
-
-def _drawn(tuning: Tuning) -> dict[str, Any]:
-    """Every measured candidate, wide and narrow, with the key of the marks."""
-    found, kinds = _points(tuning), {kind for _, kind in _kinds(tuning).values()}
-    return {
-        "figures": scatters(found),
-        "keys": [(key(mark, 20), kind) for kind, mark in _MARKS.items() if kind in kinds],
-    }
 
 
 def notes_on(tuning: Tuning) -> Iterator[str]:

@@ -155,10 +155,7 @@ def decide(winner: Measurement, original: Measurement, comparison: Comparison) -
     program that is no better is called better in at most one run of ten.
     ``tests/benchmarks/verdict_simulation.py`` measures how often that is.
     """
-    same = all(
-        (ours.score, ours.tokens) == (theirs.score, theirs.tokens)
-        for ours, theirs in zip(winner.results, original.results, strict=True)
-    )
+    same = winner.scores == original.scores and winner.costs == original.costs
     if same or comparison.e3_a == 0.0 or comparison.e3_a < comparison.e3_b:
         return "kept"
     sure = comparison.probability_higher
