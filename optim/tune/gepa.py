@@ -1,4 +1,8 @@
-"""GEPA: instructions evolve; the reflection model is told what each plan cost and led to."""
+"""GEPA: instructions evolve; the reflection model is told what each plan cost and led to.
+
+Optimizers average, and E³ is no average: so what one answer is `worth` to them is the tangent at
+the incumbent.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +10,27 @@ from typing import TYPE_CHECKING, Any
 
 import dspy
 
-from optim.e3 import e3
+from optim.e3 import e3, surrogate
+from optim.records import planning_tokens
 from optim.tune.examples import examples
-from optim.tune.objective import FAR_BELOW, with_feedback
 from optim.tune.optimizer import optimizer
 from optim.tune.reflection import compiling, instruction_in
 from pb_graph.errors import PlanAndBudgetError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from gepa.core.state import GEPAState
     from gepa.proposer.base import CandidateProposal, SubsampleEvaluation
 
+    from optim.datasets import Question
+    from optim.e3 import Incumbent
     from optim.tune.candidate import Candidate
     from optim.tune.optimizer import Round
+    from pb_graph.state import Report
+
+FAR_BELOW = -100.0
+"""The score of what is no result: below any honest one that an optimizer can tell from others."""
 
 _PLANNED = """\
 A planner splits a problem into sub-questions with hints. A solver then answers them one after \
@@ -56,6 +66,8 @@ _WHAT = {
 }
 _CASES = 16_000  # characters of all cases: what a small model's context leaves beside its reply
 _PROBLEM = 1500  # characters of one problem
+_SHOWN = 300  # characters of an answer
+_ENDS = {"length": ", cut off at its cap", "forced": ", hit its cap", "error": ", failed"}
 
 
 @optimizer("gepa", "DSPy's GEPA: instructions evolve by reflection", reflects=True, learns=True)
@@ -168,3 +180,72 @@ def _e3(evaluation: SubsampleEvaluation | None) -> float:
     if not rows or not all(rows):
         return -1.0
     return e3([row["accuracy"] for row in rows], [-row["neg_tokens"] for row in rows])
+
+
+def with_feedback(
+    baseline: Incumbent, questions: Mapping[str, Question]
+) -> Callable[..., dspy.Prediction]:
+    """Give the tangent for GEPA: with accuracy and tokens kept apart, and words on the cost."""
+
+    def metric(
+        gold: dspy.Example,
+        pred: dspy.Prediction,
+        trace: object = None,  # noqa: ARG001 -- GEPA's signature
+        pred_name: str | None = None,  # noqa: ARG001
+        pred_trace: object = None,  # noqa: ARG001
+    ) -> dspy.Prediction:
+        score = worth(pred, baseline)
+        if pred.refused:
+            return dspy.Prediction(score=score, feedback="not answered", objective_scores=None)
+        asked = questions[gold.id]
+        told = [_outcome(pred, asked), _cost(pred.report, baseline), *_steps(pred.report)]
+        objectives = {"accuracy": float(pred.score), "neg_tokens": -float(pred.tokens)}
+        return dspy.Prediction(score=score, feedback="\n".join(told), objective_scores=objectives)
+
+    return metric
+
+
+def worth(pred: dspy.Prediction, baseline: Incumbent) -> float:
+    """The tangent for one answer, within bounds; `FAR_BELOW` for what was never answered."""
+    if pred.refused:
+        return FAR_BELOW
+    value = surrogate(pred.score, pred.tokens, baseline)
+    return max(FAR_BELOW, min(-FAR_BELOW, value))
+
+
+def _outcome(pred: dspy.Prediction, question: Question) -> str:
+    gold = " or ".join(question.targets)
+    wanted = f" The answer is {_short(gold)}." if gold else ""
+    if pred.error is not None:
+        return f"There is no answer: {_short(pred.error)}{wanted}"
+    if pred.score >= 1.0:
+        return "The answer is right."
+    end = _short(str(pred.answer)[-_SHOWN:])
+    return f"The answer scores {pred.score:g} of 1; it ends with: {end}{wanted}"
+
+
+def _cost(report: Report, baseline: Incumbent) -> str:
+    usage = report["usage"]
+    total, planning = usage["output_tokens"], planning_tokens(report)
+    parts = ", ".join(f"{name} {part['output_tokens']}" for name, part in usage["by_node"].items())
+    verdict = "more" if total > baseline.tokens else "no more"
+    return (
+        f"It cost {total} tokens, {verdict} than the {baseline.tokens:.0f} of a usual answer; "
+        f"{planning} of them went into planning ({parts})."
+    )
+
+
+def _steps(report: Report) -> Iterator[str]:
+    steps = report["steps"]
+    if steps:
+        yield f"The plan had {len(steps)} step{'' if len(steps) == 1 else 's'}."
+    for step in steps:
+        if step["answer"] is not None:
+            how = f"{step['tokens']} tokens{_ENDS.get(step['finish'] or '', '')}"
+            yield f"Step {step['index'] + 1} ({how}) gave: {_short(step['answer'])}"
+    yield from (f"Note: {_short(warning)}" for warning in report["warnings"])
+
+
+def _short(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= _SHOWN else f"{flat[:_SHOWN]} …"

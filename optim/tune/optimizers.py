@@ -7,7 +7,7 @@ and nothing is paid for twice. GEPA and the settings search have modules of thei
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,7 @@ import dspy
 from optim.e3 import e3
 from optim.tune.candidate import Texts, own_texts, texts_of
 from optim.tune.examples import examples
-from optim.tune.gepa import gepa
-from optim.tune.objective import clipped
+from optim.tune.gepa import gepa, worth
 from optim.tune.optimizer import REGISTERED, Optimizer, Round, optimizer
 from optim.tune.options import OPTIMIZERS, TUNED
 from optim.tune.reflection import compiling
@@ -26,6 +25,7 @@ from optim.tune.shortest import shortest
 from pb_graph.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
+    from optim.e3 import Incumbent
     from optim.tune.candidate import Candidate
 
 __all__ = [
@@ -96,6 +96,26 @@ class _WholeSplit(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         value = e3([result.score for result in results], [result.tokens for result in results])
         baseline = task.baseline
         return dspy.Prediction(ratio=value * baseline.tokens / baseline.accuracy**2, error=None)
+
+
+def clipped(baseline: Incumbent) -> Callable[..., float | bool]:
+    """Give the metric s = 2a/A0 - t/T0 for optimizers that only know numbers.
+
+    Its mean is 1 at the incumbent. It is kept within ± `FAR_BELOW`: SIMBA raises e to it, divided
+    by a temperature of 0.2, which overflows above 142.
+    """
+
+    def metric(
+        gold: dspy.Example,  # noqa: ARG001 -- the bench has scored the answer
+        pred: dspy.Prediction,
+        trace: object = None,
+    ) -> float | bool:
+        if trace is not None:
+            # Bootstrapping asks whether to keep an example, and takes any number but 0 for yes.
+            return bool(pred.score)
+        return worth(pred, baseline)
+
+    return metric
 
 
 @optimizer(

@@ -14,10 +14,9 @@ import pytest
 from optim.e3 import Incumbent
 from optim.tune.evaluator import Evaluator
 from optim.tune.examples import examples
-from optim.tune.gepa import HigherE3, gepa
-from optim.tune.objective import FAR_BELOW, clipped, with_feedback
+from optim.tune.gepa import FAR_BELOW, HigherE3, gepa, with_feedback
 from optim.tune.optimizer import Optimizer, Round
-from optim.tune.optimizers import candidates, copro, miprov2, simba
+from optim.tune.optimizers import candidates, clipped, copro, miprov2, simba
 from optim.tune.program import GUARD, TrialProgram
 from pb_graph import InputError
 from tests.support.chat_model import HTTPError, ScriptedChat, thinks_in_vain
