@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from optim.cli import bam, curve, evaluate, logs, tune
+from optim.cli import bam, evaluate, logs, tune
 from pb_graph.cli.exit import FAILED, INTERRUPTED, USAGE
 from pb_graph.cli.options import Version
 
@@ -19,7 +19,7 @@ def _every_command(*, version: Version = False) -> None:
 
 
 app.command("eval")(evaluate.evaluate_methods)
-app.command()(curve.curve)
+app.command()(evaluate.curve)
 app.command()(logs.levels)
 app.command()(logs.latency)
 app.command()(logs.report)
