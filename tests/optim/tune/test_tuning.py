@@ -145,7 +145,7 @@ def test_one_that_chooses_from_a_list_gets_the_candidates(tmp_path: Path) -> Non
     own = Optimizer("own", "a list", lambda task, *, texts: task.candidates(texts), chooses=True)
     for name, optimizer in {"own": own, "candidates": candidates}.items():
         result = run(tmp_path / name, optimizer=optimizer, candidates=[PLAIN, MINIMAL])
-        assert {turn.optimizer for turn in result.search.rounds} == {name}
+        assert set(result.search.rounds) == {name}
         assert result.program.candidate.instructions == {"decompose": MINIMAL}
 
 
