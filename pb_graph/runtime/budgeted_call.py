@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from pb_graph.answers import is_in_form
@@ -14,7 +15,7 @@ from pb_graph.prompts import forced
 from pb_graph.runtime.tools import MAX_ROUNDS, without_tools
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from langchain_core.messages import BaseMessage
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from pb_graph.prompts import Turn
     from pb_graph.runtime.node import NodeContext
     from pb_graph.state import Finish, Query, State
+
+    Ask = Callable[..., Awaitable[Reply]]
 
 
 class BudgetedReply(NamedTuple):
@@ -88,106 +91,102 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
     Raises:
         ModelCallError: The request failed for good; a forced ending that fails is in the reply.
     """
-    settings = run.settings
-    cap = run.cap_of(budget)
-    forces = budget is not None and settings.enforcement == "force"
+    around, cap, forces = current(), run.cap_of(budget), run.forces(budget)
     answer_type = run.options.answer_type if closing else None
-    least = max(settings.reserve, answer_type.reserve if answer_type else 0)
-    around = current()
+    least = max(run.settings.reserve, answer_type.reserve if answer_type else 0)
     most = min(cap, around.left) if around else cap
     reserve = min(least, _most_reserved(most, closing=closing)) if forces else 0
     # A budget that is only said must not show elsewhere.
-    said_only = budget is None or settings.enforcement == "prompt"
-    how = thinking or ("free" if said_only else "bounded")
+    said_only = budget is None or run.settings.enforcement == "prompt"
     watches = forces and not run.options.tools
-    # Of a shared budget, others that ask meanwhile leave it.
+    ask = partial(
+        run.calls.solver,
+        purpose=purpose,
+        thinking=thinking or ("free" if said_only else "bounded"),
+        # What is written while there are tools may turn out to be no answer.
+        follows="" if stream and not run.options.tools else None,
+        tools=run.options.tools,
+        ends_repetition=watches,
+        surprisal=surprisal if watches else 0.0,
+        confidence=confidence,
+    )
+    # Of a shared budget, others that ask meanwhile leave the reserve.
     with around.grant(reserve) if around else nullcontext() as kept:
-        prompt, reply, made = await _worked(
-            run,
-            prompt,
-            cap - reserve,
-            purpose,
-            how,
-            stream=stream,
-            confidence=confidence,
-            ends_repetition=watches,
-            surprisal=surprisal if watches else 0.0,
+        prompt, reply, made = await _worked(run, ask, prompt, cap - reserve)
+        close = partial(
+            run.calls.solver,
+            purpose=purpose,
+            thinking="off",
+            follows=f"{reply.text}\n\n" if stream else None,
+            schema=answer_type.schema if answer_type else None,
         )
-        paid = spent(made)
-        finish: Finish = "length" if reply.finish in ("length", *LEFT) else "stop"
-        left = cap - (most_billed(made) if settings.strict_ceiling else paid)
-        partial = reply.text
-        if forces and finish == "length" and (again := repeated(partial)):
-            partial, left = partial[:-again].rstrip(), min(left, reserve)
-        if reply.finish == SURPRISAL:
-            left = min(left, reserve)
-        whole = finish == "stop" and bool(reply.text) and not reply.calls_tools
-        if answer_type:
-            fits = answer_type.read(reply.text) is not None
-        else:
-            fits = not (forces and closing) or is_in_form(reply.text, query["answer_format"])
-        asks_again = not fits if whole else forces or bool(reply.calls_tools)
-        if left <= 0 or not asks_again:
-            return BudgetedReply(reply.text, paid, finish, max(0, paid - cap))
-        ending = forced(without_tools(prompt), partial, query, final=closing)
-        follows = f"{reply.text}\n\n" if stream else None
-        schema = answer_type.schema if answer_type else None
-        try:
-            with using(max(kept, around, key=lambda one: one.left) if kept and around else None):
-                stated = await run.calls.solver(
-                    ending, left, purpose, thinking="off", follows=follows, schema=schema
-                )
-        except ModelCallError as failure:  # what was paid for already is kept
-            ended: Finish = finish if reply.text else "error"
-            return BudgetedReply(reply.text, paid + failure.tokens, ended, 0, str(failure))
-        paid += stated.tokens
-        text = _joined(reply.text, stated.text, closing=closing)
-        return BudgetedReply(text, paid, finish if whole else "forced", max(0, paid - cap))
+        with using(max(kept, around, key=lambda one: one.left) if kept and around else None):
+            return await _ended(
+                run, close, prompt, reply, made, budget, query, reserve=reserve, closing=closing
+            )
 
 
-async def _worked(  # noqa: PLR0913 -- as the function above
-    run: NodeContext,
-    prompt: Sequence[Turn | BaseMessage],
-    cap: int,
-    purpose: Purpose,
-    thinking: Thinking,
-    *,
-    stream: bool,
-    confidence: bool,
-    ends_repetition: bool,
-    surprisal: float,
+async def _worked(
+    run: NodeContext, ask: Ask, prompt: Sequence[Turn | BaseMessage], cap: int
 ) -> tuple[Sequence[Turn | BaseMessage], Reply, list[Charge]]:
     """Ask and, while the reply calls tools, ask again with their results, all within the cap.
 
     Returns:
-        The prompt with what the tools gave, the last reply, and what all of them were charged. What
-        is written while there are tools is not streamed: it may turn out to be no answer.
+        The prompt with what the tools gave, the last reply, and what all of them were charged.
     """
-    tools = run.options.tools
     gone = most_billed if run.settings.strict_ceiling else spent
-    follows = "" if stream and not tools else None
     paid: list[Charge] = []
     for left in range(MAX_ROUNDS, -1, -1):
         try:
-            reply = await run.calls.solver(
-                prompt,
-                cap - gone(paid),
-                purpose,
-                thinking=thinking,
-                follows=follows,
-                tools=tools,
-                ends_repetition=ends_repetition,
-                surprisal=surprisal,
-                confidence=confidence,
-            )
+            reply = await ask(prompt, cap - gone(paid))
         except ModelCallError as failure:
             failure.lost = (*paid, *failure.lost)  # for its step, which cost all of them
             raise
         paid += [*reply.lost, reply.charge]
         if not (reply.calls_tools and left and gone(paid) < cap):
             break
-        prompt = [*prompt, *await run.calls.use_tools(tools, reply.calls_tools)]
+        prompt = [*prompt, *await run.calls.use_tools(run.options.tools, reply.calls_tools)]
     return prompt, reply, paid
+
+
+async def _ended(  # noqa: PLR0913, PLR0917 -- what was asked, what came of it, and how it may end
+    run: NodeContext,
+    close: Ask,
+    prompt: Sequence[Turn | BaseMessage],
+    reply: Reply,
+    made: Sequence[Charge],
+    budget: int | None,
+    query: Query,
+    *,
+    reserve: int,
+    closing: bool,
+) -> BudgetedReply:
+    """The reply as it is; or with its result, for which ``close`` asks, where it is unfinished."""
+    paid, cap, forces = spent(made), run.cap_of(budget), run.forces(budget)
+    finish: Finish = "length" if reply.finish in ("length", *LEFT) else "stop"
+    left = cap - (most_billed(made) if run.settings.strict_ceiling else paid)
+    again = repeated(reply.text) if forces and finish == "length" else 0
+    if again or reply.finish == SURPRISAL:
+        left = min(left, reserve)
+    if answer_type := run.options.answer_type if closing else None:
+        fits = answer_type.read(reply.text) is not None
+    else:
+        fits = not (forces and closing) or is_in_form(reply.text, query["answer_format"])
+    whole = finish == "stop" and bool(reply.text) and not reply.calls_tools
+    asks_again = not fits if whole else forces or bool(reply.calls_tools)
+    if left <= 0 or not asks_again:
+        return BudgetedReply(reply.text, paid, finish, max(0, paid - cap))
+    begun = reply.text[:-again].rstrip() if again else reply.text
+    try:
+        stated = await close(forced(without_tools(prompt), begun, query, final=closing), left)
+    except ModelCallError as failure:  # what was paid for already is kept
+        finish, paid = finish if reply.text else "error", paid + failure.tokens
+        return BudgetedReply(reply.text, paid, finish, max(0, paid - cap), str(failure))
+    paid += stated.tokens
+    text = stated.text or reply.text
+    if closing and stated.text:  # a final answer keeps the working that led to it
+        text = f"{reply.text}\n\n{stated.text}".strip()
+    return BudgetedReply(text, paid, finish if whole else "forced", max(0, paid - cap))
 
 
 def _most_reserved(cap: int, *, closing: bool) -> int:
@@ -196,10 +195,3 @@ def _most_reserved(cap: int, *, closing: bool) -> int:
     The smallest share (24 tokens by default) so ends in 16 tokens, enough for a boxed number.
     """
     return cap * 2 // 3 if closing else cap // 2
-
-
-def _joined(partial: str, statement: str, *, closing: bool) -> str:
-    """The stated result; a final answer keeps the working that led to it."""
-    if closing and statement:
-        return f"{partial}\n\n{statement}".strip()
-    return statement or partial

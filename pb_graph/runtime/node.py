@@ -67,6 +67,10 @@ class NodeContext:
             return self.settings.cutoff
         return min(budget, self.settings.cutoff)
 
+    def forces(self, budget: int | None) -> bool:
+        """Whether an unfinished reply is asked for its result, for which a reserve is kept back."""
+        return budget is not None and self.settings.enforcement == "force"
+
     def tell(self, event: Event) -> None:
         """Send a progress event to whoever streams in ``custom`` mode."""
         tell(event)
