@@ -646,6 +646,13 @@ class TestGraph:
         graph.batch([QUESTION] * 8, return_exceptions=True)
         assert budget.spent == model.output_tokens <= 2000
 
+    def test_a_ceiling_has_what_others_hold_and_may_give_back(self) -> None:
+        budget, model = Budget(1000), ScriptedChat(seconds=0.05)
+        outs = graph_of(model, shared_budget=budget, method="vanilla").batch([QUESTION] * 4)
+        for report in (out["report"] for out in outs):
+            assert report["usage"]["output_tokens"] <= report["ceiling"] <= 1000
+            assert not any("above the ceiling" in warning for warning in report["warnings"])
+
     @pytest.mark.parametrize("total", [900, 1300])
     def test_questions_at_once_leave_each_other_their_forced_endings(self, total: int) -> None:
         budget, model = Budget(total), ScriptedChat(solve=until_forced, seconds=0.02)

@@ -29,6 +29,14 @@ def checked(name: str, given: object) -> Budget | None:
     raise InputError(msg)
 
 
+def at_hand(tokens: int, *, later: bool = False) -> int:
+    """As many of these tokens as a call here can have: now, or later, when all others are done."""
+    around = current()
+    if around is None:
+        return tokens
+    return min(tokens, around.left_at_most if later else around.left)
+
+
 @contextmanager
 def using(budget: Budget | None) -> Iterator[None]:
     """Let all calls below draw on an account: agents and graphs that are run within find it."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from langgraph.types import Send
 
 from pb_graph.budget import schedule_weights, split
+from pb_graph.budget.around import at_hand
 from pb_graph.budget.ledger import most_billed, spent
 from pb_graph.methods import METHODS
 from pb_graph.nodes.plan import whole_question
@@ -82,8 +83,8 @@ def _task(state: State, index: int, settings: Settings) -> Send:
 
 def _total(level: int | None, run: NodeContext) -> tuple[int, list[str]]:
     """The question's budget, or what is left for it of a shared one, and a note of that."""
-    wanted, left = run.settings.budget_rule.total(level), run.left
-    if left is None or left >= wanted:
+    wanted = run.settings.budget_rule.total(level)
+    if (left := at_hand(wanted)) == wanted:
         return wanted, []
     note = f"the shared budget had {left} tokens left: the question's budget of {wanted} shrank"
     return max(1, left), [f"allocate: {note} to it"]
@@ -170,5 +171,4 @@ def _ceiling(state: State, steps: int, total: int, run: NodeContext) -> int:
         to_come = total if several_calls else min(total, settings.cutoff)
         if synthesis:
             to_come += min(synthesis_cap(total, steps, settings), settings.cutoff)
-    billed = most_billed(state["charges"])
-    return billed + (to_come if run.left is None else min(to_come, run.left))
+    return most_billed(state["charges"]) + at_hand(to_come, later=True)

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
 from pb_graph.answers import is_in_form
-from pb_graph.budget.around import current, using
+from pb_graph.budget.around import at_hand, current, using
 from pb_graph.budget.ledger import LEFT, SURPRISAL, most_billed, spent
 from pb_graph.errors import ModelCallError
 from pb_graph.models.repetition import repeated
@@ -94,8 +94,7 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
     answer_type = run.options.answer_type if closing else None
     least = max(settings.reserve, answer_type.reserve if answer_type else 0)
     around = current()
-    most = min(cap, around.left) if around else cap
-    reserve = min(least, _most_reserved(most, closing=closing)) if forces else 0
+    reserve = min(least, _most_reserved(at_hand(cap), closing=closing)) if forces else 0
     # A budget that is only said must not show elsewhere.
     said_only = budget is None or settings.enforcement == "prompt"
     how = thinking or ("free" if said_only else "bounded")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from langchain_core.runnables import Runnable
 from langgraph.runtime import get_runtime
 
-from pb_graph.budget.around import current, drawn_on, using, within_all
+from pb_graph.budget.around import drawn_on, using, within_all
 from pb_graph.models.client import finished
 from pb_graph.runtime import budgeted_call
 from pb_graph.runtime.branches import known_everywhere
@@ -51,12 +51,6 @@ class NodeContext:
     settings: Settings
     calls: ModelCalls
     options: GraphOptions = GraphOptions()
-
-    @property
-    def left(self) -> int | None:
-        """Tokens left of the shared budget around this run; None when there is none."""
-        account = current()
-        return account.left if account else None
 
     # A function of its own module: `run.call_within_budget(prompt, budget, …)`.
     call_within_budget = budgeted_call.call_within_budget
