@@ -733,6 +733,21 @@ class TestGraph:
         graph_of(model, shared_budget=budget, **made).invoke(Command(resume=True), THREAD)
         assert budget.spent == 1000 + model.output_tokens
 
+    @pytest.mark.parametrize("elsewhere", [False, True])
+    def test_a_paused_query_keeps_the_account_that_nobody_gives_it_again(
+        self, elsewhere: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        model, budget = ScriptedChat(solve=runs_on), Budget(100)
+        graph = graph_of(model, checkpointer=InMemorySaver(), review_plan=True)
+        graph.invoke(QUESTION, THREAD, context=Context(shared_budget=budget))
+        if elsewhere:
+            forget(monkeypatch)
+        report = graph.invoke(Command(resume={"budget": 800}), THREAD)["report"]
+        assert report["usage"]["output_tokens"] == model.output_tokens <= report["ceiling"] == 100
+        assert elsewhere or budget.spent == model.output_tokens
+        (paused,) = graph.invoke(QUESTION, THREAD)["__interrupt__"]  # another question, on its own
+        assert paused.value["ceiling"] > 100
+
     def test_a_step_that_was_cut_off_is_counted_once_elsewhere(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -15,6 +15,7 @@ from langchain_core.runnables import Runnable
 from langgraph.runtime import get_runtime
 
 from pb_graph.budget.around import drawn_on, using, within_all
+from pb_graph.budget.shared import Budget
 from pb_graph.models.client import finished
 from pb_graph.runtime import budgeted_call
 from pb_graph.runtime.branches import known_everywhere
@@ -124,7 +125,9 @@ class Node(Runnable[Any, State]):
         unusable = {} if self._opens else state.get("unusable") or {}
         calls = ModelCalls(self._registry, settings, context, blocking=blocking, unusable=unusable)
         drawn = drawn_on(self._registry.shared_budget(context))
-        if drawn and not self._opens and (kept := state.get("shared_budget")):
+        if not self._opens and (kept := state.get("shared_budget")):
+            # Also where nobody gives it again, a run goes on with the budget that it began with.
+            drawn = drawn or (Budget.restore(kept),)
             # What another process knows of it.
             drawn[0].adopt(await known_everywhere("shared_budget", kept, blocking=blocking))
         with using(within_all(drawn)):
