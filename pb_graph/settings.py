@@ -353,20 +353,25 @@ class Context:
         """Our context in whatever the runtime holds: nothing, ours, a mapping, or a host's object.
 
         Raises:
-            InputError: our part is there, but a field of it cannot be used; it says which. Or
-                settings stand in the place of a context.
+            InputError: Our part is there, but it, or a field of it, cannot be used; it says what
+                can. Or settings stand in the place of a context.
         """
-        if isinstance(found, Settings):
-            msg = "settings of a run are given as context=Context(settings=...)"
-            raise InputError(msg)
         ours: object = found
-        if not isinstance(found, cls):
+        if not isinstance(found, cls | Settings):
             get = found.get if isinstance(found, Mapping) else partial(getattr, found)
             ours = get(CONTEXT_KEY, None)
-        fields = vars(ours) if isinstance(ours, cls) else ours
-        if not isinstance(fields, Mapping):
+        if ours is None:
             return cls()
-        known = {name: fields[name] for name in cls.__dataclass_fields__ if name in fields}
+        names = cls.__dataclass_fields__
+        known: Any = (
+            {name: getattr(ours, name) for name in names} if isinstance(ours, cls) else ours
+        )
+        if not isinstance(known, Mapping) or set(known) - set(names):
+            given = [*known] if isinstance(known, Mapping) else type(known).__name__
+            msg = f"a context has the fields {', '.join(names)}, not {given}: "
+            msg += "settings of a run are given as context=Context(settings=...)"
+            raise InputError(msg)
+        known = dict(known)
         if known.get("settings") is not None:  # which a server hands over as JSON
             known["settings"] = Settings.read(known["settings"])
         checked("a context's shared_budget", known.get("shared_budget"))
