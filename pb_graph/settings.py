@@ -330,8 +330,8 @@ class Context:
     planner_program: Any = field(
         default=None,
         metadata={
-            "description": "A Planner, or a saved one or its path, to plan with. The settings that "
-            "were saved with it replace the graph's."
+            "description": "A Planner, a GraphProgram, or what was saved of one, to plan with. Its "
+            "settings, where it has some, replace the graph's."
         },
     )
     shared_budget: Any = field(
