@@ -29,7 +29,7 @@ def allocate(state: State, run: NodeContext) -> State:
     if state["shares"]:
         return _rolled_over(state, run)
     settings, query = run.settings, state["query"]
-    total, notes = _total(query["level"], run)
+    total, notes = _total(state, run)
     update: State = {"total": total, "warnings": notes}
     if not settings.splits:
         _tell(run, query["level"], total, [])
@@ -81,13 +81,14 @@ def _task(state: State, index: int, settings: Settings) -> Send:
     return Send("solve", task)
 
 
-def _total(level: int | None, run: NodeContext) -> tuple[int, list[str]]:
-    """The question's budget, or what is left for it of a shared one, and a note of that."""
-    wanted = run.settings.budget_rule.total(level)
+def _total(state: State, run: NodeContext) -> tuple[int, list[str]]:
+    """The question's budget, or what is left for it of a shared one, and a note of that, once."""
+    wanted = run.settings.budget_rule.total(state["query"]["level"])
     if (left := at_hand(wanted)) == wanted:
         return wanted, []
-    note = f"the shared budget had {left} tokens left: the question's budget of {wanted} shrank"
-    return max(1, left), [f"allocate: {note} to it"]
+    note = f"allocate: the shared budget had {left} tokens left: the question's budget of {wanted}"
+    note += " shrank to it"
+    return max(1, left), [note] * (note not in state["warnings"])
 
 
 def _rolled_over(state: State, run: NodeContext) -> State:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from pb_graph import Context, InputError, Settings
+from pb_graph import Budget, Context, InputError, Settings
 from pb_graph.nodes.plan_edit import PlanEdit, apply_edits
 from pb_graph.state import SubQuestion
 from tests.support.chat_model import HTTPError, ScriptedChat
@@ -97,6 +97,13 @@ def test_the_reviewers_total_is_the_budget_of_the_run_and_its_ceiling() -> None:
     report = review.out["report"]
     assert [step["budget"] for step in report["steps"]] == [200] * 4
     assert (report["budget"], report["ceiling"]) == (800, 800 + planned)
+
+
+def test_a_shared_budget_that_has_less_is_spoken_of_once() -> None:
+    review = Review(shared_budget=Budget(300), budget=400)
+    (note,) = review.asked["warnings"]
+    review.answer({"plan": [0, 1]})
+    assert review.out["report"]["warnings"] == [note]
 
 
 def test_dropped_sub_questions_hand_their_needs_down() -> None:
