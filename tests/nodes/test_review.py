@@ -160,6 +160,13 @@ def test_a_plan_of_ones_own_names_its_needs_by_place_or_by_index() -> None:
         assert [step["credit"] for step in review.out["report"]["steps"]] == [None] * 3
 
 
+def test_a_list_without_an_index_names_its_needs_by_place_also_of_what_was_planned() -> None:
+    review = Review()
+    kept = {"question": "Third?", "depends_on": [1]}  # as it was shown, where 1 was the second
+    review.answer({"plan": [{"question": "Second?", "depends_on": []}, "First?", kept]})
+    assert needs(review.out["report"]) == [[], [], [1]]
+
+
 @pytest.mark.parametrize(
     ("edit", "complaint"),
     [
