@@ -99,8 +99,8 @@ class Budget:
         """Tokens that calls can ever reserve: also what others hold now, and may give back."""
         with LOCK:
             lines = self._lines(funders=True)
-            gone = [one._spent.total() + one._unknown.total() for one in lines]
-            return max(0, min(one.total - tokens for one, tokens in zip(lines, gone, strict=True)))
+            free = (one.total - one._spent.total() - one._unknown.total() for one in lines)
+            return max(0, min(free))
 
     def reserve(self, tokens: int | None = None, *, keep: int = 0, at_least: int = 0) -> Call:
         """Set tokens aside for a call that is about to be made.

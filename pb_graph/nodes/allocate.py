@@ -12,6 +12,7 @@ from pb_graph.budget.ledger import most_billed, spent
 from pb_graph.methods import METHODS
 from pb_graph.nodes.plan import whole_question
 from pb_graph.nodes.waves import is_closing, next_wave, transitive_dependencies
+from pb_graph.planner.normalize import MIDDLE
 from pb_graph.settings import Settings
 from pb_graph.state import SolveTask, State
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
     from pb_graph.runtime.node import NodeContext
     from pb_graph.state import SubQuestion
-
-MIDDLE_LEVEL = 3
 
 
 def allocate(state: State, run: NodeContext) -> State:
@@ -150,7 +149,7 @@ def _bam_shares(
 ) -> list[float]:
     from pb_graph.budget import bam  # noqa: PLC0415 -- the only schedule that needs numpy
 
-    levels = [step["level"] or level or MIDDLE_LEVEL for step in plan]
+    levels = [step["level"] or level or MIDDLE for step in plan]
     c = [settings.bam.c[level] for level in levels]
     beta = [settings.bam.beta[level] for level in levels]
     return [float(share) for share in bam.optimal_allocation(c, beta, total)]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from langgraph.types import Overwrite
 
+from pb_graph.budget import LEVELS
 from pb_graph.errors import InputError
 from pb_graph.methods import METHODS
 from pb_graph.nodes.conversation import encodable, read_conversation
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 MAX_QUESTION = 100_000
 MAX_REFERENCE = 400_000
 MAX_EXTRA = 20_000
-MAX_LEVEL = 5
 
 
 async def intake(state: State, run: NodeContext) -> State:
@@ -116,7 +116,7 @@ def _text(value: object, what: str, limit: int) -> str | None:
 def _level(value: object) -> int | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_LEVEL:
+    if isinstance(value, bool) or not isinstance(value, int) or value not in LEVELS:
         msg = f"A level is a whole number from 1 (easiest) to 5 (hardest), not {value!r}."
         raise InputError(msg)
     return value
