@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveInt
 
 from pb_graph.answers import comparable, stated_answer
-from pb_graph.budget.ledger import Purpose, most_billed, spent
+from pb_graph.budget.ledger import Purpose
 from pb_graph.budget.rules import Level
 from pb_graph.errors import ModelCallError
 from pb_graph.methods.by_kind import answered_by_kind, kind_of
@@ -135,7 +135,6 @@ async def _short(
     turns, question = prompt[1:-1], prompt[-1]
     stated, paid, text = set(), 0, ""
     policy = run.settings.auto
-    gone = most_billed if run.settings.strict_ceiling else spent
     for number in range(policy.tries):
         pairs = [turns[i : i + 2] for i in range(0, len(turns), 2)]
         shown = turns if number == 0 else [turn for pair in reversed(pairs) for turn in pair]
@@ -148,8 +147,8 @@ async def _short(
             )
         except ModelCallError as failure:
             warnings.append(f"short: {failure}")
-            return None, paid + gone(failure.lost)
-        paid += gone((*reply.lost, reply.charge))
+            return None, paid + run.gone(failure.lost)
+        paid += run.gone((*reply.lost, reply.charge))
         text = reply.text
         answer = stated_answer(text)
         believed = policy.believes(reply.charge.get("confidence"))

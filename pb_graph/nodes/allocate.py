@@ -97,8 +97,7 @@ def _rolled_over(state: State, run: NodeContext) -> State:
     if not run.settings.rollover or not rest:
         return {}
     total = state["total"] or 0  # which there is, where there are shares
-    gone = most_billed if run.settings.strict_ceiling else spent
-    left = total - gone(charge for charge in state["charges"] if charge["node"] == "solve")
+    left = total - run.gone(charge for charge in state["charges"] if charge["node"] == "solve")
     if run.settings.enforcement == "prompt":
         # A budget that is only said can be overspent; the steps to come are not to suffer for that.
         left = max(left, sum(state["shares"][str(step["index"])] for step in rest))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pb_graph.answers import is_in_form
 from pb_graph.budget.around import at_hand, current, using
-from pb_graph.budget.ledger import LEFT, SURPRISAL, most_billed, spent
+from pb_graph.budget.ledger import LEFT, SURPRISAL, spent
 from pb_graph.errors import ModelCallError
 from pb_graph.models.repetition import repeated
 from pb_graph.prompts import forced
@@ -114,7 +114,7 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
         )
         paid = spent(made)
         finish: Finish = "length" if reply.finish in ("length", *LEFT) else "stop"
-        left = cap - (most_billed(made) if settings.strict_ceiling else paid)
+        left = cap - run.gone(made)
         partial = reply.text
         if forces and finish == "length" and (again := repeated(partial)):
             partial, left = partial[:-again].rstrip(), min(left, reserve)
@@ -163,14 +163,13 @@ async def _worked(  # noqa: PLR0913 -- as the function above
         is written while there are tools is not streamed: it may turn out to be no answer.
     """
     tools = run.options.tools
-    gone = most_billed if run.settings.strict_ceiling else spent
     follows = "" if stream and not tools else None
     paid: list[Charge] = []
     for left in range(MAX_ROUNDS, -1, -1):
         try:
             reply = await run.calls.solver(
                 prompt,
-                cap - gone(paid),
+                cap - run.gone(paid),
                 purpose,
                 thinking=thinking,
                 follows=follows,
@@ -183,7 +182,7 @@ async def _worked(  # noqa: PLR0913 -- as the function above
             failure.lost = (*paid, *failure.lost)  # for its step, which cost all of them
             raise
         paid += [*reply.lost, reply.charge]
-        if not (reply.calls_tools and left and gone(paid) < cap):
+        if not (reply.calls_tools and left and run.gone(paid) < cap):
             break
         prompt = [*prompt, *await run.calls.use_tools(tools, reply.calls_tools)]
     return prompt, reply, paid

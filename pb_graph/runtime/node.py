@@ -7,7 +7,7 @@ that it awaits blocks instead, so that it is over at the first step.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,6 +15,7 @@ from langchain_core.runnables import Runnable
 from langgraph.runtime import get_runtime
 
 from pb_graph.budget.around import drawn_on, using, within_all
+from pb_graph.budget.ledger import most_billed, spent
 from pb_graph.budget.shared import Budget
 from pb_graph.models.client import finished
 from pb_graph.runtime import budgeted_call
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
     from langgraph.types import Send
 
-    from pb_graph.budget.ledger import Prices
+    from pb_graph.budget.ledger import Charge, Prices
     from pb_graph.events import Event
     from pb_graph.runtime.answer_type import AnswerType
     from pb_graph.runtime.registry import ModelRegistry
@@ -61,6 +62,10 @@ class NodeContext:
         if budget is None or self.settings.enforcement == "prompt":
             return self.settings.cutoff
         return min(budget, self.settings.cutoff)
+
+    def gone(self, charges: Iterable[Charge]) -> int:
+        """Completion tokens that calls took off a budget; strictly, the most that may be billed."""
+        return (most_billed if self.settings.strict_ceiling else spent)(charges)
 
     def tell(self, event: Event) -> None:
         """Send a progress event to whoever streams in ``custom`` mode."""
