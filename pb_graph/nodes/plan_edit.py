@@ -13,7 +13,6 @@ from pb_graph.state import SubQuestion
 
 _Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=2000)]
 _Index = Annotated[int, Field(ge=0, strict=True)]
-_GRADES = ("level", "credit")
 
 
 class EditedStep(BaseModel):
@@ -141,9 +140,9 @@ def _edited(
     place: int, edit: EditedStep, old: SubQuestion | None, depends_on: list[int]
 ) -> SubQuestion:
     given: dict[str, Any] = edit.model_dump(exclude_none=True)
-    blank: dict[str, Any] = {"hint": "", **dict.fromkeys(_GRADES)}
+    before = old or {"hint": "", "level": None, "credit": None}
     fixed = {"index": place, "depends_on": depends_on}
-    return cast("SubQuestion", blank | dict(old or {}) | given | fixed)
+    return cast("SubQuestion", dict(before) | given | fixed)
 
 
 def _credited(steps: list[SubQuestion]) -> list[SubQuestion]:

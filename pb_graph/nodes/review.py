@@ -54,21 +54,16 @@ def _update(answer: object, state: State, run: NodeContext) -> State:
     # A model that was out of reach may be back, after a pause.
     update: dict[str, Any] = {"settings": settings, "unusable": Overwrite({})}
     if answer is not True and answer is not None:
-        edit = _read(answer)
+        edit = PlanEdit.model_validate(answer) if isinstance(answer, dict) else PlanEdit()
+        if edit == PlanEdit():
+            msg = f"expected true, or {{'plan': [...]}} and {{'budget': ...}}, not {answer!r:.100}"
+            raise ValueError(msg)
         plan = state["plan"] if edit.plan is None else apply_edits(edit.plan, state["plan"])
         _check_size(len(plan), edit.budget, state["total"], run.settings)
         settings["budget"] = edit.budget or settings["budget"]
         run.tell({"event": "plan", "steps": plan})
         update |= {"plan": plan, "total": None, "ceiling": None, "shares": {}}
     return cast("State", update)
-
-
-def _read(answer: object) -> PlanEdit:
-    edit = PlanEdit.model_validate(answer) if isinstance(answer, dict) else PlanEdit()
-    if edit == PlanEdit():
-        msg = f"expected true, or {{'plan': [...]}} and {{'budget': ...}}, not {answer!r:.100}"
-        raise ValueError(msg)
-    return edit
 
 
 def _check_size(steps: int, wanted: int | None, before: int | None, settings: Settings) -> None:
