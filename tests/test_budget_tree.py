@@ -41,7 +41,7 @@ from tests.support.chat_model import (
     runs_on,
     until_forced,
 )
-from tests.support.graphs import DIAMOND, QUESTION, Way, checked, graph_of, run
+from tests.support.graphs import CHAIN, DIAMOND, QUESTION, Way, checked, graph_of, run
 
 ASK = {"messages": [HumanMessage("Go.")]}
 THREAD: Any = {"configurable": {"thread_id": "1"}}
@@ -645,6 +645,14 @@ class TestGraph:
         )
         graph.batch([QUESTION] * 8, return_exceptions=True)
         assert budget.spent == model.output_tokens <= 2000
+
+    async def test_what_a_call_holds_for_a_while_costs_a_question_nothing(self) -> None:
+        budget, model = Budget(2000), ScriptedChat(plan=CHAIN)
+        call = budget.reserve()  # all there is, as a call without a cap does
+        asyncio.get_running_loop().call_later(0.05, call.settle, 1)
+        out = await graph_of(model, shared_budget=budget, budget=400).ainvoke(QUESTION)
+        assert (len(out["report"]["steps"]), out["report"]["budget"]) == (4, 400)
+        assert out["report"]["warnings"] == []
 
     def test_a_ceiling_has_what_others_hold_and_may_give_back(self) -> None:
         budget, model = Budget(1000), ScriptedChat(seconds=0.05)

@@ -29,12 +29,12 @@ def checked(name: str, given: object) -> Budget | None:
     raise InputError(msg)
 
 
-def at_hand(tokens: int, *, later: bool = False) -> int:
-    """As many of these tokens as a call here can have: now, or later, when all others are done."""
+def at_hand(tokens: int, *, ever: bool = False) -> int:
+    """As many of these tokens as a call here can have, after a wait; or ever, when all is back."""
     around = current()
     if around is None:
         return tokens
-    return min(tokens, around.left_at_most if later else around.left)
+    return min(tokens, around.left_at_most if ever else around.left_soon)
 
 
 @contextmanager

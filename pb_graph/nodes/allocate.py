@@ -170,4 +170,4 @@ def _ceiling(state: State, steps: int, total: int, run: NodeContext) -> int:
         to_come = total if several_calls else min(total, settings.cutoff)
         if synthesis:
             to_come += min(synthesis_cap(total, steps, settings), settings.cutoff)
-    return most_billed(state["charges"]) + at_hand(to_come, later=True)
+    return most_billed(state["charges"]) + at_hand(to_come, ever=True)

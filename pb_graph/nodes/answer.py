@@ -22,7 +22,7 @@ async def answer(state: State, run: NodeContext) -> State:
     if ceiling is None:
         most = method.most(run.settings, state["query"])
         billed = most_billed(state["charges"])
-        ceiling = billed + at_hand(most, later=True)
+        ceiling = billed + at_hand(most, ever=True)
     asked = Asked(
         query=state["query"],
         settings=run.settings,
