@@ -203,10 +203,9 @@ class Settings(BaseModel):
     @field_validator("budget", mode="before")
     @classmethod
     def _at_least_one_token(cls, budget: object) -> object:
-        if isinstance(budget, bool) or (isinstance(budget, (int, float)) and budget < 1):
+        known = isinstance(budget, int | Mapping | BaseModel) and not isinstance(budget, bool)
+        if not known or (isinstance(budget, int) and budget < 1):
             raise ValueError(_BUDGETS)
-        if not isinstance(budget, int | Mapping | BaseModel):
-            raise ValueError(_BUDGETS)  # noqa: TRY004 -- pydantic reports no other
         return budget
 
     @classmethod
@@ -371,8 +370,8 @@ class Context:
             msg = f"a context has the fields {', '.join(names)}, not {given}: "
             msg += "settings of a run are given as context=Context(settings=...)"
             raise InputError(msg)
-        known = dict(known)
-        if known.get("settings") is not None:  # which a server hands over as JSON
-            known["settings"] = Settings.read(known["settings"])
-        checked("a context's shared_budget", known.get("shared_budget"))
-        return cls(**known)
+        context = cls(**known)
+        if context.settings is not None:  # which a server hands over as JSON
+            context.settings = Settings.read(context.settings)
+        checked("a context's shared_budget", context.shared_budget)
+        return context

@@ -62,15 +62,13 @@ def synthesis_cap(total: int, steps: int, settings: Settings) -> int:
 
 
 def _task(state: State, index: int, settings: Settings) -> Send:
+    done = {result["index"]: result for result in state["results"]}
     needed = transitive_dependencies(state["plan"], index, settings)
     task = SolveTask(
         settings=state["settings"],
         query=state["query"],
         plan=state["plan"],
-        results=sorted(
-            (result for result in state["results"] if result["index"] in needed),
-            key=lambda result: result["index"],
-        ),
+        results=[done[earlier] for earlier in needed],
         index=index,
         budget=state["shares"][str(index)],
         unusable=state["unusable"],
