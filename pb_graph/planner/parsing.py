@@ -244,9 +244,10 @@ def _steps(found: object, text: str) -> list[PlannedStep]:
 
 
 def _counted_from_1(steps: list[PlannedStep]) -> list[PlannedStep]:
-    """The same where the model counted from 0: it speaks of a number 0, and all needs are earlier.
+    """Steps whose needs were read as numbers from 1, set right where the model counted from 0.
 
-    Whoever counts from 1, as asked, and says 0 for nothing, says so of the first one, too.
+    It did if it speaks of a number 0, and all that is needed is earlier then. Who counts from 1, as
+    asked, and says 0 for nothing, says so of the first step, too.
     """
     said = [(place, old + 1) for place, step in enumerate(steps) for old in step.depends_on or ()]
     if all(number for _, number in said) or any(not 0 <= number < place for place, number in said):
