@@ -44,9 +44,8 @@ def allocate(state: State, run: NodeContext) -> State:
     return update | {"shares": shares, "ceiling": _ceiling(state, len(plan), total, run)}
 
 
-def route_next_wave(state: State) -> str | list[Send]:
+def route_next_wave(state: State, settings: Settings) -> str | list[Send]:
     """What follows: one ``solve`` for each sub-question of the next wave, or the synthesis."""
-    settings = Settings.model_validate(state["settings"])
     if not settings.stepwise:
         return "answer"
     plan, results, ceiling = state["plan"], state["results"], state["ceiling"]

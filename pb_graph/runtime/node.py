@@ -143,8 +143,8 @@ class Node(Runnable[Any, State]):
         return cast("State", {**update, **account, **shared})
 
 
-Decision = Callable[[Any], "str | list[Send]"]
-"""Tells from the state which nodes come next; it must not block."""
+Decision = Callable[[Any, Settings], "str | list[Send]"]
+"""Tells from the state, and the run's settings, which nodes come next; it must not block."""
 
 
 class Edge(Runnable[Any, "str | list[Send]"]):
@@ -165,7 +165,7 @@ class Edge(Runnable[Any, "str | list[Send]"]):
         **_: Any,  # noqa: ANN401
     ) -> str | list[Send]:
         """Which nodes come next."""
-        return self._decide(input)
+        return self._decide(input, Settings.model_validate(input["settings"]))
 
     async def ainvoke(
         self,
@@ -174,4 +174,4 @@ class Edge(Runnable[Any, "str | list[Send]"]):
         **_: Any,  # noqa: ANN401
     ) -> str | list[Send]:
         """Which nodes come next."""
-        return self._decide(input)
+        return self.invoke(input)
