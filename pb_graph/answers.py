@@ -158,7 +158,7 @@ def comparable(answer: str) -> str:
     Spacing, letter case, mathematical delimiters, thousands separators, a full stop at the end and
     zeros after a decimal point do not count. Equal values in other forms (1/2 and 0.5) differ.
     """
-    text = without_text_commands(answer.strip().strip("*_`").rstrip("."))
+    text = without_text_commands(answer.strip().rstrip(".").strip("*_`").rstrip("."))
     text = _NOISE.sub("", text).replace(r"\dfrac", r"\frac").replace(r"\tfrac", r"\frac").casefold()
     if not _NUMBER.fullmatch(text):
         return text

@@ -142,32 +142,30 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     return compiled
 
 
-def _after_intake(state: State) -> str:
-    settings = Settings.model_validate(state["settings"])
+def _after_intake(_: State, settings: Settings) -> str:
     if settings.plans:
         return "plan"
     return "estimate" if settings.budgets else "answer"
 
 
-def _after_plan(state: State) -> str:
-    settings = Settings.model_validate(state["settings"])
+def _after_plan(_: State, settings: Settings) -> str:
     if settings.budgets:
         return "estimate"
     return "review" if settings.review_plan else "answer"
 
 
-def _after_allocate(state: State) -> str | list[Send]:
-    settings = Settings.model_validate(state["settings"])
-    return "review" if settings.plans and settings.review_plan else route_next_wave(state)
+def _after_allocate(state: State, settings: Settings) -> str | list[Send]:
+    reviewed = settings.plans and settings.review_plan
+    return "review" if reviewed else route_next_wave(state, settings)
 
 
-def _after_review(state: State) -> str | list[Send]:
+def _after_review(state: State, settings: Settings) -> str | list[Send]:
     """An edited plan has no budgets yet; an accepted one goes the way it would have gone."""
-    settings = Settings.model_validate(state["settings"])
-    return "allocate" if settings.budgets and state["total"] is None else route_next_wave(state)
+    to_share_out = settings.budgets and state["total"] is None
+    return "allocate" if to_share_out else route_next_wave(state, settings)
 
 
-def _after_finish(state: State) -> str:
+def _after_finish(state: State, _: Settings) -> str:
     return END if state["report"]["answer"] else "no_answer"
 
 

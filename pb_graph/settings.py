@@ -203,10 +203,9 @@ class Settings(BaseModel):
     @field_validator("budget", mode="before")
     @classmethod
     def _at_least_one_token(cls, budget: object) -> object:
-        if isinstance(budget, bool) or (isinstance(budget, (int, float)) and budget < 1):
+        known = isinstance(budget, int | Mapping | BaseModel) and not isinstance(budget, bool)
+        if not known or (isinstance(budget, int) and budget < 1):
             raise ValueError(_BUDGETS)
-        if not isinstance(budget, int | Mapping | BaseModel):
-            raise ValueError(_BUDGETS)  # noqa: TRY004 -- pydantic reports no other
         return budget
 
     @classmethod
@@ -330,8 +329,8 @@ class Context:
     planner_program: Any = field(
         default=None,
         metadata={
-            "description": "A Planner, or a saved one or its path, to plan with. The settings that "
-            "were saved with it replace the graph's."
+            "description": "A Planner, a GraphProgram, or what was saved of one, to plan with. Its "
+            "settings, where it has some, replace the graph's."
         },
     )
     shared_budget: Any = field(
@@ -353,21 +352,26 @@ class Context:
         """Our context in whatever the runtime holds: nothing, ours, a mapping, or a host's object.
 
         Raises:
-            InputError: our part is there, but a field of it cannot be used; it says which. Or
-                settings stand in the place of a context.
+            InputError: Our part is there, but it, or a field of it, cannot be used; it says what
+                can. Or settings stand in the place of a context.
         """
-        if isinstance(found, Settings):
-            msg = "settings of a run are given as context=Context(settings=...)"
-            raise InputError(msg)
         ours: object = found
-        if not isinstance(found, cls):
+        if not isinstance(found, cls | Settings):
             get = found.get if isinstance(found, Mapping) else partial(getattr, found)
             ours = get(CONTEXT_KEY, None)
-        fields = vars(ours) if isinstance(ours, cls) else ours
-        if not isinstance(fields, Mapping):
+        if ours is None:
             return cls()
-        known = {name: fields[name] for name in cls.__dataclass_fields__ if name in fields}
-        if known.get("settings") is not None:  # which a server hands over as JSON
-            known["settings"] = Settings.read(known["settings"])
-        checked("a context's shared_budget", known.get("shared_budget"))
-        return cls(**known)
+        names = cls.__dataclass_fields__
+        known: Any = (
+            {name: getattr(ours, name) for name in names} if isinstance(ours, cls) else ours
+        )
+        if not isinstance(known, Mapping) or set(known) - set(names):
+            given = [*known] if isinstance(known, Mapping) else type(known).__name__
+            msg = f"a context has the fields {', '.join(names)}, not {given}: "
+            msg += "settings of a run are given as context=Context(settings=...)"
+            raise InputError(msg)
+        context = cls(**known)
+        if context.settings is not None:  # which a server hands over as JSON
+            context.settings = Settings.read(context.settings)
+        checked("a context's shared_budget", context.shared_budget)
+        return context

@@ -95,6 +95,7 @@ def test_the_answer_that_is_stated(output: str, answer: str | None) -> None:
         (r"\left( 3, \frac{\pi}{2} \right)", r"(3,\frac{\pi}{2})"),
         (r"\text{Monday}", "monday"),
         ("**x = 5**", "x=5"),
+        ("**42**.", "42"),
     ],
 )
 def test_answers_that_differ_only_in_writing_are_equal(one: str, other: str) -> None:

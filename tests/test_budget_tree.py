@@ -41,7 +41,7 @@ from tests.support.chat_model import (
     runs_on,
     until_forced,
 )
-from tests.support.graphs import DIAMOND, QUESTION, Way, checked, graph_of, run
+from tests.support.graphs import CHAIN, DIAMOND, QUESTION, Way, checked, graph_of, run
 
 ASK = {"messages": [HumanMessage("Go.")]}
 THREAD: Any = {"configurable": {"thread_id": "1"}}
@@ -646,6 +646,21 @@ class TestGraph:
         graph.batch([QUESTION] * 8, return_exceptions=True)
         assert budget.spent == model.output_tokens <= 2000
 
+    async def test_what_a_call_holds_for_a_while_costs_a_question_nothing(self) -> None:
+        budget, model = Budget(2000), ScriptedChat(plan=CHAIN)
+        call = budget.reserve()  # all there is, as a call without a cap does
+        asyncio.get_running_loop().call_later(0.05, call.settle, 1)
+        out = await graph_of(model, shared_budget=budget, budget=400).ainvoke(QUESTION)
+        assert (len(out["report"]["steps"]), out["report"]["budget"]) == (4, 400)
+        assert out["report"]["warnings"] == []
+
+    def test_a_ceiling_has_what_others_hold_and_may_give_back(self) -> None:
+        budget, model = Budget(1000), ScriptedChat(seconds=0.05)
+        outs = graph_of(model, shared_budget=budget, method="vanilla").batch([QUESTION] * 4)
+        for report in (out["report"] for out in outs):
+            assert report["usage"]["output_tokens"] <= report["ceiling"] <= 1000
+            assert not any("above the ceiling" in warning for warning in report["warnings"])
+
     @pytest.mark.parametrize("total", [900, 1300])
     def test_questions_at_once_leave_each_other_their_forced_endings(self, total: int) -> None:
         budget, model = Budget(total), ScriptedChat(solve=until_forced, seconds=0.02)
@@ -725,6 +740,21 @@ class TestGraph:
         budget = Budget(5000)
         graph_of(model, shared_budget=budget, **made).invoke(Command(resume=True), THREAD)
         assert budget.spent == 1000 + model.output_tokens
+
+    @pytest.mark.parametrize("elsewhere", [False, True])
+    def test_a_paused_query_keeps_the_account_that_nobody_gives_it_again(
+        self, elsewhere: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        model, budget = ScriptedChat(solve=runs_on), Budget(100)
+        graph = graph_of(model, checkpointer=InMemorySaver(), review_plan=True)
+        graph.invoke(QUESTION, THREAD, context=Context(shared_budget=budget))
+        if elsewhere:
+            forget(monkeypatch)
+        report = graph.invoke(Command(resume={"budget": 800}), THREAD)["report"]
+        assert report["usage"]["output_tokens"] == model.output_tokens <= report["ceiling"] == 100
+        assert elsewhere or budget.spent == model.output_tokens
+        (paused,) = graph.invoke(QUESTION, THREAD)["__interrupt__"]  # another question, on its own
+        assert paused.value["ceiling"] > 100
 
     def test_a_step_that_was_cut_off_is_counted_once_elsewhere(
         self, monkeypatch: pytest.MonkeyPatch

@@ -56,16 +56,14 @@ def allocate(
     """
     complexity = _checked("weights", weights)
     prior = schedule_weights(schedule, len(complexity), **shape)
-    if schedule == "uniform":
-        return _apportion(prior, total, remainder, minimum)
-    if schedule == "weighted":
-        return _in_weight_order(complexity, _apportion(complexity, total, remainder, minimum))
+    complexity = prior if schedule == "uniform" else complexity
     heaviest = max(complexity)
     shares = [w / heaviest * rho for w, rho in zip(complexity, prior, strict=True)]
     if not any(shares):
         msg = f"weights are above zero only where the {schedule} schedule is zero"
         raise ValueError(msg)
-    return _apportion(shares, total, remainder, minimum)
+    tokens = split(shares, total, remainder=remainder, minimum=minimum)
+    return _in_weight_order(complexity, tokens) if schedule == "weighted" else tokens
 
 
 def split(
@@ -92,7 +90,20 @@ def split(
     Raises:
         ValueError: which argument is unusable, and why.
     """
-    return _apportion(_checked("shares", shares), total, remainder, minimum)
+    numbers = _checked("shares", shares)
+    total = whole_number("total", total, least=1)
+    minimum = min(whole_number("minimum", minimum, least=0), total // len(numbers))
+    if remainder not in _REMAINDERS:
+        msg = f"remainder must be one of {', '.join(_REMAINDERS)}, not {remainder!r}"
+        raise ValueError(msg)
+    quotas = _quotas(numbers, total, minimum)
+    tokens = [quota // _GRAINS for quota in quotas]
+    if remainder == "largest":
+        fractions = [quota % _GRAINS for quota in quotas]
+        largest_first = sorted(range(len(quotas)), key=fractions.__getitem__, reverse=True)
+        for j in largest_first[: total - sum(tokens)]:
+            tokens[j] += 1
+    return tokens
 
 
 def _checked(name: str, values: Iterable[float]) -> list[float]:
@@ -108,23 +119,6 @@ def _checked(name: str, values: Iterable[float]) -> list[float]:
         msg = f"{name} must not all be zero"
         raise ValueError(msg)
     return numbers
-
-
-def _apportion(shares: list[float], total: int, remainder: Remainder, minimum: int) -> list[int]:
-    """Do the work of `split` on checked shares."""
-    total = whole_number("total", total, least=1)
-    minimum = min(whole_number("minimum", minimum, least=0), total // len(shares))
-    if remainder not in _REMAINDERS:
-        msg = f"remainder must be one of {', '.join(_REMAINDERS)}, not {remainder!r}"
-        raise ValueError(msg)
-    quotas = _quotas(shares, total, minimum)
-    tokens = [quota // _GRAINS for quota in quotas]
-    if remainder == "largest":
-        fractions = [quota % _GRAINS for quota in quotas]
-        largest_first = sorted(range(len(quotas)), key=fractions.__getitem__, reverse=True)
-        for j in largest_first[: total - sum(tokens)]:
-            tokens[j] += 1
-    return tokens
 
 
 def _in_weight_order(weights: list[float], tokens: list[int]) -> list[int]:

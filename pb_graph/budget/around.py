@@ -29,6 +29,14 @@ def checked(name: str, given: object) -> Budget | None:
     raise InputError(msg)
 
 
+def at_hand(tokens: int, *, ever: bool = False) -> int:
+    """As many of these tokens as a call here can have, after a wait; or ever, when all is back."""
+    around = current()
+    if around is None:
+        return tokens
+    return min(tokens, around.left_at_most if ever else around.left_soon)
+
+
 @contextmanager
 def using(budget: Budget | None) -> Iterator[None]:
     """Let all calls below draw on an account: agents and graphs that are run within find it."""

@@ -94,6 +94,20 @@ class Budget:
         with LOCK:
             return self._free()
 
+    @property
+    def left_soon(self) -> int:
+        """The same once the calls under way have settled, if these cost nothing."""
+        with LOCK:
+            return self._free(settled=True)
+
+    @property
+    def left_at_most(self) -> int:
+        """Tokens that calls can ever reserve: also what others hold now, and may give back."""
+        with LOCK:
+            lines = self._lines(funders=True)
+            free = (one.total - one._spent.total() - one._unknown.total() for one in lines)
+            return max(0, min(free))
+
     def reserve(self, tokens: int | None = None, *, keep: int = 0, at_least: int = 0) -> Call:
         """Set tokens aside for a call that is about to be made.
 
@@ -249,13 +263,14 @@ class Budget:
             self._fold()
         self._drop()
 
-    def _free(self) -> int:
-        held = self._in_flight + sum(grant._held() for grant in self._grants.values())
+    def _free(self, *, settled: bool = False) -> int:
+        held = sum(grant._held() for grant in self._grants.values())
+        held += 0 if settled else self._in_flight
         used = sum(self._spent.values()) + sum(self._unknown.values())
         free = [0 if self._closed else self.total - used - held]
         if self._funder:  # may have learned of more, from another process, than it had set aside
             free.append(self._funder._unspent())
-        return max(0, min([*free, *(account._free() for account in self._above)]))
+        return max(0, min([*free, *(account._free(settled=settled) for account in self._above)]))
 
     def _unspent(self) -> int:
         """What all calls to come can cost, whatever is set aside for whom."""

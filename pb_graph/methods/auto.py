@@ -147,8 +147,8 @@ async def _short(
             )
         except ModelCallError as failure:
             warnings.append(f"short: {failure}")
-            return None, paid + failure.tokens
-        paid += reply.most_billed if run.settings.strict_ceiling else reply.tokens
+            return None, paid + run.gone(failure.lost)
+        paid += run.gone((*reply.lost, reply.charge))
         text = reply.text
         answer = stated_answer(text)
         believed = policy.believes(reply.charge.get("confidence"))

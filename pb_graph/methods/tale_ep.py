@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pb_graph.budget.ledger import Purpose
+from pb_graph.budget.ledger import Purpose, most_billed
 from pb_graph.errors import ModelCallError
 from pb_graph.methods.registry import Asked, method
 from pb_graph.prompts import problem, system, whole_question
@@ -36,22 +36,22 @@ async def tale_ep(asked: Asked, run: NodeContext) -> State:
         system(asked.query),
         ("human", f"{problem(asked.query, show_level=False)}\n\n{ESTIMATE}"),
     ]
-    cap, tokens, warnings = run.settings.planner_cap, 0, []
+    cap, warnings = run.settings.planner_cap, []
     level = asked.query["level"]
     try:
         reply = await run.calls.solver(ask, cap, Purpose("estimate", level=level))
-        tokens, budget = reply.tokens, _number_in(reply.text)
+        billed, budget = reply.most_billed, _number_in(reply.text)
         if budget is None:
             warnings.append("estimate: no number of tokens in the reply; solved without a budget")
     except ModelCallError as failure:
-        tokens, budget = failure.tokens, None
+        billed, budget = most_billed(failure.lost), None
         warnings.append(f"estimate: {failure} Solved without a budget.")
     prompt = whole_question(asked.query, asked.settings, budget=budget)
     purpose = Purpose("answer", level=level)
     solved = await run.call_within_budget(prompt, budget, asked.query, purpose)
     return solved.update() | {
         "total": budget,
-        "ceiling": tokens + run.cap_of(budget),
+        "ceiling": billed + run.cap_of(budget),
         "warnings": [*warnings, *solved.notes("answer")],
     }
 

@@ -6,22 +6,21 @@ from typing import TYPE_CHECKING
 
 from langgraph.types import Send
 
-from pb_graph.budget import allocate as split_by_schedule
 from pb_graph.budget import schedule_weights, split
+from pb_graph.budget.around import at_hand
 from pb_graph.budget.ledger import most_billed, spent
 from pb_graph.methods import METHODS
 from pb_graph.nodes.plan import whole_question
 from pb_graph.nodes.waves import is_closing, next_wave, transitive_dependencies
+from pb_graph.planner.normalize import MIDDLE
 from pb_graph.settings import Settings
 from pb_graph.state import SolveTask, State
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pb_graph.runtime.node import NodeContext
     from pb_graph.state import SubQuestion
-
-MIDDLE_LEVEL = 3
 
 
 def allocate(state: State, run: NodeContext) -> State:
@@ -29,28 +28,24 @@ def allocate(state: State, run: NodeContext) -> State:
     if state["shares"]:
         return _rolled_over(state, run)
     settings, query = run.settings, state["query"]
-    total, notes = _total(query["level"], run)
+    total, notes = _total(state, run)
     update: State = {"total": total, "warnings": notes}
     if not settings.splits:
         _tell(run, query["level"], total, [])
-        return update | {"ceiling": _ceiling(state, [total], total, run)}
+        return update | {"ceiling": _ceiling(state, 1, total, run)}
     plan: list[SubQuestion] = state["plan"]
     if total < len(plan):
         note = f"{total} tokens cannot pay {len(plan)} sub-questions: solved as one step"
         plan = [whole_question()]
         run.tell({"event": "plan", "steps": plan})
         update |= {"plan": plan, "warnings": [*notes, f"allocate: {note}"]}
-    shares = _first_shares(plan, total, query["level"], settings)
-    _tell(run, query["level"], total, shares)
-    return update | {
-        "shares": {str(index): share for index, share in enumerate(shares)},
-        "ceiling": _ceiling(state, shares, total, run),
-    }
+    shares = _shared_out(total, plan, plan, query["level"], settings)
+    _tell(run, query["level"], total, shares.values())
+    return update | {"shares": shares, "ceiling": _ceiling(state, len(plan), total, run)}
 
 
-def route_next_wave(state: State) -> str | list[Send]:
+def route_next_wave(state: State, settings: Settings) -> str | list[Send]:
     """What follows: one ``solve`` for each sub-question of the next wave, or the synthesis."""
-    settings = Settings.model_validate(state["settings"])
     if not settings.stepwise:
         return "answer"
     plan, results, ceiling = state["plan"], state["results"], state["ceiling"]
@@ -66,15 +61,13 @@ def synthesis_cap(total: int, steps: int, settings: Settings) -> int:
 
 
 def _task(state: State, index: int, settings: Settings) -> Send:
+    done = {result["index"]: result for result in state["results"]}
     needed = transitive_dependencies(state["plan"], index, settings)
     task = SolveTask(
         settings=state["settings"],
         query=state["query"],
         plan=state["plan"],
-        results=sorted(
-            (result for result in state["results"] if result["index"] in needed),
-            key=lambda result: result["index"],
-        ),
+        results=[done[earlier] for earlier in needed],
         index=index,
         budget=state["shares"][str(index)],
         unusable=state["unusable"],
@@ -84,33 +77,14 @@ def _task(state: State, index: int, settings: Settings) -> Send:
     return Send("solve", task)
 
 
-def _total(level: int | None, run: NodeContext) -> tuple[int, list[str]]:
-    """The question's budget, or what is left for it of a shared one, and a note of that."""
-    wanted, left = run.settings.budget_rule.total(level), run.left
-    if left is None or left >= wanted:
+def _total(state: State, run: NodeContext) -> tuple[int, list[str]]:
+    """The question's budget, or what is left for it of a shared one, and a note of that, once."""
+    wanted = run.settings.budget_rule.total(state["query"]["level"])
+    if (left := at_hand(wanted)) == wanted:
         return wanted, []
-    note = f"the shared budget had {left} tokens left: the question's budget of {wanted} shrank"
-    return max(1, left), [f"allocate: {note} to it"]
-
-
-def _first_shares(
-    plan: Sequence[SubQuestion], total: int, level: int | None, settings: Settings
-) -> list[int]:
-    if settings.schedule == "bam":
-        return split(
-            _bam_shares(plan, total, level, settings),
-            total,
-            remainder=settings.remainder,
-            minimum=_least(settings),
-        )
-    return split_by_schedule(
-        _weights(plan),
-        total,
-        settings.schedule,
-        remainder=settings.remainder,
-        minimum=_least(settings),
-        **settings.shape,
-    )
+    note = f"allocate: the shared budget had {left} tokens left: the question's budget of {wanted}"
+    note += " shrank to it"
+    return max(1, left), [note] * (note not in state["warnings"])
 
 
 def _rolled_over(state: State, run: NodeContext) -> State:
@@ -120,39 +94,43 @@ def _rolled_over(state: State, run: NodeContext) -> State:
     if not run.settings.rollover or not rest:
         return {}
     total = state["total"] or 0  # which there is, where there are shares
-    gone = most_billed if run.settings.strict_ceiling else spent
-    left = total - gone(charge for charge in state["charges"] if charge["node"] == "solve")
+    left = total - run.gone(charge for charge in state["charges"] if charge["node"] == "solve")
     if run.settings.enforcement == "prompt":
         # A budget that is only said can be overspent; the steps to come are not to suffer for that.
         left = max(left, sum(state["shares"][str(step["index"])] for step in rest))
     left = max(left, len(rest))  # a server that takes no notice of caps may have used it up
-    shares = split(
-        _positional_shares(state, rest, left, run.settings),
-        left,
-        remainder=run.settings.remainder,
-        minimum=_least(run.settings),
-    )
-    new = {str(step["index"]): share for step, share in zip(rest, shares, strict=True)}
-    update = state["shares"] | new
-    _tell(run, state["query"]["level"], total, list(update.values()))
-    return {"shares": update}
+    level = state["query"]["level"]
+    shares = state["shares"] | _shared_out(left, rest, state["plan"], level, run.settings)
+    _tell(run, level, total, shares.values())
+    return {"shares": shares}
 
 
-def _tell(run: NodeContext, level: int | None, total: int, shares: list[int]) -> None:
-    run.tell({"event": "budgets", "level": level, "budget": total, "shares": shares})
+def _tell(run: NodeContext, level: int | None, total: int, shares: Iterable[int]) -> None:
+    run.tell({"event": "budgets", "level": level, "budget": total, "shares": [*shares]})
 
 
-def _positional_shares(
-    state: State, rest: Sequence[SubQuestion], left: int, settings: Settings
-) -> list[float]:
-    """Relative shares of the steps in ``rest``, which keep the position they had in the plan."""
+def _shared_out(
+    tokens: int,
+    steps: Sequence[SubQuestion],
+    plan: Sequence[SubQuestion],
+    level: int | None,
+    settings: Settings,
+) -> dict[str, int]:
+    """Tokens of each of the steps by its index; they keep the position they had in the plan."""
     if settings.schedule == "bam":
-        return _bam_shares(rest, left, state["query"]["level"], settings)
-    plan = state["plan"]
-    rho = schedule_weights(settings.schedule, len(plan), **settings.shape)
-    weights = [1.0] * len(plan) if settings.schedule == "uniform" else _weights(plan)
-    shares = [weights[step["index"]] * rho[step["index"]] for step in rest]
-    return shares if any(shares) else [1.0] * len(rest)
+        relative = _bam_shares(steps, tokens, level, settings)
+    else:
+        rho = schedule_weights(settings.schedule, len(plan), **settings.shape)
+        weights = [1.0] * len(plan) if settings.schedule == "uniform" else _weights(plan)
+        relative = [weights[step["index"]] * rho[step["index"]] for step in steps]
+    shares = split(
+        # A schedule may be zero where all the credits are.
+        relative if any(relative) else [1.0] * len(steps),
+        tokens,
+        remainder=settings.remainder,
+        minimum=max(1, settings.min_step),  # no call can be made with a cap of 0
+    )
+    return {str(step["index"]): share for step, share in zip(steps, shares, strict=True)}
 
 
 def _weights(plan: Sequence[SubQuestion]) -> list[float]:
@@ -162,23 +140,18 @@ def _weights(plan: Sequence[SubQuestion]) -> list[float]:
     return known if len(known) == len(plan) and any(known) else [1.0] * len(plan)
 
 
-def _least(settings: Settings) -> int:
-    """Smallest share: no call can be made with a cap of 0."""
-    return max(1, settings.min_step)
-
-
 def _bam_shares(
     plan: Sequence[SubQuestion], total: int, level: int | None, settings: Settings
 ) -> list[float]:
     from pb_graph.budget import bam  # noqa: PLC0415 -- the only schedule that needs numpy
 
-    levels = [step["level"] or level or MIDDLE_LEVEL for step in plan]
+    levels = [step["level"] or level or MIDDLE for step in plan]
     c = [settings.bam.c[level] for level in levels]
     beta = [settings.bam.beta[level] for level in levels]
     return [float(share) for share in bam.optimal_allocation(c, beta, total)]
 
 
-def _ceiling(state: State, shares: Sequence[int], total: int, run: NodeContext) -> int:
+def _ceiling(state: State, steps: int, total: int, run: NodeContext) -> int:
     """Completion tokens this query cannot exceed: those billed, and the caps of all calls to come.
 
     When the budget is only said, the cutoff of every call is the only bound there is, and there
@@ -189,10 +162,9 @@ def _ceiling(state: State, shares: Sequence[int], total: int, run: NodeContext) 
     synthesis = settings.stepwise and settings.synthesis == "call"
     if settings.enforcement == "prompt":
         most = method.most(settings, state["query"])
-        to_come = settings.cutoff * (len(shares) + 1) if settings.stepwise else most
+        to_come = settings.cutoff * (steps + 1) if settings.stepwise else most
     else:
         to_come = total if several_calls else min(total, settings.cutoff)
         if synthesis:
-            to_come += min(synthesis_cap(total, len(shares), settings), settings.cutoff)
-    billed = most_billed(state["charges"])
-    return billed + (to_come if run.left is None else min(to_come, run.left))
+            to_come += min(synthesis_cap(total, steps, settings), settings.cutoff)
+    return most_billed(state["charges"]) + at_hand(to_come, ever=True)

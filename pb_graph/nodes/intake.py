@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from langgraph.types import Overwrite
 
+from pb_graph.budget import LEVELS
 from pb_graph.errors import InputError
 from pb_graph.methods import METHODS
 from pb_graph.nodes.conversation import encodable, read_conversation
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 MAX_QUESTION = 100_000
 MAX_REFERENCE = 400_000
 MAX_EXTRA = 20_000
-MAX_LEVEL = 5
 
 
 async def intake(state: State, run: NodeContext) -> State:
@@ -35,7 +35,7 @@ async def intake(state: State, run: NodeContext) -> State:
     """
     own = state.get("question")
     said = read_conversation([] if own is not None else state.get("messages") or [])
-    settings, warnings = _settings(state.get("budget"), run.settings)
+    settings, warnings = _settings(state.get("budget"), run)
     form = _text(state.get("answer_format"), "'answer_format'", MAX_EXTRA)
     typed = run.options.answer_type.form if run.options.answer_type else None
     query = Query(
@@ -60,28 +60,26 @@ async def intake(state: State, run: NodeContext) -> State:
     update = emptied() | {
         "settings": settings.model_dump(mode="json"),
         "query": query,
-        "warnings": Overwrite(said.warnings + warnings + _unused_tools(run)),
+        "warnings": Overwrite(said.warnings + warnings),
     }
     return cast("State", update)
 
 
-def _settings(budget: object, settings: Settings) -> tuple[Settings, list[str]]:
-    """The settings of this question, and a warning when a budget is given and has no use."""
+def _settings(budget: object, run: NodeContext) -> tuple[Settings, list[str]]:
+    """The settings of this question, and a warning for what is given and has no use."""
+    settings, unused = run.settings, list[str]()
+    method = f"intake: the method {settings.method!r}"
+    if run.options.tools and not METHODS[settings.method].tools:
+        unused.append(f"{method} calls no tools: those given were not used")
     if budget is None:
-        return settings, []
+        return settings, unused
     if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
         msg = f"A budget is a whole number of tokens, at least 1, not {budget!r}."
         raise InputError(msg)
     own = settings.model_copy(update={"budget": budget})
-    unused = f"intake: the method {settings.method!r} has no budget: {budget} was not used"
-    return own, [] if own.budgets else [unused]
-
-
-def _unused_tools(run: NodeContext) -> list[str]:
-    """A warning when there are tools, and the method calls none."""
-    name = run.settings.method
-    note = f"intake: the method {name!r} calls no tools: those given were not used"
-    return [note] if run.options.tools and not METHODS[name].tools else []
+    if not own.budgets:
+        unused.append(f"{method} has no budget: {budget} was not used")
+    return own, unused
 
 
 def _question(given: object) -> str:
@@ -116,7 +114,7 @@ def _text(value: object, what: str, limit: int) -> str | None:
 def _level(value: object) -> int | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_LEVEL:
+    if isinstance(value, bool) or not isinstance(value, int) or value not in LEVELS:
         msg = f"A level is a whole number from 1 (easiest) to 5 (hardest), not {value!r}."
         raise InputError(msg)
     return value

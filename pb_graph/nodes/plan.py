@@ -19,7 +19,8 @@ async def plan(state: State, run: NodeContext) -> State:
     update: State = {}
     steps: list[SubQuestion] = []
     notes: list[str] = []
-    given = f"{query['question']}\n{query['reference'] or ''}"
+    said = (query["question"], query["reference"], query.get("conversation"))
+    given = "\n".join(filter(None, said))
     if settings.planning == "fused" and settings.splits:
         request = graded_decomposition(query, settings, level_examples(settings))
         graded, warnings = await run.calls.planner_with_repair(request)

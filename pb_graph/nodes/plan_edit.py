@@ -8,13 +8,11 @@ from typing import Annotated, Any, cast
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
 from pb_graph.budget.rules import Level
+from pb_graph.planner.normalize import ALL_CREDITS
 from pb_graph.state import SubQuestion
-
-ALL_CREDITS = 100.0
 
 _Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=2000)]
 _Index = Annotated[int, Field(ge=0, strict=True)]
-_GRADES = ("level", "credit")
 
 
 class EditedStep(BaseModel):
@@ -70,11 +68,13 @@ def apply_edits(edits: Sequence[EditedStep], plan: Sequence[SubQuestion]) -> lis
     """
     before = _matched(edits, plan)
     places = {old["index"]: place for place, old in enumerate(before) if old}
-    names = _names(edits, places)
+    by_index = any(edit.index is not None for edit in edits)
+    names = _names(edits, places) if by_index else {place: place for place in range(len(edits))}
     steps = []
     for place, (edit, old) in enumerate(zip(edits, before, strict=True)):
-        as_before = old is not None and edit.depends_on in (None, old["depends_on"])
-        inherited = _inherited(old, places, plan) if old and as_before else None
+        inherited = None
+        if old and (edit.depends_on is None or (by_index and edit.depends_on == old["depends_on"])):
+            inherited = _inherited(old, places, plan)
         steps.append(_edited(place, edit, old, _needed(place, edit, names, inherited)))
     return _credited(steps)
 
@@ -100,9 +100,7 @@ def _matched(edits: Sequence[EditedStep], plan: Sequence[SubQuestion]) -> list[S
 
 
 def _names(edits: Sequence[EditedStep], places: Mapping[int, int]) -> dict[int, int]:
-    """What ``depends_on`` may say, and the place that it means."""
-    if all(edit.index is None for edit in edits):
-        return {place: place for place in range(len(edits))}
+    """What ``depends_on`` may say where steps have indices, and the place that it means."""
     own = {edit.index: place for place, edit in enumerate(edits) if edit.index is not None}
     if len(own) < sum(edit.index is not None for edit in edits):
         msg = "two sub-questions have the same index"
@@ -142,9 +140,9 @@ def _edited(
     place: int, edit: EditedStep, old: SubQuestion | None, depends_on: list[int]
 ) -> SubQuestion:
     given: dict[str, Any] = edit.model_dump(exclude_none=True)
-    blank: dict[str, Any] = {"hint": "", **dict.fromkeys(_GRADES)}
+    before = old or {"hint": "", "level": None, "credit": None}
     fixed = {"index": place, "depends_on": depends_on}
-    return cast("SubQuestion", blank | dict(old or {}) | given | fixed)
+    return cast("SubQuestion", dict(before) | given | fixed)
 
 
 def _credited(steps: list[SubQuestion]) -> list[SubQuestion]:

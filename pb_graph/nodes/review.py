@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from langgraph.types import interrupt
+from langgraph.types import Overwrite, interrupt
 from pydantic import ValidationError
 
 from pb_graph.errors import describe_errors
@@ -36,38 +36,34 @@ def review(state: State, run: NodeContext) -> State:
         "budget": state["total"],
         "budgets": [state["shares"][str(index)] for index in range(len(state["shares"]))],
         "ceiling": state["ceiling"],
+        "warnings": state["warnings"],
         "help": HELP,
     }
     question: dict[str, Any] = shown
     while True:
-        answer = interrupt(question)
-        if answer is True or answer is None:
-            return {"settings": state["settings"] | {"review_plan": False}}
         try:
-            return _update(answer, state, run)
+            return _update(interrupt(question), state, run)
         except ValueError as error:  # pydantic's ValidationError is one
             told = describe_errors(error) if isinstance(error, ValidationError) else str(error)
             question = {**shown, "error": told}
 
 
 def _update(answer: object, state: State, run: NodeContext) -> State:
-    """What an edit writes; without budget and shares, they are allocated once more."""
-    edit = _read(answer)
-    plan = state["plan"] if edit.plan is None else apply_edits(edit.plan, state["plan"])
-    _check_size(len(plan), edit.budget, state["total"], run.settings)
+    """What an answer writes; what was edited, without budget and shares, is allocated once more."""
     settings = state["settings"] | {"review_plan": False}
-    if edit.budget is not None:
-        settings["budget"] = edit.budget
-    run.tell({"event": "plan", "steps": plan})
-    return {"settings": settings, "plan": plan, "total": None, "ceiling": None, "shares": {}}
-
-
-def _read(answer: object) -> PlanEdit:
-    edit = PlanEdit.model_validate(answer) if isinstance(answer, dict) else PlanEdit()
-    if edit == PlanEdit():
-        msg = f"expected true, or {{'plan': [...]}} and {{'budget': ...}}, not {answer!r:.100}"
-        raise ValueError(msg)
-    return edit
+    # A model that was out of reach may be back, after a pause.
+    update: dict[str, Any] = {"settings": settings, "unusable": Overwrite({})}
+    if answer is not True and answer is not None:
+        edit = PlanEdit.model_validate(answer) if isinstance(answer, dict) else PlanEdit()
+        if edit == PlanEdit():
+            msg = f"expected true, or {{'plan': [...]}} and {{'budget': ...}}, not {answer!r:.100}"
+            raise ValueError(msg)
+        plan = state["plan"] if edit.plan is None else apply_edits(edit.plan, state["plan"])
+        _check_size(len(plan), edit.budget, state["total"], run.settings)
+        settings["budget"] = edit.budget or settings["budget"]
+        run.tell({"event": "plan", "steps": plan})
+        update |= {"plan": plan, "total": None, "ceiling": None, "shares": {}}
+    return cast("State", update)
 
 
 def _check_size(steps: int, wanted: int | None, before: int | None, settings: Settings) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pb_graph.budget.ledger import most_billed, spent
 from pb_graph.errors import ModelCallError
 from pb_graph.models.reply import Purpose
 from pb_graph.nodes.allocate import synthesis_cap
@@ -33,10 +32,9 @@ async def synthesize(state: State, run: NodeContext) -> State:
         note = f"synthesize: the ceiling was reached before the last {missing} step(s) were asked"
         return _fallback(found, [note])
     warnings = [] if by_call else ["synthesize: the last step gave no answer; asked once more"]
-    gone = most_billed if run.settings.strict_ceiling else spent
     budget = min(
         synthesis_cap(state["total"] or 0, len(state["plan"]), run.settings),
-        (state["ceiling"] or 0) - gone(state["charges"]),
+        (state["ceiling"] or 0) - run.gone(state["charges"]),
     )
     if budget < 1:
         return _fallback(found, ["synthesize: no budget left for a final call"])

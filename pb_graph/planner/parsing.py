@@ -240,7 +240,24 @@ def _steps(found: object, text: str) -> list[PlannedStep]:
     if not steps:
         msg = "no sub-question found: write each as an item of its own"
         raise ValueError(msg)
-    return steps[:MAX_ITEMS]
+    return _counted_from_1(steps[:MAX_ITEMS])
+
+
+def _counted_from_1(steps: list[PlannedStep]) -> list[PlannedStep]:
+    """Steps whose needs were read as numbers from 1, set right where the model counted from 0.
+
+    It did if it speaks of a number 0, and all that is needed is earlier then. Who counts from 1, as
+    asked, and says 0 for nothing, says so of the first step, too.
+    """
+    said = [(place, old + 1) for place, step in enumerate(steps) for old in step.depends_on or ()]
+    if all(number for _, number in said) or any(not 0 <= number < place for place, number in said):
+        return steps
+    return [
+        step.model_copy(update={"depends_on": [old + 1 for old in step.depends_on]})
+        if step.depends_on
+        else step
+        for step in steps
+    ]
 
 
 def _rows(found: object) -> Iterable[object]:

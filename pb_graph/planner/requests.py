@@ -147,7 +147,8 @@ def estimation(
 
 def level_alone(query: Query, examples: str) -> PlannerRequest[Level]:
     """Ask for the level of the question in one token, from which the others' chances are known."""
-    inputs = {"domain": query["domain"], "examples": examples, "problem": query["question"]}
+    about = _about(query)
+    inputs = {"domain": about["domain"], "examples": examples, "problem": about["problem"]}
     return PlannerRequest("level", "estimate", Level, inputs, LEVEL_FORM, None, cap=LEVEL_CAP)
 
 

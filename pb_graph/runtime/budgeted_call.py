@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from pb_graph.answers import is_in_form
-from pb_graph.budget.around import current, using
-from pb_graph.budget.ledger import LEFT, SURPRISAL, most_billed, spent
+from pb_graph.budget.around import at_hand, current, using
+from pb_graph.budget.ledger import LEFT, SURPRISAL, spent
 from pb_graph.errors import ModelCallError
 from pb_graph.models.repetition import repeated
 from pb_graph.prompts import forced
@@ -94,8 +94,7 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
     around, cap, forces = current(), run.cap_of(budget), run.forces(budget)
     answer_type = run.options.answer_type if closing else None
     least = max(run.settings.reserve, answer_type.reserve if answer_type else 0)
-    most = min(cap, around.left) if around else cap
-    reserve = min(least, _most_reserved(most, closing=closing)) if forces else 0
+    reserve = min(least, _most_reserved(at_hand(cap), closing=closing)) if forces else 0
     # A budget that is only said must not show elsewhere.
     said_only = budget is None or run.settings.enforcement == "prompt"
     watches = forces and not run.options.tools
@@ -134,16 +133,15 @@ async def _worked(
     Returns:
         The prompt with what the tools gave, the last reply, and what all of them were charged.
     """
-    gone = most_billed if run.settings.strict_ceiling else spent
     paid: list[Charge] = []
     for left in range(MAX_ROUNDS, -1, -1):
         try:
-            reply = await ask(prompt, cap - gone(paid))
+            reply = await ask(prompt, cap - run.gone(paid))
         except ModelCallError as failure:
             failure.lost = (*paid, *failure.lost)  # for its step, which cost all of them
             raise
         paid += [*reply.lost, reply.charge]
-        if not (reply.calls_tools and left and gone(paid) < cap):
+        if not (reply.calls_tools and left and run.gone(paid) < cap):
             break
         prompt = [*prompt, *await run.calls.use_tools(run.options.tools, reply.calls_tools)]
     return prompt, reply, paid
@@ -164,7 +162,7 @@ async def _ended(  # noqa: PLR0913, PLR0917 -- what was asked, what came of it, 
     """The reply as it is; or with its result, for which ``close`` asks, where it is unfinished."""
     paid, cap, forces = spent(made), run.cap_of(budget), run.forces(budget)
     finish: Finish = "length" if reply.finish in ("length", *LEFT) else "stop"
-    left = cap - (most_billed(made) if run.settings.strict_ceiling else paid)
+    left = cap - run.gone(made)
     again = repeated(reply.text) if forces and finish == "length" else 0
     if again or reply.finish == SURPRISAL:
         left = min(left, reserve)

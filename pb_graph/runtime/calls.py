@@ -188,7 +188,7 @@ class ModelCalls:
             else:
                 around = current()  # of which planning leaves half for solving
                 half: AbstractContextManager[Budget | None] = (
-                    around.limit(around.left // 2) if around else nullcontext()
+                    around.limit(around.left_soon // 2) if around else nullcontext()
                 )
                 with half as within, using(within):
                     reply = await self._asked(request, role)

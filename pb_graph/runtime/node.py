@@ -7,14 +7,16 @@ that it awaits blocks instead, so that it is over at the first step.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from langchain_core.runnables import Runnable
 from langgraph.runtime import get_runtime
 
-from pb_graph.budget.around import current, drawn_on, using, within_all
+from pb_graph.budget.around import drawn_on, using, within_all
+from pb_graph.budget.ledger import most_billed, spent
+from pb_graph.budget.shared import Budget
 from pb_graph.models.client import finished
 from pb_graph.runtime import budgeted_call
 from pb_graph.runtime.branches import known_everywhere
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
     from langgraph.types import Send
 
-    from pb_graph.budget.ledger import Prices
+    from pb_graph.budget.ledger import Charge, Prices
     from pb_graph.events import Event
     from pb_graph.runtime.answer_type import AnswerType
     from pb_graph.runtime.registry import ModelRegistry
@@ -52,12 +54,6 @@ class NodeContext:
     calls: ModelCalls
     options: GraphOptions = GraphOptions()
 
-    @property
-    def left(self) -> int | None:
-        """Tokens left of the shared budget around this run; None when there is none."""
-        account = current()
-        return account.left if account else None
-
     # A function of its own module: `run.call_within_budget(prompt, budget, …)`.
     call_within_budget = budgeted_call.call_within_budget
 
@@ -70,6 +66,10 @@ class NodeContext:
     def forces(self, budget: int | None) -> bool:
         """Whether an unfinished reply is asked for its result, for which a reserve is kept back."""
         return budget is not None and self.settings.enforcement == "force"
+
+    def gone(self, charges: Iterable[Charge]) -> int:
+        """Completion tokens that calls took off a budget; strictly, the most that may be billed."""
+        return (most_billed if self.settings.strict_ceiling else spent)(charges)
 
     def tell(self, event: Event) -> None:
         """Send a progress event to whoever streams in ``custom`` mode."""
@@ -134,7 +134,9 @@ class Node(Runnable[Any, State]):
         unusable = {} if self._opens else state.get("unusable") or {}
         calls = ModelCalls(self._registry, settings, context, blocking=blocking, unusable=unusable)
         drawn = drawn_on(self._registry.shared_budget(context))
-        if drawn and not self._opens and (kept := state.get("shared_budget")):
+        if not self._opens and (kept := state.get("shared_budget")):
+            # Also where nobody gives it again, a run goes on with the budget that it began with.
+            drawn = drawn or (Budget.restore(kept),)
             # What another process knows of it.
             drawn[0].adopt(await known_everywhere("shared_budget", kept, blocking=blocking))
         with using(within_all(drawn)):
@@ -145,8 +147,8 @@ class Node(Runnable[Any, State]):
         return cast("State", {**update, **account, **shared})
 
 
-Decision = Callable[[Any], "str | list[Send]"]
-"""Tells from the state which nodes come next; it must not block."""
+Decision = Callable[[Any, Settings], "str | list[Send]"]
+"""Tells from the state, and the run's settings, which nodes come next; it must not block."""
 
 
 class Edge(Runnable[Any, "str | list[Send]"]):
@@ -167,7 +169,7 @@ class Edge(Runnable[Any, "str | list[Send]"]):
         **_: Any,  # noqa: ANN401
     ) -> str | list[Send]:
         """Which nodes come next."""
-        return self._decide(input)
+        return self._decide(input, Settings.model_validate(input["settings"]))
 
     async def ainvoke(
         self,
@@ -176,4 +178,4 @@ class Edge(Runnable[Any, "str | list[Send]"]):
         **_: Any,  # noqa: ANN401
     ) -> str | list[Send]:
         """Which nodes come next."""
-        return self._decide(input)
+        return self.invoke(input)

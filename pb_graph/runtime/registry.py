@@ -7,7 +7,7 @@ import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable
@@ -23,7 +23,7 @@ from pb_graph.models.resolve import (
 )
 from pb_graph.models.retry import RetryPolicy
 from pb_graph.models.wrapped import choices_in, client_of
-from pb_graph.program import PlannerProgram
+from pb_graph.program import HasPlanner, PlannerProgram
 from pb_graph.settings import Context, Settings
 
 if TYPE_CHECKING:
@@ -186,6 +186,8 @@ class ModelRegistry:
         from pb_graph.planner import engine, planner  # noqa: F401, PLC0415 -- DSPy takes a second
 
         program = self._program if program is None else program
+        if isinstance(program, HasPlanner):
+            return cast("Planner", program.prompts)  # as they are now
         key = _stamp(program) if isinstance(program, str | Path) else id(program)
         return self._planners.get(key, lambda: planner.load_planner(program), source=program)
 
@@ -198,7 +200,7 @@ class ModelRegistry:
                 if blocking
                 else await asyncio.to_thread(self._loaded, program)
             )
-        own = program.settings if isinstance(program, PlannerProgram) else None
+        own = program.settings if isinstance(program, PlannerProgram | HasPlanner) else None
         brings_plans = context.planner is not None or program is not None
         base = self._settings.with_plans() if brings_plans else self._settings
         return context.settings_over(own or base)

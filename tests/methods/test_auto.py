@@ -54,6 +54,13 @@ def report_of(
     return graphs.report_of(chat, given, **settings)
 
 
+def test_a_strict_ceiling_has_the_cap_of_a_short_try_that_was_lost() -> None:
+    policy = TRY | {"confidence": 0, "short": 100}
+    chat, given = model(TimeoutError("late"), runs_on), QUESTION | {"budget": 300}
+    report = report_of(chat, given, method="auto", auto=policy, strict_ceiling=True)
+    assert report["most_billed"] == report["ceiling"] == 300
+
+
 def test_the_default_asks_once_by_kind_within_a_cap() -> None:
     chat = model("Final answer: 41", runs_on)
     report = report_of(chat, method="auto")

@@ -50,6 +50,12 @@ def test_an_enforced_estimate_is_a_hard_cap(enforcement: str, ceiling: int) -> N
     assert model.output_tokens <= ceiling
 
 
+def test_the_ceiling_has_the_cap_of_an_estimate_whose_bill_is_unknown() -> None:
+    model = estimated(TimeoutError("late"))
+    report = report_of(model, method="tale_ep", planner_cap=60, cutoff=500, strict_ceiling=True)
+    assert report["most_billed"] == 60 + 5 <= report["ceiling"] == 60 + 500
+
+
 def test_the_estimate_itself_is_capped() -> None:
     model = estimated(runs_on(Call("solve", [], None, None, None, [], {})))
     report = report_of(model, method="tale_ep", planner_cap=60, cutoff=500)

@@ -108,6 +108,12 @@ def test_min_step_lifts_late_steps_as_far_as_the_total_allows() -> None:
     assert sum(step["budget"] for step in report["steps"]) == 200
 
 
+def test_credits_only_where_the_schedule_has_nothing_to_give_end_no_question() -> None:
+    model = ScriptedChat(credits=[0, 100])
+    report = report_of(model, schedule="cosine", epsilon=0, budget=300)
+    assert [step["budget"] for step in report["steps"]] == [150, 150]
+
+
 def test_the_bam_schedule_gives_harder_sub_questions_more() -> None:
     model = ScriptedChat(plan=CHAIN, levels=[1, 2, 4, 5])
     report = report_of(model, **(STEPWISE | {"schedule": "bam", "budget": 1000, "rollover": False}))

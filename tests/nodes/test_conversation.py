@@ -25,9 +25,12 @@ STEPWISE: dict[str, Any] = {"execution": "stepwise", "planning": "two_call"}
 
 
 @pytest.mark.parametrize("way", get_args(Way))
-def test_earlier_turns_reach_planner_and_solver_apart_from_the_question(way: Way) -> None:
+@pytest.mark.parametrize("chosen", [STEPWISE, {"method": "global_budget"}])
+def test_earlier_turns_reach_planner_and_solver_apart_from_the_question(
+    chosen: dict[str, Any], way: Way
+) -> None:
     model = ScriptedChat()
-    report_of(model, {"messages": APPLES}, way, **STEPWISE)
+    report_of(model, {"messages": APPLES}, way, **chosen)
     for call in model.calls:
         opening = next(said.text for said in call.messages if "12 apples" in said.text)
         before, _, after = opening.partition("</conversation>")
@@ -35,6 +38,12 @@ def test_earlier_turns_reach_planner_and_solver_apart_from_the_question(way: Way
         assert '<turn role="assistant">\nGood.\n</turn>' in before
         assert "I eat 5" in after
         assert "I eat 5" not in before
+
+
+def test_a_plan_may_use_the_figures_of_earlier_turns() -> None:
+    model = ScriptedChat(plan=["How many are left? | subtract from 12", "What does it mean?"])
+    report = report_of(model, {"messages": APPLES}, **STEPWISE)
+    assert (report["steps"][0]["hint"], report["warnings"]) == ("subtract from 12", [])
 
 
 def test_parts_of_a_text_stay_apart_but_for_a_models() -> None:

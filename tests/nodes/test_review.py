@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from pb_graph import Context, InputError, Settings
+from pb_graph import Budget, Context, InputError, Settings
 from pb_graph.nodes.plan_edit import PlanEdit, apply_edits
 from pb_graph.state import SubQuestion
-from tests.support.chat_model import ScriptedChat
+from tests.support.chat_model import HTTPError, ScriptedChat
 from tests.support.graphs import CHAIN, QUESTION, Way, checked, graph_of, run
 
 THREAD = {"configurable": {"thread_id": "1"}}
@@ -25,9 +25,14 @@ THREAD = {"configurable": {"thread_id": "1"}}
 class Review:
     """A run that waits for its reviewer."""
 
-    def __init__(self, way: Way = "invoke", **settings: Any) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        way: Way = "invoke",
+        model: ScriptedChat | None = None,
+        **settings: Any,  # noqa: ANN401
+    ) -> None:
         self.way = way
-        self.model = ScriptedChat(plan=CHAIN)
+        self.model = model or ScriptedChat(plan=CHAIN)
         chosen = {"review_plan": True, "max_steps": 5, **settings}
         self.graph = graph_of(self.model, checkpointer=InMemorySaver(), **chosen)
         self.out = run(self.graph, QUESTION, way, config=THREAD)
@@ -94,6 +99,13 @@ def test_the_reviewers_total_is_the_budget_of_the_run_and_its_ceiling() -> None:
     assert (report["budget"], report["ceiling"]) == (800, 800 + planned)
 
 
+def test_a_shared_budget_that_has_less_is_spoken_of_once() -> None:
+    review = Review(shared_budget=Budget(300), budget=400)
+    (note,) = review.asked["warnings"]
+    review.answer({"plan": [0, 1]})
+    assert review.out["report"]["warnings"] == [note]
+
+
 def test_dropped_sub_questions_hand_their_needs_down() -> None:
     review = Review()
     review.answer({"plan": [0, 3]})
@@ -146,6 +158,13 @@ def test_a_plan_of_ones_own_names_its_needs_by_place_or_by_index() -> None:
         review.answer({"plan": plan})
         assert needs(review.out["report"]) == [[], [], [0, 1]]
         assert [step["credit"] for step in review.out["report"]["steps"]] == [None] * 3
+
+
+def test_a_list_without_an_index_names_its_needs_by_place_also_of_what_was_planned() -> None:
+    review = Review()
+    kept = {"question": "Third?", "depends_on": [1]}  # as it was shown, where 1 was the second
+    review.answer({"plan": [{"question": "Second?", "depends_on": []}, "First?", kept]})
+    assert needs(review.out["report"]) == [[], [], [1]]
 
 
 @pytest.mark.parametrize(
@@ -246,6 +265,16 @@ def test_a_resumed_run_keeps_the_settings_it_began_with() -> None:
     run(graph, QUESTION, config=THREAD, context=context)
     out = run(graph, Command(resume=True), config=THREAD)
     assert out["report"]["budget"] == 555
+
+
+def test_a_model_that_was_out_of_reach_is_asked_again_after_a_review() -> None:
+    gone = ScriptedChat(planner=HTTPError(404))
+    review = Review(model=gone)
+    (step,), warnings = review.asked["plan"], review.asked["warnings"]
+    assert step["question"] == "Solve the question as a whole."
+    assert any("HTTP 404" in warning for warning in warnings)
+    review.answer({"plan": ["How many threes?", "How many pens?"]})
+    assert review.out["answer"] == "Final answer: 42"
 
 
 def test_a_new_question_may_be_asked_instead_of_reviewing() -> None:

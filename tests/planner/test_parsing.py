@@ -108,6 +108,25 @@ def test_needs_are_read_from(said: str, indices: list[int]) -> None:
     assert step(f"What? | {said}") == PlannedStep(question="What?", depends_on=indices)
 
 
+@pytest.mark.parametrize(
+    ("said", "indices"),
+    [
+        ([[], [0], [0], [1, 2]], [[], [0], [0], [1, 2]]),
+        ([None, [0], None, [0, 2]], [None, [0], None, [0, 2]]),
+        ([[0], [1], [2]], [[-1], [0], [1]]),  # from 1, and nothing
+        ([[], [0], [2]], [[], [-1], [1]]),
+        ([[], [1], [1, 2]], [[], [0], [0, 1]]),
+    ],
+)
+def test_a_plan_that_speaks_of_a_number_0_is_counted_from_0_if_it_can_be(
+    said: list[list[int] | None], indices: list[list[int] | None]
+) -> None:
+    rows = [
+        {"question": f"{letter}?", "depends_on": n} for letter, n in zip("abcd", said, strict=False)
+    ]
+    assert [read.depends_on for read in Plan.read(json.dumps(rows)).steps] == indices
+
+
 def test_nothing_said_about_needs_is_not_the_same_as_needing_nothing() -> None:
     assert step("What? | divide by 7").depends_on is None
 

@@ -66,7 +66,7 @@ def test_a_run_may_change_settings(context: object, budget: int) -> None:
         (Host(plan_and_budget={"settings": {"budget": 222}}), 222),
         ({"user": "someone"}, 111),
         ({"settings": "the host's own"}, 111),
-        ({"plan_and_budget": {"settings": {"budget": 222}, "unknown": 1}}, 222),
+        ({"plan_and_budget": {"settings": {"budget": 222}}}, 222),
     ],
 )
 def test_our_part_is_found_in_a_hosts_context(found: object, budget: int) -> None:
@@ -77,6 +77,13 @@ def test_our_part_is_found_in_a_hosts_context(found: object, budget: int) -> Non
 def test_settings_in_the_place_of_a_context_are_not_ignored() -> None:
     with pytest.raises(InputError, match=r"context=Context\(settings="):
         run(graph_of(ScriptedChat(), **BASE), context=OWN)
+
+
+@pytest.mark.parametrize("ours", [OWN, {"budget": 222}, {"setings": OWN}, "vanilla"])
+def test_what_a_host_has_under_our_name_is_not_ignored(ours: object) -> None:
+    for found in (Host(plan_and_budget=ours), {"plan_and_budget": ours}):
+        with pytest.raises(InputError, match=r"has the fields settings, .*context=Context\(sett"):
+            Context.resolve(found)
 
 
 def test_inside_a_host_graph_its_context_reaches_us() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from optim.tune import GraphProgram
 from optim.tune.reflection import quiet
-from pb_graph import ModelSetupError, PlannerProgramError, Settings, build_graph
+from pb_graph import Context, ModelSetupError, PlannerProgramError, Settings, build_graph
 from pb_graph.models.caps import Limits
 from pb_graph.models.client import ChatClient
 from pb_graph.models.reply import Purpose
@@ -197,6 +197,17 @@ def test_a_graph_takes_the_program_as_it_is_now() -> None:
     assert str(model.calls[0].messages[0].text).startswith(MINIMAL)
     own = build_graph(model, planner_program=program, settings=Settings(method="vanilla"))
     assert own.invoke({"question": DEV[0].question})["report"]["method"] == "vanilla"
+
+
+def test_so_does_a_run() -> None:
+    program, model = program_of(method="planned_vanilla"), world()
+    graph = build_graph(model, settings=Settings(method="vanilla"), cap_policy=with_schema)
+    for words in (MINIMAL, "Plan."):
+        program.decompose.signature = program.decompose.signature.with_instructions(words)
+        given = {"question": DEV[0].question}
+        out = graph.invoke(given, context=Context(planner_program=program))
+        assert out["report"]["method"] == "planned_vanilla"
+        assert str(model.calls[-2].messages[0].text).startswith(words)
 
 
 @pytest.mark.parametrize("settings", [{"method": "planned_vanilla"}, SOLVING])
