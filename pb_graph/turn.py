@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +11,8 @@ from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
 
-from pb_graph.errors import BudgetUsedUpError
-from pb_graph.models.caps import Limits, Thinking, constructor_overrides, policy_for
+from pb_graph.errors import BudgetUsedUpError, InputError
+from pb_graph.models.caps import CAP_NAMES, Limits, Thinking, constructor_overrides, policy_for
 from pb_graph.models.inner_calls import InnerCalls
 from pb_graph.models.usage import finish_of, reported, tokens_of
 
@@ -25,8 +25,9 @@ _GO_ON = "What you wrote stays above it: go on there, and repeat nothing."
 # A call without tools must not say either how they are to be used.
 _OF_TOOLS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
 
-# As LangChain's models and their servers call it; below 1, Ollama's has no limit.
-_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict")
+_ANSWERS = ("n", "candidate_count")
+# Arguments that hold others.
+_BODIES = ("extra_body", "model_kwargs", "generation_config", "options")
 
 Ask = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
 
@@ -98,7 +99,10 @@ class Turn:
         return max(self.account, self.last, key=lambda account: account.left)
 
     async def _reserved(self, account: Budget, *, keep: int = 0) -> Call:
-        limits = [self.per_call, *_own_limits(self.request.model, self.request.model_settings)]
+        if (several := max(_numbers(self.request, _ANSWERS), default=1)) > 1:
+            msg = f"{several} answers in one call may each cost its cap: ask {several} times"
+            raise InputError(msg)
+        limits = [self.per_call, *_numbers(self.request, CAP_NAMES)]
         most = min((limit for limit in limits if limit is not None), default=None)
         if self.blocking:
             return account.reserve(most, keep=keep, at_least=self.enough)
@@ -154,22 +158,39 @@ class Turn:
 
 def _capped(request: ModelRequest[Any], cap: int, *, thinking: Thinking) -> ModelRequest[Any]:
     """The cap in the words of the request's own model."""
-    policy = policy_for(request.model)
-    change = constructor_overrides(request.model, policy)
-    if getattr(request.model, "stream_usage", True) is None:
+    model, settings = request.model, _without_caps(request.model_settings)
+    policy = policy_for(model)
+    change = constructor_overrides(model, policy)
+    if getattr(model, "stream_usage", True) is None:
         change["stream_usage"] = True  # else nobody knows what a stream of another server's cost
-    if "extra_body" in request.model_settings:  # the policy puts ours beside the model's own
-        change["extra_body"] = request.model_settings["extra_body"]
-    model = request.model.model_copy(update=change)
-    arguments = policy(model, Limits(cap, timeout=math.inf, thinking=thinking))
+    # What the call says is the caller's own choice, too, such as of an effort.
+    told = {name: settings[name] for name in settings.keys() & type(model).model_fields.keys()}
+    limits = Limits(cap, timeout=math.inf, thinking=thinking)
+    arguments = policy(model.model_copy(update=change | told), limits)
     arguments.pop("timeout", None)  # the host's own business
-    return request.override(model=model, model_settings=request.model_settings | arguments)
+    model = model.model_copy(update=change)
+    return request.override(model=model, model_settings=settings | arguments)
 
 
-def _own_limits(model: Any, settings: Mapping[str, Any]) -> list[int]:  # noqa: ANN401 -- a chat model
-    """What the model, or the call, was told that an answer may cost at most."""
-    told = [settings.get(name, getattr(model, name, None)) for name in _LIMITS]
-    return [limit for limit in told if isinstance(limit, int) and limit > 0]
+def _without_caps(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """All but caps, of which some server would heed another one than ours."""
+    return {
+        name: _without_caps(given) if name in _BODIES and isinstance(given, Mapping) else given
+        for name, given in arguments.items()
+        if name not in CAP_NAMES
+    }
+
+
+def _numbers(request: ModelRequest[Any], names: Sequence[str]) -> list[int]:
+    """What the call, or else its model, was given under these names.
+
+    None below 1, where Ollama has no limit.
+    """
+    told = {name: getattr(request.model, name, None) for name in (*names, *_BODIES)}
+    told |= request.model_settings
+    places = [told, *(told[body] for body in _BODIES if isinstance(told[body], Mapping))]
+    found = [place.get(name) for place in places for name in names]
+    return [number for number in found if isinstance(number, int) and number > 0]
 
 
 def _told(request: ModelRequest[Any], note: str) -> ModelRequest[Any]:
