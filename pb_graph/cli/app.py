@@ -11,17 +11,16 @@ import typer
 from typer.core import TyperCommand, TyperOption
 
 from pb_graph.cli.exit import Exits
-from pb_graph.cli.options import Caps, Model, Planner, Program, Version, assignments, value_of
+from pb_graph.cli.options import Caps, Model, Planner, Program, Version, settings_given
 from pb_graph.cli.probe import probe
 from pb_graph.cli.serve import serve
-from pb_graph.errors import InputError, NoAnswerError, PlanAndBudgetError
+from pb_graph.errors import NoAnswerError
 
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
 
     from pb_graph.cli.display import Display
-    from pb_graph.program import PlannerProgram
-    from pb_graph.settings import Context, Settings
+    from pb_graph.settings import Context
     from pb_graph.state import Input, Output, Report, State
 
     Graph = CompiledStateGraph[State, Context, Input, Output]
@@ -69,12 +68,9 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     ] = False,
 ) -> None:
     """Solve one question and show where its tokens went."""
-    chosen = {"method": method, "execution": execution, "schedule": schedule, "budget": budget}
-    tuned = _program(program)
-    fields = {name: value for name, value in chosen.items() if value is not None}
-    settings = _settings(fields, set_, tuned.settings if tuned else None)
-    if settings.review_plan:
-        _exits.misused("review_plan pauses for a host that can answer: use the graph from Python.")
+    with _exits.explained():
+        fields = {"method": method, "execution": execution, "schedule": schedule, "budget": budget}
+        tuned, settings = settings_given(program, set_, **fields)
     text = sys.stdin.read() if question == "-" else question
     given: Input = {"question": text}
     if level is not None:
@@ -83,23 +79,20 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     from pb_graph.graph import build_graph  # noqa: PLC0415
 
     display = Display(quiet=as_json)
-    try:
-        for name in {model, planner or model}:
-            _fetched(name)
-        graph = build_graph(
-            model, planner=planner, settings=settings, planner_program=tuned, cap_policy=caps
-        )
-        report = asyncio.run(_run(given, graph, display))
-    except KeyboardInterrupt:
-        _exits.interrupted(f"interrupted. {display.spent()}")
-    except InputError as error:
-        _exits.misused(str(error))
-    except NoAnswerError as error:
-        if as_json:
-            typer.echo(json.dumps(error.report, ensure_ascii=False))
-        _exits.failed(str(error))
-    except PlanAndBudgetError as error:
-        _exits.failed(str(error))
+    with _exits.explained():
+        try:
+            for name in {model, planner or model}:
+                _fetched(name)
+            graph = build_graph(
+                model, planner=planner, settings=settings, planner_program=tuned, cap_policy=caps
+            )
+            report = asyncio.run(_run(given, graph, display))
+        except KeyboardInterrupt:
+            _exits.interrupted(f"interrupted. {display.spent()}")
+        except NoAnswerError as error:
+            if as_json:
+                typer.echo(json.dumps(error.report, ensure_ascii=False))
+            raise
     if as_json:
         typer.echo(json.dumps(report, ensure_ascii=False))
     else:
@@ -111,10 +104,8 @@ def models() -> None:
     """List the local models and whether they are here."""
     from pb_graph.cli.display import print_models  # noqa: PLC0415
 
-    try:
+    with _exits.explained():
         print_models()
-    except PlanAndBudgetError as error:
-        _exits.failed(str(error))
 
 
 @app.command()
@@ -122,13 +113,8 @@ def pull(name: Annotated[str, typer.Argument(help="A name that `pb-graph models`
     """Fetch and verify the weights of a local model."""
     from pb_graph.local import weights  # noqa: PLC0415
 
-    try:
-        with weights.progress_bar() as progress:
-            path = weights.fetch(name, progress=progress)
-    except InputError as error:
-        _exits.misused(str(error))
-    except PlanAndBudgetError as error:
-        _exits.failed(str(error))
+    with _exits.explained(), weights.progress_bar() as progress:
+        path = weights.fetch(name, progress=progress)
     typer.echo(f"{name}: verified, at {path}")
 
 
@@ -159,27 +145,3 @@ def _fetched(name: str | None) -> None:
     if local in catalog.CATALOG and not weights.installed(local):
         with weights.progress_bar() as progress:
             weights.fetch(local, progress=progress)
-
-
-def _program(path: str | None) -> PlannerProgram | None:
-    from pb_graph.program import PlannerProgram  # noqa: PLC0415 -- pydantic takes a moment
-
-    try:
-        return None if path is None else PlannerProgram.load(path)
-    except PlanAndBudgetError as error:
-        _exits.failed(str(error))
-
-
-def _settings(
-    chosen: dict[str, Any], set_: list[str] | None, tuned: Settings | None = None
-) -> Settings:
-    """The settings of a tuned program, if any, and over them what the command says."""
-    from pb_graph.settings import Settings  # noqa: PLC0415
-
-    base = {} if tuned is None else tuned.model_dump()
-    try:
-        texts = assignments("--set", set_)
-        named = {name: value_of(text) for name, text in texts.items()}
-        return Settings.read(base | chosen | named)
-    except InputError as error:
-        _exits.misused(str(error))

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NoReturn
 
 import typer
+
+from pb_graph.errors import InputError, PlanAndBudgetError
 
 __all__ = ["FAILED", "INTERRUPTED", "USAGE", "Exits"]
 
@@ -28,6 +32,16 @@ class Exits:
     def misused(self, message: str) -> NoReturn:
         """End because the command was used wrongly."""
         self._end(message, USAGE)
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """End as one of the above where an error of ours says why."""
+        try:
+            yield
+        except InputError as error:
+            self.misused(str(error))
+        except PlanAndBudgetError as error:
+            self.failed(str(error))
 
     def interrupted(self, message: str) -> NoReturn:
         """End because of Ctrl-C."""

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pb_graph.errors import InputError
+
+if TYPE_CHECKING:
+    from pb_graph.program import PlannerProgram
+    from pb_graph.settings import Settings
 
 
 def print_version(wanted: bool) -> None:
@@ -48,9 +52,35 @@ def assignments(option: str, given: Sequence[str] | None) -> dict[str, str]:
     return found
 
 
-def value_of(text: str) -> object:
-    """JSON where it is JSON (numbers, true, objects), else the text itself."""
+def fields_set(given: Sequence[str] | None) -> dict[str, object]:
+    """What ``--set`` gives: JSON where it is JSON (numbers, true, objects), else the text itself.
+
+    Raises:
+        InputError: One has no equals sign.
+    """
+    return {name: _value_of(text) for name, text in assignments("--set", given).items()}
+
+
+def _value_of(text: str) -> object:
     try:
         return json.loads(text)
     except ValueError:
         return text
+
+
+def settings_given(
+    program: str | None, set_: Sequence[str] | None, **fields: object
+) -> tuple[PlannerProgram | None, Settings]:
+    """A tuned program, if any is named, and its settings with what the command says over them.
+
+    Raises:
+        InputError: Settings that are none, or pause for a human.
+        PlannerProgramError: The program cannot be read.
+    """
+    from pb_graph.program import PlannerProgram  # noqa: PLC0415 -- pydantic takes a moment
+    from pb_graph.serve.names import checked  # noqa: PLC0415
+
+    tuned = None if program is None else PlannerProgram.load(program)
+    base = tuned.settings.model_dump() if tuned and tuned.settings else {}
+    named = {name: value for name, value in fields.items() if value is not None}
+    return tuned, checked(base | named | fields_set(set_))

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from pb_graph.cli.exit import Exits
-from pb_graph.errors import InputError, PlanAndBudgetError
 
 _exits = Exits("pb-graph")
 
@@ -33,12 +32,9 @@ def probe(
     from pb_graph.probe.run import probe as find_out  # noqa: PLC0415
 
     try:
-        found = find_out(model, policy)
+        with _exits.explained():
+            found = find_out(model, policy)
         found.save(out)
-    except InputError as error:
-        _exits.misused(str(error))
-    except PlanAndBudgetError as error:
-        _exits.failed(str(error))
     except OSError as error:
         _exits.failed(f"cannot write {out}: {error.strerror}")
     if as_json:
