@@ -112,7 +112,9 @@ def models() -> None:
 def pull(name: Annotated[str, typer.Argument(help="A name that `pb-graph models` lists.")]) -> None:
     """Fetch and verify the weights of a local model."""
     from pb_graph.local import weights  # noqa: PLC0415
+    from pb_graph.models.resolve import LOCAL_PREFIX  # noqa: PLC0415
 
+    name = name.removeprefix(LOCAL_PREFIX)  # which `models` shows in front
     with _exits.explained(), weights.progress_bar() as progress:
         path = weights.fetch(name, progress=progress)
     typer.echo(f"{name}: verified, at {path}")

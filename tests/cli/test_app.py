@@ -329,8 +329,11 @@ class TestLocalModels:
         assert (result.exit_code, result.stdout) == (FAILED, "")
         assert "plan-and-budget[local]" in "".join(result.stderr.split())
 
-    def test_pull_fetches_and_says_where_it_is(self, fetched: Fetched, tmp_path: Path) -> None:
-        result = run("pull", "smollm2-135m")
+    @pytest.mark.parametrize("name", ["smollm2-135m", "local:smollm2-135m"])
+    def test_pull_fetches_and_says_where_it_is(
+        self, fetched: Fetched, tmp_path: Path, name: str
+    ) -> None:
+        result = run("pull", name)
         assert result.exit_code == 0
         assert fetched == ["smollm2-135m"]
         assert str(tmp_path / "smollm2-135m.gguf") in "".join(result.stdout.splitlines())
