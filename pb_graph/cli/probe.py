@@ -31,15 +31,15 @@ def probe(
 
     from pb_graph.probe.run import probe as find_out  # noqa: PLC0415
 
-    try:
-        with _exits.explained():
-            found = find_out(model, policy)
-        found.save(out)
-    except OSError as error:
-        _exits.failed(f"cannot write {out}: {error.strerror}")
+    with _exits.explained():
+        found = find_out(model, policy)
     if as_json:
         typer.echo(json.dumps(found.caps()))
     else:
         Console().print(found.table())
+    try:
+        found.save(out)
+    except OSError as error:
+        _exits.failed(f"cannot write {out}: {error.strerror}")
     if found.broken:
         _exits.failed(f"not kept by {found.model}: {', '.join(found.broken)} (see {out})")

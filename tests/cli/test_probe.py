@@ -56,7 +56,10 @@ def test_a_model_that_nobody_knows_is_wrong_use(name: str, tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("model")
-def test_a_folder_that_is_not_there_is_said_to_be_so(tmp_path: Path) -> None:
-    result = probe(tmp_path / "none")
+def test_a_folder_that_is_not_there_is_said_to_be_so_and_what_was_paid_for_is_shown(
+    tmp_path: Path,
+) -> None:
+    result = probe(tmp_path / "none", "--json")
     assert result.exit_code == FAILED
     assert "cannot write" in result.stderr
+    assert json.loads(result.stdout)["verdicts"]["output_cap"] == "kept"
