@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -68,15 +69,15 @@ def checked(fields: Mapping[str, Any]) -> Settings:
 
 
 def _named(behind: str) -> dict[str, Any]:
-    """Settings as ``name=value,name=value``; values are JSON, or else text."""
+    """Settings as ``name=value,name=value``; values are JSON, or else text, with commas of theirs."""
     found: dict[str, Any] = {}
-    for assignment in behind.split(",") if behind else ():
+    for assignment in re.split(r",\s*(?=\w+=)", behind) if behind else ():
         field, equals, text = assignment.partition("=")
         if not equals:
             msg = f"settings behind a model's name are NAME=VALUE, not {assignment!r:.100}"
             raise InputError(msg)
         try:
-            found[field] = json.loads(text)
+            found[field.strip()] = json.loads(text)
         except ValueError:
-            found[field] = text
+            found[field.strip()] = text
     return found
