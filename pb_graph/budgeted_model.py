@@ -75,10 +75,16 @@ class BudgetedChatModel(BaseChatModel):
         raise ValueError(msg + "BudgetedChatModel(model=model, budget=budget).with_retry()")
 
     def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 -- pydantic's
-        """Set the last answer's part aside before anybody can spend it."""
+        """Set the last answer's part aside before anybody can spend it.
+
+        A call is one run, ours: who listens to the model's own hears that.
+        """
         super().model_post_init(context)
         if self.budget:
             self._last(self.budget)
+        self.callbacks = self.callbacks or self.model.callbacks
+        self.tags = self.tags or self.model.tags
+        self.metadata = {**(self.model.metadata or {}), **(self.metadata or {})}
 
     @property
     def model_name(self) -> str:
@@ -98,6 +104,14 @@ class BudgetedChatModel(BaseChatModel):
 
     def _resolve_model_profile(self) -> ModelProfile | None:
         return self.model.profile
+
+    def get_token_ids(self, text: str) -> list[int]:
+        """As the model tells tokens apart: hosts trim conversations by it."""
+        return self.model.get_token_ids(text)
+
+    def get_num_tokens_from_messages(self, *args: Any, **kwargs: Any) -> int:  # noqa: ANN401
+        """As the model counts them."""
+        return self.model.get_num_tokens_from_messages(*args, **kwargs)
 
     def bind_tools(
         self,

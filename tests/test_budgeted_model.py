@@ -10,7 +10,7 @@ from langchain.agents import create_agent
 from langchain_core.caches import InMemoryCache
 from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_core.globals import set_llm_cache
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, trim_messages
 from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph_supervisor import create_supervisor
@@ -194,6 +194,27 @@ def test_a_host_that_listens_hears_the_words() -> None:
     assert len(parts) > 3
     assert "".join(part.text for part in parts) == "21 pens it is"
     assert len({part.id for part in parts}) == 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_who_listens_to_the_model_itself_hears_each_call_once(way: Way) -> None:
+    usage = UsageMetadataCallbackHandler()
+    model = ScriptedChat(solve="21 pens", callbacks=[usage], tags=["mine"], metadata={"of": "me"})
+    made = budgeted(model)
+    run(made, ASK, way)
+    assert usage.usage_metadata["scripted-1"]["output_tokens"] == 2
+    assert made.metadata is not None
+    assert (made.tags, made.metadata["of"]) == (["mine"], "me")
+
+
+def test_a_host_that_trims_a_conversation_counts_as_the_model_does() -> None:
+    class Counts(ScriptedChat):
+        def get_token_ids(self, text: str) -> list[int]:
+            return [0] * len(text.split())
+
+    made = budgeted(Counts())
+    said = [*ASK, AIMessage("21"), HumanMessage("And how many pencils?")]
+    assert trim_messages(said, max_tokens=9, token_counter=made) == said[1:]
 
 
 @pytest.mark.parametrize("way", WAYS)

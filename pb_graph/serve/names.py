@@ -69,7 +69,7 @@ def checked(fields: Mapping[str, Any]) -> Settings:
 
 
 def _named(behind: str) -> dict[str, Any]:
-    """Settings as ``name=value,name=value``; values are JSON, or else text, with commas of theirs."""
+    """Settings as ``name=value,name=value``; values are JSON, or else text, with any commas."""
     found: dict[str, Any] = {}
     for assignment in re.split(r",\s*(?=\w+=)", behind) if behind else ():
         field, equals, text = assignment.partition("=")
