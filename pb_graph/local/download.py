@@ -59,7 +59,7 @@ def _hub_answers(wanted: HubFile) -> bool:
         return False
     try:
         answer = httpx.head(hf_hub_url(wanted.repo, wanted.file), timeout=HUB_PATIENCE)
-    except httpx.HTTPError:
+    except (httpx.HTTPError, ImportError, ValueError):  # the latter for a proxy that it cannot use
         return False
     return not answer.is_error
 
