@@ -1,22 +1,31 @@
-"""How commands end when they cannot go on: one line on standard error, and an exit code."""
+"""How commands end when they cannot go on, and what they print where a terminal lacks letters."""
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import TextIOWrapper
 from typing import NoReturn
 
 import typer
 
 from pb_graph.errors import InputError, PlanAndBudgetError
 
-__all__ = ["FAILED", "INTERRUPTED", "USAGE", "Exits"]
+__all__ = ["FAILED", "INTERRUPTED", "USAGE", "Exits", "print_any_letter"]
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 # A name that the user gave, or what a server said, may hold codes for the terminal.
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+
+
+def print_any_letter() -> None:
+    """Show letters that the terminal's encoding lacks by their numbers: they are paid for."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 @dataclass(frozen=True, slots=True)

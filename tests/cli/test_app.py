@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pb_graph import Settings
+from pb_graph.cli import main
 from pb_graph.cli.app import app
 from pb_graph.cli.exit import FAILED, INTERRUPTED, USAGE
 from pb_graph.errors import UnknownModelError, WeightsError
@@ -181,6 +183,19 @@ class TestSolve:
     def test_letters_of_any_script_come_out_as_they_are(self, model: ScriptedChat) -> None:
         model.solve = "Antwort: 42 €, ответ, 答え"
         assert "答え" in solve("--json").stdout
+
+    @pytest.mark.parametrize("options", [(), ("--json",)])
+    def test_or_as_their_numbers_where_the_terminal_lacks_them(
+        self, model: ScriptedChat, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+    ) -> None:
+        model.solve = "Antwort: 42 €, 答え"
+        terminal = TextIOWrapper(BytesIO(), encoding="cp1252")
+        monkeypatch.setattr("sys.stdout", terminal)
+        monkeypatch.setattr("sys.argv", ["pb-graph", "solve", "6 * 7?", *MODEL, *options])
+        with pytest.raises(SystemExit, match="0"):
+            main()
+        terminal.flush()
+        assert "42 €, \\u7b54\\u3048" in terminal.buffer.getvalue().decode("cp1252")  # type: ignore[attr-defined]
 
     def test_model_text_is_shown_literally(self, model: ScriptedChat) -> None:
         model.plan = ["[red]x[/red]?", "<script>?"]
