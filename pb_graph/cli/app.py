@@ -11,7 +11,15 @@ import typer
 from typer.core import TyperCommand, TyperOption
 
 from pb_graph.cli.exit import Exits
-from pb_graph.cli.options import Caps, Model, Planner, Program, Version, settings_given
+from pb_graph.cli.options import (
+    Caps,
+    Model,
+    Planner,
+    Program,
+    Version,
+    fetch_weights,
+    settings_given,
+)
 from pb_graph.cli.probe import probe
 from pb_graph.cli.serve import serve
 from pb_graph.errors import NoAnswerError
@@ -81,8 +89,7 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     display = Display(quiet=as_json)
     with _exits.explained():
         try:
-            for name in {model, planner or model}:
-                _fetched(name)
+            fetch_weights(model, planner or model)
             graph = build_graph(
                 model, planner=planner, settings=settings, planner_program=tuned, cap_policy=caps
             )
@@ -136,14 +143,3 @@ async def _run(given: Input, graph: Graph, display: Display) -> Report:
                 report = part["data"].get("report", report)
     assert report is not None  # noqa: S101 -- the last node either writes it or raises
     return report
-
-
-def _fetched(name: str | None) -> None:
-    """Fetch a local model's weights before the run, with a progress bar and a working Ctrl-C."""
-    from pb_graph.local import catalog, weights  # noqa: PLC0415
-    from pb_graph.models.resolve import LOCAL_PREFIX, model_name  # noqa: PLC0415
-
-    local = model_name(name).removeprefix(LOCAL_PREFIX)
-    if local in catalog.CATALOG and not weights.installed(local):
-        with weights.progress_bar() as progress:
-            weights.fetch(local, progress=progress)

@@ -84,3 +84,12 @@ def settings_given(
     base = tuned.settings.model_dump() if tuned and tuned.settings else {}
     named = {name: value for name, value in fields.items() if value is not None}
     return tuned, checked(base | named | fields_set(set_))
+
+
+def fetch_weights(*names: str | None) -> None:
+    """Fetch what local models there are among these before a run, which would do so in silence."""
+    from pb_graph.local.weights import fetch_if_missing  # noqa: PLC0415 -- of local models only
+    from pb_graph.models.resolve import LOCAL_PREFIX, model_name  # noqa: PLC0415
+
+    for name in {*names}:
+        fetch_if_missing(model_name(name).removeprefix(LOCAL_PREFIX))

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from pb_graph.cli.exit import Exits
+from pb_graph.cli.options import fetch_weights
 
 _exits = Exits("pb-graph")
 
@@ -32,6 +33,7 @@ def probe(
     from pb_graph.probe.run import probe as find_out  # noqa: PLC0415
 
     with _exits.explained():
+        fetch_weights(model)
         found = find_out(model, policy)
     if as_json:
         typer.echo(json.dumps(found.caps()))

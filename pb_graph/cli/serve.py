@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from pb_graph.cli.exit import Exits
-from pb_graph.cli.options import Caps, Model, Planner, Program, settings_given
+from pb_graph.cli.options import Caps, Model, Planner, Program, fetch_weights, settings_given
 
 KEY_VARIABLE = "PB_API_KEY"
 _DRAIN = 10  # seconds that running queries get when the server is told to stop
@@ -59,6 +59,7 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         )
     with _exits.explained():
         tuned, settings = settings_given(program, set_)
+        fetch_weights(model, planner or model)
         graph = build_graph(
             model_name(model),  # by its name, so that what is wrong with it shows now
             planner=planner,

