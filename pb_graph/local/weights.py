@@ -64,8 +64,8 @@ def fetch(name: str, *, progress: Progress | None = None) -> Path:
     path = _target(model)
     if _is_verified(path, model):
         return path
-    report = progress or _silent
-    with _disk_trouble_explained(model):
+    report = progress or (lambda _done, _total, _what: None)
+    try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_suffix(".lock")):
             if path.exists() and not _is_verified(path, model):
@@ -73,6 +73,8 @@ def fetch(name: str, *, progress: Progress | None = None) -> Path:
                 _remember(path, model)
             elif not path.exists():
                 _download(model, path, report)
+    except OSError as error:
+        raise _not_stored(model, error) from error
     return path
 
 
@@ -185,18 +187,12 @@ def _verify_or_start_over(complete: Path, model: LocalModel, report: Progress) -
 # Trouble, in words
 
 
-@contextmanager
-def _disk_trouble_explained(model: LocalModel) -> Iterator[None]:
-    """Turn an OSError into a message that says what to do."""
-    try:
-        yield
-    except OSError as error:
-        where = cache_dir()
-        msg = f"Cannot store {model.name} in {where}: {error.strerror or error}."
-        if error.errno in FULL:
-            msg += f" Up to {2 * model.bytes / 1e9:.1f} GB must be free there while it is fetched."
-        msg += " Make room or give access, or set PB_CACHE to another folder."
-        raise WeightsError(msg) from error
+def _not_stored(model: LocalModel, error: OSError) -> WeightsError:
+    """What is the matter with the disk, and what to do about it."""
+    msg = f"Cannot store {model.name} in {cache_dir()}: {error.strerror or error}."
+    if error.errno in FULL:
+        msg += f" Up to {2 * model.bytes / 1e9:.1f} GB must be free there while it is fetched."
+    return WeightsError(msg + " Make room or give access, or set PB_CACHE to another folder.")
 
 
 def _require_extra(*modules: str) -> None:
@@ -204,7 +200,3 @@ def _require_extra(*modules: str) -> None:
     if missing:
         msg = f'Local models need {", ".join(missing)}: pip install "plan-and-budget[local]"'
         raise ModelSetupError(msg)
-
-
-def _silent(_done: int, _total: int, _what: str) -> None:
-    """Report nothing."""

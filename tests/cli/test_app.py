@@ -357,7 +357,7 @@ class TestLocalModels:
     def test_pull_suggests_a_name_for_an_unknown_one(self) -> None:
         result = run("pull", "smollm2-135")
         assert (result.exit_code, result.stdout) == (USAGE, "")
-        assert "Did you mean 'smollm2-135m'?" in result.stderr
+        assert "did you mean 'smollm2-135m'?" in result.stderr
 
     @pytest.mark.usefixtures("fetched")
     def test_pull_fails_with_the_reason(self) -> None:

@@ -317,7 +317,7 @@ def test_a_failed_download_says_why_without_any_address() -> None:
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(ModelSetupError, match=r"Did you mean 'qwen2\.5-coder-1\.5b'.*smollm2-135m"):
+    with pytest.raises(ModelSetupError, match=r"smollm2-135m; did you mean 'qwen2\.5-coder-1\.5b'"):
         weights.fetch("qwen2.5-coder-1.5")
 
 
