@@ -111,9 +111,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
     def before_agent(self, state: TokenBudgetState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Open the account of a run; one that is resumed has it already."""
         del state, runtime
-        account = within_all(drawn_on(self.budget), self.total, given=self.budget is None)
-        assert account  # noqa: S101 -- there is a total
-        return {_ACCOUNT: Overwrite(account.snapshot()), _SPENT: Overwrite(0)}
+        return {_ACCOUNT: Overwrite(self._account({}).snapshot()), _SPENT: Overwrite(0)}
 
     def after_agent(self, state: TokenBudgetState, runtime: Runtime[Any]) -> None:
         """Close the account of a run."""
@@ -211,7 +209,8 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         above = drawn_on(self.budget)
         if found := state.get(_ACCOUNT):
             return Budget.restore(found, above)
-        account = within_all(above, self.total, given=self.budget is None) or Budget(self.total)
+        account = within_all(above, self.total, given=self.budget is None)
+        assert account  # noqa: S101 -- there is a total
         account.charge(state.get(_SPENT, 0))
         return account
 

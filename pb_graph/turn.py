@@ -277,18 +277,12 @@ def _answer(response: ModelResponse[Any]) -> AIMessage:
 
 def _cost(response: ModelResponse[Any], ask: ModelRequest[Any], cap: int) -> int:
     """Completion tokens of a call, estimated where the server reports none; cut off, all of it."""
-    answers = [message for message in response.result if isinstance(message, AIMessage)]
-    tokens = [tokens_of(message, ask.messages) for message in answers]
-    cost = sum(each.output for each in tokens)
-    return (
-        cost if all(each.measured for each in tokens) or not _cut_off(response) else max(cap, cost)
-    )
+    tokens = tokens_of(_answer(response), ask.messages)
+    known = tokens.measured or not _cut_off(response)
+    return tokens.output if known else max(cap, tokens.output)
 
 
 def _cut_off(response: ModelResponse[Any]) -> bool:
     """Whether the cap ended the call before it came to an answer or to a whole tool call."""
-    return any(
-        finish_of(message) == "length" and not message.tool_calls
-        for message in response.result
-        if isinstance(message, AIMessage)
-    )
+    said = _answer(response)
+    return finish_of(said) == "length" and not said.tool_calls

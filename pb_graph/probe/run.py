@@ -70,7 +70,8 @@ class Probe:
         table = Table("promise", "verdict", "seen", "what it means", title=self.model, caption=told)
         for check, found in self.findings:
             verdict = Text(found.verdict, _COLOURS[found.verdict])
-            table.add_row(check.promise, verdict, Text(found.seen), _meaning(check, found))
+            means = {"broken": check.broken, "not there": check.missing}.get(found.verdict, "")
+            table.add_row(check.promise, verdict, Text(found.seen), means)
         return table
 
 
@@ -110,7 +111,3 @@ def _found(check: Check, session: Session) -> Finding:
         return check.look(session)
     except UsedUpError:
         return Finding("unclear", "the limit of the probe was used up")
-
-
-def _meaning(check: Check, found: Finding) -> str:
-    return {"broken": check.broken, "not there": check.missing}.get(found.verdict, "")
