@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from inspect import signature
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -137,17 +137,7 @@ class BudgetedChatModel(BaseChatModel):
         run_manager: Any = None,  # noqa: ANN401 -- inherited
         **kwargs: Any,  # noqa: ANN401
     ) -> ChatResult:
-        async def ask(request: ModelRequest[Any]) -> ModelResponse[Any]:
-            # With caches, rate limits and the streaming that a host listens to, but as one run:
-            # `invoke` would be a second one, and everybody's count would be double.
-            call = request.model._generate_with_cache  # noqa: SLF001
-            said = _messages(request)
-            return _response(call(said, stop, run_manager, **request.model_settings))
-
-        async def pause(seconds: float) -> None:
-            time.sleep(seconds)  # noqa: ASYNC251 -- blocking, as the whole of it
-
-        return finished(self._result(messages, kwargs, ask, pause, blocking=True))
+        return finished(self._result(messages, stop, run_manager, kwargs, blocking=True))
 
     async def _agenerate(
         self,
@@ -156,22 +146,27 @@ class BudgetedChatModel(BaseChatModel):
         run_manager: Any = None,  # noqa: ANN401
         **kwargs: Any,  # noqa: ANN401
     ) -> ChatResult:
-        async def ask(request: ModelRequest[Any]) -> ModelResponse[Any]:
-            call = request.model._agenerate_with_cache  # noqa: SLF001
-            said = _messages(request)
-            return _response(await call(said, stop, run_manager, **request.model_settings))
-
-        return await self._result(messages, kwargs, ask, asyncio.sleep, blocking=False)
+        return await self._result(messages, stop, run_manager, kwargs, blocking=False)
 
     async def _result(
         self,
         messages: list[BaseMessage],
+        stop: list[str] | None,
+        run_manager: Any,  # noqa: ANN401
         settings: dict[str, Any],
-        ask: Ask,
-        pause: Callable[[float], Awaitable[None]],
         *,
         blocking: bool,
     ) -> ChatResult:
+        async def ask(request: ModelRequest[Any]) -> ModelResponse[Any]:
+            # With caches, rate limits and the streaming that a host listens to, but as one run:
+            # `invoke` would be a second one, and everybody's count would be double.
+            model: Any = request.model
+            call = model._generate_with_cache if blocking else model._agenerate_with_cache  # noqa: SLF001
+            system = [request.system_message] if request.system_message else []
+            made = call([*system, *request.messages], stop, run_manager, **request.model_settings)
+            result = made if blocking else await made
+            return ModelResponse(result=[one.message for one in result.generations])
+
         turn = self._turn(messages, settings, ask, blocking=blocking)
         policy = RetryPolicy(0) if has_own_retries(self.model) else self.retry_policy
         failed = 0
@@ -184,7 +179,10 @@ class BudgetedChatModel(BaseChatModel):
                 wait = policy.wait(error, failed, _LONGEST_WAIT)
                 if wait is None:
                     raise
-            await pause(wait)
+            if blocking:
+                time.sleep(wait)  # noqa: ASYNC251 -- as the whole of it
+            else:
+                await asyncio.sleep(wait)
 
     def _turn(
         self, messages: list[BaseMessage], settings: dict[str, Any], ask: Ask, *, blocking: bool
@@ -222,11 +220,3 @@ class BudgetedChatModel(BaseChatModel):
         if not self.reserve:
             return account
         return account.grant(math.ceil(account.total * self.reserve), name=_KEPT)
-
-
-def _messages(request: ModelRequest[Any]) -> list[BaseMessage]:
-    return [*([request.system_message] if request.system_message else []), *request.messages]
-
-
-def _response(result: ChatResult) -> ModelResponse[Any]:
-    return ModelResponse(result=[made.message for made in result.generations])

@@ -122,11 +122,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ExtendedModelResponse[Any]:
         """Cap one call, and finish the answer if that cut it off."""
-
-        async def call(request: ModelRequest[Any]) -> ModelResponse[Any]:
-            return handler(request)
-
-        return finished(self._response(request, call, blocking=True))
+        return finished(self._response(request, handler, blocking=True))
 
     async def awrap_model_call(
         self,
@@ -138,11 +134,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[..., Any]) -> Any:  # noqa: ANN401 -- as LangChain's
         """Let what a tool call runs draw on its part of the budget."""
-
-        async def call(request: ToolCallRequest) -> Any:  # noqa: ANN401
-            return handler(request)
-
-        return finished(self._tool_result(request, call, blocking=True))
+        return finished(self._tool_result(request, handler, blocking=True))
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[..., Awaitable[Any]]
@@ -151,17 +143,15 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         return await self._tool_result(request, handler, blocking=False)
 
     async def _tool_result(
-        self,
-        request: ToolCallRequest,
-        handler: Callable[..., Awaitable[Any]],
-        *,
-        blocking: bool,
+        self, request: ToolCallRequest, handler: Callable[..., Any], *, blocking: bool
     ) -> Any:  # noqa: ANN401
         account = await self._resumed(request.state, blocking=blocking)
         part = self._part(account, request)
         try:
             with using(part):
-                result = await handler(request)
+                result = handler(request)
+                if not blocking:
+                    result = await result
         except GraphInterrupt:  # goes on with the same part when it is resumed
             raise
         except BaseException:

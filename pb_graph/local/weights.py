@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from pb_graph.local.catalog import LocalModel
 
-__all__ = ["cache_dir", "fetch", "fetch_if_missing", "installed", "progress_bar"]
 
 EXTRA: Final = ("xllamacpp", "huggingface_hub", "platformdirs", "filelock")
 FULL: Final = (errno.ENOSPC, errno.EDQUOT)
