@@ -14,6 +14,7 @@ from langchain_core.caches import BaseCache
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import SystemMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import StructuredTool
 from pydantic import Field, PositiveInt, PrivateAttr, field_validator
 
 from pb_graph.budget.around import drawn_on, within_all
@@ -41,7 +42,7 @@ class BudgetedChatModel(BaseChatModel):
     first, and settles after. A part of the budget is set aside for it as soon as it is made (or,
     where it finds its budget, at its first call), so that there is an answer when all else is used
     up: a call that was cut off, or that finds nothing else left, is followed by, or becomes, one
-    that is told to answer now, and has no tools but that of `with_structured_output`. When that
+    that is told to answer now, and has no tools but those that give the answer its type. When that
     part is gone, too, the answer is a message that says so; it is no error.
 
     A call that fails for a passing reason is tried again, within the budget, unless the model has
@@ -126,8 +127,10 @@ class BudgetedChatModel(BaseChatModel):
             kwargs["parallel_tool_calls"] = parallel_tool_calls
         bound: Any = bind(tools, **kwargs)
         made = self.model_copy()
-        # What LangChain adds where the answer is to be of a type.
-        made._by_tool = "ls_structured_output_format" in kwargs  # noqa: SLF001 -- a copy of ours
+        # Of an answer that is to have a type LangChain says so; its agents bind what cannot run.
+        run = [not isinstance(one, StructuredTool) or one.func or one.coroutine for one in tools]
+        only_a_type = "ls_structured_output_format" in kwargs or (run and not any(run))
+        made._by_tool = bool(only_a_type)  # noqa: SLF001 -- a copy of ours
         return made.bind(**bound.kwargs)
 
     def _generate(

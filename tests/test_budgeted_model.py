@@ -23,7 +23,16 @@ from pb_graph import Budget, BudgetedChatModel, InputError, TokenBudgetMiddlewar
 from pb_graph.agents import FINISH
 from pb_graph.budget import using
 from pb_graph.models.retry import RetryPolicy
-from tests.support.chat_model import CutOffError, HTTPError, Reply, ScriptedChat, in_turn, runs_on
+from tests.support.chat_model import (
+    Call,
+    CutOffError,
+    HTTPError,
+    Reply,
+    Said,
+    ScriptedChat,
+    in_turn,
+    runs_on,
+)
 from tests.support.graphs import Way, run
 
 WAYS = get_args(Way)
@@ -262,6 +271,20 @@ def test_an_agent_finds_how_to_ask_it_for_a_type(way: Way) -> None:
     agent = create_agent(made, [], response_format=Pens)
     assert made.model_name == "scripted-1"
     assert run(agent, {"messages": ASK}, way)["structured_response"] == Pens(number=21)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_and_gets_it_at_the_end_of_its_budget_too(way: Way) -> None:
+    """LangChain asks again, and again, whoever answers by another tool or none."""
+    call: Any = {"name": "Pens", "args": {"number": 21}, "id": "c"}
+
+    def solve(asked: Call) -> Said:
+        last = FINISH in str(asked.messages) and asked.arguments.get("tools")
+        return Reply(tool_calls=[call]) if last else runs_on(asked)
+
+    agent: Any = create_agent(budgeted(ScriptedChat(solve=solve)), [], response_format=Pens)
+    out = run(agent, {"messages": ASK}, way, config={"recursion_limit": 20})
+    assert out["structured_response"] == Pens(number=21)
 
 
 def test_a_stream_that_is_left_is_counted() -> None:
