@@ -25,13 +25,9 @@ from pb_graph.cli.serve import serve
 from pb_graph.errors import NoAnswerError
 
 if TYPE_CHECKING:
-    from langgraph.graph.state import CompiledStateGraph
-
     from pb_graph.cli.display import Display
-    from pb_graph.settings import Context
-    from pb_graph.state import Input, Output, Report, State
-
-    Graph = CompiledStateGraph[State, Context, Input, Output]
+    from pb_graph.serve.answers import Graph
+    from pb_graph.state import Input, Report
 
 _exits = Exits("pb-graph")
 app = typer.Typer(name="pb-graph", no_args_is_help=True, pretty_exceptions_enable=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,19 +52,14 @@ def assignments(option: str, given: Sequence[str] | None) -> dict[str, str]:
 
 
 def fields_set(given: Sequence[str] | None) -> dict[str, object]:
-    """What ``--set`` gives: JSON where it is JSON (numbers, true, objects), else the text itself.
+    """What ``--set`` gives.
 
     Raises:
         InputError: One has no equals sign.
     """
-    return {name: _value_of(text) for name, text in assignments("--set", given).items()}
+    from pb_graph.settings import value_of  # noqa: PLC0415 -- pydantic takes a moment
 
-
-def _value_of(text: str) -> object:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+    return {name: value_of(text) for name, text in assignments("--set", given).items()}
 
 
 def settings_given(
@@ -77,7 +71,7 @@ def settings_given(
         InputError: Settings that are none, or pause for a human.
         PlannerProgramError: The program cannot be read.
     """
-    from pb_graph.program import PlannerProgram  # noqa: PLC0415 -- pydantic takes a moment
+    from pb_graph.program import PlannerProgram  # noqa: PLC0415
     from pb_graph.serve.names import checked  # noqa: PLC0415
 
     tuned = None if program is None else PlannerProgram.load(program)

@@ -6,14 +6,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from pb_graph.errors import InputError, did_you_mean
-from pb_graph.settings import Settings, choices, fields_of
+from pb_graph.settings import Settings, choices, fields_of, value_of
 
 ModelNames = Mapping[str, Mapping[str, Any]]
 """Fields of `Settings` by the name that stands for them."""
@@ -76,8 +75,5 @@ def _named(behind: str) -> dict[str, Any]:
         if not equals:
             msg = f"settings behind a model's name are NAME=VALUE, not {assignment!r:.100}"
             raise InputError(msg)
-        try:
-            found[field.strip()] = json.loads(text)
-        except ValueError:
-            found[field.strip()] = text
+        found[field.strip()] = value_of(text)
     return found
