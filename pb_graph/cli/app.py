@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperOption
 
-from pb_graph.cli.exit import Exits
+from pb_graph.cli.exit import exits
 from pb_graph.cli.options import (
     Caps,
     Model,
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pb_graph.serve.answers import Graph
     from pb_graph.state import Input, Report
 
-_exits = Exits("pb-graph")
 app = typer.Typer(name="pb-graph", no_args_is_help=True, pretty_exceptions_enable=False)
 
 
@@ -72,7 +71,7 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     ] = False,
 ) -> None:
     """Solve one question and show where its tokens went."""
-    with _exits.explained():
+    with exits.explained():
         fields = {"method": method, "execution": execution, "schedule": schedule, "budget": budget}
         tuned, settings = settings_given(program, set_, **fields)
     text = sys.stdin.read() if question == "-" else question
@@ -83,7 +82,7 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     from pb_graph.graph import build_graph  # noqa: PLC0415
 
     display = Display(quiet=as_json)
-    with _exits.explained():
+    with exits.explained():
         try:
             fetch_weights(model, planner or model)
             graph = build_graph(
@@ -91,7 +90,7 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
             )
             report = asyncio.run(_run(given, graph, display))
         except KeyboardInterrupt:
-            _exits.interrupted(f"interrupted. {display.spent()}")
+            exits.interrupted(f"interrupted. {display.spent()}")
         except NoAnswerError as error:
             if as_json:
                 typer.echo(json.dumps(error.report, ensure_ascii=False))
@@ -107,7 +106,7 @@ def models() -> None:
     """List the local models and whether they are here."""
     from pb_graph.cli.display import print_models  # noqa: PLC0415
 
-    with _exits.explained():
+    with exits.explained():
         print_models()
 
 
@@ -118,7 +117,7 @@ def pull(name: Annotated[str, typer.Argument(help="A name that `pb-graph models`
     from pb_graph.models.resolve import LOCAL_PREFIX  # noqa: PLC0415
 
     name = name.removeprefix(LOCAL_PREFIX)  # which `models` shows in front
-    with _exits.explained(), weights.progress_bar() as progress:
+    with exits.explained(), weights.progress_bar() as progress:
         path = weights.fetch(name, progress=progress)
     typer.echo(f"{name}: verified, at {path}")
 

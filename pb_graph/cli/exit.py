@@ -58,3 +58,6 @@ class Exits:
         shown = _CONTROL.sub(lambda found: repr(found[0])[1:-1], message)
         typer.echo(f"{self.program}: {shown}", err=True)
         raise typer.Exit(code) from None
+
+
+exits = Exits("pb-graph")

@@ -8,10 +8,8 @@ from typing import Annotated
 
 import typer
 
-from pb_graph.cli.exit import Exits
+from pb_graph.cli.exit import exits
 from pb_graph.cli.options import fetch_weights
-
-_exits = Exits("pb-graph")
 
 
 def probe(
@@ -32,7 +30,7 @@ def probe(
 
     from pb_graph.probe.run import probe as find_out  # noqa: PLC0415
 
-    with _exits.explained():
+    with exits.explained():
         fetch_weights(model)
         found = find_out(model, policy)
     if as_json:
@@ -42,6 +40,6 @@ def probe(
     try:
         found.save(out)
     except OSError as error:
-        _exits.failed(f"cannot write {out}: {error.strerror}")
+        exits.failed(f"cannot write {out}: {error.strerror}")
     if found.broken:
-        _exits.failed(f"not kept by {found.model}: {', '.join(found.broken)} (see {out})")
+        exits.failed(f"not kept by {found.model}: {', '.join(found.broken)} (see {out})")

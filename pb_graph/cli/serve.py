@@ -9,12 +9,11 @@ from typing import Annotated
 
 import typer
 
-from pb_graph.cli.exit import Exits
+from pb_graph.cli.exit import exits
 from pb_graph.cli.options import Caps, Model, Planner, Program, fetch_weights, settings_given
 
 KEY_VARIABLE = "PB_API_KEY"
 _DRAIN = 10  # seconds that running queries get when the server is told to stop
-_exits = Exits("pb-graph")
 
 
 def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
@@ -44,7 +43,7 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     The key that clients have to bring is taken from PB_API_KEY.
     """
     if not (find_spec("starlette") and find_spec("uvicorn")):
-        _exits.failed("this needs starlette and uvicorn: pip install 'plan-and-budget[serve]'")
+        exits.failed("this needs starlette and uvicorn: pip install 'plan-and-budget[serve]'")
     import uvicorn  # noqa: PLC0415 -- an extra
 
     from pb_graph.graph import build_graph  # noqa: PLC0415 -- what solving needs takes a second
@@ -54,10 +53,8 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
 
     key = os.environ.get(KEY_VARIABLE) or None
     if key is None and not is_loopback(host):
-        _exits.misused(
-            f"{host} can be reached by others: set {KEY_VARIABLE}, which they must bring"
-        )
-    with _exits.explained():
+        exits.misused(f"{host} can be reached by others: set {KEY_VARIABLE}, which they must bring")
+    with exits.explained():
         tuned, settings = settings_given(program, set_)
         fetch_weights(model, planner or model)
         graph = build_graph(
