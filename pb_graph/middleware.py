@@ -164,9 +164,10 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         self, request: ModelRequest[Any], ask: Ask, *, blocking: bool
     ) -> ExtendedModelResponse[Any]:
         account = own = await self._resumed(request.state, blocking=blocking)
-        kept = self._kept(own)
+        kept, per_call = self._kept(own), self.per_call
         if isinstance(request.model, BudgetedChatModel):  # one of the two has to count
-            its = request.model.budget
+            its, most = request.model.budget, request.model.per_call
+            per_call = min((limit for limit in (per_call, most) if limit), default=None)
             request = request.override(model=request.model.model)
             within = (own, its) if its and not own.is_part_of(its) else (own,)
             account = within_all(within) or own
@@ -177,7 +178,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
             kept=kept,
             last=account,
             enough=kept,
-            per_call=self.per_call,
+            per_call=per_call,
             warn_at=self.warn_at,
             blocking=blocking,
         )

@@ -193,6 +193,15 @@ class TestCreateAgent:
             assert daily.spent == model.output_tokens <= 500
         assert [call.cap for call in model.calls] == [270, 30, 100, 50]
 
+    @pytest.mark.parametrize(("ours", "its"), [(None, 60), (60, None), (60, 80), (80, 60)])
+    def test_of_two_limits_of_a_call_the_smaller_holds(
+        self, ours: int | None, its: int | None
+    ) -> None:
+        model = ScriptedChat(solve=runs_on)
+        made = BudgetedChatModel(model=model, budget=Budget(500), per_call=its)
+        create_agent(made, [], middleware=[TokenBudgetMiddleware(300, per_call=ours)]).invoke(ASK)
+        assert [call.cap for call in model.calls] == [60, 60]
+
     def test_a_cancelled_run_settles(self) -> None:
         budget = Budget(100)
         agent = Tree._agent(ScriptedChat(solve="late", seconds=60), budget, [])
