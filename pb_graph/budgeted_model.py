@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
-import time
 from collections.abc import Mapping, Sequence
 from inspect import signature
 from typing import TYPE_CHECKING, Annotated, Any
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     from pb_graph.turn import Ask
 
 _KEPT = "kept for the last answer"
-_LONGEST_WAIT = 60.0
 
 
 class BudgetedChatModel(BaseChatModel):
@@ -86,6 +83,16 @@ class BudgetedChatModel(BaseChatModel):
         self.callbacks = self.callbacks or self.model.callbacks
         self.tags = self.tags or self.model.tags
         self.metadata = {**(self.model.metadata or {}), **(self.metadata or {})}
+
+    @property
+    def plain(self) -> BaseChatModel:
+        """The model without a budget, and without attempts that nobody sees."""
+        return self.model.model_copy(update=without_sdk_retries(self.model))
+
+    @property
+    def retries(self) -> RetryPolicy:
+        """How often a failed call is tried again: not at all where its own client does so."""
+        return RetryPolicy(0) if has_own_retries(self.model) else self.retry_policy
 
     @property
     def model_name(self) -> str:
@@ -171,21 +178,8 @@ class BudgetedChatModel(BaseChatModel):
             return ModelResponse(result=[one.message for one in result.generations])
 
         turn = self._turn(messages, settings, ask, blocking=blocking)
-        policy = RetryPolicy(0) if has_own_retries(self.model) else self.retry_policy
-        failed = 0
-        while True:
-            try:
-                response = await turn.response()
-                return ChatResult(generations=[ChatGeneration(message=m) for m in response.result])
-            except Exception as error:
-                failed += 1
-                wait = policy.wait(error, failed, _LONGEST_WAIT)
-                if wait is None:
-                    raise
-            if blocking:
-                time.sleep(wait)  # noqa: ASYNC251 -- as the whole of it
-            else:
-                await asyncio.sleep(wait)
+        said = (await turn.response()).result
+        return ChatResult(generations=[ChatGeneration(message=message) for message in said])
 
     def _turn(
         self, messages: list[BaseMessage], settings: dict[str, Any], ask: Ask, *, blocking: bool
@@ -197,7 +191,7 @@ class BudgetedChatModel(BaseChatModel):
         first, *rest = messages
         system = first if isinstance(first, SystemMessage) else None
         request: ModelRequest[Any] = ModelRequest(
-            model=self.model.model_copy(update=without_sdk_retries(self.model)),
+            model=self.plain,
             system_message=system,
             messages=rest if system else messages,  # type: ignore[arg-type]
             model_settings=settings,
@@ -215,6 +209,7 @@ class BudgetedChatModel(BaseChatModel):
             per_call=self.per_call,
             warn_at=self.warn_at,
             blocking=blocking,
+            retries=self.retries,
             by_tool=self._by_tool,
         )
 

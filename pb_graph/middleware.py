@@ -22,6 +22,7 @@ from pb_graph.budget.checks import real_number, whole_number
 from pb_graph.budget.shared import Budget
 from pb_graph.budget.snapshots import newer
 from pb_graph.budgeted_model import BudgetedChatModel
+from pb_graph.models.retry import RetryPolicy
 from pb_graph.runtime.branches import known_everywhere
 from pb_graph.runtime.node import finished
 from pb_graph.turn import Turn
@@ -164,11 +165,11 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         self, request: ModelRequest[Any], ask: Ask, *, blocking: bool
     ) -> ExtendedModelResponse[Any]:
         account = own = await self._resumed(request.state, blocking=blocking)
-        kept, per_call = self._kept(own), self.per_call
-        if isinstance(request.model, BudgetedChatModel):  # one of the two has to count
-            its, most = request.model.budget, request.model.per_call
-            per_call = min((limit for limit in (per_call, most) if limit), default=None)
-            request = request.override(model=request.model.model)
+        kept, per_call, retries = self._kept(own), self.per_call, RetryPolicy(0)
+        if isinstance(model := request.model, BudgetedChatModel):  # one of the two has to count
+            its, retries = model.budget, model.retries
+            per_call = min((most for most in (per_call, model.per_call) if most), default=None)
+            request = request.override(model=model.plain)
             within = (own, its) if its and not own.is_part_of(its) else (own,)
             account = within_all(within) or own
         turn = Turn(
@@ -181,6 +182,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
             per_call=per_call,
             warn_at=self.warn_at,
             blocking=blocking,
+            retries=retries,
         )
         response = await turn.response()
         return ExtendedModelResponse(response, Command(update=_update(own)))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,6 +16,7 @@ from langchain_core.messages.ai import UsageMetadata, add_usage
 from pb_graph.errors import BudgetUsedUpError, InputError
 from pb_graph.models.caps import CAP_NAMES, Limits, Thinking, constructor_overrides, policy_for
 from pb_graph.models.inner_calls import InnerCalls
+from pb_graph.models.retry import RetryPolicy
 from pb_graph.models.usage import finish_of, reported, tokens_of
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ _GO_ON = "What you wrote stays above it: go on there, and repeat nothing."
 # A call without tools must not say either how they are to be used.
 _OF_TOOLS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
 
+_LONGEST_WAIT = 60.0
 _ANSWERS = ("n", "candidate_count")
 # Arguments that hold others.
 _BODIES = ("extra_body", "model_kwargs", "generation_config", "options")
@@ -46,6 +50,7 @@ class Turn:
         per_call: Most of a single call.
         warn_at: Share of the account from which on the model is told what is left.
         blocking: Whether nothing may be awaited.
+        retries: How often a call that failed for a passing reason is made again.
         by_tool: Whether the answer is a call of a tool, which the last call, too, is to make.
     """
 
@@ -58,6 +63,7 @@ class Turn:
     per_call: int | None
     warn_at: float
     blocking: bool
+    retries: RetryPolicy
     by_tool: bool = False
     _begun: ModelResponse[Any] | None = None
 
@@ -66,11 +72,22 @@ class Turn:
 
         Asked once more after a failure, it does not begin again what was only to be finished.
         """
-        try:
-            return await self._responded()
-        except BudgetUsedUpError:
-            note = AIMessage(f"The budget of {self.account.total} tokens is used up.")
-            return ModelResponse(result=[note])
+        failed = 0
+        while True:
+            try:
+                return await self._responded()
+            except BudgetUsedUpError:
+                note = AIMessage(f"The budget of {self.account.total} tokens is used up.")
+                return ModelResponse(result=[note])
+            except Exception as error:
+                failed += 1
+                wait = self.retries.wait(error, failed, _LONGEST_WAIT)
+                if wait is None:
+                    raise
+            if self.blocking:
+                time.sleep(wait)  # noqa: ASYNC251 -- as the whole of it
+            else:
+                await asyncio.sleep(wait)
 
     async def _responded(self) -> ModelResponse[Any]:
         asked = self._warned(self.account.left)

@@ -29,10 +29,12 @@ from pb_graph import (
     plan_and_budget_tool,
 )
 from pb_graph.budget import shared, snapshots, using
+from pb_graph.models.retry import RetryPolicy
 from pb_graph.runtime.branches import _PAGE
 from tests.support.chat_model import (
     Call,
     CutOffError,
+    HTTPError,
     Reply,
     Said,
     Script,
@@ -192,6 +194,15 @@ class TestCreateAgent:
             assert out["tokens_spent"] == model.output_tokens - before <= most
             assert daily.spent == model.output_tokens <= 500
         assert [call.cap for call in model.calls] == [270, 30, 100, 50]
+
+    @pytest.mark.parametrize("way", WAYS)
+    def test_and_tries_a_passing_fault_again_as_without_the_middleware(self, way: Way) -> None:
+        model = ScriptedChat(solve=in_turn(HTTPError(429), CutOffError(30), "done"), max_retries=0)
+        policy = RetryPolicy(3, initial_interval=0.0)
+        made = BudgetedChatModel(model=model, budget=Budget(500), retry_policy=policy)
+        out = run(create_agent(made, [], middleware=[TokenBudgetMiddleware(300)]), ASK, way)
+        assert out["messages"][-1].text == "done"
+        assert out["tokens_spent"] == 31
 
     @pytest.mark.parametrize(("ours", "its"), [(None, 60), (60, None), (60, 80), (80, 60)])
     def test_of_two_limits_of_a_call_the_smaller_holds(
