@@ -87,7 +87,8 @@ class BudgetedChatModel(BaseChatModel):
     @property
     def plain(self) -> BaseChatModel:
         """The model without a budget, and without attempts that nobody sees."""
-        return self.model.model_copy(update=without_sdk_retries(self.model))
+        heard = {name: getattr(self, name) for name in ("callbacks", "tags", "metadata")}
+        return self.model.model_copy(update=heard | without_sdk_retries(self.model))
 
     @property
     def retries(self) -> RetryPolicy:

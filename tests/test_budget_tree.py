@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypedDict, get_args
 import pytest
 from deepagents import create_deep_agent
 from langchain.agents import create_agent
+from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, tool
@@ -203,6 +204,12 @@ class TestCreateAgent:
         out = run(create_agent(made, [], middleware=[TokenBudgetMiddleware(300)]), ASK, way)
         assert out["messages"][-1].text == "done"
         assert out["tokens_spent"] == 31
+
+    def test_and_is_heard_by_whom_it_was_given(self) -> None:
+        usage = UsageMetadataCallbackHandler()
+        made = BudgetedChatModel(model=ScriptedChat(solve="done"), callbacks=[usage])
+        create_agent(made, [], middleware=[TokenBudgetMiddleware(300)]).invoke(ASK)
+        assert usage.usage_metadata["scripted-1"]["output_tokens"] == 1
 
     @pytest.mark.parametrize(("ours", "its"), [(None, 60), (60, None), (60, 80), (80, 60)])
     def test_of_two_limits_of_a_call_the_smaller_holds(
