@@ -189,17 +189,14 @@ class BudgetedChatModel(BaseChatModel):
         if own is None:
             msg = "There is no budget: give BudgetedChatModel one, or run it within using(budget)."
             raise InputError(msg)
-        first, *rest = messages
-        system = first if isinstance(first, SystemMessage) else None
+        system = next((one for one in messages[:1] if isinstance(one, SystemMessage)), None)
         request: ModelRequest[Any] = ModelRequest(
             model=self.plain,
             system_message=system,
-            messages=rest if system else messages,  # type: ignore[arg-type]
+            messages=messages[1:] if system else messages,  # type: ignore[arg-type]
             model_settings=settings,
         )
-        account, last = (within_all((mine, *around)) for mine in (own, self._last(own)))
-        assert account  # noqa: S101 -- there is one
-        assert last  # noqa: S101
+        account, last = (within_all((one, *around)) or one for one in (own, self._last(own)))
         return Turn(
             request,
             ask,

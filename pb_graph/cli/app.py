@@ -74,8 +74,7 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     with exits.explained():
         fields = {"method": method, "execution": execution, "schedule": schedule, "budget": budget}
         tuned, settings = settings_given(program, set_, **fields)
-    text = sys.stdin.read() if question == "-" else question
-    given: Input = {"question": text}
+    given: Input = {"question": sys.stdin.read() if question == "-" else question}
     if level is not None:
         given["level"] = level
     from pb_graph.cli.display import Display  # noqa: PLC0415 -- what solving needs takes a second

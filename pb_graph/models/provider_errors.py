@@ -212,8 +212,7 @@ def _is_fatal(error: Exception, status: int | None) -> bool:
     """Whether another request would fare no better: no server, no such model, no access to it."""
     if status is not None:
         return status in _GONE or _out_of_credit(error)
-    no_server = any(_names(cause) & _NO_SERVER for cause in _chain(error))
-    return no_server or bool(_unsendable(error))
+    return bool(_unsendable(error)) or any(_names(cause) & _NO_SERVER for cause in _chain(error))
 
 
 def _unsendable(error: Exception) -> str:
