@@ -41,6 +41,11 @@ def test_with_json_it_prints_the_file(tmp_path: Path) -> None:
     assert json.loads(result.stdout) == json.loads((tmp_path / "caps.json").read_text())
 
 
+def test_a_model_is_called_as_everywhere(tmp_path: Path, model: dict[str, Any]) -> None:
+    model["model_name"] = ""  # as of those that say it elsewhere, or not at all
+    assert json.loads(probe(tmp_path, "--json").stdout)["model"] == "ScriptedChat"
+
+
 def test_a_broken_promise_is_an_exit_code_and_named(tmp_path: Path, model: dict[str, Any]) -> None:
     model["obeys_cap"] = False
     result = probe(tmp_path)
