@@ -91,9 +91,9 @@ class BudgetedChatModel(BaseChatModel):
         return self.model.model_copy(update=heard | without_sdk_retries(self.model))
 
     @property
-    def retries(self) -> RetryPolicy:
+    def retries(self) -> RetryPolicy | None:
         """How often a failed call is tried again: not at all where its own client does so."""
-        return RetryPolicy(0) if has_own_retries(self.model) else self.retry_policy
+        return None if has_own_retries(self.model) else self.retry_policy
 
     @property
     def model_name(self) -> str:

@@ -22,7 +22,6 @@ from pb_graph.budget.checks import real_number, whole_number
 from pb_graph.budget.shared import Budget
 from pb_graph.budget.snapshots import newer
 from pb_graph.budgeted_model import BudgetedChatModel
-from pb_graph.models.retry import RetryPolicy
 from pb_graph.runtime.branches import known_everywhere
 from pb_graph.runtime.node import finished
 from pb_graph.turn import Turn
@@ -165,7 +164,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         self, request: ModelRequest[Any], ask: Ask, *, blocking: bool
     ) -> ExtendedModelResponse[Any]:
         account = own = await self._resumed(request.state, blocking=blocking)
-        kept, per_call, retries = self._kept(own), self.per_call, RetryPolicy(0)
+        kept, per_call, retries = self._kept(own), self.per_call, None
         if isinstance(model := request.model, BudgetedChatModel):  # one of the two has to count
             its, retries = model.budget, model.retries
             per_call = min((most for most in (per_call, model.per_call) if most), default=None)

@@ -16,12 +16,12 @@ from langchain_core.messages.ai import UsageMetadata, add_usage
 from pb_graph.errors import BudgetUsedUpError, InputError
 from pb_graph.models.caps import CAP_NAMES, Limits, Thinking, constructor_overrides, policy_for
 from pb_graph.models.inner_calls import InnerCalls
-from pb_graph.models.retry import RetryPolicy
 from pb_graph.models.usage import finish_of, reported, tokens_of
 
 if TYPE_CHECKING:
     from pb_graph.budget.reserved import Call
     from pb_graph.budget.shared import Budget
+    from pb_graph.models.retry import RetryPolicy
 
 FINISH = "The token budget is nearly used up. Give your best final answer now, in brief."
 _GO_ON = "What you wrote stays above it: go on there, and repeat nothing."
@@ -50,7 +50,7 @@ class Turn:
         per_call: Most of a single call.
         warn_at: Share of the account from which on the model is told what is left.
         blocking: Whether nothing may be awaited.
-        retries: How often a call that failed for a passing reason is made again.
+        retries: How often a call that failed for a passing reason is made again; None for never.
         by_tool: Whether the answer is a call of a tool, which the last call, too, is to make.
     """
 
@@ -63,7 +63,7 @@ class Turn:
     per_call: int | None
     warn_at: float
     blocking: bool
-    retries: RetryPolicy
+    retries: RetryPolicy | None
     by_tool: bool = False
     _begun: ModelResponse[Any] | None = None
 
@@ -81,7 +81,7 @@ class Turn:
                 return ModelResponse(result=[note])
             except Exception as error:
                 failed += 1
-                wait = self.retries.wait(error, failed, _LONGEST_WAIT)
+                wait = self.retries and self.retries.wait(error, failed, _LONGEST_WAIT)
                 if wait is None:
                     raise
             if self.blocking:
