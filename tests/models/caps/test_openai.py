@@ -74,6 +74,11 @@ def test_a_cap_of_the_callers_own_neither_widens_ours_nor_comes_beside_it() -> N
     assert caps(elsewhere) == {"max_tokens": CAP}
 
 
+@pytest.mark.parametrize("where", [{}, {"base_url": ELSEWHERE}])
+def test_one_answer_is_asked_for_of_which_the_cap_is(where: dict[str, Any]) -> None:
+    assert openai_body(LIMITS, n=3, **where)["n"] == 1
+
+
 @pytest.mark.parametrize("how", [{"use_responses_api": True}, {"reasoning": {"effort": "low"}}])
 @pytest.mark.parametrize("where", [{}, {"base_url": ELSEWHERE, "policy": vllm}])
 def test_nor_in_responses(how: dict[str, Any], where: dict[str, Any]) -> None:
