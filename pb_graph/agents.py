@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 from langchain_core.runnables import RunnableConfig
@@ -76,9 +76,13 @@ def plan_and_budget_tool(
 
     shared = checked("budget", budget)
 
-    async def answered(out: Awaitable[dict[str, Any]]) -> tuple[str, Report | None]:
+    async def answered(
+        call: Callable[..., Any], question: str, config: RunnableConfig, budget: int | None
+    ) -> tuple[str, Report | None]:
         try:
-            done = await out
+            with using(within_all(drawn_on(shared), budget)):
+                out = call({"question": question}, config)
+                done = await out if isinstance(out, Awaitable) else out
         except (InputError, NoAnswerError) as error:
             return str(error), getattr(error, "report", None)
         return done["answer"], done["report"]
@@ -86,17 +90,12 @@ def plan_and_budget_tool(
     def solve(
         question: str, config: RunnableConfig, budget: MostTokens = None
     ) -> tuple[str, Report | None]:
-        async def out() -> dict[str, Any]:
-            return graph.invoke({"question": question}, config)
-
-        with using(within_all(drawn_on(shared), budget)):
-            return finished(answered(out()))
+        return finished(answered(graph.invoke, question, config, budget))
 
     async def asolve(
         question: str, config: RunnableConfig, budget: MostTokens = None
     ) -> tuple[str, Report | None]:
-        with using(within_all(drawn_on(shared), budget)):
-            return await answered(graph.ainvoke({"question": question}, config))
+        return await answered(graph.ainvoke, question, config, budget)
 
     return StructuredTool.from_function(
         solve, asolve, name=name, description=description, response_format="content_and_artifact"

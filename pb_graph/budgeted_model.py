@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
-import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from inspect import signature
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +12,7 @@ from langchain_core.caches import BaseCache
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import SystemMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import StructuredTool
 from pydantic import Field, PositiveInt, PrivateAttr, field_validator
 
 from pb_graph.budget.around import drawn_on, within_all
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from pb_graph.turn import Ask
 
 _KEPT = "kept for the last answer"
-_LONGEST_WAIT = 60.0
 
 
 class BudgetedChatModel(BaseChatModel):
@@ -41,7 +39,7 @@ class BudgetedChatModel(BaseChatModel):
     first, and settles after. A part of the budget is set aside for it as soon as it is made (or,
     where it finds its budget, at its first call), so that there is an answer when all else is used
     up: a call that was cut off, or that finds nothing else left, is followed by, or becomes, one
-    that is told to answer now, and has no tools but that of `with_structured_output`. When that
+    that is told to answer now, and has no tools but those that give the answer its type. When that
     part is gone, too, the answer is a message that says so; it is no error.
 
     A call that fails for a passing reason is tried again, within the budget, unless the model has
@@ -75,10 +73,27 @@ class BudgetedChatModel(BaseChatModel):
         raise ValueError(msg + "BudgetedChatModel(model=model, budget=budget).with_retry()")
 
     def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 -- pydantic's
-        """Set the last answer's part aside before anybody can spend it."""
+        """Set the last answer's part aside before anybody can spend it.
+
+        A call is one run, ours: who listens to the model's own hears that.
+        """
         super().model_post_init(context)
         if self.budget:
             self._last(self.budget)
+        self.callbacks = self.callbacks or self.model.callbacks
+        self.tags = self.tags or self.model.tags
+        self.metadata = {**(self.model.metadata or {}), **(self.metadata or {})}
+
+    @property
+    def plain(self) -> BaseChatModel:
+        """The model without a budget, and without attempts that nobody sees."""
+        heard = {name: getattr(self, name) for name in ("callbacks", "tags", "metadata")}
+        return self.model.model_copy(update=heard | without_sdk_retries(self.model))
+
+    @property
+    def retries(self) -> RetryPolicy | None:
+        """How often a failed call is tried again: not at all where its own client does so."""
+        return None if has_own_retries(self.model) else self.retry_policy
 
     @property
     def model_name(self) -> str:
@@ -99,6 +114,14 @@ class BudgetedChatModel(BaseChatModel):
     def _resolve_model_profile(self) -> ModelProfile | None:
         return self.model.profile
 
+    def get_token_ids(self, text: str) -> list[int]:
+        """As the model tells tokens apart: hosts trim conversations by it."""
+        return self.model.get_token_ids(text)
+
+    def get_num_tokens_from_messages(self, *args: Any, **kwargs: Any) -> int:  # noqa: ANN401
+        """As the model counts them."""
+        return self.model.get_num_tokens_from_messages(*args, **kwargs)
+
     def bind_tools(
         self,
         tools: Sequence[Any],
@@ -112,8 +135,10 @@ class BudgetedChatModel(BaseChatModel):
             kwargs["parallel_tool_calls"] = parallel_tool_calls
         bound: Any = bind(tools, **kwargs)
         made = self.model_copy()
-        # What LangChain adds where the answer is to be of a type.
-        made._by_tool = "ls_structured_output_format" in kwargs  # noqa: SLF001 -- a copy of ours
+        # Of an answer that is to have a type LangChain says so; its agents bind what cannot run.
+        run = [not isinstance(one, StructuredTool) or one.func or one.coroutine for one in tools]
+        only_a_type = "ls_structured_output_format" in kwargs or (run and not any(run))
+        made._by_tool = bool(only_a_type)  # noqa: SLF001 -- a copy of ours
         return made.bind(**bound.kwargs)
 
     def _generate(
@@ -123,17 +148,7 @@ class BudgetedChatModel(BaseChatModel):
         run_manager: Any = None,  # noqa: ANN401 -- inherited
         **kwargs: Any,  # noqa: ANN401
     ) -> ChatResult:
-        async def ask(request: ModelRequest[Any]) -> ModelResponse[Any]:
-            # With caches, rate limits and the streaming that a host listens to, but as one run:
-            # `invoke` would be a second one, and everybody's count would be double.
-            call = request.model._generate_with_cache  # noqa: SLF001
-            said = _messages(request)
-            return _response(call(said, stop, run_manager, **request.model_settings))
-
-        async def pause(seconds: float) -> None:
-            time.sleep(seconds)  # noqa: ASYNC251 -- blocking, as the whole of it
-
-        return finished(self._result(messages, kwargs, ask, pause, blocking=True))
+        return finished(self._result(messages, stop, run_manager, kwargs, blocking=True))
 
     async def _agenerate(
         self,
@@ -142,35 +157,30 @@ class BudgetedChatModel(BaseChatModel):
         run_manager: Any = None,  # noqa: ANN401
         **kwargs: Any,  # noqa: ANN401
     ) -> ChatResult:
-        async def ask(request: ModelRequest[Any]) -> ModelResponse[Any]:
-            call = request.model._agenerate_with_cache  # noqa: SLF001
-            said = _messages(request)
-            return _response(await call(said, stop, run_manager, **request.model_settings))
-
-        return await self._result(messages, kwargs, ask, asyncio.sleep, blocking=False)
+        return await self._result(messages, stop, run_manager, kwargs, blocking=False)
 
     async def _result(
         self,
         messages: list[BaseMessage],
+        stop: list[str] | None,
+        run_manager: Any,  # noqa: ANN401
         settings: dict[str, Any],
-        ask: Ask,
-        pause: Callable[[float], Awaitable[None]],
         *,
         blocking: bool,
     ) -> ChatResult:
+        async def ask(request: ModelRequest[Any]) -> ModelResponse[Any]:
+            # With caches, rate limits and the streaming that a host listens to, but as one run:
+            # `invoke` would be a second one, and everybody's count would be double.
+            model: Any = request.model
+            call = model._generate_with_cache if blocking else model._agenerate_with_cache  # noqa: SLF001
+            system = [request.system_message] if request.system_message else []
+            made = call([*system, *request.messages], stop, run_manager, **request.model_settings)
+            result = made if blocking else await made
+            return ModelResponse(result=[one.message for one in result.generations])
+
         turn = self._turn(messages, settings, ask, blocking=blocking)
-        policy = RetryPolicy(0) if has_own_retries(self.model) else self.retry_policy
-        failed = 0
-        while True:
-            try:
-                response = await turn.response()
-                return ChatResult(generations=[ChatGeneration(message=m) for m in response.result])
-            except Exception as error:
-                failed += 1
-                wait = policy.wait(error, failed, _LONGEST_WAIT)
-                if wait is None:
-                    raise
-            await pause(wait)
+        said = (await turn.response()).result
+        return ChatResult(generations=[ChatGeneration(message=message) for message in said])
 
     def _turn(
         self, messages: list[BaseMessage], settings: dict[str, Any], ask: Ask, *, blocking: bool
@@ -179,17 +189,14 @@ class BudgetedChatModel(BaseChatModel):
         if own is None:
             msg = "There is no budget: give BudgetedChatModel one, or run it within using(budget)."
             raise InputError(msg)
-        first, *rest = messages
-        system = first if isinstance(first, SystemMessage) else None
+        system = next((one for one in messages[:1] if isinstance(one, SystemMessage)), None)
         request: ModelRequest[Any] = ModelRequest(
-            model=self.model.model_copy(update=without_sdk_retries(self.model)),
+            model=self.plain,
             system_message=system,
-            messages=rest if system else messages,  # type: ignore[arg-type]
+            messages=messages[1:] if system else messages,  # type: ignore[arg-type]
             model_settings=settings,
         )
-        account, last = (within_all((mine, *around)) for mine in (own, self._last(own)))
-        assert account  # noqa: S101 -- there is one
-        assert last  # noqa: S101
+        account, last = (within_all((one, *around)) or one for one in (own, self._last(own)))
         return Turn(
             request,
             ask,
@@ -200,6 +207,7 @@ class BudgetedChatModel(BaseChatModel):
             per_call=self.per_call,
             warn_at=self.warn_at,
             blocking=blocking,
+            retries=self.retries,
             by_tool=self._by_tool,
         )
 
@@ -208,11 +216,3 @@ class BudgetedChatModel(BaseChatModel):
         if not self.reserve:
             return account
         return account.grant(math.ceil(account.total * self.reserve), name=_KEPT)
-
-
-def _messages(request: ModelRequest[Any]) -> list[BaseMessage]:
-    return [*([request.system_message] if request.system_message else []), *request.messages]
-
-
-def _response(result: ChatResult) -> ModelResponse[Any]:
-    return ModelResponse(result=[made.message for made in result.generations])

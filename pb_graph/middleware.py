@@ -111,9 +111,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
     def before_agent(self, state: TokenBudgetState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Open the account of a run; one that is resumed has it already."""
         del state, runtime
-        account = within_all(drawn_on(self.budget), self.total, given=self.budget is None)
-        assert account  # noqa: S101 -- there is a total
-        return {_ACCOUNT: Overwrite(account.snapshot()), _SPENT: Overwrite(0)}
+        return {_ACCOUNT: Overwrite(self._account({}).snapshot()), _SPENT: Overwrite(0)}
 
     def after_agent(self, state: TokenBudgetState, runtime: Runtime[Any]) -> None:
         """Close the account of a run."""
@@ -124,11 +122,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ExtendedModelResponse[Any]:
         """Cap one call, and finish the answer if that cut it off."""
-
-        async def call(request: ModelRequest[Any]) -> ModelResponse[Any]:
-            return handler(request)
-
-        return finished(self._response(request, call, blocking=True))
+        return finished(self._response(request, handler, blocking=True))
 
     async def awrap_model_call(
         self,
@@ -140,11 +134,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[..., Any]) -> Any:  # noqa: ANN401 -- as LangChain's
         """Let what a tool call runs draw on its part of the budget."""
-
-        async def call(request: ToolCallRequest) -> Any:  # noqa: ANN401
-            return handler(request)
-
-        return finished(self._tool_result(request, call, blocking=True))
+        return finished(self._tool_result(request, handler, blocking=True))
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[..., Awaitable[Any]]
@@ -153,17 +143,15 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         return await self._tool_result(request, handler, blocking=False)
 
     async def _tool_result(
-        self,
-        request: ToolCallRequest,
-        handler: Callable[..., Awaitable[Any]],
-        *,
-        blocking: bool,
+        self, request: ToolCallRequest, handler: Callable[..., Any], *, blocking: bool
     ) -> Any:  # noqa: ANN401
         account = await self._resumed(request.state, blocking=blocking)
         part = self._part(account, request)
         try:
             with using(part):
-                result = await handler(request)
+                result = handler(request)
+                if not blocking:
+                    result = await result
         except GraphInterrupt:  # goes on with the same part when it is resumed
             raise
         except BaseException:
@@ -176,10 +164,11 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         self, request: ModelRequest[Any], ask: Ask, *, blocking: bool
     ) -> ExtendedModelResponse[Any]:
         account = own = await self._resumed(request.state, blocking=blocking)
-        kept = self._kept(own)
-        if isinstance(request.model, BudgetedChatModel):  # one of the two has to count
-            its = request.model.budget
-            request = request.override(model=request.model.model)
+        kept, per_call, retries = self._kept(own), self.per_call, None
+        if isinstance(model := request.model, BudgetedChatModel):  # one of the two has to count
+            its, retries = model.budget, model.retries
+            per_call = min((most for most in (per_call, model.per_call) if most), default=None)
+            request = request.override(model=model.plain)
             within = (own, its) if its and not own.is_part_of(its) else (own,)
             account = within_all(within) or own
         turn = Turn(
@@ -189,9 +178,10 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
             kept=kept,
             last=account,
             enough=kept,
-            per_call=self.per_call,
+            per_call=per_call,
             warn_at=self.warn_at,
             blocking=blocking,
+            retries=retries,
         )
         response = await turn.response()
         return ExtendedModelResponse(response, Command(update=_update(own)))
@@ -211,7 +201,8 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         above = drawn_on(self.budget)
         if found := state.get(_ACCOUNT):
             return Budget.restore(found, above)
-        account = within_all(above, self.total, given=self.budget is None) or Budget(self.total)
+        account = within_all(above, self.total, given=self.budget is None)
+        assert account  # noqa: S101 -- there is a total
         account.charge(state.get(_SPENT, 0))
         return account
 

@@ -298,6 +298,14 @@ def fields_of(file: Path) -> dict[str, Any]:
     return fields
 
 
+def value_of(text: str) -> object:
+    """A field's value as a user writes it: JSON where it is JSON, else the text itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
 def choices(name: str) -> tuple[str, ...]:
     """The names that a setting takes, in order; none where it takes something else than names."""
     if name == "method":

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,24 +13,27 @@ from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
 
-from pb_graph.errors import BudgetUsedUpError
-from pb_graph.models.caps import Limits, Thinking, constructor_overrides, policy_for
+from pb_graph.errors import BudgetUsedUpError, InputError
+from pb_graph.models.caps import CAP_NAMES, Limits, Thinking, constructor_overrides, policy_for
 from pb_graph.models.inner_calls import InnerCalls
 from pb_graph.models.usage import finish_of, reported, tokens_of
 
 if TYPE_CHECKING:
     from pb_graph.budget.reserved import Call
     from pb_graph.budget.shared import Budget
+    from pb_graph.models.retry import RetryPolicy
 
 FINISH = "The token budget is nearly used up. Give your best final answer now, in brief."
 _GO_ON = "What you wrote stays above it: go on there, and repeat nothing."
 # A call without tools must not say either how they are to be used.
 _OF_TOOLS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
 
-# As LangChain's models and their servers call it; below 1, Ollama's has no limit.
-_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict")
+_LONGEST_WAIT = 60.0
+_ANSWERS = ("n", "candidate_count")
+# Arguments that hold others.
+_BODIES = ("extra_body", "model_kwargs", "generation_config", "options")
 
-Ask = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+Ask = Callable[[ModelRequest[Any]], ModelResponse[Any] | Awaitable[ModelResponse[Any]]]
 
 
 @dataclass
@@ -45,6 +50,7 @@ class Turn:
         per_call: Most of a single call.
         warn_at: Share of the account from which on the model is told what is left.
         blocking: Whether nothing may be awaited.
+        retries: How often a call that failed for a passing reason is made again; None for never.
         by_tool: Whether the answer is a call of a tool, which the last call, too, is to make.
     """
 
@@ -57,6 +63,7 @@ class Turn:
     per_call: int | None
     warn_at: float
     blocking: bool
+    retries: RetryPolicy | None
     by_tool: bool = False
     _begun: ModelResponse[Any] | None = None
 
@@ -65,11 +72,22 @@ class Turn:
 
         Asked once more after a failure, it does not begin again what was only to be finished.
         """
-        try:
-            return await self._responded()
-        except BudgetUsedUpError:
-            note = AIMessage(f"The budget of {self.account.total} tokens is used up.")
-            return ModelResponse(result=[note])
+        failed = 0
+        while True:
+            try:
+                return await self._responded()
+            except BudgetUsedUpError:
+                note = AIMessage(f"The budget of {self.account.total} tokens is used up.")
+                return ModelResponse(result=[note])
+            except Exception as error:
+                failed += 1
+                wait = self.retries and self.retries.wait(error, failed, _LONGEST_WAIT)
+                if wait is None:
+                    raise
+            if self.blocking:
+                time.sleep(wait)  # noqa: ASYNC251 -- as the whole of it
+            else:
+                await asyncio.sleep(wait)
 
     async def _responded(self) -> ModelResponse[Any]:
         asked = self._warned(self.account.left)
@@ -98,7 +116,10 @@ class Turn:
         return max(self.account, self.last, key=lambda account: account.left)
 
     async def _reserved(self, account: Budget, *, keep: int = 0) -> Call:
-        limits = [self.per_call, *_own_limits(self.request.model, self.request.model_settings)]
+        if (several := max(_numbers(self.request, _ANSWERS), default=1)) > 1:
+            msg = f"{several} answers in one call may each cost its cap: ask {several} times"
+            raise InputError(msg)
+        limits = [self.per_call, *_numbers(self.request, CAP_NAMES)]
         most = min((limit for limit in limits if limit is not None), default=None)
         if self.blocking:
             return account.reserve(most, keep=keep, at_least=self.enough)
@@ -116,7 +137,8 @@ class Turn:
         # Whoever cancels it leaves it unsettled.
         with call, InnerCalls(call, keep=keep) as inner:
             try:
-                response = await self.ask(capped)
+                made = self.ask(capped)
+                response = await made if isinstance(made, Awaitable) else made
             except Exception as error:
                 inner.settle_failed(error)
                 raise
@@ -154,22 +176,39 @@ class Turn:
 
 def _capped(request: ModelRequest[Any], cap: int, *, thinking: Thinking) -> ModelRequest[Any]:
     """The cap in the words of the request's own model."""
-    policy = policy_for(request.model)
-    change = constructor_overrides(request.model, policy)
-    if getattr(request.model, "stream_usage", True) is None:
+    model, settings = request.model, _without_caps(request.model_settings)
+    policy = policy_for(model)
+    change = constructor_overrides(model, policy)
+    if getattr(model, "stream_usage", True) is None:
         change["stream_usage"] = True  # else nobody knows what a stream of another server's cost
-    if "extra_body" in request.model_settings:  # the policy puts ours beside the model's own
-        change["extra_body"] = request.model_settings["extra_body"]
-    model = request.model.model_copy(update=change)
-    arguments = policy(model, Limits(cap, timeout=math.inf, thinking=thinking))
+    # What the call says is the caller's own choice, too, such as of an effort.
+    told = {name: settings[name] for name in settings.keys() & type(model).model_fields.keys()}
+    limits = Limits(cap, timeout=math.inf, thinking=thinking)
+    arguments = policy(model.model_copy(update=change | told), limits)
     arguments.pop("timeout", None)  # the host's own business
-    return request.override(model=model, model_settings=request.model_settings | arguments)
+    model = model.model_copy(update=change)
+    return request.override(model=model, model_settings=settings | arguments)
 
 
-def _own_limits(model: Any, settings: Mapping[str, Any]) -> list[int]:  # noqa: ANN401 -- a chat model
-    """What the model, or the call, was told that an answer may cost at most."""
-    told = [settings.get(name, getattr(model, name, None)) for name in _LIMITS]
-    return [limit for limit in told if isinstance(limit, int) and limit > 0]
+def _without_caps(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """All but caps, of which some server would heed another one than ours."""
+    return {
+        name: _without_caps(given) if name in _BODIES and isinstance(given, Mapping) else given
+        for name, given in arguments.items()
+        if name not in CAP_NAMES
+    }
+
+
+def _numbers(request: ModelRequest[Any], names: Sequence[str]) -> list[int]:
+    """What the call, or else its model, was given under these names.
+
+    None below 1, where Ollama has no limit.
+    """
+    told = {name: getattr(request.model, name, None) for name in (*names, *_BODIES)}
+    told |= request.model_settings
+    places = [told, *(told[body] for body in _BODIES if isinstance(told[body], Mapping))]
+    found = [place.get(name) for place in places for name in names]
+    return [number for number in found if isinstance(number, int) and number > 0]
 
 
 def _told(request: ModelRequest[Any], note: str) -> ModelRequest[Any]:
@@ -256,18 +295,12 @@ def _answer(response: ModelResponse[Any]) -> AIMessage:
 
 def _cost(response: ModelResponse[Any], ask: ModelRequest[Any], cap: int) -> int:
     """Completion tokens of a call, estimated where the server reports none; cut off, all of it."""
-    answers = [message for message in response.result if isinstance(message, AIMessage)]
-    tokens = [tokens_of(message, ask.messages) for message in answers]
-    cost = sum(each.output for each in tokens)
-    return (
-        cost if all(each.measured for each in tokens) or not _cut_off(response) else max(cap, cost)
-    )
+    tokens = tokens_of(_answer(response), ask.messages)
+    known = tokens.measured or not _cut_off(response)
+    return tokens.output if known else max(cap, tokens.output)
 
 
 def _cut_off(response: ModelResponse[Any]) -> bool:
     """Whether the cap ended the call before it came to an answer or to a whole tool call."""
-    return any(
-        finish_of(message) == "length" and not message.tool_calls
-        for message in response.result
-        if isinstance(message, AIMessage)
-    )
+    said = _answer(response)
+    return finish_of(said) == "length" and not said.tool_calls

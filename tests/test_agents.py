@@ -27,7 +27,7 @@ from langgraph.prebuilt import ToolNode
 from langgraph.types import Command
 from pydantic import BaseModel, SecretStr
 
-from pb_graph import Budget, TokenBudgetMiddleware, plan_and_budget_tool
+from pb_graph import Budget, InputError, TokenBudgetMiddleware, plan_and_budget_tool
 from pb_graph.agents import FINISH
 from tests.support.chat_model import (
     Call,
@@ -455,6 +455,53 @@ class TestHostsOwn:
         )
         asked = self.passed_on(request).model_settings
         assert {asked[name] for name in asked if "max" in name} == {40}
+
+    @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens", "max_output_tokens"])
+    def test_a_wider_one_is_not_sent_beside_the_cap(self, name: str) -> None:
+        """Servers of one's own heed the newer name, and we say the older."""
+        elsewhere: Any = {"base_url": "http://127.0.0.1:9/v1", "api_key": SecretStr("any")}
+        own = {name: 5000, "extra_body": {"max_completion_tokens": 5000, "my": 1}}
+        request: ModelRequest[Any] = ModelRequest(
+            model=ChatOpenAI(model="any", **elsewhere),
+            messages=[HumanMessage("?")],
+            model_settings=own,
+        )
+        body = {"my": 1, "max_tokens": 90}
+        assert self.passed_on(request).model_settings == {"extra_body": body}
+
+    def test_one_within_googles_configuration_stands_too(self) -> None:
+        settings = {"generation_config": {"max_output_tokens": 40, "top_k": 3}}
+        request: ModelRequest[Any] = ModelRequest(
+            model=ScriptedChat(), messages=[HumanMessage("?")], model_settings=settings
+        )
+        asked = self.passed_on(request).model_settings
+        assert asked == {"generation_config": {"top_k": 3}, "max_tokens": 40}
+
+    @pytest.mark.parametrize(
+        ("own", "settings"),
+        [({"n": 3}, {}), ({}, {"n": 3}), ({}, {"extra_body": {"n": 3}})],
+    )
+    def test_several_answers_in_one_call_are_refused(self, own: Any, settings: Any) -> None:
+        request: ModelRequest[Any] = ModelRequest(
+            model=ChatOpenAI(model="any", api_key=SecretStr("any"), **own),
+            messages=[HumanMessage("?")],
+            model_settings=settings,
+        )
+        with pytest.raises(InputError, match=r"3 answers in one call .* ask 3 times"):
+            self.passed_on(request)
+
+    @pytest.mark.parametrize("place", ["model", "call"])
+    def test_what_it_says_of_thinking_stands(self, place: str) -> None:
+        own: dict[str, Any] = {"reasoning_effort": "high"}
+        key = SecretStr("any")
+        made: Any = own if place == "model" else {}
+        request: ModelRequest[Any] = ModelRequest(
+            model=ChatOpenAI(model="gpt-5-mini", api_key=key, **made),
+            messages=[HumanMessage("?")],
+            model_settings=own if place == "call" else {},
+        )
+        asked = self.passed_on(request)
+        assert asked.model_settings.get("reasoning_effort", "high") == "high"
 
     def test_a_limit_below_one_is_none(self) -> None:
         request: ModelRequest[Any] = ModelRequest(

@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypedDict, get_args
 import pytest
 from deepagents import create_deep_agent
 from langchain.agents import create_agent
+from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, tool
@@ -29,10 +30,12 @@ from pb_graph import (
     plan_and_budget_tool,
 )
 from pb_graph.budget import shared, snapshots, using
+from pb_graph.models.retry import RetryPolicy
 from pb_graph.runtime.branches import _PAGE
 from tests.support.chat_model import (
     Call,
     CutOffError,
+    HTTPError,
     Reply,
     Said,
     Script,
@@ -192,6 +195,30 @@ class TestCreateAgent:
             assert out["tokens_spent"] == model.output_tokens - before <= most
             assert daily.spent == model.output_tokens <= 500
         assert [call.cap for call in model.calls] == [270, 30, 100, 50]
+
+    @pytest.mark.parametrize("way", WAYS)
+    def test_and_tries_a_passing_fault_again_as_without_the_middleware(self, way: Way) -> None:
+        model = ScriptedChat(solve=in_turn(HTTPError(429), CutOffError(30), "done"), max_retries=0)
+        policy = RetryPolicy(3, initial_interval=0.0)
+        made = BudgetedChatModel(model=model, budget=Budget(500), retry_policy=policy)
+        out = run(create_agent(made, [], middleware=[TokenBudgetMiddleware(300)]), ASK, way)
+        assert out["messages"][-1].text == "done"
+        assert out["tokens_spent"] == 31
+
+    def test_and_is_heard_by_whom_it_was_given(self) -> None:
+        usage = UsageMetadataCallbackHandler()
+        made = BudgetedChatModel(model=ScriptedChat(solve="done"), callbacks=[usage])
+        create_agent(made, [], middleware=[TokenBudgetMiddleware(300)]).invoke(ASK)
+        assert usage.usage_metadata["scripted-1"]["output_tokens"] == 1
+
+    @pytest.mark.parametrize(("ours", "its"), [(None, 60), (60, None), (60, 80), (80, 60)])
+    def test_of_two_limits_of_a_call_the_smaller_holds(
+        self, ours: int | None, its: int | None
+    ) -> None:
+        model = ScriptedChat(solve=runs_on)
+        made = BudgetedChatModel(model=model, budget=Budget(500), per_call=its)
+        create_agent(made, [], middleware=[TokenBudgetMiddleware(300, per_call=ours)]).invoke(ASK)
+        assert [call.cap for call in model.calls] == [60, 60]
 
     def test_a_cancelled_run_settles(self) -> None:
         budget = Budget(100)

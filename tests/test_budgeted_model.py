@@ -10,7 +10,7 @@ from langchain.agents import create_agent
 from langchain_core.caches import InMemoryCache
 from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_core.globals import set_llm_cache
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, trim_messages
 from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph_supervisor import create_supervisor
@@ -23,7 +23,16 @@ from pb_graph import Budget, BudgetedChatModel, InputError, TokenBudgetMiddlewar
 from pb_graph.agents import FINISH
 from pb_graph.budget import using
 from pb_graph.models.retry import RetryPolicy
-from tests.support.chat_model import CutOffError, HTTPError, Reply, ScriptedChat, in_turn, runs_on
+from tests.support.chat_model import (
+    Call,
+    CutOffError,
+    HTTPError,
+    Reply,
+    Said,
+    ScriptedChat,
+    in_turn,
+    runs_on,
+)
 from tests.support.graphs import Way, run
 
 WAYS = get_args(Way)
@@ -197,6 +206,27 @@ def test_a_host_that_listens_hears_the_words() -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
+def test_who_listens_to_the_model_itself_hears_each_call_once(way: Way) -> None:
+    usage = UsageMetadataCallbackHandler()
+    model = ScriptedChat(solve="21 pens", callbacks=[usage], tags=["mine"], metadata={"of": "me"})
+    made = budgeted(model)
+    run(made, ASK, way)
+    assert usage.usage_metadata["scripted-1"]["output_tokens"] == 2
+    assert made.metadata is not None
+    assert (made.tags, made.metadata["of"]) == (["mine"], "me")
+
+
+def test_a_host_that_trims_a_conversation_counts_as_the_model_does() -> None:
+    class Counts(ScriptedChat):
+        def get_token_ids(self, text: str) -> list[int]:
+            return [0] * len(text.split())
+
+    made = budgeted(Counts())
+    said = [*ASK, AIMessage("21"), HumanMessage("And how many pencils?")]
+    assert trim_messages(said, max_tokens=9, token_counter=made) == said[1:]
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_a_supervisor_whose_workers_leave_nothing_still_answers(way: Way) -> None:
     budget, worker, boss = Budget(200), ScriptedChat(solve=runs_on), ScriptedChat()
     handed: list[Any] = [
@@ -241,6 +271,20 @@ def test_an_agent_finds_how_to_ask_it_for_a_type(way: Way) -> None:
     agent = create_agent(made, [], response_format=Pens)
     assert made.model_name == "scripted-1"
     assert run(agent, {"messages": ASK}, way)["structured_response"] == Pens(number=21)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_and_gets_it_at_the_end_of_its_budget_too(way: Way) -> None:
+    """LangChain asks again, and again, whoever answers by another tool or none."""
+    call: Any = {"name": "Pens", "args": {"number": 21}, "id": "c"}
+
+    def solve(asked: Call) -> Said:
+        last = FINISH in str(asked.messages) and asked.arguments.get("tools")
+        return Reply(tool_calls=[call]) if last else runs_on(asked)
+
+    agent: Any = create_agent(budgeted(ScriptedChat(solve=solve)), [], response_format=Pens)
+    out = run(agent, {"messages": ASK}, way, config={"recursion_limit": 20})
+    assert out["structured_response"] == Pens(number=21)
 
 
 def test_a_stream_that_is_left_is_counted() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from optim.cli import bam, evaluate, logs, tune
-from pb_graph.cli.exit import FAILED, INTERRUPTED, USAGE
+from pb_graph.cli.exit import FAILED, INTERRUPTED, USAGE, print_any_letter
 from pb_graph.cli.options import Version
 
 __all__ = ["FAILED", "INTERRUPTED", "USAGE", "app", "main"]
@@ -32,4 +32,5 @@ app.command()(bam.calibrate)
 
 def main() -> None:
     """Entry point of the console script."""
+    print_any_letter()
     app()

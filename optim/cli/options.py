@@ -19,7 +19,7 @@ from optim.datasets import DATASETS, data_set
 from optim.methods import ALL, NAMES, RIVALS
 from optim.scorers import NAMES as SCORERS
 from optim.tune.options import AUTO, OPTIMIZERS, TUNED
-from pb_graph.cli.options import assignments, value_of
+from pb_graph.cli.options import assignments, fields_set
 from pb_graph.settings import Settings
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ OPTIONS: dict[str, Option] = {
     "settings": Option(
         "A setting of the graph, for all methods; repeatable. Settings:", "--set",
         names=tuple(Settings.model_fields), metavar="NAME=VALUE", reads=list[str] | None,
-        read=lambda texts: {n: value_of(t) for n, t in assignments("--set", texts).items()},
+        read=fields_set,
     ),
     "planner_program": Option("A saved planner program.", "--program"),
     "program": Option("A saved program to begin from."),

@@ -12,7 +12,7 @@ import typer
 
 from optim.extras import missing, require
 from pb_graph.cli.exit import Exits
-from pb_graph.errors import InputError, PlanAndBudgetError
+from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     from optim.summary import Cells
@@ -30,14 +30,11 @@ def plain_errors(*modules: str) -> Iterator[None]:
         modules: What the command cannot do without, looked for before it begins.
     """
     try:
-        require(*modules)
-        yield
+        with exits.explained():
+            require(*modules)
+            yield
     except KeyboardInterrupt:
         exits.interrupted("interrupted; the same command goes on from here.")
-    except InputError as error:
-        exits.misused(str(error))
-    except PlanAndBudgetError as error:
-        exits.failed(str(error))
     except OSError as error:
         if error.errno not in _STORAGE:
             raise

@@ -10,7 +10,7 @@ from langchain_core.language_models import BaseChatModel
 from optim.evaluate.cache import CachedClient
 from optim.evaluate.identity import model_identity, planner_identity
 from pb_graph.errors import InputError, ModelSetupError
-from pb_graph.local import catalog, server, weights
+from pb_graph.local import server, weights
 from pb_graph.models.client import ChatClient
 from pb_graph.models.resolve import LOCAL_PREFIX, model_name, resolve, retry_policy_for
 
@@ -131,9 +131,7 @@ def _model(
         return _Model(client, _name_of(spec), model_identity(model, None, sampling))
     name = model_name(spec)
     wanted = name.removeprefix(LOCAL_PREFIX)
-    if wanted in catalog.CATALOG and not weights.installed(wanted):
-        with weights.progress_bar() as progress:
-            weights.fetch(wanted, progress=progress)
+    weights.fetch_if_missing(wanted)
     model = resolve(name, settings, **sampling)
     client = ChatClient(model, cap_policy, retry_policy_for(name, settings))
     shown = LOCAL_PREFIX + server.public_name(wanted) if name.startswith(LOCAL_PREFIX) else name

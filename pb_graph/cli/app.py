@@ -10,23 +10,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperOption
 
-from pb_graph.cli.exit import Exits
-from pb_graph.cli.options import Caps, Model, Planner, Program, Version, assignments, value_of
+from pb_graph.cli.exit import exits
+from pb_graph.cli.options import (
+    Caps,
+    Model,
+    Planner,
+    Program,
+    Version,
+    fetch_weights,
+    settings_given,
+)
 from pb_graph.cli.probe import probe
 from pb_graph.cli.serve import serve
-from pb_graph.errors import InputError, NoAnswerError, PlanAndBudgetError
+from pb_graph.errors import NoAnswerError
 
 if TYPE_CHECKING:
-    from langgraph.graph.state import CompiledStateGraph
-
     from pb_graph.cli.display import Display
-    from pb_graph.program import PlannerProgram
-    from pb_graph.settings import Context, Settings
-    from pb_graph.state import Input, Output, Report, State
+    from pb_graph.serve.answers import Graph
+    from pb_graph.state import Input, Report
 
-    Graph = CompiledStateGraph[State, Context, Input, Output]
-
-_exits = Exits("pb-graph")
 app = typer.Typer(name="pb-graph", no_args_is_help=True, pretty_exceptions_enable=False)
 
 
@@ -69,37 +71,29 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     ] = False,
 ) -> None:
     """Solve one question and show where its tokens went."""
-    chosen = {"method": method, "execution": execution, "schedule": schedule, "budget": budget}
-    tuned = _program(program)
-    fields = {name: value for name, value in chosen.items() if value is not None}
-    settings = _settings(fields, set_, tuned.settings if tuned else None)
-    if settings.review_plan:
-        _exits.misused("review_plan pauses for a host that can answer: use the graph from Python.")
-    text = sys.stdin.read() if question == "-" else question
-    given: Input = {"question": text}
+    with exits.explained():
+        fields = {"method": method, "execution": execution, "schedule": schedule, "budget": budget}
+        tuned, settings = settings_given(program, set_, **fields)
+    given: Input = {"question": sys.stdin.read() if question == "-" else question}
     if level is not None:
         given["level"] = level
     from pb_graph.cli.display import Display  # noqa: PLC0415 -- what solving needs takes a second
     from pb_graph.graph import build_graph  # noqa: PLC0415
 
     display = Display(quiet=as_json)
-    try:
-        for name in {model, planner or model}:
-            _fetched(name)
-        graph = build_graph(
-            model, planner=planner, settings=settings, planner_program=tuned, cap_policy=caps
-        )
-        report = asyncio.run(_run(given, graph, display))
-    except KeyboardInterrupt:
-        _exits.interrupted(f"interrupted. {display.spent()}")
-    except InputError as error:
-        _exits.misused(str(error))
-    except NoAnswerError as error:
-        if as_json:
-            typer.echo(json.dumps(error.report, ensure_ascii=False))
-        _exits.failed(str(error))
-    except PlanAndBudgetError as error:
-        _exits.failed(str(error))
+    with exits.explained():
+        try:
+            fetch_weights(model, planner or model)
+            graph = build_graph(
+                model, planner=planner, settings=settings, planner_program=tuned, cap_policy=caps
+            )
+            report = asyncio.run(_run(given, graph, display))
+        except KeyboardInterrupt:
+            exits.interrupted(f"interrupted. {display.spent()}")
+        except NoAnswerError as error:
+            if as_json:
+                typer.echo(json.dumps(error.report, ensure_ascii=False))
+            raise
     if as_json:
         typer.echo(json.dumps(report, ensure_ascii=False))
     else:
@@ -111,24 +105,19 @@ def models() -> None:
     """List the local models and whether they are here."""
     from pb_graph.cli.display import print_models  # noqa: PLC0415
 
-    try:
+    with exits.explained():
         print_models()
-    except PlanAndBudgetError as error:
-        _exits.failed(str(error))
 
 
 @app.command()
 def pull(name: Annotated[str, typer.Argument(help="A name that `pb-graph models` lists.")]) -> None:
     """Fetch and verify the weights of a local model."""
     from pb_graph.local import weights  # noqa: PLC0415
+    from pb_graph.models.resolve import LOCAL_PREFIX  # noqa: PLC0415
 
-    try:
-        with weights.progress_bar() as progress:
-            path = weights.fetch(name, progress=progress)
-    except InputError as error:
-        _exits.misused(str(error))
-    except PlanAndBudgetError as error:
-        _exits.failed(str(error))
+    name = name.removeprefix(LOCAL_PREFIX)  # which `models` shows in front
+    with exits.explained(), weights.progress_bar() as progress:
+        path = weights.fetch(name, progress=progress)
     typer.echo(f"{name}: verified, at {path}")
 
 
@@ -148,38 +137,3 @@ async def _run(given: Input, graph: Graph, display: Display) -> Report:
                 report = part["data"].get("report", report)
     assert report is not None  # noqa: S101 -- the last node either writes it or raises
     return report
-
-
-def _fetched(name: str | None) -> None:
-    """Fetch a local model's weights before the run, with a progress bar and a working Ctrl-C."""
-    from pb_graph.local import catalog, weights  # noqa: PLC0415
-    from pb_graph.models.resolve import LOCAL_PREFIX, model_name  # noqa: PLC0415
-
-    local = model_name(name).removeprefix(LOCAL_PREFIX)
-    if local in catalog.CATALOG and not weights.installed(local):
-        with weights.progress_bar() as progress:
-            weights.fetch(local, progress=progress)
-
-
-def _program(path: str | None) -> PlannerProgram | None:
-    from pb_graph.program import PlannerProgram  # noqa: PLC0415 -- pydantic takes a moment
-
-    try:
-        return None if path is None else PlannerProgram.load(path)
-    except PlanAndBudgetError as error:
-        _exits.failed(str(error))
-
-
-def _settings(
-    chosen: dict[str, Any], set_: list[str] | None, tuned: Settings | None = None
-) -> Settings:
-    """The settings of a tuned program, if any, and over them what the command says."""
-    from pb_graph.settings import Settings  # noqa: PLC0415
-
-    base = {} if tuned is None else tuned.model_dump()
-    try:
-        texts = assignments("--set", set_)
-        named = {name: value_of(text) for name, text in texts.items()}
-        return Settings.read(base | chosen | named)
-    except InputError as error:
-        _exits.misused(str(error))

@@ -15,7 +15,6 @@ from rich.text import Text
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from pb_graph.budget.ledger import QueryUsage
     from pb_graph.state import Report, SubQuestion
 
 _MIB = 2**20
@@ -112,7 +111,7 @@ def safe(text: str, style: str = "") -> Text:
 
 def account(report: Report) -> Text:
     """One line: tokens by node, their sum, the ceiling, and the time."""
-    usage: QueryUsage = report["usage"]
+    usage = report["usage"]
     nodes = " + ".join(f"{part['output_tokens']} {name}" for name, part in usage["by_node"].items())
     total = f"{usage['output_tokens']} completion tokens ({nodes})"
     if not usage["measured"]:

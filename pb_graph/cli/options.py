@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pb_graph.errors import InputError
+
+if TYPE_CHECKING:
+    from pb_graph.program import PlannerProgram
+    from pb_graph.settings import Settings
 
 
 def print_version(wanted: bool) -> None:
@@ -48,9 +51,39 @@ def assignments(option: str, given: Sequence[str] | None) -> dict[str, str]:
     return found
 
 
-def value_of(text: str) -> object:
-    """JSON where it is JSON (numbers, true, objects), else the text itself."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+def fields_set(given: Sequence[str] | None) -> dict[str, object]:
+    """What ``--set`` gives.
+
+    Raises:
+        InputError: One has no equals sign.
+    """
+    from pb_graph.settings import value_of  # noqa: PLC0415 -- pydantic takes a moment
+
+    return {name: value_of(text) for name, text in assignments("--set", given).items()}
+
+
+def settings_given(
+    program: str | None, set_: Sequence[str] | None, **fields: object
+) -> tuple[PlannerProgram | None, Settings]:
+    """A tuned program, if any is named, and its settings with what the command says over them.
+
+    Raises:
+        InputError: Settings that are none, or pause for a human.
+        PlannerProgramError: The program cannot be read.
+    """
+    from pb_graph.program import PlannerProgram  # noqa: PLC0415
+    from pb_graph.serve.names import checked  # noqa: PLC0415
+
+    tuned = None if program is None else PlannerProgram.load(program)
+    base = tuned.settings.model_dump() if tuned and tuned.settings else {}
+    named = {name: value for name, value in fields.items() if value is not None}
+    return tuned, checked(base | named | fields_set(set_))
+
+
+def fetch_weights(*names: str | None) -> None:
+    """Fetch what local models there are among these before a run, which would do so in silence."""
+    from pb_graph.local.weights import fetch_if_missing  # noqa: PLC0415 -- of local models only
+    from pb_graph.models.resolve import LOCAL_PREFIX, model_name  # noqa: PLC0415
+
+    for name in {*names}:
+        fetch_if_missing(model_name(name).removeprefix(LOCAL_PREFIX))

@@ -8,10 +8,8 @@ from typing import Annotated
 
 import typer
 
-from pb_graph.cli.exit import Exits
-from pb_graph.errors import InputError, PlanAndBudgetError
-
-_exits = Exits("pb-graph")
+from pb_graph.cli.exit import exits
+from pb_graph.cli.options import fetch_weights
 
 
 def probe(
@@ -32,18 +30,16 @@ def probe(
 
     from pb_graph.probe.run import probe as find_out  # noqa: PLC0415
 
-    try:
+    with exits.explained():
+        fetch_weights(model)
         found = find_out(model, policy)
-        found.save(out)
-    except InputError as error:
-        _exits.misused(str(error))
-    except PlanAndBudgetError as error:
-        _exits.failed(str(error))
-    except OSError as error:
-        _exits.failed(f"cannot write {out}: {error.strerror}")
     if as_json:
         typer.echo(json.dumps(found.caps()))
     else:
         Console().print(found.table())
+    try:
+        found.save(out)
+    except OSError as error:
+        exits.failed(f"cannot write {out}: {error.strerror}")
     if found.broken:
-        _exits.failed(f"not kept by {found.model}: {', '.join(found.broken)} (see {out})")
+        exits.failed(f"not kept by {found.model}: {', '.join(found.broken)} (see {out})")

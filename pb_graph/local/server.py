@@ -19,9 +19,6 @@ from pb_graph.local import weights
 if TYPE_CHECKING:
     from langchain_openai import ChatOpenAI
 
-    from pb_graph.local.download import Progress
-
-__all__ = ["TIMEOUT", "LocalServer", "default_model", "local_chat_model", "public_name", "serve"]
 
 DEFAULT_MODEL: Final = "qwen2.5-coder-1.5b"
 INSTALL_HINT: Final = 'pip install "plan-and-budget[local]"'
@@ -76,20 +73,22 @@ def default_model() -> str | None:
     return DEFAULT_MODEL if find_spec("xllamacpp") else None
 
 
-def serve(name_or_path: str | Path, *, progress: Progress | None = None) -> LocalServer:
+def serve(name_or_path: str | Path) -> LocalServer:
     """Serve a local model; a second call for the same file returns the running server.
 
     Args:
         name_or_path: A name of the catalog (fetched and verified when needed), or the path of a
             ``.gguf`` file, which is trusted as it is.
-        progress: Told how far fetching has come.
 
     Raises:
         ModelSetupError: Unknown name, no such file, not a GGUF file, missing extra, or llama.cpp
             cannot load it.
         WeightsError: The weights of a named model could not be fetched or verified.
     """
-    path = _locate(name_or_path, progress)
+    if is_path(name_or_path):
+        path = _checked(Path(name_or_path).expanduser())
+    else:
+        path = weights.fetch(str(name_or_path)).resolve()
     with _lock:
         if path not in _servers:
             _servers[path] = _start(public_name(name_or_path), path)
@@ -99,20 +98,17 @@ def serve(name_or_path: str | Path, *, progress: Progress | None = None) -> Loca
 def local_chat_model(
     name_or_path: str | Path,
     *,
-    temperature: float = 0.0,
     timeout: float = TIMEOUT,
-    max_retries: int = 0,
-    progress: Progress | None = None,
     **options: Any,  # noqa: ANN401 -- whatever ChatOpenAI takes
 ) -> ChatOpenAI:
     """Serve a local model and return a chat model that talks to it.
 
+    Unless told otherwise it picks the likeliest token each time, and tries nothing again: a local
+    server has no rate limit.
+
     Args:
         name_or_path: As in `serve`.
-        temperature: 0 picks the likeliest token each time.
         timeout: Seconds one call may take, waiting for a free slot included.
-        max_retries: A local server has no rate limit, so a failed call is worth no second try.
-        progress: Told how far fetching has come.
         **options: Further arguments of ``ChatOpenAI``.
 
     Raises:
@@ -122,7 +118,7 @@ def local_chat_model(
     import httpx  # noqa: PLC0415 -- this module is imported to list models, too
     from langchain_openai import ChatOpenAI  # noqa: PLC0415
 
-    server = serve(name_or_path, progress=progress)
+    server = serve(name_or_path)
     # No proxy for loopback; no kept-alive connection, which llama.cpp may drop without a word.
     transport: dict[str, Any] = {
         "trust_env": False,
@@ -132,9 +128,9 @@ def local_chat_model(
         "model": server.name,
         "base_url": server.url,
         "api_key": server.key,
-        "temperature": temperature,
+        "temperature": 0.0,
         "timeout": timeout,
-        "max_retries": max_retries,
+        "max_retries": 0,
         "stream_usage": True,
         "use_responses_api": False,
         "openai_proxy": None,  # the environment may hold one for the real OpenAI
@@ -142,13 +138,6 @@ def local_chat_model(
         "http_async_client": httpx.AsyncClient(**transport),
     }
     return ChatOpenAI(**(settings | options))
-
-
-def _locate(name_or_path: str | Path, progress: Progress | None) -> Path:
-    """Return the GGUF file meant, fetched when it is a name of the catalog."""
-    if is_path(name_or_path):
-        return _checked(Path(name_or_path).expanduser())
-    return weights.fetch(str(name_or_path), progress=progress).resolve()
 
 
 def is_path(name_or_path: str | Path) -> bool:

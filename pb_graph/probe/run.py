@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pb_graph.errors import ModelSetupError, did_you_mean
 from pb_graph.models.caps import BY_NAME, CapPolicy, policy_for
 from pb_graph.models.caps.probed import FORMAT
+from pb_graph.models.naming import name_of
 from pb_graph.models.resolve import model_name, resolve
 from pb_graph.probe.checks import CHECKS, Check, Finding
 from pb_graph.probe.session import Session, UsedUpError
@@ -70,7 +71,8 @@ class Probe:
         table = Table("promise", "verdict", "seen", "what it means", title=self.model, caption=told)
         for check, found in self.findings:
             verdict = Text(found.verdict, _COLOURS[found.verdict])
-            table.add_row(check.promise, verdict, Text(found.seen), _meaning(check, found))
+            means = {"broken": check.broken, "not there": check.missing}.get(found.verdict, "")
+            table.add_row(check.promise, verdict, Text(found.seen), means)
         return table
 
 
@@ -87,13 +89,11 @@ def probe(model: str | BaseChatModel | None = None, policy: str | None = None) -
     chat = resolve(model_name(model), Settings()) if isinstance(model, str | None) else model
     session = Session(chat, _policy(chat, policy))
     findings = [(check, _found(check, session)) for check in CHECKS]
-    named: Any = chat
-    name = getattr(named, "model_name", None) or getattr(named, "model", None)
     if not session.replies:
-        msg = f"Not one call to {name} got a reply. {session.failure}"
+        msg = f"Not one call to {name_of(chat)} got a reply. {session.failure}"
         raise ModelSetupError(msg)
     best = next(name for name, made in BY_NAME.items() if made is session.policy)
-    return Probe(str(name), best, findings, session.calls, session.tokens)
+    return Probe(name_of(chat), best, findings, session.calls, session.tokens)
 
 
 def _policy(model: BaseChatModel, name: str | None) -> CapPolicy:
@@ -110,7 +110,3 @@ def _found(check: Check, session: Session) -> Finding:
         return check.look(session)
     except UsedUpError:
         return Finding("unclear", "the limit of the probe was used up")
-
-
-def _meaning(check: Check, found: Finding) -> str:
-    return {"broken": check.broken, "not there": check.missing}.get(found.verdict, "")

@@ -57,7 +57,7 @@ async def answer(
         PlanAndBudgetError: As the graph.
     """
     modes: Any = ["custom", "values", *(["messages"] if stream else [])]
-    report, finish, shown = None, "stop", None
+    report, last, shown = None, "stop", None
     run: Any = graph.astream(given, context=context, stream_mode=modes)
     async with aclosing(run) as parts:
         async for mode, data in parts:
@@ -65,19 +65,17 @@ async def answer(
                 report = data.get("report", report)
             elif mode == "custom" and data["event"] == "call":
                 # A probe is meant to be cut, as the piece before it was: nothing of it is missing.
-                finish = "stop" if data["node"] == "probe" else data["finish"]
+                last = "stop" if data["node"] == "probe" else data["finish"]
                 yield Piece("")
-            elif mode == "messages" and (text := _text(data)):
+            elif mode == "messages" and data[0].name == MESSAGE_NAME and data[0].text:
                 anew = "\n\n" if shown not in (None, data[0].id) else ""
                 shown = data[0].id
-                yield Piece(anew + text)
+                yield Piece(anew + str(data[0].text))
     assert report is not None  # noqa: S101 -- the last node either writes it or raises
-    yield Done(report, "length" if finish in ("length", *LEFT) else "stop")
-
-
-def _text(data: Any) -> str:  # noqa: ANN401 -- a message and LangGraph's metadata
-    message, _ = data
-    return str(message.text) if message.name == MESSAGE_NAME else ""
+    # Of an ending that was asked for, the report does not tell whether it was cut off, too.
+    ended = report.get("finish", "forced")
+    cut = (last if ended == "forced" else ended) in ("length", *LEFT)
+    yield Done(report, "length" if cut else "stop")
 
 
 def usage_of(report: Report, given: str, written: str) -> dict[str, Any]:

@@ -15,9 +15,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pb_graph.budget.shared import Budget
+from pb_graph.errors import PlanAndBudgetError
 from pb_graph.serve.answers import answer
 from pb_graph.serve.chat import ChatRequest
-from pb_graph.serve.errors import Refusal, json_response, refusal, refusal_of
+from pb_graph.serve.errors import json_response, refusal, refusal_of
 from pb_graph.serve.names import ModelNames, settings_of
 from pb_graph.serve.responses import ResponsesRequest
 from pb_graph.serve.streams import Answering
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 MAX_BODY = 8 * 2**20
 """Bytes of a request."""
+
+_KINDS = {401: ("authentication_error", "invalid_api_key"), 403: ("permission_error", None)}
 
 
 def is_loopback(host: str) -> bool:
@@ -67,41 +70,28 @@ class Endpoint:
             Route("/v1/chat/completions", partial(self.answer, ChatRequest), methods=["POST"]),
             Route("/v1/responses", partial(self.answer, ResponsesRequest), methods=["POST"]),
         ]
-        handlers: Any = {HTTPException: _http_error}
+        ours = (PlanAndBudgetError, Exception)  # of which Starlette looks for the nearest
+        handlers: Any = {HTTPException: _http_error, **dict.fromkeys(ours, _error)}
         return Starlette(routes=routes, exception_handlers=handlers)
 
     async def models(self, request: Request) -> Response:
         """All that can be named as a model."""
-        if refused := self._refused(request):
-            return refused.response()
+        self._admit(request)
         return json_response({"object": "list", "data": [_model(name) for name in self.names]})
 
     async def model(self, request: Request) -> Response:
         """One of them, also with settings behind its name."""
-        if refused := self._refused(request):
-            return refused.response()
+        self._admit(request)
         name = request.path_params["model"]
-        try:
-            settings_of(name, self.names)
-        except Exception as error:  # noqa: BLE001 -- it says which
-            return refusal_of(error).response()
+        settings_of(name, self.names)
         return json_response(_model(name))
 
-    async def answer(self, kind: type[Asked], request: Request) -> Response | Answering:
+    async def answer(self, kind: type[Asked], request: Request) -> Answering:
         """Answer a query, in the protocol of this kind of requests."""
-        if refused := self._refused(request):
-            return refused.response()
-        body = await _body(request)
-        if body is None:
-            msg = f"a request has at most {MAX_BODY} bytes"
-            return refusal(413, msg, "invalid_request_error").response()
-        try:
-            asked = kind.read(body, request.headers)
-            context = self._context(asked)
-            given = asked.given
-        except Exception as error:  # noqa: BLE001 -- it says which
-            return refusal_of(error).response()
-        return Answering(asked, answer(self.graph, given, context, stream=asked.stream))
+        self._admit(request)
+        asked = kind.read(await _body(request), request.headers)
+        context = self._context(asked)
+        return Answering(asked, answer(self.graph, asked.given, context, stream=asked.stream))
 
     def _context(self, asked: Asked) -> Context:
         """What the request's model stands for, within the smaller of its total and ours."""
@@ -109,22 +99,22 @@ class Endpoint:
         budget = Budget(min(totals)) if totals else None
         return Context(settings=settings_of(asked.model, self.names), shared_budget=budget)
 
-    def _refused(self, request: Request) -> Refusal | None:
-        """Why a request is not let in: it lacks the key, or without one is from elsewhere.
+    def _admit(self, request: Request) -> None:
+        """Let in a request that brings the key, or without one is from this machine.
 
         A page in a browser on this machine reaches us, too, but names its own host or origin.
+
+        Raises:
+            HTTPException: It is not let in.
         """
         if self.api_key is not None:
             given = request.headers.get("authorization", "").removeprefix("Bearer ")
-            if hmac.compare_digest(given.encode(), self.api_key.encode()):
-                return None
-            return refusal(
-                401, "the API key is missing or wrong", "authentication_error", "invalid_api_key"
-            )
+            if not hmac.compare_digest(given.encode(), self.api_key.encode()):
+                raise HTTPException(401, "the API key is missing or wrong")
+            return
         hosts = (request.url.hostname, _host_of(request.headers.get("origin")))
-        if all(host and is_loopback(host) for host in hosts):
-            return None
-        return refusal(403, "without an API key only this machine is served", "permission_error")
+        if not all(host and is_loopback(host) for host in hosts):
+            raise HTTPException(403, "without an API key only this machine is served")
 
 
 def _host_of(origin: str | None) -> str | None:
@@ -140,17 +130,21 @@ async def _health(_: Request) -> Response:
 
 
 async def _http_error(_: Request, error: HTTPException) -> Response:
-    refused = refusal(error.status_code, error.detail, "invalid_request_error")
-    return refused.response(error.headers)
+    kind, code = _KINDS.get(error.status_code, ("invalid_request_error", None))
+    return refusal(error.status_code, error.detail, kind, code).response(error.headers)
 
 
-async def _body(request: Request) -> bytes | None:
-    """The body; None when it is too long, of which no more is read."""
+async def _error(_: Request, error: Exception) -> Response:
+    return refusal_of(error).response()
+
+
+async def _body(request: Request) -> bytes:
+    """The body; of one that is too long, no more is read."""
     read = bytearray()
     async for part in request.stream():
         read += part
         if len(read) > MAX_BODY:
-            return None
+            raise HTTPException(413, f"a request has at most {MAX_BODY} bytes")
     return bytes(read)
 
 

@@ -6,13 +6,13 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from pb_graph.errors import InputError, did_you_mean
-from pb_graph.settings import Settings, choices, fields_of
+from pb_graph.settings import Settings, choices, fields_of, value_of
 
 ModelNames = Mapping[str, Mapping[str, Any]]
 """Fields of `Settings` by the name that stands for them."""
@@ -68,15 +68,12 @@ def checked(fields: Mapping[str, Any]) -> Settings:
 
 
 def _named(behind: str) -> dict[str, Any]:
-    """Settings as ``name=value,name=value``; values are JSON, or else text."""
+    """Settings as ``name=value,name=value``; values are JSON, or else text, with any commas."""
     found: dict[str, Any] = {}
-    for assignment in behind.split(",") if behind else ():
+    for assignment in re.split(r",\s*(?=\w+=)", behind) if behind else ():
         field, equals, text = assignment.partition("=")
         if not equals:
             msg = f"settings behind a model's name are NAME=VALUE, not {assignment!r:.100}"
             raise InputError(msg)
-        try:
-            found[field] = json.loads(text)
-        except ValueError:
-            found[field] = text
+        found[field.strip()] = value_of(text)
     return found

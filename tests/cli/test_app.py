@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pb_graph import Settings
+from pb_graph.cli import main
 from pb_graph.cli.app import app
 from pb_graph.cli.exit import FAILED, INTERRUPTED, USAGE
 from pb_graph.errors import UnknownModelError, WeightsError
@@ -182,6 +184,19 @@ class TestSolve:
         model.solve = "Antwort: 42 €, ответ, 答え"
         assert "答え" in solve("--json").stdout
 
+    @pytest.mark.parametrize("options", [(), ("--json",)])
+    def test_or_as_their_numbers_where_the_terminal_lacks_them(
+        self, model: ScriptedChat, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+    ) -> None:
+        model.solve = "Antwort: 42 €, 答え"
+        terminal = TextIOWrapper(BytesIO(), encoding="cp1252")
+        monkeypatch.setattr("sys.stdout", terminal)
+        monkeypatch.setattr("sys.argv", ["pb-graph", "solve", "6 * 7?", *MODEL, *options])
+        with pytest.raises(SystemExit, match="0"):
+            main()
+        terminal.flush()
+        assert "42 €, \\u7b54\\u3048" in terminal.buffer.getvalue().decode("cp1252")  # type: ignore[attr-defined]
+
     def test_model_text_is_shown_literally(self, model: ScriptedChat) -> None:
         model.plan = ["[red]x[/red]?", "<script>?"]
         model.solve = HOSTILE
@@ -329,8 +344,11 @@ class TestLocalModels:
         assert (result.exit_code, result.stdout) == (FAILED, "")
         assert "plan-and-budget[local]" in "".join(result.stderr.split())
 
-    def test_pull_fetches_and_says_where_it_is(self, fetched: Fetched, tmp_path: Path) -> None:
-        result = run("pull", "smollm2-135m")
+    @pytest.mark.parametrize("name", ["smollm2-135m", "local:smollm2-135m"])
+    def test_pull_fetches_and_says_where_it_is(
+        self, fetched: Fetched, tmp_path: Path, name: str
+    ) -> None:
+        result = run("pull", name)
         assert result.exit_code == 0
         assert fetched == ["smollm2-135m"]
         assert str(tmp_path / "smollm2-135m.gguf") in "".join(result.stdout.splitlines())
@@ -339,7 +357,7 @@ class TestLocalModels:
     def test_pull_suggests_a_name_for_an_unknown_one(self) -> None:
         result = run("pull", "smollm2-135")
         assert (result.exit_code, result.stdout) == (USAGE, "")
-        assert "Did you mean 'smollm2-135m'?" in result.stderr
+        assert "did you mean 'smollm2-135m'?" in result.stderr
 
     @pytest.mark.usefixtures("fetched")
     def test_pull_fails_with_the_reason(self) -> None:

@@ -41,6 +41,11 @@ def test_with_json_it_prints_the_file(tmp_path: Path) -> None:
     assert json.loads(result.stdout) == json.loads((tmp_path / "caps.json").read_text())
 
 
+def test_a_model_is_called_as_everywhere(tmp_path: Path, model: dict[str, Any]) -> None:
+    model["model_name"] = ""  # as of those that say it elsewhere, or not at all
+    assert json.loads(probe(tmp_path, "--json").stdout)["model"] == "ScriptedChat"
+
+
 def test_a_broken_promise_is_an_exit_code_and_named(tmp_path: Path, model: dict[str, Any]) -> None:
     model["obeys_cap"] = False
     result = probe(tmp_path)
@@ -56,7 +61,10 @@ def test_a_model_that_nobody_knows_is_wrong_use(name: str, tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("model")
-def test_a_folder_that_is_not_there_is_said_to_be_so(tmp_path: Path) -> None:
-    result = probe(tmp_path / "none")
+def test_a_folder_that_is_not_there_is_said_to_be_so_and_what_was_paid_for_is_shown(
+    tmp_path: Path,
+) -> None:
+    result = probe(tmp_path / "none", "--json")
     assert result.exit_code == FAILED
     assert "cannot write" in result.stderr
+    assert json.loads(result.stdout)["verdicts"]["output_cap"] == "kept"

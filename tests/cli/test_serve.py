@@ -12,6 +12,8 @@ from typer.testing import CliRunner, Result
 
 from pb_graph.cli.app import app
 from pb_graph.cli.exit import FAILED, USAGE
+from pb_graph.errors import WeightsError
+from pb_graph.local import weights
 from tests.support.chat_model import ScriptedChat
 
 KEY = "PB_API_KEY"
@@ -34,6 +36,20 @@ def serve(*options: str) -> Result:
 def test_it_serves_this_machine_unless_told_otherwise(started: list[dict[str, Any]]) -> None:
     assert serve().exit_code == 0
     assert [(given["host"], given["port"]) for given in started] == [("127.0.0.1", 8000)]
+
+
+def test_weights_are_fetched_before_anybody_asks(
+    started: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fetch(name: str, **_: Any) -> None:  # noqa: ANN401
+        msg = f"No source delivers {name}."
+        raise WeightsError(msg)
+
+    monkeypatch.setattr(weights, "installed", lambda _: None)
+    monkeypatch.setattr(weights, "fetch", fetch)
+    result = serve("--planner", "local:smollm2-135m")
+    assert (result.exit_code, started) == (FAILED, [])
+    assert "No source delivers smollm2-135m." in result.stderr
 
 
 def test_others_are_served_with_a_key_only(

@@ -24,7 +24,7 @@ from pb_graph.models.caps import vllm
 from pb_graph.settings import choices
 from tests.support.chat_model import ScriptedChat
 from tests.support.endpoints import client_to, endpoint_of
-from tests.support.fault_server import FaultServer, always
+from tests.support.fault_server import FaultServer, always, in_turn
 from tests.support.graphs import checked
 
 pytestmark = pytest.mark.integration
@@ -184,6 +184,12 @@ class TestBudget:
             chunks = list(ask(client, "vanilla", stream=True))
         assert said.choices[0].finish_reason == chunks[-1].choices[0].finish_reason == "length"
         assert said.usage.completion_tokens == 50
+
+    def test_so_does_one_whose_ending_was_lost(self) -> None:
+        lost = in_turn(None, "reset_midway", "reset_midway")
+        with FaultServer(lost, answer=LONG) as model, client_of(model) as client:
+            said = ask(client, "global_budget:budget=200", extra_body={"level": 3})
+        assert said.choices[0].finish_reason == "length"
 
     def test_an_answer_that_was_settled_early_is_whole(self) -> None:
         with (

@@ -121,7 +121,7 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_is_refused() -> None:
-    with pytest.raises(ModelSetupError, match=r"No local model is called 'nothing-of-the-sort'"):
+    with pytest.raises(ModelSetupError, match=r"no local model is called 'nothing-of-the-sort'"):
         local.serve("nothing-of-the-sort")
 
 

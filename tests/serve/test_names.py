@@ -32,6 +32,14 @@ def test_settings_stand_behind_the_name() -> None:
     }
 
 
+def test_their_values_may_hold_commas() -> None:
+    rule = {"rule": "per_level", "initial": 100, "per_level": 50}
+    named = f"global_budget:budget={json.dumps(rule)}, domain=sets, logic,reserve=32"
+    fields = chosen(named)
+    assert fields.pop("budget") == rule
+    assert fields == {"method": "global_budget", "domain": "sets, logic", "reserve": 32}
+
+
 def test_a_settings_file_is_called_like_itself_and_can_be_changed(tmp_path: Path) -> None:
     file = tmp_path / "careful.json"
     file.write_text(json.dumps({"method": "global_budget", "budget": 900}))

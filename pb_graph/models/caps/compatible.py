@@ -46,7 +46,8 @@ def capped_body(model: BaseChatModel, limits: Limits, extra: dict[str, Any]) -> 
     """Arguments that put ``max_tokens``, under this old name, and ``extra`` into the body."""
     settings: Any = model
     bound = timeout_argument(model, limits)
-    if settings.max_tokens is not None:  # LangChain would send the caller's own cap beside ours
+    # LangChain would send the caller's own cap beside ours; responses have another name for it.
+    if settings.max_tokens is not None or settings.use_responses_api:
         bound["max_tokens"] = limits.cap
     return bound | with_body(model, {"max_tokens": limits.cap} | probabilities(limits) | extra)
 

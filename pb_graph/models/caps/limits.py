@@ -19,6 +19,9 @@ because thinking has used up its budget already and only the answer is missing.
 
 LEAST_ANSWER, MOST_ANSWER = 64, 1024
 
+CAP_NAMES = ("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict")
+"""What LangChain's models and their servers call a cap."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

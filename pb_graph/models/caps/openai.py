@@ -11,6 +11,7 @@ from pb_graph.models.caps.compatible import (
     text_format,
     timeout_argument,
     with_body,
+    without_cap,
 )
 from pb_graph.models.caps.effort import effort, known_levels
 from pb_graph.models.caps.limits import policy
@@ -30,7 +31,7 @@ _LEVELS = (
 _THINKS_LONG = re.compile(r"-pro(-\d|$)|deep-research")
 
 
-@policy(domains=("api.openai.com", "openai.azure.com"))
+@policy(domains=("api.openai.com", "openai.azure.com"), change=without_cap)
 def openai(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     """OpenAI's models, by chat completions or by the Responses API, also on Azure.
 

@@ -8,7 +8,7 @@ import pytest
 from langchain_openai import AzureChatOpenAI
 from langchain_openai.chat_models.base import BaseChatOpenAI
 
-from pb_graph.models.caps import Limits, Thinking
+from pb_graph.models.caps import Limits, Thinking, vllm
 from tests.support.payloads import ELSEWHERE, openai_body, openai_request
 
 CAP = 77
@@ -72,6 +72,18 @@ def test_a_cap_of_the_callers_own_neither_widens_ours_nor_comes_beside_it() -> N
     assert caps(openai_body(LIMITS, max_tokens=5000)) == {"max_completion_tokens": CAP}
     elsewhere = openai_body(LIMITS, max_tokens=5000, base_url=ELSEWHERE)
     assert caps(elsewhere) == {"max_tokens": CAP}
+
+
+@pytest.mark.parametrize("where", [{}, {"base_url": ELSEWHERE}])
+def test_one_answer_is_asked_for_of_which_the_cap_is(where: dict[str, Any]) -> None:
+    assert openai_body(LIMITS, n=3, **where)["n"] == 1
+
+
+@pytest.mark.parametrize("how", [{"use_responses_api": True}, {"reasoning": {"effort": "low"}}])
+@pytest.mark.parametrize("where", [{}, {"base_url": ELSEWHERE, "policy": vllm}])
+def test_nor_in_responses(how: dict[str, Any], where: dict[str, Any]) -> None:
+    body = openai_body(LIMITS, max_tokens=5000, **how, **where)
+    assert body["max_output_tokens"] == CAP
 
 
 def test_the_callers_extra_body_stays() -> None:
