@@ -31,6 +31,8 @@ from optim.report.tables import sensitivity
 from optim.scorers import Score
 from optim.summary import Row, rows
 from pb_graph import InputError, Settings
+from pb_graph.planner.planner import Planner
+from pb_graph.settings import AutoPolicy
 from tests.support.chat_model import (
     Call,
     CutOffError,
@@ -587,6 +589,23 @@ def test_the_default_plans_only_where_a_planner_is_given(tmp_path: Path) -> None
     planned = evaluated(model, tmp_path / "planned", methods="default", planner=model).records
     assert {record.report["method"] for record in alone} == {"auto"}
     assert {record.report["method"] for record in planned} == {"plan_and_budget"}
+
+
+def test_the_default_is_what_a_program_was_tuned_to_under_what_is_said_for_all(
+    tmp_path: Path,
+) -> None:
+    program = Planner().program().model_copy(
+        update={"settings": Settings(method="auto", auto=AutoPolicy(plain=333), cutoff=900)}
+    )
+    program.save(tmp_path / "program.json")
+    asked = Experiment(
+        dataset="arithmetic", methods="vanilla,default,default_estimated",
+        settings={"cutoff": 700}, planner_program=tmp_path / "program.json",
+    )  # fmt: skip
+    vanilla, *tuned = asked.chosen_methods(QUESTIONS)
+    assert (vanilla.settings.method, vanilla.settings.auto) == ("vanilla", AutoPolicy())
+    assert [row.settings.method for row in tuned] == ["auto", "auto"]
+    assert {(row.settings.auto.plain, row.settings.cutoff) for row in tuned} == {(333, 700)}
 
 
 @pytest.mark.parametrize("estimates", [False, True])
