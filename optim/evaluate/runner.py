@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     Graph = CompiledStateGraph[State, Context, Input, Output]
 
-# They decide whether a call succeeds, not what it says.
-_NO_MATTER = {"timeout", "max_retries"}
+PATIENCE = {"timeout", "max_retries"}
+"""Settings that decide whether a call succeeds, not what it says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Runner:
         self.method = method
         self.estimates_level = estimate_level or method.estimate_level
         self.conditions: dict[str, Any] = {
-            "settings": method.settings.model_dump(mode="json", exclude=_NO_MATTER),
+            "settings": method.settings.model_dump(mode="json", exclude=PATIENCE),
             "solver": models.solver_identity,
             "planner": models.planner_identity,
             "seed": seed,

@@ -189,6 +189,22 @@ def test_a_settings_of_ones_own_is_a_method(tmp_path: Path) -> None:
 # Errors
 
 
+def test_models_have_the_patience_of_the_most_patient_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Settings] = []
+
+    def resolved(_: str, settings: Settings) -> ScriptedChat:
+        made.append(settings)
+        return ScriptedChat(solve=solves)
+
+    monkeypatch.setattr("optim.evaluate.models.resolve", resolved)
+    mine = Method("mine", Settings(method="vanilla", timeout=901, max_retries=7))
+    asked = experiment(ScriptedChat(), tmp_path, methods=["vanilla", mine], limit=1)
+    evaluate(dataclasses.replace(asked, model="fake:model"), console=Console(quiet=True))
+    assert [(one.timeout, one.max_retries) for one in made] == [(901, 7)]
+
+
 def test_an_error_is_counted_and_shown_and_no_score_of_zero(tmp_path: Path) -> None:
     model = ScriptedChat(solve=fails_on_the_hardest)
     found = evaluated(model, tmp_path, methods="vanilla,cosine")
