@@ -61,7 +61,7 @@ def evaluate_methods(  # noqa: PLR0913 -- one parameter for each option
     """
     experiment = _experiment(options, settings_file or (), (grid_initial, grid_per_level))
     how: dict[str, Any] = {"engine": "ray", "parts": parts} if ray else {}
-    evaluation = evaluate_planners(experiment, planner or [None], **how)
+    evaluation = evaluate_planners(experiment, list(dict.fromkeys(planner or [None])), **how)
     _show(evaluation, as_json=as_json, by_budget=grid_initial is not None)
     _fail_if_nothing(evaluation)
 
@@ -105,7 +105,11 @@ def evaluate_planners(
     from optim.summary import rows  # noqa: PLC0415
 
     runs = [evaluate(replace(experiment, planner=given), **how) for given in planners]
-    records = Records(record for run in runs for record in run.records)
+    # On Ray a run gives all that is in the folder: an answer counts once all the same.
+    answers = {
+        (r.method, r.planner, r.question, r.epoch): r for run in runs for r in run.records
+    }
+    records = Records(answers.values())
     not_started = sum(run.not_started for run in runs)
     return Evaluation(records, rows(records), runs[-1].spent, not_started, runs[-1].log_dir)
 
@@ -162,10 +166,12 @@ def _comparisons(records: Sequence[Record]) -> Iterator[str]:
     from optim.e3 import describe  # noqa: PLC0415
     from optim.report import studies  # noqa: PLC0415
 
-    for study in studies(records) if records else ():
+    found = studies(records) if records else []
+    for study in found:
+        by = f", planned by {study.planner}" if len(found) > 1 else ""
         for versus in study.versus:
             told = describe(versus.comparison) if versus.comparison else versus.why_not
-            yield f"{versus.method} against {study.baseline}: {told}"
+            yield f"{versus.method} against {study.baseline}{by}: {told}"
 
 
 def _notes(evaluation: Evaluation) -> Iterator[str]:
@@ -224,7 +230,10 @@ def curve(  # noqa: PLR0913 -- one parameter for each option
     from optim.evaluate import evaluate  # noqa: PLC0415
 
     experiment = Experiment(**options | {"methods": methods})
-    method = experiment.chosen_methods()[0]
+    method, *more = experiment.chosen_methods()
+    if any(one.name != f"{method.name}_estimated" for one in more):
+        msg = f"a curve is of one method, not of {methods}"
+        raise InputError(msg)
     wanted = numbers("--budgets", budgets), numbers("--check", check) if check else ()
     chosen = curve_methods(method, *wanted, ending=ending)
     evaluation = evaluate(replace(experiment, methods=chosen))

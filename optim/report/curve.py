@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from optim.report.figures import Figure, framed, key, marker
-from optim.report.formatting import NOTHING, number
+from optim.report.formatting import NOTHING, number, p_value
 from optim.report.svg import Frame, polyline, svg, whisker
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def check_rows(curve: BudgetCurve) -> list[Cells]:
             "questions": check.comparison.questions,
             "points": check.comparison.accuracy_difference,
             "95 %": _span(check.comparison.accuracy_lower, check.comparison.accuracy_upper),
-            "p": check.comparison.accuracy_p_value,
+            "p": p_value(check.comparison.accuracy_p_value),
             "differ": check.comparison.discordant,
             "ratio of T": check.comparison.tokens_ratio,
         }

@@ -90,7 +90,7 @@ def sensitivity(records: Sequence[Record]) -> list[Cells]:
     """Give each method's mean budget beside what was spent on solving, and what that brought."""
     return [
         {
-            "method": row.method,
+            **_labels(row),
             "n": row.n,
             "errors": row.errors,
             "level": row.level,

@@ -610,8 +610,12 @@ def test_the_default_plans_only_where_a_planner_is_given(tmp_path: Path) -> None
 def test_the_default_is_what_a_program_was_tuned_to_under_what_is_said_for_all(
     tmp_path: Path,
 ) -> None:
-    program = Planner().program().model_copy(
-        update={"settings": Settings(method="auto", auto=AutoPolicy(plain=333), cutoff=900)}
+    program = (
+        Planner()
+        .program()
+        .model_copy(
+            update={"settings": Settings(method="auto", auto=AutoPolicy(plain=333), cutoff=900)}
+        )
     )
     program.save(tmp_path / "program.json")
     asked = Experiment(
