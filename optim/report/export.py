@@ -9,8 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from optim.report.groups import reachable
 from optim.report.published import published_of
-from optim.report.reachable import reachable
 from optim.report.tables import by_level
 from optim.summary import RATES, budget_use, by_position, mean_parts
 from pb_graph.errors import InputError

@@ -19,7 +19,6 @@ from inspect_ai.log import (
     EvalSpec,
     write_eval_log,
 )
-
 from rich.console import Console
 
 from optim.evaluate import Evaluation, evaluate
