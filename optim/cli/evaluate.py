@@ -15,7 +15,6 @@ import typer
 from optim.cli.options import AsJson, with_options
 from optim.cli.terminal import echo, exits, numbers, print_rows
 from optim.evaluate import Experiment
-from optim.evaluate.curve import curve_methods
 from optim.methods import Ending, Grid, method_from_file
 from optim.statistics.estimates import PERCENT
 from pb_graph.errors import InputError
@@ -106,9 +105,7 @@ def evaluate_planners(
 
     runs = [evaluate(replace(experiment, planner=given), **how) for given in planners]
     # On Ray a run gives all that is in the folder: an answer counts once all the same.
-    answers = {
-        (r.method, r.planner, r.question, r.epoch): r for run in runs for r in run.records
-    }
+    answers = {(r.method, r.planner, r.question, r.epoch): r for run in runs for r in run.records}
     records = Records(answers.values())
     not_started = sum(run.not_started for run in runs)
     return Evaluation(records, rows(records), runs[-1].spent, not_started, runs[-1].log_dir)
@@ -228,6 +225,7 @@ def curve(  # noqa: PLR0913 -- one parameter for each option
     """
     from optim.bam.curve import curve_of  # noqa: PLC0415 -- Inspect takes seconds
     from optim.evaluate import evaluate  # noqa: PLC0415
+    from optim.evaluate.curve import curve_methods  # noqa: PLC0415
 
     experiment = Experiment(**options | {"methods": methods})
     method, *more = experiment.chosen_methods()

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from optim.evaluate.cache import Call, Recording, UnknownReplyError, recording
+from optim.evaluate.curve import TruncatingClient
 from optim.evaluate.journal import StorageError
-from optim.evaluate.truncation import TruncatingClient
 from optim.records import paid_for_nothing, planning_tokens
 from optim.scorers import Score
 from pb_graph.budget.ledger import by_node, most_billed
