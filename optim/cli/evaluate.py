@@ -60,7 +60,7 @@ def evaluate_methods(  # noqa: PLR0913 -- one parameter for each option
     """
     experiment = _experiment(options, settings_file or (), (grid_initial, grid_per_level))
     how: dict[str, Any] = {"engine": "ray", "parts": parts} if ray else {}
-    evaluation = evaluate_planners(experiment, list(dict.fromkeys(planner or [None])), **how)
+    evaluation = evaluate_planners(experiment, list(dict.fromkeys(planner or ())) or [None], **how)
     _show(evaluation, as_json=as_json, by_budget=grid_initial is not None)
     _fail_if_nothing(evaluation)
 
@@ -238,8 +238,8 @@ def curve(  # noqa: PLR0913 -- one parameter for each option
     _fail_if_nothing(evaluation)
     found = curve_of(evaluation.records, method.name, None if share is None else share / PERCENT)
     if output is not None:
+        from optim.report import write  # noqa: PLC0415
         from optim.report.curve import curve_page  # noqa: PLC0415
-        from optim.report.export import write  # noqa: PLC0415
 
         write(Path(output), curve_page(found))
     if as_json:
