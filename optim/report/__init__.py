@@ -52,6 +52,7 @@ _PAIRED = (  # the columns that were there first, and in this order
     "accuracy_difference", "accuracy_p_value", "accuracy_test", "questions",
 )  # fmt: skip
 _ALSO = ("probability_higher", "tokens_ratio", "tokens_lower", "tokens_upper", "discordant")
+_NEWEST = ("accuracy_lower", "accuracy_upper", "gained", "lost")
 _FIRST = "measured"  # the last field of a row before those of a comparison
 
 make_callable(__name__)
@@ -171,5 +172,6 @@ def _lines(study: Study) -> list[dict[str, Any]]:
         line |= dict(list(figures.items())[place:])
         line |= {f"vs_{name}": getattr(paired, name, None) for name in _ALSO}
         line["vs_accuracy_p_value_holm"] = other.adjusted_accuracy_p if other else None
-        found.append(line | {f"rate_{name}": rates.get(name) for name in RATES})
+        line |= {f"rate_{name}": rates.get(name) for name in RATES}
+        found.append(line | {f"vs_{name}": getattr(paired, name, None) for name in _NEWEST})
     return found
