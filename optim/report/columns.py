@@ -88,6 +88,7 @@ class Column:
 
 COLUMNS = (
     Column("accuracy", "score, %", 1, short="accuracy %", best=max, sd="accuracy_sd"),
+    Column("accuracy_lower", "95 % of score", 1, rank=5, short="95 % of A", upper="accuracy_upper"),
     Column("tokens", "T", best=min, sd="tokens_sd"),
     Column("solving_tokens", "T without planning", rank=6, short="T solving", best=min),
     Column("e3", "E³", None, best=max, sd="e3_sd"),

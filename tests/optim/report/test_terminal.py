@@ -40,9 +40,12 @@ def test_nothing_essential_is_cut(width: int) -> None:
 
 def test_what_has_no_room_is_named() -> None:
     found = records(level_source="label")
-    assert "Too narrow for: " in shown(found, 80)
-    assert "seconds" in shown(found, 80).splitlines()[-1]
+    left_out = shown(found, 80).partition("Too narrow for: ")[2]
+    assert "seconds" in left_out
+    assert "95 % of A" in left_out
     assert "Too narrow" not in shown(found, 200)
+    row = rows(found)[0]
+    assert f"{row.accuracy_lower:.1f} – {row.accuracy_upper:.1f}" in shown(found, 200)  # noqa: RUF001
 
 
 def test_planners_are_told_apart_in_a_narrow_terminal_too() -> None:
