@@ -156,7 +156,7 @@ class Experiment:
         """
         asked = [self.methods] if isinstance(self.methods, str) else self.methods
         chosen = [
-            self._as_built(method)
+            self._as_built(method, is_ours=not isinstance(one, Method))
             for one in asked
             for method in ((one,) if isinstance(one, Method) else methods(one, self.settings))
         ]
@@ -171,7 +171,7 @@ class Experiment:
             return tuple(chosen)
         return tuple(self._with_examples(chosen, questions))
 
-    def _as_built(self, method: Method) -> Method:
+    def _as_built(self, method: Method, *, is_ours: bool) -> Method:
         """Say in the settings which method it is, as `build_graph` chooses it of what is given.
 
         ``default`` takes those that a program was tuned with, under what is said for all rows. The
@@ -180,7 +180,8 @@ class Experiment:
         """
         settings, program = method.settings, self.planner_program
         saved = PlannerProgram.load(program) if isinstance(program, str | Path) else None
-        if saved and saved.settings and method.name.partition("@")[0] in {"default", ESTIMATED}:
+        takes_them = is_ours and method.name.partition("@")[0] in {"default", ESTIMATED}
+        if takes_them and saved and saved.settings:
             settings = Context(settings=settings).settings_over(saved.settings.with_plans())
         elif self.planner is not None or program is not None:
             settings = settings.with_plans()

@@ -626,6 +626,9 @@ def test_the_default_is_what_a_program_was_tuned_to_under_what_is_said_for_all(
     assert (vanilla.settings.method, vanilla.settings.auto) == ("vanilla", AutoPolicy())
     assert [row.settings.method for row in tuned] == ["auto", "auto"]
     assert {(row.settings.auto.plain, row.settings.cutoff) for row in tuned} == {(333, 700)}
+    mine = Method("default", Settings(method="auto"))  # such as of a file of that name
+    (mine,) = dataclasses.replace(asked, methods=[mine]).chosen_methods(QUESTIONS)
+    assert mine.settings.auto == AutoPolicy()
 
 
 @pytest.mark.parametrize("estimates", [False, True])
