@@ -65,7 +65,7 @@ def print_rows(rows: Sequence[Cells], *, as_json: bool = False) -> None:
     if as_json:
         echo(list(rows))
     else:
-        console().print(grid_of(rows))
+        console().print(grid_of(rows) if rows else "Nothing has been answered yet.")
 
 
 def numbers(option: str, text: str) -> list[int]:
