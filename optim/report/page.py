@@ -12,13 +12,13 @@ from markupsafe import Markup
 
 from optim.e3 import describe
 from optim.report import formatting
-from optim.report.columns import COLUMNS, RATE_COLUMNS
 from optim.report.figures import KINDS, key, kind_of, points, scatters
 from optim.report.groups import WASTE, reachable
 from optim.report.panels import RatioAxis, Series, budget_panel, level_panel, part_class, stacked
 from optim.report.published import PublishedRow, published_of
 from optim.report.svg import svg, tag, ticks
 from optim.report.template import is_right, render
+from optim.report.terminal import COLUMNS, RATE_COLUMNS
 from optim.scorers.travelplanner import by_constraint
 from optim.statistics.comparison import FEW
 from optim.summary import (

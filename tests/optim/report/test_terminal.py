@@ -11,9 +11,8 @@ from rich.console import Console
 
 from optim.records import Record
 from optim.report import page, studies
-from optim.report.columns import COLUMNS
 from optim.report.tables import by_level
-from optim.report.terminal import Figures, grid_of
+from optim.report.terminal import COLUMNS, Figures, grid_of
 from optim.summary import rows
 from tests.optim.report.samples import record, records, travelled
 
