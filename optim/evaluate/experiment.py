@@ -185,7 +185,11 @@ class Experiment:
             settings = Context(settings=settings).settings_over(saved.settings.with_plans())
         elif self.planner is not None or program is not None:
             settings = settings.with_plans()
-        return replace(method, settings=settings.model_copy(update={"method": settings.method}))
+        return replace(
+            method,
+            settings=settings.model_copy(update={"method": settings.method}),
+            estimate_level=self.estimate_level or method.estimate_level,
+        )
 
     def _with_examples(
         self, chosen: Sequence[Method], questions: Sequence[Question]

@@ -58,17 +58,14 @@ class Runner:
         conditions: Everything that bears on the answers beside the question and the epoch.
     """
 
-    def __init__(
-        self, method: Method, models: Models, *, seed: int, estimate_level: bool = False
-    ) -> None:
+    def __init__(self, method: Method, models: Models, *, seed: int) -> None:
         self.method = method
-        self.estimates_level = estimate_level or method.estimate_level
         self.conditions: dict[str, Any] = {
             "settings": method.settings.model_dump(mode="json", exclude=PATIENCE),
             "solver": models.solver_identity,
             "planner": models.planner_identity,
             "seed": seed,
-            "estimate_level": self.estimates_level,
+            "estimate_level": method.estimate_level,
         }
         self._solver = models.solver
         self._truncation = method.truncation
@@ -137,7 +134,7 @@ class Runner:
         )
         if question.reference is not None:
             asked["reference"] = question.reference
-        if question.level is not None and not self.estimates_level:
+        if question.level is not None and not self.method.estimate_level:
             asked["level"] = question.level
         return asked
 

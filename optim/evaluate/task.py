@@ -119,9 +119,7 @@ def job_of(
     part = Part.read(experiment.part) if experiment.part else None
     job = Job(
         dataset=experiment.dataset,
-        runner=Runner(
-            method, models, seed=experiment.seed, estimate_level=experiment.estimate_level
-        ),
+        runner=Runner(method, models, seed=experiment.seed),
         questions=drawn,
         epochs=experiment.epochs,
         scorer_name=experiment.scorer_name,
