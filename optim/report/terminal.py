@@ -159,8 +159,12 @@ def grid_of(rows: Sequence[Cells]) -> Table:
     if all(row.get("questions") == row.get("n") for row in rows):  # one answer to each
         shown = [name for name in shown if name != "questions"]
     for name in shown:
+        words, cells = name.replace("_", " "), [_text(row[name]) for row in rows]
         side: JustifyMethod = "left" if isinstance(rows[0][name], str) else "right"
-        grid.add_column(name.replace("_", " "), justify=side, no_wrap=True)
+        # Where a terminal is narrow, heads go on in a further line, and texts; no figure is cut.
+        figures = cells if side == "right" else []
+        least = max(map(cell_len, [*words.split(), *figures]))
+        grid.add_column(words, justify=side, overflow="fold", min_width=least)
     for row in rows:
         grid.add_row(*(Text(_text(row[name])) for name in shown))
     asked = [row.get("questions", row["n"]) for row in rows if row.get("E³") is not None]
