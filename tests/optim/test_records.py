@@ -211,9 +211,9 @@ def test_methods_that_were_asked_or_scored_otherwise_are_not_compared(
 
 def test_what_a_log_lacks_is_told(tmp_path: Path) -> None:
     model = ScriptedChat(solve=solves)
-    evaluated(model, tmp_path, max_tokens_total=5, concurrency=1, epochs=2)
-    few = read_records(tmp_path)
-    assert {r.made_by["gaps"] for r in few} == {f"its log has {len(few)} of its 10 answers"}
+    few = evaluated(model, tmp_path, max_tokens_total=5, concurrency=1, epochs=2).records
+    for found in (few, read_records(tmp_path)):
+        assert {r.made_by["gaps"] for r in found} == {f"its log has {len(few)} of its 10 answers"}
     evaluated(model, tmp_path, epochs=2)
     assert not any("gaps" in record.made_by for record in read_records(tmp_path))
 
