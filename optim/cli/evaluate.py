@@ -132,9 +132,9 @@ def _show(evaluation: Evaluation, *, as_json: bool, by_budget: bool) -> None:
     if figures:
         listed = grid_of(figures["sensitivity"])
         listed.caption = None  # it is among the notes
-        console().print(listed)
+        console().print(listed, crop=False)
         typer.echo("\nE³ by B_init (down) and B_per_level (across)")
-        console().print(grid_of(figures["budget_grid"]), *notes(summary), sep="\n")
+        console().print(grid_of(figures["budget_grid"]), *notes(summary), sep="\n", crop=False)
     else:
         console().print(Figures(summary))
     for note in [*_errors(evaluation), *_comparisons(records), *_notes(evaluation)]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 from collections.abc import Sequence
 
 import pytest
@@ -49,9 +50,11 @@ def test_what_has_no_room_is_named() -> None:
 
 def test_no_figure_of_a_plain_table_is_cut_in_a_narrow_terminal() -> None:
     found = records(["vanilla", "planned_global_budget", "plan_and_budget_estimated"])
-    for table in (sensitivity(found), latency(found), by_level(found)):
+    for table, width in itertools.product(
+        (sensitivity(found), latency(found), by_level(found)), (80, 40)
+    ):
         file = io.StringIO()
-        Console(file=file, width=80).print(grid_of(table))
+        Console(file=file, width=width).print(grid_of(table), crop=False)
         text = file.getvalue()
         assert "…" not in text
         assert max(map(len, text.splitlines())) <= 80
