@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from langchain_core.messages import AIMessage, convert_to_messages
 
@@ -156,7 +156,8 @@ class TruncatingClient(ChatClient):
         short = replace(limits, cap=self._truncation.held_back, thinking="off")
         if self._truncation.ending == "continuation":
             return [*messages, AIMessage(kept.text + self._opening)], short
-        demand = forced((), kept.text, _query(self._question), final=True)
+        asked = {name: getattr(self._question, name, None) for name in Query.__annotations__}
+        demand = forced((), kept.text, cast("Query", asked), final=True)
         return [*messages, *convert_to_messages(demand)], short
 
     @property
@@ -221,14 +222,3 @@ def _closed(said: str) -> str:
         if depth == 0:
             return said[: place + 1]
     return said.partition("\n")[0].rstrip() + "}"
-
-
-def _query(question: Question) -> Query:
-    return Query(
-        question=question.question,
-        reference=question.reference,
-        instruction=question.instruction,
-        answer_format=question.answer_format,
-        domain=question.domain,
-        level=question.level,
-    )

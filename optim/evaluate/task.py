@@ -41,10 +41,6 @@ if TYPE_CHECKING:
     from pb_graph.state import Report
 
 
-class NoSolutionError(PlanAndBudgetError):
-    """A question has no answer. Makes Inspect record the sample as an error, without a score."""
-
-
 class Callback(Protocol):
     """Is told how each sample ended."""
 
@@ -197,7 +193,8 @@ def _solver(job: Job, stopping: EarlyStopping | None, progress: Callback | None)
                 progress.failed(job)
             await show(outcome, state)
             if outcome.error is not None:
-                raise NoSolutionError(outcome.error)
+                # Inspect records the sample as an error, without a score.
+                raise PlanAndBudgetError(outcome.error)
             return state
 
         return solve

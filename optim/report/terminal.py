@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from optim.report.formatting import NOTHING, factor, number, span
+from optim.report.formatting import NOTHING, ends, factor, number, span
 from optim.statistics.comparison import FEW
 from optim.statistics.estimates import PERCENT
 from optim.summary import RATES, Cells, Row
@@ -95,14 +95,13 @@ class Column:
 
     def plain(self, row: Row) -> str:
         """The value at a terminal, with its standard deviation."""
-        value, ends = self.value(row), getattr(row, self.upper or self.sd or "", None)
+        value, other = self.value(row), getattr(row, self.upper or self.sd or "", None)
         if value is None or isinstance(value, str):
             return value or NOTHING
         digits = 2 if self.digits is None else self.digits
-        shown = f"{value:.{digits}f}"
         if self.upper:
-            return f"{shown} {NOTHING} {NOTHING if ends is None else f'{ends:.{digits}f}'}"
-        return shown if ends is None else f"{shown} ±{ends:.{digits}f}"
+            return ends(value, other, digits)
+        return f"{value:.{digits}f}" + ("" if other is None else f" ±{other:.{digits}f}")
 
 
 COLUMNS = (
