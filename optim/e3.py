@@ -116,8 +116,10 @@ def describe(comparison: Comparison) -> str:
     elif one.accuracy_undecided:
         parts = ["accuracy undecided: no question differs", tokens, ratio]
     else:
-        points = f"accuracy {one.accuracy_difference:+.1f} points"
-        parts = [ratio, f"{points} ({one.discordant} of {one.questions} differ)", tokens]
+        ends = one.accuracy_lower, one.accuracy_upper
+        span = "" if None in ends else "{:+.1f} to {:+.1f}; ".format(*ends)
+        differ = f"({span}{one.discordant} of {one.questions} differ)"
+        parts = [ratio, f"accuracy {one.accuracy_difference:+.1f} points {differ}", tokens]
     sentence = f"{'; '.join(parts)}; n = {one.questions}"
     if one.questions > 1:
         sentence += f", {PERCENT * one.confidence:g} % intervals"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -76,31 +76,33 @@ def pooled(
 
     Args:
         logs: The task's logs with their answers.
-        partial: Whether answers may be missing.
+        partial: Whether answers of parts may be missing.
+
+    Returns:
+        The answers; what is missing is told in their ``made_by``, under ``gaps``.
 
     Raises:
         InputError: Logs under different conditions or of different draws, an answer that is in two
-            of them, or one that is in none.
+            of them, or one that is in none of the parts.
     """
     logs = sorted(logs, key=lambda log: _place(log[0]))
     for header, _ in logs[1:]:
         _refuse_to_mix(logs[0][0], header)
     if len(logs) > 1:
         _refuse_repeated(logs)
-    records = [record for _, records in logs for record in records]
-    about = logs[0][0].part
-    if about is None:
-        return records
-    gaps = list(_gaps(logs, about))
-    if gaps and not partial:
+    about, gaps = logs[0][0].part, list(_gaps(logs))
+    if about and gaps and not partial:
         msg = (
             f"{_named(logs[0][0])} is cut in {about['of']} parts: {'; '.join(gaps)}. Run the "
             "command of such a part (again), or take what there is: pb-optim report --partial (in "
             "Python, partial=True)."
         )
         raise InputError(msg)
-    told = {"parts": about["of"]} | ({"gaps": "; ".join(gaps)} if gaps else {})
-    return [replace(record, made_by={**record.made_by, **told}) for record in records]
+    told = {"parts": about["of"]} if about else {}
+    told |= {"gaps": "; ".join(gaps)} if gaps else {}
+    return [
+        replace(record, made_by={**record.made_by, **told}) for _, each in logs for record in each
+    ]
 
 
 def _number(question: str, of: int) -> int:
@@ -154,17 +156,16 @@ def _refuse_repeated(logs: Sequence[tuple[LogHeader, Sequence[Record]]]) -> None
             seen[answer] = header
 
 
-def _gaps(
-    logs: Sequence[tuple[LogHeader, Sequence[Record]]], about: Mapping[str, Any]
-) -> Iterator[str]:
+def _gaps(logs: Sequence[tuple[LogHeader, Sequence[Record]]]) -> Iterator[str]:
     """Parts that are missing, but for those without a question, and logs that lack answers."""
-    sizes: Mapping[str, int] = about["sizes"]
+    about = logs[0][0].part
     there = {_place(header) for header, _ in logs}
-    if missing := sorted(set(map(int, sizes)) - there):
+    if about and (missing := sorted(set(map(int, about["sizes"])) - there)):
         named = ", ".join(map(str, missing))
         yield f"parts {named} are missing" if missing[1:] else f"part {named} is missing"
     for header, records in logs:
-        number = _place(header)
-        asked = sizes[str(number)] * (header.log.eval.config.epochs or 1)
+        spec = header.log.eval
+        asked = len(spec.dataset.sample_ids or ()) * (spec.config.epochs or 1)
         if len(records) < asked:
-            yield f"part {number} has {len(records)} of its {asked} answers"
+            log = f"part {_place(header)}" if about else "its log"
+            yield f"{log} has {len(records)} of its {asked} answers"

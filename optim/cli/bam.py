@@ -94,7 +94,7 @@ def calibrate(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     """
     from optim.bam.calibrate import calibrate as fitted  # noqa: PLC0415
     from optim.records import read_records  # noqa: PLC0415
-    from optim.report.export import write  # noqa: PLC0415
+    from optim.report import write  # noqa: PLC0415
 
     records = read_records(logs)
     calibration = fitted(records, method=method, aleatoric=aleatoric, pool=pool)

@@ -15,7 +15,6 @@ import typer
 from optim.cli.options import AsJson, with_options
 from optim.cli.terminal import echo, exits, numbers, print_rows
 from optim.evaluate import Experiment
-from optim.evaluate.curve import curve_methods
 from optim.methods import Ending, Grid, method_from_file
 from optim.statistics.estimates import PERCENT
 from pb_graph.errors import InputError
@@ -61,7 +60,7 @@ def evaluate_methods(  # noqa: PLR0913 -- one parameter for each option
     """
     experiment = _experiment(options, settings_file or (), (grid_initial, grid_per_level))
     how: dict[str, Any] = {"engine": "ray", "parts": parts} if ray else {}
-    evaluation = evaluate_planners(experiment, planner or [None], **how)
+    evaluation = evaluate_planners(experiment, list(dict.fromkeys(planner or ())) or [None], **how)
     _show(evaluation, as_json=as_json, by_budget=grid_initial is not None)
     _fail_if_nothing(evaluation)
 
@@ -105,7 +104,9 @@ def evaluate_planners(
     from optim.summary import rows  # noqa: PLC0415
 
     runs = [evaluate(replace(experiment, planner=given), **how) for given in planners]
-    records = Records(record for run in runs for record in run.records)
+    # On Ray a run gives all that is in the folder: an answer counts once all the same.
+    answers = {(r.method, r.planner, r.question, r.epoch): r for run in runs for r in run.records}
+    records = Records(answers.values())
     not_started = sum(run.not_started for run in runs)
     return Evaluation(records, rows(records), runs[-1].spent, not_started, runs[-1].log_dir)
 
@@ -131,9 +132,9 @@ def _show(evaluation: Evaluation, *, as_json: bool, by_budget: bool) -> None:
     if figures:
         listed = grid_of(figures["sensitivity"])
         listed.caption = None  # it is among the notes
-        console().print(listed)
+        console().print(listed, crop=False)
         typer.echo("\nE³ by B_init (down) and B_per_level (across)")
-        console().print(grid_of(figures["budget_grid"]), *notes(summary), sep="\n")
+        console().print(grid_of(figures["budget_grid"]), *notes(summary), sep="\n", crop=False)
     else:
         console().print(Figures(summary))
     for note in [*_errors(evaluation), *_comparisons(records), *_notes(evaluation)]:
@@ -162,10 +163,12 @@ def _comparisons(records: Sequence[Record]) -> Iterator[str]:
     from optim.e3 import describe  # noqa: PLC0415
     from optim.report import studies  # noqa: PLC0415
 
-    for study in studies(records) if records else ():
+    found = studies(records) if records else []
+    for study in found:
+        by = f", planned by {study.planner}" if len(found) > 1 else ""
         for versus in study.versus:
             told = describe(versus.comparison) if versus.comparison else versus.why_not
-            yield f"{versus.method} against {study.baseline}: {told}"
+            yield f"{versus.method} against {study.baseline}{by}: {told}"
 
 
 def _notes(evaluation: Evaluation) -> Iterator[str]:
@@ -222,17 +225,21 @@ def curve(  # noqa: PLR0913 -- one parameter for each option
     """
     from optim.bam.curve import curve_of  # noqa: PLC0415 -- Inspect takes seconds
     from optim.evaluate import evaluate  # noqa: PLC0415
+    from optim.evaluate.curve import curve_methods  # noqa: PLC0415
 
     experiment = Experiment(**options | {"methods": methods})
-    method = experiment.chosen_methods()[0]
+    method, *more = experiment.chosen_methods()
+    if any(one.name != f"{method.name}_estimated" for one in more):
+        msg = f"a curve is of one method, not of {methods}"
+        raise InputError(msg)
     wanted = numbers("--budgets", budgets), numbers("--check", check) if check else ()
     chosen = curve_methods(method, *wanted, ending=ending)
     evaluation = evaluate(replace(experiment, methods=chosen))
     _fail_if_nothing(evaluation)
     found = curve_of(evaluation.records, method.name, None if share is None else share / PERCENT)
     if output is not None:
+        from optim.report import write  # noqa: PLC0415
         from optim.report.curve import curve_page  # noqa: PLC0415
-        from optim.report.export import write  # noqa: PLC0415
 
         write(Path(output), curve_page(found))
     if as_json:

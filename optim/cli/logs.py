@@ -77,23 +77,21 @@ def report(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     With --json or --csv, print the figures for machines instead, or write them to the output.
     """
     from optim.records import read_records  # noqa: PLC0415 -- Inspect takes seconds
-    from optim.report import rendered, studies  # noqa: PLC0415
-    from optim.report.export import write  # noqa: PLC0415
+    from optim.report import rendered, studies, write  # noqa: PLC0415
 
     if as_json and as_csv:
         msg = "choose one of --json and --csv"
         raise InputError(msg)
-    named = "" if output is None else Path(output).suffix
+    path = Path(output or "report.html")
     kind: Literal["html", "json", "csv"] = "html"
-    if as_json or (named == ".json" and not as_csv):
+    if as_json or (path.suffix == ".json" and not as_csv):
         kind = "json"
-    elif as_csv or named == ".csv":
+    elif as_csv or path.suffix == ".csv":
         kind = "csv"
     content = rendered(studies(read_records(logs, partial=partial), baseline), kind, paper=paper)
     if output is None and kind != "html":
         typer.echo(content, nl=False)
         return
-    path = Path(output or "report.html")
     write(path, content)
     typer.echo(f"{path} is written.", err=kind != "html")
 
@@ -128,8 +126,8 @@ def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     is certified that loses more is what --confidence leaves, 5 % at most by default.
     """
     from optim.records import read_records  # noqa: PLC0415
+    from optim.report import write  # noqa: PLC0415
     from optim.report.certificate import certify as certified  # noqa: PLC0415
-    from optim.report.export import write  # noqa: PLC0415
 
     found = certified(
         read_records(logs),

@@ -62,7 +62,8 @@ def print_rows(rows: Sequence[Cells], *, as_json: bool = False) -> None:
     if as_json:
         echo(list(rows))
     else:
-        console().print(grid_of(rows))
+        shown = grid_of(rows) if rows else "Nothing has been answered yet."
+        console().print(shown, crop=False)  # where it is too wide all the same, lines go on below
 
 
 def numbers(option: str, text: str) -> list[int]:

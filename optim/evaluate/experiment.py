@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from optim.datasets import data_set, level_examples, load
 from optim.evaluate.identity import made_by, scorer_name
-from optim.methods import ALL, NAMES, Method, check_distinct, methods
+from optim.methods import ALL, ESTIMATED, NAMES, Method, check_distinct, methods
 from optim.parts import Part
 from optim.records import REMOTE
 from optim.scorers import as_scorer
 from pb_graph.errors import InputError
+from pb_graph.program import PlannerProgram
+from pb_graph.settings import Context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -154,7 +156,7 @@ class Experiment:
         """
         asked = [self.methods] if isinstance(self.methods, str) else self.methods
         chosen = [
-            self._with_method_named(method)
+            self._as_built(method, is_ours=not isinstance(one, Method))
             for one in asked
             for method in ((one,) if isinstance(one, Method) else methods(one, self.settings))
         ]
@@ -169,15 +171,25 @@ class Experiment:
             return tuple(chosen)
         return tuple(self._with_examples(chosen, questions))
 
-    def _with_method_named(self, method: Method) -> Method:
+    def _as_built(self, method: Method, *, is_ours: bool) -> Method:
         """Say in the settings which method it is, as `build_graph` chooses it of what is given.
 
-        The graph of a row always gets a planner, the solver's own where none is given; that one
-        must not make a row plan that names no method.
+        ``default`` takes those that a program was tuned with, under what is said for all rows. The
+        graph of a row always gets a planner, the solver's own where none is given; that one must
+        not make a row plan that names no method.
         """
-        brings_plans = self.planner is not None or self.planner_program is not None
-        settings = method.settings.with_plans() if brings_plans else method.settings
-        return replace(method, settings=settings.model_copy(update={"method": settings.method}))
+        settings, program = method.settings, self.planner_program
+        saved = PlannerProgram.load(program) if isinstance(program, str | Path) else None
+        takes_them = is_ours and method.name.partition("@")[0] in {"default", ESTIMATED}
+        if takes_them and saved and saved.settings:
+            settings = Context(settings=settings).settings_over(saved.settings.with_plans())
+        elif self.planner is not None or program is not None:
+            settings = settings.with_plans()
+        return replace(
+            method,
+            settings=settings.model_copy(update={"method": settings.method}),
+            estimate_level=self.estimate_level or method.estimate_level,
+        )
 
     def _with_examples(
         self, chosen: Sequence[Method], questions: Sequence[Question]

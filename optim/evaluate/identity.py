@@ -9,10 +9,10 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pb_graph
 from optim.datasets import data_set
 from optim.datasets.dataset import digest
 from optim.scorers.base import as_scorer, is_inspect
@@ -89,14 +89,10 @@ def made_by(
     dataset: str, *, data: str | Path | None, split: str | None, seed: int, scorer: str
 ) -> dict[str, Any]:
     """Say how a run came about, for those who read it. Of paths only the names are told."""
-    try:
-        ours = version("plan-and-budget")
-    except PackageNotFoundError:  # run from its sources
-        ours = None
     hub = None if data else data_set(dataset).hub
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "version": ours,
+        "version": pb_graph.__version__,
         "command": shlex.join(_shown(argument) for argument in sys.argv),
         "data": Path(data).name if data else hub.path if hub else None,
         "split": split or (hub.split if hub else None),

@@ -172,10 +172,12 @@ class LogFolder:
 
     def records(self, jobs: Sequence[Job]) -> Records:
         """The records of the jobs' latest logs."""
+        from optim.parts import pooled  # noqa: PLC0415
         from optim.records import Records, records_of  # noqa: PLC0415
 
         headers = [header for job in jobs if (header := self._latest(job)) is not None]
-        return Records(record for header in headers for record in records_of(header))
+        logs = [[(header, list(records_of(header)))] for header in headers]
+        return Records(record for log in logs for record in pooled(log, partial=True))
 
     def _latest(self, job: Job) -> LogHeader | None:
         return next((h for h in reversed(self._headers) if h.task == _task(job)), None)

@@ -28,6 +28,7 @@ from optim.evaluate.limits import ConcurrencyLimit, TokenLimit
 from optim.evaluate.models import build_models
 from optim.evaluate.progress import EvaluationProgress
 from optim.evaluate.resume import LogFolder, held, refuse_former
+from optim.evaluate.runner import PATIENCE
 from optim.evaluate.task import Callback, Job, job_of, stopping_of, task_of
 from optim.evaluate.transcript import PROVIDER
 from optim.extras import require
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from optim.records import Records
     from optim.scorers import Scorer
     from optim.summary import Row
+    from pb_graph.settings import Settings
 
     Watch = Callable[[Sequence[Job], TokenLimit, Console], AbstractContextManager[Callback]]
 
@@ -161,7 +163,7 @@ def run_here(
             experiment.model,
             experiment.planner,
             program=experiment.planner_program,
-            settings=methods[0].settings,
+            settings=_patient([method.settings for method in methods]),
             cache=cache,
             cap_policy=experiment.cap_policy,
             sampling=experiment.sampling,
@@ -189,6 +191,12 @@ def run_here(
             logs.clear_up(left)
         records = LogFolder(log_dir).records(jobs)
     return Evaluation(records, rows(records), cache.spent, limit.refused, log_dir)
+
+
+def _patient(each: Sequence[Settings]) -> Settings:
+    """Settings for the models, which all rows share: no row gets less patience than it wants."""
+    most = {name: max(getattr(one, name) for one in each) for name in PATIENCE}
+    return each[0].model_copy(update=most)
 
 
 def _run(

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from optim.evaluate.cache import Call, Recording, UnknownReplyError, recording
+from optim.evaluate.curve import TruncatingClient
 from optim.evaluate.journal import StorageError
-from optim.evaluate.truncation import TruncatingClient
 from optim.records import paid_for_nothing, planning_tokens
 from optim.scorers import Score
 from pb_graph.budget.ledger import by_node, most_billed
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     Graph = CompiledStateGraph[State, Context, Input, Output]
 
-# They decide whether a call succeeds, not what it says.
-_NO_MATTER = {"timeout", "max_retries"}
+PATIENCE = {"timeout", "max_retries"}
+"""Settings that decide whether a call succeeds, not what it says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +58,14 @@ class Runner:
         conditions: Everything that bears on the answers beside the question and the epoch.
     """
 
-    def __init__(
-        self, method: Method, models: Models, *, seed: int, estimate_level: bool = False
-    ) -> None:
+    def __init__(self, method: Method, models: Models, *, seed: int) -> None:
         self.method = method
-        self.estimates_level = estimate_level or method.estimate_level
         self.conditions: dict[str, Any] = {
-            "settings": method.settings.model_dump(mode="json", exclude=_NO_MATTER),
+            "settings": method.settings.model_dump(mode="json", exclude=PATIENCE),
             "solver": models.solver_identity,
             "planner": models.planner_identity,
             "seed": seed,
-            "estimate_level": self.estimates_level,
+            "estimate_level": method.estimate_level,
         }
         self._solver = models.solver
         self._truncation = method.truncation
@@ -137,7 +134,7 @@ class Runner:
         )
         if question.reference is not None:
             asked["reference"] = question.reference
-        if question.level is not None and not self.estimates_level:
+        if question.level is not None and not self.method.estimate_level:
             asked["level"] = question.level
         return asked
 

@@ -41,10 +41,6 @@ if TYPE_CHECKING:
     from pb_graph.state import Report
 
 
-class NoSolutionError(PlanAndBudgetError):
-    """A question has no answer. Makes Inspect record the sample as an error, without a score."""
-
-
 class Callback(Protocol):
     """Is told how each sample ended."""
 
@@ -119,9 +115,7 @@ def job_of(
     part = Part.read(experiment.part) if experiment.part else None
     job = Job(
         dataset=experiment.dataset,
-        runner=Runner(
-            method, models, seed=experiment.seed, estimate_level=experiment.estimate_level
-        ),
+        runner=Runner(method, models, seed=experiment.seed),
         questions=drawn,
         epochs=experiment.epochs,
         scorer_name=experiment.scorer_name,
@@ -199,7 +193,8 @@ def _solver(job: Job, stopping: EarlyStopping | None, progress: Callback | None)
                 progress.failed(job)
             await show(outcome, state)
             if outcome.error is not None:
-                raise NoSolutionError(outcome.error)
+                # Inspect records the sample as an error, without a score.
+                raise PlanAndBudgetError(outcome.error)
             return state
 
         return solve

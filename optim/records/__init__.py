@@ -19,7 +19,6 @@ from optim.records.record import (
     cut_off,
     level_of,
     paid_for_nothing,
-    planning_seconds,
     planning_tokens,
 )
 
@@ -36,7 +35,6 @@ __all__ = [
     "location",
     "log_headers",
     "paid_for_nothing",
-    "planning_seconds",
     "planning_tokens",
     "read_records",
     "records_of",

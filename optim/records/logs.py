@@ -173,7 +173,8 @@ def read_records(log_dir: str | Path | Iterable[str | Path], *, partial: bool = 
     Raises:
         MissingPackageError: Inspect is not installed.
         InputError: There is no such folder, no log of ours in it, or one cannot be read. Parts are
-            missing or unfinished, an answer is in two folders, or they do not belong together.
+            missing or unfinished, an answer is in two folders, or they do not belong together; or
+            methods that would be compared were asked or scored otherwise.
     """
     require("inspect_ai")
     given = [log_dir] if isinstance(log_dir, str | Path) else log_dir
@@ -188,11 +189,13 @@ def read_records(log_dir: str | Path | Iterable[str | Path], *, partial: bool = 
     tasks: dict[Task, list[LogHeader]] = {}
     for header in headers:
         tasks.setdefault(header.task, []).append(header)
-    return Records(
+    records = Records(
         record
         for task in sorted(tasks, key=_rank)
         for record in pooled([(h, list(records_of(h))) for h in tasks[task]], partial=partial)
     )
+    _refuse_other_questions(records)
+    return records
 
 
 def records_of(header: LogHeader) -> Iterator[Record]:
@@ -207,6 +210,30 @@ def records_of(header: LogHeader) -> Iterator[Record]:
         exclude_fields={"events", "messages"},
     )
     return (_record(header, made_by, sample) for sample in samples if "report" in sample.store)
+
+
+def _refuse_other_questions(records: Records) -> None:
+    """Refuse two methods whose answers under one id are no pair: asked or scored otherwise."""
+    first: dict[tuple[str, ...], Record] = {}
+    for other in records:
+        one = first.setdefault((other.dataset, other.model, other.planner, other.question), other)
+        differ = [
+            name
+            for name, ours, theirs in (
+                ("text", one.question_text, other.question_text),
+                ("accepted answers", one.target, other.target),
+                ("scorer", one.made_by.get("scorer"), other.made_by.get("scorer")),
+            )
+            if ours != theirs and None not in {ours, theirs}
+        ]
+        if differ:
+            msg = (
+                f"question {other.question!r} of {other.dataset!r} differs in {', '.join(differ)} "
+                f"between {one.method!r} and {other.method!r}, so the two cannot be compared. Run "
+                "both with the same data and scorer, or keep their logs in folders of their own, "
+                "and read these one by one."
+            )
+            raise InputError(msg)
 
 
 def _latest(folder: str | Path) -> list[LogHeader]:

@@ -139,12 +139,6 @@ def planning_tokens(report: Report) -> int:
     return sum(part["output_tokens"] for node, part in by_node.items() if node in PLANNING)
 
 
-def planning_seconds(report: Report) -> float:
-    """Seconds of planning and estimation; of a shared plan, those it originally took."""
-    by_node = report["usage"]["by_node"]
-    return sum(part["seconds"] for node, part in by_node.items() if node in PLANNING)
-
-
 def cut_off(record: Record) -> bool:
     """Whether an answer, or a step of it, was cut off: at its cap, or as its reply was left.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from optim.report.figures import Figure, framed, key, marker
-from optim.report.formatting import NOTHING, number
+from optim.report.formatting import ends, number, p_value
 from optim.report.svg import Frame, polyline, svg, whisker
 
 if TYPE_CHECKING:
@@ -57,10 +57,10 @@ def point_rows(curve: BudgetCurve) -> list[Cells]:
             "n": point.row.n,
             "errors": point.row.errors,
             "accuracy %": point.row.accuracy,
-            "95 %": _span(point.row.accuracy_lower, point.row.accuracy_upper),
+            "95 %": ends(point.row.accuracy_lower, point.row.accuracy_upper),
             "T": point.row.tokens,
             "E³": point.row.e3,
-            "E³, 95 %": _span(point.row.e3_lower, point.row.e3_upper, 2),
+            "E³, 95 %": ends(point.row.e3_lower, point.row.e3_upper, 2),
             "cut %": 100 * point.cut,
         }
         for point in curve.points
@@ -90,18 +90,13 @@ def check_rows(curve: BudgetCurve) -> list[Cells]:
             "against": check.kind,
             "questions": check.comparison.questions,
             "points": check.comparison.accuracy_difference,
-            "95 %": _span(check.comparison.accuracy_lower, check.comparison.accuracy_upper),
-            "p": check.comparison.accuracy_p_value,
+            "95 %": ends(check.comparison.accuracy_lower, check.comparison.accuracy_upper),
+            "p": p_value(check.comparison.accuracy_p_value),
             "differ": check.comparison.discordant,
             "ratio of T": check.comparison.tokens_ratio,
         }
         for check in curve.checks
     ]
-
-
-def _span(lower: float | None, upper: float | None, digits: int = 1) -> str:
-    ends = (NOTHING if end is None else f"{end:.{digits}f}" for end in (lower, upper))
-    return NOTHING if lower is None else f" {NOTHING} ".join(ends)
 
 
 def _drawing(curve: BudgetCurve, width: int, height: int, class_: str = "") -> Markup:
@@ -133,12 +128,12 @@ def _drawing(curve: BudgetCurve, width: int, height: int, class_: str = "") -> M
 
 def _frame(points: Sequence[Point], checks: Sequence[Check], width: int, height: int) -> Frame:
     budgets = [math.log2(point.budget) for point in points]
-    ends = [
+    scores = [
         e for p in points for e in (p.row.accuracy_lower, p.row.accuracy_upper) if e is not None
     ]
-    ends += [check.accuracy for check in checks]
+    scores += [check.accuracy for check in checks]
     pad = max(0.15, 0.04 * (max(budgets) - min(budgets)))
-    return framed((min(budgets) - pad, max(budgets) + pad), ends, width, height)
+    return framed((min(budgets) - pad, max(budgets) + pad), scores, width, height)
 
 
 def _check_mark(check: Check, frame: Frame) -> Markup:
@@ -148,5 +143,5 @@ def _check_mark(check: Check, frame: Frame) -> Markup:
 
 
 def _told(point: Point) -> str:
-    ends = _span(point.row.accuracy_lower, point.row.accuracy_upper)
-    return f"budget {number(point.budget)}: {number(point.row.accuracy, 1)} % ({ends})"
+    between = ends(point.row.accuracy_lower, point.row.accuracy_upper)
+    return f"budget {number(point.budget)}: {number(point.row.accuracy, 1)} % ({between})"

@@ -38,6 +38,12 @@ def span(lower: float | None, upper: float | None) -> str:
     return f"{factor(lower)}\N{NO-BREAK SPACE}\N{EN DASH}\N{NO-BREAK SPACE}{end}"
 
 
+def ends(lower: float | None, upper: float | None, digits: int = 1) -> str:
+    """An interval as tables of plain figures have it."""
+    shown = (NOTHING if end is None else f"{end:.{digits}f}" for end in (lower, upper))
+    return NOTHING if lower is None else f" {NOTHING} ".join(shown)
+
+
 def percent(value: float | None) -> str:
     """A percentage with its sign."""
     return NOTHING if value is None else f"{number(value)}\N{NARROW NO-BREAK SPACE}%"

@@ -1,23 +1,34 @@
-"""What a report is about: per data set, solver and planner, its methods and their comparison."""
+"""What a report is about: per data set, solver and planner, its methods and their comparison.
+
+With the baseline, and with what the right row for every question could reach.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from optim.e3 import Comparison, Sample, compare, holm
+from optim.e3 import Comparison, compare, holm
+from optim.records import cut_off
 from optim.statistics.comparison import FEW
+from optim.statistics.oracle import Answer, Oracle, Waste, oracle, reached, waste
 from optim.summary import Row, grouped, rows, samples
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from optim.records import Record
 
 _USUAL_BASELINES = ("global_budget", "vanilla")
+
+WASTE: Mapping[str, str] = {
+    "needed": "right, as cheap as any",
+    "overthinking": "overthinking: beyond the cheapest right row",
+    "starvation": "starvation: cut off, a dearer row is right",
+    "missed": "other wrong answers where a row is right",
+    "futility": "futility: no row is right",
+}
+"""Parts of T, and what they are called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +125,35 @@ class Study:
         return {method: number for method, number in missing.items() if number}
 
 
+@dataclass(frozen=True, slots=True)
+class Reachable:
+    """The oracle of a study, and its rows beside it."""
+
+    oracle: Oracle
+    shares: Mapping[str, Comparison]
+    waste: Mapping[str, Waste]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+        best = self.oracle
+        return {
+            "accuracy": best.accuracy,
+            "tokens": best.tokens,
+            "e3": best.e3,
+            "picks": dict(best.picks),
+            "questions": best.questions,
+            "split_halves": best.split,
+            "biased_upwards": not best.split,
+            "rows": {
+                name: {
+                    "share": {"ratio": one.ratio, "lower": one.lower, "upper": one.upper},
+                    "tokens": asdict(self.waste[name]),
+                }
+                for name, one in self.shares.items()
+            },
+        }
+
+
 def studies(records: Sequence[Record], baseline: str | None = None) -> list[Study]:
     """Sort records into studies, and compare the methods of each with its baseline.
 
@@ -133,6 +173,28 @@ def studies(records: Sequence[Record], baseline: str | None = None) -> list[Stud
         raise InputError(msg)
     groups = grouped(records, ("dataset", "model", "planner"))
     return [_study(key, group, baseline) for key, group in groups.items()]
+
+
+def reachable(study: Study) -> Reachable | None:
+    """Find out what a study's rows could reach together.
+
+    None with a single row, where answers are not just right or wrong, and where no question has an
+    answer of every row.
+    """
+    rows: dict[str, dict[str, list[Answer]]] = {method: {} for method in study.methods}
+    for record in sorted(study.records, key=lambda record: record.epoch):
+        if record.score is not None:
+            answer = Answer(record.score == 1, record.tokens, cut_off(record))
+            rows[record.method].setdefault(record.question, []).append(answer)
+    graded = any(record.score not in {None, 0.0, 1.0} for record in study.records)
+    if len(rows) == 1 or graded:
+        return None
+    try:
+        best = oracle(rows)
+        shares = {name: reached(rows, name, best) for name in rows}
+    except InputError:  # no shared question, or no token at all
+        return None
+    return Reachable(best, shares, {name: waste(rows, name) for name in rows})
 
 
 def _study(key: tuple[str, ...], records: Sequence[Record], wanted: str | None) -> Study:
@@ -157,23 +219,11 @@ def _versus(records: Sequence[Record], method: str, baseline: str) -> Versus:
         samples(record for record in records if record.method == name)
         for name in (method, baseline)
     )
-    mine, other = _mean_scores(ours), _mean_scores(theirs)
-    differences = [mine[question] - other[question] for question in mine.keys() & other.keys()]
-    found: Comparison | None = None
-    why_not: str | None = None
     try:
         found = compare(ours, theirs, missing="drop")
     except InputError as error:
-        why_not = str(error)
-    gained, lost = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
-    return Versus(method, found, None, gained, lost, why_not)
-
-
-def _mean_scores(samples: Sequence[Sample]) -> dict[str, float]:
-    scores: dict[str, list[float]] = {}
-    for sample in samples:
-        scores.setdefault(sample.question, []).append(sample.score)
-    return {question: fmean(values) for question, values in scores.items()}
+        return Versus(method, None, None, 0, 0, str(error))
+    return Versus(method, found, None, found.gained, found.lost)
 
 
 def _adjusted(versus: Sequence[Versus]) -> list[Versus]:

@@ -12,13 +12,13 @@ from markupsafe import Markup
 
 from optim.e3 import describe
 from optim.report import formatting
-from optim.report.columns import COLUMNS, RATE_COLUMNS
 from optim.report.figures import KINDS, key, kind_of, points, scatters
+from optim.report.groups import WASTE, reachable
 from optim.report.panels import RatioAxis, Series, budget_panel, level_panel, part_class, stacked
 from optim.report.published import PublishedRow, published_of
-from optim.report.reachable import WASTE, reachable
 from optim.report.svg import svg, tag, ticks
 from optim.report.template import is_right, render
+from optim.report.terminal import COLUMNS, RATE_COLUMNS
 from optim.scorers.travelplanner import by_constraint
 from optim.statistics.comparison import FEW
 from optim.summary import (
@@ -168,8 +168,12 @@ def _doubts(study: Study) -> Iterator[str]:
             "rows are about different questions, and none is marked as the best; each paired "
             "difference is about the questions that two methods share."
         )
-    for gaps in dict.fromkeys(made["gaps"] for made in study.made_by().values() if "gaps" in made):
-        yield f"Only some parts of the run are here: {gaps}. What is missing is in no figure."
+    lacking: dict[str, list[str]] = {}
+    for name, made in study.made_by().items():
+        lacking.setdefault(made.get("gaps", ""), []).append(name)
+    for gaps, names in lacking.items():
+        if gaps:
+            yield f"Not all of {_some(names)} is here: {gaps}. What is missing is in no figure."
     if any(row.e3 is not None and row.questions < FEW for row in study.rows):
         yield f"E³ of fewer than {FEW} questions is biased upwards, and so are ratios of it."
     if told := [row.method for row in study.rows if row.level == "label"]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.records import planning_seconds
 from optim.summary import BY_METHOD, Cells, Row, grouped, mean, rows, scored, summarize
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def sensitivity(records: Sequence[Record]) -> list[Cells]:
     """Give each method's mean budget beside what was spent on solving, and what that brought."""
     return [
         {
-            "method": row.method,
+            **_labels(row),
             "n": row.n,
             "errors": row.errors,
             "level": row.level,
@@ -148,7 +147,6 @@ def _estimates(group: Sequence[Record]) -> Cells:
 
 def _latency(group: Sequence[Record]) -> Cells:
     total = fmean(record.report["usage"]["seconds"] for record in group)
-    planning = fmean(planning_seconds(record.report) for record in group)
     nodes = [record.report["usage"]["by_node"] for record in group]
     plan, estimate = (
         fmean(parts[node]["seconds"] if node in parts else 0.0 for parts in nodes)
@@ -159,7 +157,7 @@ def _latency(group: Sequence[Record]) -> Cells:
         "n": len(group),
         "plan_s": plan,
         "estimate_s": estimate,
-        "solving_s": total - planning,
+        "solving_s": total - plan - estimate,
         "total_s": total,
-        "planning_%": 100 * planning / total if total else None,
+        "planning_%": 100 * (plan + estimate) / total if total else None,
     }

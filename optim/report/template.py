@@ -40,7 +40,7 @@ def _environment() -> Environment:
         loader=PackageLoader("optim", ""), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
-    names = ("count", "factor", "number", "p_value", "percent", "setting", "settings", "span")
+    names = ("count", "factor", "number", "p_value", "percent")
     found.filters |= {name: getattr(formatting, name) for name in names}
     found.filters |= {
         "breakable": breakable,

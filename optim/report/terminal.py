@@ -1,9 +1,12 @@
-"""Tables for a terminal: the figures of an evaluation, and rows of plain values."""
+"""Tables for a terminal: the figures of an evaluation, and rows of plain values.
+
+A line of `COLUMNS` is a figure here and on the page.
+"""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
@@ -13,22 +16,125 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from optim.report.columns import COLUMNS, RATE_COLUMNS
-from optim.report.formatting import NOTHING
+from optim.report.formatting import NOTHING, ends, factor, number, span
 from optim.statistics.comparison import FEW
-from optim.summary import Cells, Row
+from optim.statistics.estimates import PERCENT
+from optim.summary import RATES, Cells, Row
 
 if TYPE_CHECKING:
     from rich.console import ConsoleOptions, JustifyMethod, RenderableType, RenderResult
 
 
-_COLUMNS = (*COLUMNS, *RATE_COLUMNS)
 BIASED = f"E³ of fewer than {FEW} questions is biased upwards."
 
 _LABELS = ("dataset", "model", "planner")  # say nothing while there is only one
 _WIDE = 200  # columns of a file or a pipe, where a table is not to be cut
 _GAP = 2  # columns between two of a table
 _NARROWEST = 8  # a label of so many characters is folded no further
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A figure of a method, and how it is shown.
+
+    Attributes:
+        field: Of `Row`; a TravelPlanner rate's name.
+        head: On the page.
+        digits: Decimals; None for three digits of whatever size, two decimals at a terminal.
+        rank: What is left out first where a terminal is narrow; 0 never is.
+        short: Head at a terminal, if another.
+        best: Which of several values is marked on the page, if any.
+        sd: Field of the standard deviation over runs, if there is one.
+        upper: Field of the other end, for an interval.
+        factor: What the field is multiplied by.
+        needed: Whether some row has something to say in it; None for always.
+    """
+
+    field: str
+    head: str
+    digits: int | None = 0
+    rank: int = 0
+    short: str | None = None
+    best: Callable[[Sequence[float]], float] | None = None
+    sd: str | None = None
+    upper: str | None = None
+    factor: float = 1.0
+    needed: Callable[[Row], object] | None = None
+
+    def among(self, rows: Sequence[Row]) -> bool:
+        """Whether the column has something to say about these rows."""
+        return self.needed is None or any(self.needed(row) for row in rows)
+
+    def value(self, row: Row) -> float | str | None:
+        """What the row has in it."""
+        held = (
+            (row.rates or {}).get(self.field) if self.field in RATES else getattr(row, self.field)
+        )
+        return held if held is None or isinstance(held, str) else held * self.factor
+
+    def top(self, rows: Sequence[Row]) -> float | None:
+        """The best of several values; None where none is marked."""
+        values = [value for row in rows if isinstance(value := self.value(row), float)]
+        return self.best(values) if self.best and len(values) > 1 else None
+
+    def cell(self, row: Row) -> str:
+        """The value on the page."""
+        value = self.value(row)
+        if isinstance(value, str):
+            return value
+        if self.upper:
+            return span(value, getattr(row, self.upper))
+        return factor(value) if self.digits is None else number(value, self.digits)
+
+    def deviation(self, row: Row) -> str:
+        """The standard deviation on the page; empty without one."""
+        found = getattr(row, self.sd) if self.sd else None
+        return (
+            "" if found is None else f"±{number(found, 2 if self.digits is None else self.digits)}"
+        )
+
+    def plain(self, row: Row) -> str:
+        """The value at a terminal, with its standard deviation."""
+        value, other = self.value(row), getattr(row, self.upper or self.sd or "", None)
+        if value is None or isinstance(value, str):
+            return value or NOTHING
+        digits = 2 if self.digits is None else self.digits
+        if self.upper:
+            return ends(value, other, digits)
+        return f"{value:.{digits}f}" + ("" if other is None else f" ±{other:.{digits}f}")
+
+
+COLUMNS = (
+    Column("accuracy", "score, %", 1, short="accuracy %", best=max, sd="accuracy_sd"),
+    Column("accuracy_lower", "95 % of score", 1, rank=5, short="95 % of A", upper="accuracy_upper"),
+    Column("tokens", "T", best=min, sd="tokens_sd"),
+    Column("solving_tokens", "T without planning", rank=6, short="T solving", best=min),
+    Column("e3", "E³", None, best=max, sd="e3_sd"),
+    Column("e3_lower", "95 % interval", None, upper="e3_upper"),
+    Column("a_over_t", "A/T", 3, rank=8, best=max),
+    Column("seconds", "seconds", 1, rank=7, best=min),
+    Column("n", "n", rank=1),
+    Column("errors", "errors", rank=2),
+    Column(
+        "e3_with_errors", "E³, errors as 0", None, short="E³, errors 0", rank=5,
+        needed=lambda row: row.errors,
+    ),
+    Column("level", "level", rank=3, needed=lambda row: row.level),
+    Column(
+        "unboxed", "unboxed, %", short="unboxed %", rank=4, factor=PERCENT,
+        needed=lambda row: row.unboxed is not None,
+    ),
+)  # fmt: skip
+
+RATE_COLUMNS = tuple(
+    Column(
+        name, name.replace("_", " "), 1, rank=5, short=name.replace("_", "\n") + " %",
+        factor=PERCENT, needed=lambda row: row.rates,
+    )
+    for name in RATES
+)  # fmt: skip
+"""TravelPlanner's rates, in a table of their own on the page."""
+_COLUMNS = (*COLUMNS, *RATE_COLUMNS)
 
 
 def console() -> Console:
@@ -52,8 +158,12 @@ def grid_of(rows: Sequence[Cells]) -> Table:
     if all(row.get("questions") == row.get("n") for row in rows):  # one answer to each
         shown = [name for name in shown if name != "questions"]
     for name in shown:
+        words, cells = name.replace("_", " "), [_text(row[name]) for row in rows]
         side: JustifyMethod = "left" if isinstance(rows[0][name], str) else "right"
-        grid.add_column(name.replace("_", " "), justify=side, no_wrap=True)
+        # Where a terminal is narrow, heads go on in a further line, and texts; no figure is cut.
+        figures = cells if side == "right" else []
+        least = max(map(cell_len, [*words.split(), *figures]))
+        grid.add_column(words, justify=side, overflow="fold", min_width=least)
     for row in rows:
         grid.add_row(*(Text(_text(row[name])) for name in shown))
     asked = [row.get("questions", row["n"]) for row in rows if row.get("E³") is not None]

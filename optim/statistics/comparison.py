@@ -93,6 +93,8 @@ class Comparison:
         accuracy_test: ``mcnemar`` (exact) for scores of 0 and 1 with one sample per question;
             else ``paired_t`` over questions; None with a single question that has no McNemar.
         discordant: Questions on which the two mean scores differ.
+        gained: Those of them on which that of a is the higher one.
+        lost: Those on which that of b is.
         questions: Shared questions, the independent units of everything above.
         samples_a: Samples of a on them.
         samples_b: Samples of b on them.
@@ -120,6 +122,8 @@ class Comparison:
     accuracy_p_value: float | None
     accuracy_test: Literal["mcnemar", "paired_t"] | None
     discordant: int
+    gained: int
+    lost: int
     questions: int
     samples_a: int
     samples_b: int
@@ -186,6 +190,8 @@ def compare(  # noqa: PLR0913 - five independent choices of one analysis, all wi
     accuracy_p, accuracy_test = _accuracy_test(first, second)
     tokens_ratio, tokens_lower, tokens_upper = _token_ratio(first, second, confidence)
     ratio = _ratio(first, second, confidence)
+    differences = first.question_scores - second.question_scores
+    gained, lost = int((differences > _SAME).sum()), int((differences < -_SAME).sum())
     accuracy_lower, accuracy_upper = _accuracy_ends(first, second, confidence)
     return Comparison(
         e3_a=first.e3,
@@ -200,7 +206,9 @@ def compare(  # noqa: PLR0913 - five independent choices of one analysis, all wi
         accuracy_difference=PERCENT * (first.score.value - second.score.value),
         accuracy_p_value=accuracy_p,
         accuracy_test=accuracy_test,
-        discordant=int((np.abs(first.question_scores - second.question_scores) > _SAME).sum()),
+        discordant=gained + lost,
+        gained=gained,
+        lost=lost,
         questions=len(shared),
         samples_a=len(first.scores),
         samples_b=len(second.scores),

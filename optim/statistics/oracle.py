@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import NamedTuple, TypeAlias
 
-from optim.statistics.comparison import Sample, compare
+from optim.statistics.comparison import Comparison, Sample, compare
 from optim.statistics.estimates import PERCENT, e3
 from pb_graph.errors import InputError
 
@@ -73,17 +73,6 @@ class Oracle:
         return e3([s.score for s in self.samples], [s.tokens for s in self.samples])
 
 
-class Share(NamedTuple):
-    """E³ of a row over that of the oracle, with its interval.
-
-    The ratio is None where nothing is right at all, an end where there is none.
-    """
-
-    ratio: float | None
-    lower: float | None
-    upper: float | None
-
-
 @dataclass(frozen=True, slots=True)
 class Waste:
     """Where a row's tokens went: mean completion tokens per query; the parts add up to T.
@@ -122,8 +111,8 @@ def oracle(rows: Answers) -> Oracle:
     return Oracle(samples, picks, split, len(questions))
 
 
-def reached(rows: Answers, row: str, best: Oracle) -> Share:
-    """Give the share of the reachable E³ that a row gets, paired by question, with 95 % intervals.
+def reached(rows: Answers, row: str, best: Oracle) -> Comparison:
+    """Compare a row with the oracle, paired by question: the ratio is the share that it reaches.
 
     How the oracle was chosen is taken as given, so the interval is about these questions' like.
     """
@@ -134,8 +123,7 @@ def reached(rows: Answers, row: str, best: Oracle) -> Share:
         if question in shared
         for answer in answers
     ]
-    found = compare(ours, best.samples, resamples=1)
-    return Share(found.ratio, found.lower, found.upper)
+    return compare(ours, best.samples, resamples=1)
 
 
 def waste(rows: Answers, row: str) -> Waste:

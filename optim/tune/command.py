@@ -11,7 +11,7 @@ from optim.datasets import data_set, load
 from optim.evaluate.identity import made_by, scorer_name
 from optim.evaluate.limits import Limits
 from optim.extras import require
-from optim.report.export import write
+from optim.report import write
 from optim.tune.examples import part
 from optim.tune.optimizers import check
 from optim.tune.options import TuneOptions

@@ -372,9 +372,8 @@ class Evaluator(Uncopied):
             planner = candidate.prompts()
             identity = planner_identity(self.models.planner_identity, planner)
             self._runners[candidate.identity] = Runner(
-                Method("tune", candidate.settings),
+                Method("tune", candidate.settings, self._estimate_level),
                 replace(self.models, program=planner, planner_identity=identity),
                 seed=self.seed,
-                estimate_level=self._estimate_level,
             )
         return self._runners[candidate.identity]

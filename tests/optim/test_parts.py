@@ -203,7 +203,7 @@ def test_a_missing_part_is_refused_unless_it_may_be_partial(
     done = pb_report(*few, "--partial", "-o", tmp_path / "page.html")
     assert done.exit_code == 0, done.stderr
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "Only some parts of the run are here: parts 9, 12 are missing." in page
+    assert "Not all of vanilla, cosine is here: parts 9, 12 are missing." in page
 
 
 def test_an_unfinished_part_is_a_gap(tmp_path: Path) -> None:

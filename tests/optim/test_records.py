@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 from pathlib import Path
@@ -18,8 +19,9 @@ from inspect_ai.log import (
     EvalSpec,
     write_eval_log,
 )
+from rich.console import Console
 
-from optim.evaluate import Evaluation
+from optim.evaluate import Evaluation, evaluate
 from optim.records import planning_tokens, read_records
 from optim.report.tables import by_level, latency
 from optim.summary import rows
@@ -30,6 +32,7 @@ from tests.support.chat_model import ScriptedChat
 from tests.support.evaluations import (
     QUESTIONS,
     evaluated,
+    experiment,
     fails_on_the_hardest,
     leaks_collected,
     solves,
@@ -182,6 +185,37 @@ def test_the_latest_log_of_a_task_counts_and_no_answer_twice(tmp_path: Path) -> 
     assert len(list(tmp_path.glob("*.eval"))) == 2
     records = read_records(tmp_path)
     assert len(records) == len({record.question for record in records}) == 10
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"question": "What is 2 + 3?", "answer": "5"}, "text, accepted answers"),
+        ({"answer": "6"}, "accepted answers"),
+        ({}, "scorer"),
+    ],
+)
+def test_methods_that_were_asked_or_scored_otherwise_are_not_compared(
+    tmp_path: Path, change: dict[str, str], named: str
+) -> None:
+    data, row = tmp_path / "own.jsonl", {"id": "q", "question": "What is 2 + 2?", "answer": "4"}
+    for method, changes in (("vanilla", {}), ("concise", change)):
+        data.write_text(json.dumps(row | changes))
+        own: dict[str, Any] = {"dataset": "jsonl", "data": data, "limit": None}
+        own["scorer"] = "math" if method == "vanilla" or change else "rouge"
+        asked = experiment(ScriptedChat(solve="4"), tmp_path, methods=method)
+        evaluate(dataclasses.replace(asked, **own), console=Console(quiet=True))
+    with pytest.raises(InputError, match=f"'q' of 'jsonl' differs in {named} between"):
+        read_records(tmp_path)
+
+
+def test_what_a_log_lacks_is_told(tmp_path: Path) -> None:
+    model = ScriptedChat(solve=solves)
+    few = evaluated(model, tmp_path, max_tokens_total=5, concurrency=1, epochs=2).records
+    for found in (few, read_records(tmp_path)):
+        assert {r.made_by["gaps"] for r in found} == {f"its log has {len(few)} of its 10 answers"}
+    evaluated(model, tmp_path, epochs=2)
+    assert not any("gaps" in record.made_by for record in read_records(tmp_path))
 
 
 def test_folders_below_are_read_too_and_other_logs_left_out(tmp_path: Path) -> None:

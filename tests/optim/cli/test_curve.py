@@ -63,6 +63,11 @@ def test_a_row_is_run_for_each_budget_and_each_check(stub: Stub) -> None:
     assert (stub.asked[0].concurrency, stub.asked[0].limit) == (3, 7)
 
 
+def test_of_a_row_that_comes_twice_it_takes_the_one_with_labels(stub: Stub) -> None:
+    curve("--method", "plan_and_budget", "--set", "execution=single_pass", "--budgets", 100)
+    assert names(stub) == ["curve_plan_and_budget[100+0L]"]
+
+
 def test_it_prints_points_cost_checks_and_totals(stub: Stub) -> None:
     done = curve()
     lines = done.stdout.splitlines()
@@ -112,6 +117,7 @@ def test_where_nothing_was_answered_there_is_no_curve(stub: Stub) -> None:
     ("options", "message"),
     [
         (("--method", "stepwise"), "'stepwise' solves in several calls"),
+        (("--method", "vanilla,concise"), "a curve is of one method, not of vanilla,concise"),
         (("--check", 70), "no such budget on the curve"),
         (("--budgets", "many"), "--budgets wants whole numbers"),
         (("--share", 200), "should be less than or equal to 100"),

@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 from optim import cli
 from optim.evaluate import Evaluation, Experiment
 from optim.methods import Method
+from optim.report.tables import sensitivity
 from optim.summary import rows
 from tests.optim.report.samples import records
 
@@ -84,9 +85,22 @@ def test_options_say_what_is_evaluated(stub: Stub, tmp_path: Path) -> None:
     assert (asked.log_dir, asked.retry_errors, asked.model) == ("here", True, "test:scripted")
 
 
-def test_a_repeated_planner_is_a_run_each(stub: Stub) -> None:
-    evaluation("--planner", "test:small", "--planner", "test:large")
+def test_each_planner_is_a_run_and_an_answer_counts_once(stub: Stub) -> None:
+    planners = ("test:small", "test:large", "test:small")
+    done = evaluation("--json", *(word for name in planners for word in ("--planner", name)))
     assert [asked.planner for asked in stub.asked] == ["test:small", "test:large"]
+    assert [row["n"] for row in json.loads(done.stdout)["rows"]] == [30, 30]
+
+
+def test_of_several_planners_what_is_compared_says_whose_it_is(stub: Stub) -> None:
+    stub.records = [
+        one for name in ("small", "large") for one in records(["vanilla", "cosine"], planner=name)
+    ]
+    lines = evaluation("--planner", "test:small", "--planner", "test:large").stdout.splitlines()
+    for name in ("small", "large"):
+        assert any(f"cosine against vanilla, planned by {name}: E³" in line for line in lines)
+    told = sensitivity(stub.records)
+    assert len({(row["method"], row["planner"]) for row in told}) == len(told) == 4
 
 
 def test_a_grid_of_budgets_shows_budgets_against_tokens(stub: Stub) -> None:

@@ -25,6 +25,9 @@ def test_tables_from_logs(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "vanilla" in done.stdout
     rows: Any = json.loads(pb_optim(table, "logs", "--json").stdout)
     assert rows[0]["method"] == "vanilla"
+    monkeypatch.setattr("optim.records.read_records", lambda _: [])
+    assert "Nothing has been answered yet." in pb_optim(table, "logs").stdout
+    assert json.loads(pb_optim(table, "logs", "--json").stdout) == []
 
 
 def test_levels_shows_estimates_against_labels_and_credits_by_position(

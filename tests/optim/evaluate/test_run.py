@@ -31,6 +31,8 @@ from optim.report.tables import sensitivity
 from optim.scorers import Score
 from optim.summary import Row, rows
 from pb_graph import InputError, Settings
+from pb_graph.planner.planner import Planner
+from pb_graph.settings import AutoPolicy
 from tests.support.chat_model import (
     Call,
     CutOffError,
@@ -185,6 +187,22 @@ def test_a_settings_of_ones_own_is_a_method(tmp_path: Path) -> None:
 
 
 # Errors
+
+
+def test_models_have_the_patience_of_the_most_patient_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Settings] = []
+
+    def resolved(_: str, settings: Settings) -> ScriptedChat:
+        made.append(settings)
+        return ScriptedChat(solve=solves)
+
+    monkeypatch.setattr("optim.evaluate.models.resolve", resolved)
+    mine = Method("mine", Settings(method="vanilla", timeout=901, max_retries=7))
+    asked = experiment(ScriptedChat(), tmp_path, methods=["vanilla", mine], limit=1)
+    evaluate(dataclasses.replace(asked, model="fake:model"), console=Console(quiet=True))
+    assert [(one.timeout, one.max_retries) for one in made] == [(901, 7)]
 
 
 def test_an_error_is_counted_and_shown_and_no_score_of_zero(tmp_path: Path) -> None:
@@ -587,6 +605,30 @@ def test_the_default_plans_only_where_a_planner_is_given(tmp_path: Path) -> None
     planned = evaluated(model, tmp_path / "planned", methods="default", planner=model).records
     assert {record.report["method"] for record in alone} == {"auto"}
     assert {record.report["method"] for record in planned} == {"plan_and_budget"}
+
+
+def test_the_default_is_what_a_program_was_tuned_to_under_what_is_said_for_all(
+    tmp_path: Path,
+) -> None:
+    program = (
+        Planner()
+        .program()
+        .model_copy(
+            update={"settings": Settings(method="auto", auto=AutoPolicy(plain=333), cutoff=900)}
+        )
+    )
+    program.save(tmp_path / "program.json")
+    asked = Experiment(
+        dataset="arithmetic", methods="vanilla,default,default_estimated",
+        settings={"cutoff": 700}, planner_program=tmp_path / "program.json",
+    )  # fmt: skip
+    vanilla, *tuned = asked.chosen_methods(QUESTIONS)
+    assert (vanilla.settings.method, vanilla.settings.auto) == ("vanilla", AutoPolicy())
+    assert [row.settings.method for row in tuned] == ["auto", "auto"]
+    assert {(row.settings.auto.plain, row.settings.cutoff) for row in tuned} == {(333, 700)}
+    mine = Method("default", Settings(method="auto"))  # such as of a file of that name
+    (mine,) = dataclasses.replace(asked, methods=[mine]).chosen_methods(QUESTIONS)
+    assert mine.settings.auto == AutoPolicy()
 
 
 @pytest.mark.parametrize("estimates", [False, True])

@@ -17,6 +17,8 @@ def test_rows_say_each_thing_once() -> None:
     assert [row["total"] for row in level_rows(CURVE)] == [50, 100, 100, 400, 50]
     (row,) = check_rows(CURVE)
     assert (row["against"], row["points"], row["differ"]) == ("told", 0, 0)
+    worse = curve_of([*records(), *(record(1, 100, 400 + n, "told") for n in range(12))], "vanilla")
+    assert [row["p"] for row in check_rows(worse)] == ["< 0.001"]
 
 
 def test_the_drawing_tells_those_who_do_not_see_it() -> None:

@@ -77,6 +77,19 @@ def test_p_values_are_corrected_for_their_number() -> None:
     assert [q for _, q in ordered] == sorted(q for _, q in ordered)
 
 
+def test_better_and_worse_are_told_of_means_that_differ_by_more_than_rounding() -> None:
+    """Of three graded answers each, whose means are both 0.2."""
+    scores = {"vanilla": (0.2, 0.2, 0.2), "cosine": (0.1, 0.2, 0.3)}
+    [study] = studies(
+        [record(m, 0, n, score=one) for m, each in scores.items() for n, one in enumerate(each)]
+        + [record(m, 1, score=0.5) for m in scores]
+    )
+    [versus] = study.versus
+    assert versus.comparison is not None
+    assert versus.comparison.accuracy_undecided
+    assert (versus.gained, versus.lost) == (0, 0)
+
+
 def test_methods_without_a_shared_question_say_so() -> None:
     apart = [record("vanilla", q) for q in range(5)] + [record("cosine", q) for q in range(5, 9)]
     [study] = studies(apart)

@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from optim.methods import NAMES
-from optim.report import page, studies
+from optim.report import as_csv, formatting, page, studies
 from optim.report.figures import Point, front, points, scatter
 from optim.report.svg import Scale, breakable, joined, tag, whisker
 from tests.optim.report.samples import record, records, travelled
@@ -129,6 +129,15 @@ def test_every_answer_is_one_link_away_the_right_ones_too() -> None:
     assert sum("-" in link for link in reader.all("href")) == 30 * len(NAMES)
     right = next(r for r in found if r.score == 1)
     assert right.output in reader.text
+
+
+def test_a_difference_of_scores_has_its_interval_on_the_page_and_in_csv() -> None:
+    [study] = studies(records(["vanilla", "cosine"], errors=False))
+    found = study.versus[0].comparison
+    assert found is not None
+    ends = [formatting.number(end, 1) for end in (found.accuracy_lower, found.accuracy_upper)]
+    assert " to ".join(ends) in page([study])
+    assert f"{found.accuracy_lower},{found.accuracy_upper}," in as_csv([study])
 
 
 def test_an_answer_tells_all_about_itself() -> None:

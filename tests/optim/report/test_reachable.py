@@ -8,7 +8,7 @@ import pytest
 
 from optim.records import Record, cut_off
 from optim.report import as_json, page, studies
-from optim.report.reachable import reachable
+from optim.report.groups import reachable
 from tests.optim.report.samples import record, records
 
 

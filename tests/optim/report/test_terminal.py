@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 from collections.abc import Sequence
 
 import pytest
@@ -11,9 +12,8 @@ from rich.console import Console
 
 from optim.records import Record
 from optim.report import page, studies
-from optim.report.columns import COLUMNS
-from optim.report.tables import by_level
-from optim.report.terminal import Figures, grid_of
+from optim.report.tables import by_level, latency, sensitivity
+from optim.report.terminal import COLUMNS, Figures, grid_of
 from optim.summary import rows
 from tests.optim.report.samples import record, records, travelled
 
@@ -40,9 +40,26 @@ def test_nothing_essential_is_cut(width: int) -> None:
 
 def test_what_has_no_room_is_named() -> None:
     found = records(level_source="label")
-    assert "Too narrow for: " in shown(found, 80)
-    assert "seconds" in shown(found, 80).splitlines()[-1]
+    left_out = shown(found, 80).partition("Too narrow for: ")[2]
+    assert "seconds" in left_out
+    assert "95 % of A" in left_out
     assert "Too narrow" not in shown(found, 200)
+    row = rows(found)[0]
+    assert f"{row.accuracy_lower:.1f} – {row.accuracy_upper:.1f}" in shown(found, 200)  # noqa: RUF001
+
+
+def test_no_figure_of_a_plain_table_is_cut_in_a_narrow_terminal() -> None:
+    found = records(["vanilla", "planned_global_budget", "plan_and_budget_estimated"])
+    for table, width in itertools.product(
+        (sensitivity(found), latency(found), by_level(found)), (80, 40)
+    ):
+        file = io.StringIO()
+        Console(file=file, width=width).print(grid_of(table), crop=False)
+        text = file.getvalue()
+        assert "…" not in text
+        assert max(map(len, text.splitlines())) <= 80
+        figures = [f"{v:.2f}" for row in table for v in row.values() if isinstance(v, float)]
+        assert all(figure in text.split() for figure in figures)
 
 
 def test_planners_are_told_apart_in_a_narrow_terminal_too() -> None:

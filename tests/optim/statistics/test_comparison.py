@@ -265,7 +265,9 @@ def test_the_usual_case_says_ratio_interval_and_number() -> None:
     found = compare(a, b)
     said = describe(found)
     assert said.startswith(f"E³ {found.ratio:.2f} times ({found.lower:.2f} to ")
-    assert f"({found.discordant} of 60 differ)" in said
+    ends = f"{found.accuracy_lower:+.1f} to {found.accuracy_upper:+.1f}"
+    points = f"{found.accuracy_difference:+.1f} points ({ends}; {found.discordant} of 60 differ)"
+    assert f"accuracy {points}" in said
     assert said.endswith("n = 60, 95 % intervals")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from optim.report.export import write
+from optim.report import write
 from optim.tune.artefact import CandidateRecord
 from optim.tune.page import PAGE, html
 from pb_graph.errors import InputError
