@@ -140,10 +140,11 @@ def split_of(
     Without questions to train on, optimizers learn from dev. Spare ones of other sets are left out.
 
     Raises:
-        InputError: Too few dev questions, or a question that is in two sets.
+        InputError: Too few dev questions, none held out, or a question that is in two sets.
     """
-    if not dev:
-        msg = "the dev split is empty: give questions to choose candidates by"
+    if not dev or (held_out is not None and not held_out):
+        empty, why = ("held-out", "judge the winner") if dev else ("dev", "choose candidates")
+        msg = f"the {empty} split is empty: give questions to {why} by"
         raise InputError(msg)
     if held_out is None:
         if len(dev) < _FEWEST:

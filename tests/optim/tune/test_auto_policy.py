@@ -88,17 +88,24 @@ def test_the_rows_are_read_from_logs() -> None:
     assert len(found) == 25
     by_question = {(r.question, r.method): r for r in records}
     first = found[0]
-    assert first.plain[1] == by_question[first.question, "by_kind"].solving_tokens
+    own = first.question.partition("/")[2]
+    assert first.plain[1] == by_question[own, "by_kind"].solving_tokens
 
 
 def test_questions_of_two_data_sets_are_two_even_with_equal_ids() -> None:
     asked = [
-        replace(record(method, number, error=None, score=1.0), dataset=dataset)
+        replace(
+            record(method, number, error=None, score=float(dataset == "gsm8k")), dataset=dataset
+        )
         for method in ("worked_examples", "by_kind")
         for number in range(25)
         for dataset in ("gsm8k", "math500")
     ]
-    assert len(traces(asked)) == 50
+    found = traces(asked)
+    assert len(found) == 50
+    fit = fit_policy(found, loss=60)
+    assert fit.expected.e3 > 0
+    assert fit.against_plain.questions == 50
 
 
 def test_two_rows_of_one_way_are_refused_by_name() -> None:

@@ -203,6 +203,7 @@ def test_a_plan_that_waits_for_a_person_is_refused_before_anything_is_paid(tmp_p
     ("options", "complaint"),
     [
         ({"dev": []}, "the dev split is empty"),
+        ({"held_out": []}, "the held-out split is empty"),
         ({"dev": DEV[:5], "held_out": None}, "5 dev questions are too few"),
         ({"train": FEW[:1]}, "dev and train share 1 questions"),
         ({"budget": 30}, r"30 answers are too few: .* take 36"),
