@@ -128,10 +128,13 @@ def test_the_command_writes_a_program_that_answers_by_the_policy(
         for number in range(25)
     ]
     monkeypatch.setattr("optim.records.read_records", lambda _: found)
-    words = ["tune", "--dataset", "math500", "--tune", "auto", "--run-dir", str(tmp_path)]
+    words = ["tune", "--tune", "auto", "--run-dir", str(tmp_path)]
     refused = CliRunner().invoke(app, words)
     assert refused.exit_code == 2
     assert "logs of worked_examples and by_kind" in " ".join(refused.output.split())
+    more = ["--logs", "logs", "--limit", "9", "--set", "budget=9"]
+    refused = CliRunner().invoke(app, [*words, *more])
+    assert "would ignore limit, settings: leave it out" in " ".join(refused.output.split())
     (tmp_path / "file").touch()
     refused = CliRunner().invoke(app, [*words, "--logs", "logs", "--run-dir", tmp_path / "file"])
     assert (refused.exit_code, "cannot write to" in refused.output) == (2, True)
