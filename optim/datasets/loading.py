@@ -140,8 +140,10 @@ def _parsed(
     for entry in entries:
         try:
             question = _question(entry, chosen, fields)
-        except InputError as error:
-            bad.append(BadRow(entry.line, str(error), isinstance(error, LeftOutError)))
+        except (LookupError, TypeError, ValueError) as error:
+            # An InputError is a ValueError; a reader of one's own may raise any of these.
+            kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
+            bad.append(BadRow(entry.line, f"{kind}{error}", isinstance(error, LeftOutError)))
             continue
         if question.id in questions:
             reason = f"id {question.id!r} is already that of line {lines[question.id]}"
