@@ -11,7 +11,7 @@ import dspy
 from optim.datasets import Question
 from optim.datasets.dataset import digest
 from optim.datasets.jsonl import parse
-from optim.datasets.sampling import drawn_by_level, folded
+from optim.datasets.loading import drawn_by_level, folded
 from optim.evaluate.identity import question_identity
 from optim.scorers import Scorer
 from optim.scorers.base import FunctionScorer, as_scorer, is_inspect
