@@ -22,7 +22,12 @@ from anyio.from_thread import start_blocking_portal
 
 from optim.datasets.dataset import digest
 from optim.evaluate.cache import REPLIES, ReplyCache
-from optim.evaluate.identity import planner_identity, question_identity, scorer_name
+from optim.evaluate.identity import (
+    planner_identity,
+    question_identity,
+    scorer_identity,
+    scorer_name,
+)
 from optim.evaluate.journal import Claims, Journal
 from optim.evaluate.limits import BudgetSpentError, Limits, Meter
 from optim.evaluate.models import build_models
@@ -132,6 +137,8 @@ class Evaluator(Uncopied):
         self.limits = limits or Limits()
         self.settings = settings or Settings()
         self._judge, self.scorer_name = as_scorer(scorer), scorer_name(scorer)
+        written = scorer_identity(scorer)  # one that was mended is another
+        self._judged_by = [self.scorer_name, digest(written)] if written else self.scorer_name
         self._estimate_level, self._retry_errors = estimate_level, retry_errors
         folder = self.run_dir
         taken, own, self._number = joined(folder) if joins else (held(folder), folder, 1)
@@ -204,7 +211,7 @@ class Evaluator(Uncopied):
         return {
             "solver": self.models.solver_identity,
             "planner": self.models.planner_identity,
-            "scorer": self.scorer_name,
+            "scorer": self._judged_by,
             "seed": self.seed,
             "estimate_level": self._estimate_level,
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import wraps
 from typing import Any
 
 import dspy
@@ -66,6 +67,7 @@ def scorer_of(given: Judge) -> str | Scorer:
         return as_scorer(given)
     metric = given
 
+    @wraps(metric, updated=())  # for whoever asks how it is written
     def judge(output: str, question: Question) -> float:
         known = question.metadata.get(_EXAMPLE) or example(question)
         return float(metric(known, dspy.Prediction(answer=output)))

@@ -264,6 +264,16 @@ def test_the_folder_of_another_run_is_refused(tmp_path: Path) -> None:
         run(tmp_path, seed=1)
 
 
+def test_a_mended_metric_is_not_given_the_scores_of_the_former_one(tmp_path: Path) -> None:
+    def mended(example: Any, prediction: Any, trace: Any = None) -> float:  # noqa: ANN401, ARG001
+        return 1.0
+
+    mended.__qualname__ = ends_with_the_answer.__qualname__
+    run(tmp_path, scorer=ends_with_the_answer)
+    with pytest.raises(InputError, match="holds another run: its scorer differ"):
+        run(tmp_path, scorer=mended)
+
+
 def test_a_model_out_of_reach_ends_the_run(tmp_path: Path) -> None:
     away = ScriptedChat(planner=HTTPError(401), solve=HTTPError(401))
     with pytest.raises(OutageError, match="12 tries in a row"):
