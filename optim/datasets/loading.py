@@ -20,10 +20,10 @@ from optim.datasets.files import hub_rows, read_rows
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from optim.datasets.dataset import DataSet, Question
-    from optim.datasets.files import Entry
+    from optim.datasets.files import Rows
 
 _SHOWN = 10  # bad rows that a message spells out; the attribute has all
 _GENERATED = 50  # questions made when no limit says how many
@@ -108,7 +108,7 @@ def load(  # noqa: PLR0913 - each says another thing about which questions, all 
             raise InputError(msg)
         count = _GENERATED if limit is None else limit
         return chosen.generate(count, seed=seed, levels=wanted or LEVELS, split=split or "test")
-    questions, rows = _parsed(_entries(chosen, path, split), chosen, fields or {})
+    questions, rows = _parsed(_rows(chosen, path, split), chosen, fields or {})
     source = str(path or f"the hub's {name}")
     bad = tuple(row for row in rows if not row.expected)
     if bad and not skip_bad_rows:
@@ -122,7 +122,7 @@ def load(  # noqa: PLR0913 - each says another thing about which questions, all 
     return questions if limit is None else sample(questions, limit, seed)
 
 
-def _entries(chosen: DataSet, path: str | Path | None, split: str | None) -> Iterator[Entry]:
+def _rows(chosen: DataSet, path: str | Path | None, split: str | None) -> Rows:
     if path is not None:
         if split is not None:
             msg = "a split is the hub's; a local file is read as a whole"
@@ -135,7 +135,7 @@ def _entries(chosen: DataSet, path: str | Path | None, split: str | None) -> Ite
 
 
 def _parsed(
-    entries: Iterable[Entry], chosen: DataSet, fields: Mapping[str, str]
+    rows: Rows, chosen: DataSet, fields: Mapping[str, str]
 ) -> tuple[list[Question], tuple[BadRow, ...]]:
     unknown = [ours for ours in fields if ours not in chosen.columns]
     if unknown:
@@ -144,32 +144,33 @@ def _parsed(
     questions: dict[str, Question] = {}
     lines: dict[str, int] = {}
     bad: list[BadRow] = []
-    for entry in entries:
+    for line, row in rows:
         try:
-            question = _question(entry, chosen, fields)
+            question = _question(row, chosen, fields)
         except (LookupError, TypeError, ValueError) as error:
             # An InputError is a ValueError; a reader of one's own may raise any of these.
             kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
-            bad.append(BadRow(entry.line, f"{kind}{error}", isinstance(error, LeftOutError)))
+            bad.append(BadRow(line, f"{kind}{error}", isinstance(error, LeftOutError)))
             continue
         if question.id in questions:
             reason = f"id {question.id!r} is already that of line {lines[question.id]}"
-            bad.append(BadRow(entry.line, reason))
+            bad.append(BadRow(line, reason))
             continue
-        questions[question.id], lines[question.id] = question, entry.line
+        questions[question.id], lines[question.id] = question, line
     return list(questions.values()), tuple(bad)
 
 
-def _question(entry: Entry, chosen: DataSet, fields: Mapping[str, str]) -> Question:
-    if entry.problem is not None:
-        raise InputError(entry.problem)
-    missing = [theirs for theirs in fields.values() if theirs not in entry.row]
+def _question(row: object, chosen: DataSet, fields: Mapping[str, str]) -> Question:
+    if isinstance(row, InputError):
+        raise row
+    if not isinstance(row, dict):
+        msg = f"holds {type(row).__name__}, not an object with named fields"
+        raise InputError(msg)
+    missing = [theirs for theirs in fields.values() if theirs not in row]
     if missing:
         msg = f"no column {missing[0]!r}, which the field map names"
         raise InputError(msg)
-    return chosen.parse(
-        {**entry.row, **{ours: entry.row[theirs] for ours, theirs in fields.items()}}
-    )
+    return chosen.parse(row | {ours: row[theirs] for ours, theirs in fields.items()})
 
 
 def _listed(what: str, source: str, rows: tuple[BadRow, ...]) -> str:
