@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -101,6 +101,7 @@ class Evaluator(Uncopied):
     The other arguments are as for `optim.tune.tune`.
 
     Attributes:
+        identity: Who answers and who judges, for the fingerprint of a run.
         refusal: Why an answer was not begun: the budget is spent, or the model out of reach. From
             then on whatever would have to be paid for is refused.
         unanswered: Ids of questions that had no answer for a reason outside.
@@ -133,12 +134,8 @@ class Evaluator(Uncopied):
             msg = f"concurrency must be at least 1, not {concurrency}"
             raise InputError(msg)
         self.run_dir = Path(run_dir)
-        self.concurrency, self.seed = concurrency, seed
-        self.limits = limits or Limits()
-        self.settings = settings or Settings()
-        self._judge, self.scorer_name = as_scorer(scorer), scorer_name(scorer)
-        written = scorer_identity(scorer)  # one that was mended is another
-        self._judged_by = [self.scorer_name, digest(written)] if written else self.scorer_name
+        self.concurrency, self._seed = concurrency, seed
+        self._judge, self._scorer_name = as_scorer(scorer), scorer_name(scorer)
         self._estimate_level, self._retry_errors = estimate_level, retry_errors
         folder = self.run_dir
         taken, own, self._number = joined(folder) if joins else (held(folder), folder, 1)
@@ -151,18 +148,26 @@ class Evaluator(Uncopied):
             replies = partial(of_others, folder, own, REPLIES)
             self.reflections = cache = ReplyCache(own / REPLIES, replies, self._claims)
             clock = Journal(own / CLOCK)
-            self.meter = Meter(self.limits, clock, cache, self._results)
+            self.meter = Meter(limits or Limits(), clock, cache, self._results)
             self.models = build_models(
                 model,
                 planner,
                 program=None,
-                settings=self.settings,
+                settings=settings or Settings(),
                 cache=cache,
                 cap_policy=cap_policy,
             )
         except BaseException:
             self._let_go()
             raise
+        written = scorer_identity(scorer)  # one that was mended is another
+        self.identity: dict[str, object] = {
+            "solver": self.models.solver_identity,
+            "planner": self.models.planner_identity,
+            "scorer": [self._scorer_name, digest(written)] if written else self._scorer_name,
+            "seed": seed,
+            "estimate_level": estimate_level,
+        }
         # One event loop on a thread of its own, for callers on any thread.
         portal = start_blocking_portal("asyncio", name="pb-optim-tune")
         self._ended = ExitStack()
@@ -204,17 +209,6 @@ class Evaluator(Uncopied):
         """What the folder has cost: this start, earlier ones, and other processes, together."""
         self._results.refresh()
         return self.meter.spent
-
-    @cached_property
-    def identity(self) -> dict[str, object]:
-        """Who answers and who judges, for the fingerprint of a run."""
-        return {
-            "solver": self.models.solver_identity,
-            "planner": self.models.planner_identity,
-            "scorer": self._judged_by,
-            "seed": self.seed,
-            "estimate_level": self._estimate_level,
-        }
 
     def measure(
         self, candidate: Candidate, questions: Sequence[Question], epoch: int = 1
@@ -266,9 +260,8 @@ class Evaluator(Uncopied):
         self, candidate: Candidate, questions: Sequence[Question], epoch: int
     ) -> bool:
         for question in questions:
-            if (candidate.identity, question.id, epoch) in self._known:
-                continue
-            if await self._recalled(candidate, question, epoch) is None:
+            known = (candidate.identity, question.id, epoch) in self._known
+            if not known and await self._recalled(candidate, question, epoch) is None:
                 return False
         return True
 
@@ -372,7 +365,7 @@ class Evaluator(Uncopied):
 
     def _key(self, candidate: Candidate, question: Question, epoch: int) -> str:
         asked = [question_identity(question), list(question.targets), epoch]
-        return digest([candidate.identity, self.scorer_name, *asked])
+        return digest([candidate.identity, self._scorer_name, *asked])
 
     def _runner_of(self, candidate: Candidate) -> Runner:
         if candidate.identity not in self._runners:
@@ -381,7 +374,7 @@ class Evaluator(Uncopied):
             self._runners[candidate.identity] = Runner(
                 Method("tune", candidate.settings),
                 replace(self.models, program=planner, planner_identity=identity),
-                seed=self.seed,
+                seed=self._seed,
                 estimate_level=self._estimate_level,
             )
         return self._runners[candidate.identity]
