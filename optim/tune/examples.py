@@ -38,7 +38,11 @@ def questions_of(given: Iterable[Question | dspy.Example]) -> list[Question]:
     """
     found: dict[str, Question] = {}
     for place, one in enumerate(given, start=1):
-        question = _at(place, one)
+        try:
+            question = question_of(one)
+        except InputError as error:
+            msg = f"example {place}: {error}"
+            raise InputError(msg) from error
         if question.id in found:
             msg = f"example {place} is a question that is there already ({question.id})"
             raise InputError(msg)
@@ -46,8 +50,8 @@ def questions_of(given: Iterable[Question | dspy.Example]) -> list[Question]:
     return list(found.values())
 
 
-def question_of(given: dspy.Example) -> Question:
-    """An example with ``question`` and ``answer`` (or ``answers``, a list).
+def question_of(given: Question | dspy.Example) -> Question:
+    """A question as it is, or an example with ``question`` and ``answer`` (or ``answers``, a list).
 
     What else a question has (id, level, reference, instruction, answer_format, domain) is taken
     where the example has it; all of the example goes along for the metric.
@@ -55,6 +59,11 @@ def question_of(given: dspy.Example) -> Question:
     Raises:
         InputError: No question or answer, or a level outside 1 to 5.
     """
+    if isinstance(given, Question):
+        return given
+    if not isinstance(given, dspy.Example):
+        msg = f"it is of type {type(given).__name__}, not a dspy.Example or a Question"
+        raise InputError(msg)
     question = parse(given.toDict())
     return replace(question, metadata={**question.metadata, _EXAMPLE: given})
 
@@ -74,19 +83,6 @@ def scorer_of(given: Judge) -> str | Scorer:
 
     judge.__qualname__ = getattr(metric, "__qualname__", type(metric).__qualname__)
     return FunctionScorer(judge)
-
-
-def _at(place: int, given: Question | dspy.Example) -> Question:
-    if isinstance(given, Question):
-        return given
-    if not isinstance(given, dspy.Example):
-        msg = f"example {place} is of type {type(given).__name__}, not a dspy.Example or a Question"
-        raise InputError(msg)
-    try:
-        return question_of(given)
-    except InputError as error:
-        msg = f"example {place}: {error}"
-        raise InputError(msg) from error
 
 
 def example(question: Question) -> dspy.Example:

@@ -364,7 +364,7 @@ def test_an_example_becomes_a_question() -> None:
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ([{"question": "What?"}], "example 1 is of type dict, not a dspy.Example"),
+        ([{"question": "What?"}], "example 1: it is of type dict, not a dspy.Example"),
         ([dspy.Example(question="What?")], "example 1: no 'answer'"),
         ([dspy.Example(question="What?", answer=a) for a in "ab"], "example 2 .* there already"),
     ],
