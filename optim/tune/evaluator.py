@@ -160,11 +160,12 @@ class Evaluator(Uncopied):
         except BaseException:
             self._let_go()
             raise
-        written = scorer_identity(scorer)  # one that was mended is another
+        written = scorer_identity(scorer)
+        self._written = {"scorer": digest(written)} if written else {}
         self.identity: dict[str, object] = {
             "solver": self.models.solver_identity,
             "planner": self.models.planner_identity,
-            "scorer": [self._scorer_name, digest(written)] if written else self._scorer_name,
+            "scorer": self._scorer_name,
             "seed": seed,
             "estimate_level": estimate_level,
         }
@@ -337,18 +338,22 @@ class Evaluator(Uncopied):
         raise OutageError(msg)
 
     async def _scored(self, key: str, outcome: Outcome, question: Question) -> Result:
-        """Judge, or give the score that an earlier start has given the same answer."""
-        report, answer = outcome.report, digest(outcome.report["answer"])
-        entry = self._results.get(key)
-        known = entry is not None and entry["answer"] == answer
+        """Judge, or give the score that an earlier start has given the same answer.
+
+        A scorer of the user's own that was mended since judges anew.
+        """
+        report, entry = outcome.report, self._results.get(key)
+        what = {"answer": digest(report["answer"])} | self._written
+        known = entry is not None and what.items() <= entry.items()
         if entry is None or not known or (entry["error"] and self._retry_errors):
             score = 0.0
             error: str | None = None
             try:
                 score = (await judged(self._judge, report, question)).value
-            except ScorerError as failure:
-                error = str(failure)
-            entry = {"question": question.id, "answer": answer, "score": score, "error": error}
+            except Exception as failure:  # noqa: BLE001 -- one of the user's own raises anything
+                kind = "" if isinstance(failure, ScorerError) else f"{type(failure).__name__}: "
+                error = f"{kind}{failure}"
+            entry = {**what, "question": question.id, "score": score, "error": error}
             self._results.append(key, entry)
             self.meter.tick()
         tokens = report["usage"]["output_tokens"]

@@ -12,7 +12,7 @@ import dspy
 import pytest
 
 from optim.extras import MissingPackageError
-from optim.scorers import ScorerError
+from optim.scorers import Score, ScorerError
 from optim.tune import GraphProgram, Limits, Silence, TuneResult, tune
 from optim.tune.candidate import OWN
 from optim.tune.evaluator import OutageError
@@ -264,14 +264,24 @@ def test_the_folder_of_another_run_is_refused(tmp_path: Path) -> None:
         run(tmp_path, seed=1)
 
 
-def test_a_mended_metric_is_not_given_the_scores_of_the_former_one(tmp_path: Path) -> None:
+def test_a_mended_metric_judges_anew_and_no_model_is_asked(tmp_path: Path) -> None:
     def mended(example: Any, prediction: Any, trace: Any = None) -> float:  # noqa: ANN401, ARG001
         return 1.0
 
-    mended.__qualname__ = ends_with_the_answer.__qualname__
-    run(tmp_path, scorer=ends_with_the_answer)
-    with pytest.raises(InputError, match="holds another run: its scorer differ"):
-        run(tmp_path, scorer=mended)
+    class Broken:
+        def score(self, *_: object) -> Score:
+            return {}["?"]
+
+    mended.__qualname__ = Broken.__qualname__ = ends_with_the_answer.__qualname__
+    model = world()
+    with pytest.raises(InputError, match=r"12 of them failed, one with: KeyError: '\?'"):
+        run(tmp_path, model, scorer=Broken())
+    paid = len(model.calls)
+    assert run(tmp_path, model, scorer=mended).search.original.measurement.accuracy == 100
+    asked = len(model.calls)
+    again = run(tmp_path, model, scorer=ends_with_the_answer)
+    assert again.search.original.measurement.accuracy < 100
+    assert (paid, len(model.calls)) == (24, asked)
 
 
 def test_a_model_out_of_reach_ends_the_run(tmp_path: Path) -> None:
