@@ -57,7 +57,10 @@ class BadRowsError(InputError):
     """Some rows are no questions; `rows` has all of them."""
 
     def __init__(self, source: str, rows: tuple[BadRow, ...]) -> None:
-        hint = "mend them, or skip them on request (skip_bad_rows=True, --skip-bad-rows)"
+        hint = (
+            "mend them, name the columns that are called otherwise (fields=, --field OURS=THEIRS), "
+            "or skip them on request (skip_bad_rows=True, --skip-bad-rows)"
+        )
         super().__init__(f"{_listed('bad', source, rows)}\n{hint}")
         self.rows = rows
 
