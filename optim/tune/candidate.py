@@ -146,7 +146,7 @@ def used_by(settings: Settings) -> dict[str, str]:
         found["estimate"] = "estimate"
     elif settings.budgets and settings.budget_rule.needs_level and not fused:
         found["estimate"] = "level"
-    if settings.method in ("worked_examples", "auto"):
+    if settings.method == "worked_examples" or (settings.method == "auto" and settings.auto.tries):
         found["solve"] = "solve"
     return found
 
@@ -168,7 +168,7 @@ def predictors_of(settings: Settings, tuned: str) -> list[str]:
         f"with method={settings.method} and planning={settings.planning} there is no {tuned!r} "
         "prompt to tune: the choices are decompose, for methods that plan, estimate, for "
         "methods with a budget by level or a split by credits, and planning=two_call, and solve, "
-        "for worked_examples and auto (--set method=worked_examples)"
+        "for worked_examples, and auto with short tries (--set method=worked_examples)"
     )
     raise InputError(msg)
 

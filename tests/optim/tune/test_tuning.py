@@ -334,6 +334,8 @@ def test_a_copy_that_an_optimizer_has_changed_is_the_one_that_is_used() -> None:
         ({"method": "planned_vanilla", "planning": "fused"}, ["decompose"]),
         ({"method": "worked_examples"}, ["level", "solve"]),
         ({"method": "worked_examples", "budget": 200}, ["solve"]),
+        ({"method": "auto", "auto": {"tries": 1}}, ["solve"]),
+        ({"method": "auto"}, ["decompose"]),  # it shows no examples that could be tuned
         ({"method": "vanilla"}, ["decompose"]),
     ],
 )
