@@ -214,6 +214,10 @@ def test_a_plan_that_waits_for_a_person_is_refused_before_anything_is_paid(tmp_p
         ({"tuned": "solver"}, "one of decompose, estimate, solve, all, settings, not 'solver'"),
         ({"tuned": "estimate"}, "no 'estimate' prompt to tune"),
         (
+            {"tuned": "estimate", "program": program_of(settings={"method": "global_budget"})},
+            "the level of every question is known",
+        ),
+        (
             {"reflection_model": "openai:gpt-4o"},
             r"would not be asked.*leave it out, or choose gepa",
         ),
@@ -335,7 +339,7 @@ def test_a_copy_that_an_optimizer_has_changed_is_the_one_that_is_used() -> None:
         ({"method": "worked_examples"}, ["level", "solve"]),
         ({"method": "worked_examples", "budget": 200}, ["solve"]),
         ({"method": "auto", "auto": {"tries": 1}}, ["solve"]),
-        ({"method": "auto"}, ["decompose"]),  # it shows no examples that could be tuned
+        ({"method": "auto"}, ["decompose"]),  # shows no examples that could be tuned
         ({"method": "vanilla"}, ["decompose"]),
     ],
 )
