@@ -30,9 +30,9 @@ _TEXT_COMMAND = re.compile(r"\\(?:text|mbox)\s*\{[^{}]*\}")
 _QUANTITY = re.compile(
     r"(?P<number>-?\d[\d.,/]*(?:\s+\d+/\d+)?)\s+"
     r"(?!(?:and|percent|hundred|thousand|million|billion|sin|cos|tan|log|sqrt)\b)"
-    r"(?P<unit>(?:[A-Za-z]{3,}|(?:[ckm]m|ft|in|kg)\s*[/^]).*)",
+    r"(?P<unit>(?:[a-z][A-Za-z]{2,}|(?:[ckm]m|ft|in|kg)\s*[/^]).*)",
     re.DOTALL,
-)
+)  # a word with a capital may be a month
 _FIGURE = re.compile(r"(?<![\^{])\d")  # not the power of a unit
 _MIXED = re.compile(r"(?<![\d.,/])(\d+)(?:\\?\s)+(\d+)/(\d+)(?![.,/]?\d)")
 # What models and people write, and Math-Verify takes for something else or for nothing.

@@ -109,6 +109,7 @@ def test_equal_answers_score_1(scorer: MathScorer, gold: str, output: str) -> No
         ("18", r"\boxed{18 dollars and 50 cents}"),
         ("1.2", r"\boxed{1.2 million}"),
         ("3", r"\boxed{3 times 4}"),
+        ("20 June", r"\boxed{20 July}"),
         ("10000", r"\boxed{10001}"),
         ("(1,2)", r"\boxed{[1,2]}"),
         ("2", r"\boxed{answer}"),
