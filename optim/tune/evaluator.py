@@ -296,7 +296,8 @@ class Evaluator(Uncopied):
         async with self._places:
             outcome = await self._recalled(candidate, question, epoch)
             if outcome is None:
-                self._begin(key)
+                self.check()
+                self.meter.begin(key)
                 outcome = await self._answered(candidate, question, epoch)
             result = await self._scored(key, outcome, question)
         if self.watcher is not None:
@@ -359,11 +360,16 @@ class Evaluator(Uncopied):
         tokens = report["usage"]["output_tokens"]
         return Result(question.id, entry["score"], tokens, report, entry["error"])
 
-    def _begin(self, key: str) -> None:
+    def check(self) -> None:
+        """See whether anything more may be paid for, by a reflection model too.
+
+        Raises:
+            BudgetSpentError: A limit is reached. From then on whatever would cost is refused.
+        """
         if self.refusal is not None:
             raise self.refusal
         try:
-            self.meter.begin(key)
+            self.meter.check()
         except BudgetSpentError as spent:
             self.refusal = spent
             raise

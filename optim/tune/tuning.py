@@ -212,7 +212,7 @@ def tune(  # noqa: PLR0913 -- all but three by name
     )
     with evaluator, nullcontext(callback) if callback else TuneProgress() as shown:
         writes = reflection_model or program.graphs.planner or program.graphs.model
-        shared = (evaluator.reflections, evaluator.meter, start.settings, program.graphs.cap_policy)
+        shared = (evaluator.reflections, evaluator.check, start.settings, program.graphs.cap_policy)
         reflector = Reflector(writes or model_name(None), *shared) if chosen.reflects else None
         result = search(
             evaluator,
