@@ -68,6 +68,7 @@ def boxes(text: str) -> list[Box]:
 def boxed_answer(text: str) -> str | None:
     r"""The content of the last box, or of the last boxes where several stand side by side.
 
+    The same box again is no second answer.
     An answer repeated in a redundant pair of braces, `\boxed{{x}}`, is unwrapped: models copy
     that from prompts written for `str.format`.
     """
@@ -80,7 +81,7 @@ def boxed_answer(text: str) -> str | None:
         if not 0 <= gap <= _WIDEST_GAP or not _BETWEEN.fullmatch(text, box.end, run[-1].start):
             break
         run.append(box)
-    return ", ".join(_bare(box.content) for box in reversed(run))
+    return ", ".join(dict.fromkeys(_bare(box.content) for box in reversed(run)))
 
 
 def _bare(content: str) -> str:

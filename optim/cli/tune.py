@@ -44,6 +44,9 @@ def tune_program(  # noqa: PLR0913 -- one parameter for each option
     if options["tuned"] == AUTO:
         _fit_auto(options, logs, loss, as_json=as_json)
         return
+    if logs is not None:
+        msg = "--logs is for --tune auto: leave it out, or tune auto"
+        raise InputError(msg)
     from optim.tune import Limits  # noqa: PLC0415 -- DSPy takes a second
     from optim.tune.command import run  # noqa: PLC0415
 
@@ -62,6 +65,13 @@ def _fit_auto(options: dict[str, Any], logs: str | None, loss: float, *, as_json
 
     if logs is None:
         msg = "--tune auto asks nothing: name logs of worked_examples and by_kind with --logs"
+        raise InputError(msg)
+    usual, used = TuneOptions(tuned=AUTO), {"dataset", "run_dir", "program"}
+    ignored = [name for name in options.keys() - used if options[name] != getattr(usual, name)]
+    if ignored:
+        msg = (
+            f"--tune auto asks nothing, and would ignore {', '.join(sorted(ignored))}: leave it out"
+        )
         raise InputError(msg)
     fit = fit_policy(traces(read_records(logs)), loss=loss)
     path = Path(options["run_dir"]) / "program.json"

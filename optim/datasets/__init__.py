@@ -10,8 +10,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from optim.datasets.dataset import DATASETS, DataSet, HubSource, Question, data_set, dataset
-from optim.datasets.loading import BadRow, BadRowsError, load
-from optim.datasets.sampling import level_examples, sample
+from optim.datasets.loading import BadRow, BadRowsError, level_examples, load, sample
 
 __all__ = [
     "DATASETS",

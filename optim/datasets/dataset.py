@@ -214,15 +214,15 @@ def listed(value: object) -> object:
     return value
 
 
-def level(row: Row, column: str = "level", *, required: bool = False) -> int | None:
+def level(row: Row, *, required: bool = False) -> int | None:
     """Give a difficulty from 1 to 5; "Level 3" and "3" are read as 3."""
-    value = text(row, column) if required else optional_text(row, column)
+    value = text(row, "level") if required else optional_text(row, "level")
     if value is None:
         return None
     match = _LEVEL.fullmatch(value)
     number = int(match[1]) if match and len(match[1]) == 1 else None
     if number not in LEVELS:
-        msg = f"{column} {value!r} is outside 1 to 5"
+        msg = f"level {value!r} is outside 1 to 5"
         raise InputError(msg)
     return number
 

@@ -1,13 +1,16 @@
-"""Reading a data set row by row: from a local file, or from the Hugging Face hub."""
+"""Reading a data set row by row: from a local file, or from the Hugging Face hub.
+
+Each row comes with its line in a .jsonl or .csv file, else with its position from 1. In the place
+of a row that cannot be read stands an InputError, which says why.
+"""
 
 from __future__ import annotations
 
 import csv
 import json
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pb_graph.errors import InputError
 
@@ -17,33 +20,13 @@ if TYPE_CHECKING:
 
     from optim.datasets.dataset import HubSource, Row
 
+    Rows = Iterator[tuple[int, object]]
+
 _BOM = b"\xef\xbb\xbf"
 _LONGEST_CELL = 16 * 2**20  # characters; TravelPlanner's reference exceeds csv's own limit
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One row, or why there is none.
-
-    Attributes:
-        line: Its line in a .jsonl or .csv file, its position from 1 in .json and .parquet.
-        row: The row; empty when `problem` is set.
-        problem: What is wrong with it, or None.
-    """
-
-    line: int
-    row: Row
-    problem: str | None = None
-
-    @classmethod
-    def of(cls, line: int, value: Any) -> Entry:  # noqa: ANN401 - whatever a file holds
-        """Make an entry of a value that should be an object with named fields."""
-        if isinstance(value, dict):
-            return cls(line, value)
-        return cls(line, {}, f"holds {type(value).__name__}, not an object with named fields")
-
-
-def read_rows(path: Path, expand: Callable[[Row], Iterable[Row]] | None = None) -> Iterator[Entry]:
+def read_rows(path: Path, expand: Callable[[Row], Iterable[Row]] | None = None) -> Rows:
     """Read a .jsonl, .ndjson, .json, .csv or .parquet file.
 
     Args:
@@ -56,7 +39,7 @@ def read_rows(path: Path, expand: Callable[[Row], Iterable[Row]] | None = None) 
     if not path.is_file():
         msg = f"there is no file {path}"
         raise InputError(msg)
-    readers: dict[str, Callable[[], Iterator[Entry]]] = {
+    readers: dict[str, Callable[[], Rows]] = {
         ".jsonl": lambda: _jsonl(path),
         ".ndjson": lambda: _jsonl(path),
         ".json": lambda: _json(path, expand),
@@ -70,21 +53,20 @@ def read_rows(path: Path, expand: Callable[[Row], Iterable[Row]] | None = None) 
     return reader()
 
 
-def _jsonl(path: Path) -> Iterator[Entry]:
+def _jsonl(path: Path) -> Rows:
     with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             content = line.removeprefix(_BOM).strip() if number == 1 else line.strip()
             if not content:
                 continue
             try:
-                value = json.loads(content.decode())
+                row = json.loads(content.decode())
             except (ValueError, RecursionError) as error:
-                yield Entry(number, {}, f"invalid JSON: {error}")
-            else:
-                yield Entry.of(number, value)
+                row = InputError(f"invalid JSON: {error}")
+            yield number, row
 
 
-def _json(path: Path, expand: Callable[[Row], Iterable[Row]] | None) -> Iterator[Entry]:
+def _json(path: Path, expand: Callable[[Row], Iterable[Row]] | None) -> Rows:
     try:
         document = json.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:
@@ -95,19 +77,18 @@ def _json(path: Path, expand: Callable[[Row], Iterable[Row]] | None) -> Iterator
     if not isinstance(document, list):
         msg = f"{path.name} holds {type(document).__name__}, not a list of objects"
         raise InputError(msg)
-    for position, value in enumerate(document, start=1):
-        yield Entry.of(position, value)
+    yield from enumerate(document, start=1)
 
 
-def _csv(path: Path) -> Iterator[Entry]:
+def _csv(path: Path) -> Rows:
     with path.open(encoding="utf-8-sig", newline="") as lines, _wide_cells():
         reader = csv.DictReader(lines)
         try:
             start = reader.line_num + 1 if reader.fieldnames else 1
             for row in reader:
                 # None is DictReader's key for cells beyond the header.
-                problem = "has more cells than the header" if None in row else None
-                yield Entry(start, {} if problem else row, problem)
+                too_wide = InputError("has more cells than the header")
+                yield start, too_wide if None in row else row
                 start = reader.line_num + 1
         except (csv.Error, UnicodeDecodeError) as error:
             msg = f"{path.name} is not valid CSV in UTF-8, near line {reader.line_num}: {error}"
@@ -123,7 +104,7 @@ def _wide_cells() -> Iterator[None]:
         csv.field_size_limit(before)
 
 
-def _parquet(path: Path) -> Iterator[Entry]:
+def _parquet(path: Path) -> Rows:
     try:
         parquet = import_module("pyarrow.parquet")
     except ImportError as error:
@@ -134,11 +115,10 @@ def _parquet(path: Path) -> Iterator[Entry]:
     except (OSError, ValueError) as error:  # pyarrow's own errors are ValueErrors
         msg = f"{path.name} is not a readable Parquet file: {error}"
         raise InputError(msg) from error
-    for position, row in enumerate(rows, start=1):
-        yield Entry(position, row)
+    yield from enumerate(rows, start=1)
 
 
-def hub_rows(source: HubSource, split: str | None = None) -> Iterator[Entry]:
+def hub_rows(source: HubSource, split: str | None = None) -> Rows:
     """Read a split; `datasets` keeps a local copy, so that a second run needs no network.
 
     Raises:
@@ -163,4 +143,4 @@ def hub_rows(source: HubSource, split: str | None = None) -> Iterator[Entry]:
             "elsewhere and give the file with --data PATH, or run offline with arithmetic"
         )
         raise InputError(msg) from error
-    return (Entry(position, row) for position, row in enumerate(rows, start=1))
+    return enumerate(rows, start=1)

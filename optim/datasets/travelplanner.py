@@ -48,19 +48,6 @@ _ANSWER_FORMAT = (
 _LEVELS = {"easy": 1, "medium": 3, "hard": 5}  # as the paper's released code maps them
 _LONGEST_LITERAL = 4_000_000  # characters; the largest real reference has about 50 000
 _NUMBERS = ("days", "people_number", "budget")
-_COLUMNS = (
-    "org",
-    "dest",
-    "days",
-    "visiting_city_number",
-    "date",
-    "people_number",
-    "local_constraint",
-    "budget",
-    "query",
-    "level",
-    "reference_information",
-)
 
 
 @dataset(
@@ -69,7 +56,10 @@ _COLUMNS = (
     instruction=_INSTRUCTION,
     answer_format=_ANSWER_FORMAT,
     scorer="travelplanner",
-    columns=_COLUMNS,
+    columns=(
+        *("org", "dest", "days", "visiting_city_number", "date", "people_number"),
+        *("local_constraint", "budget", "query", "level", "reference_information"),
+    ),
     hub=HubSource("osunlp/TravelPlanner", "validation", "validation"),
 )
 def parse(row: Row) -> Question:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pb_graph
 from optim.datasets import data_set
 from optim.datasets.dataset import digest
-from optim.scorers.base import as_scorer, is_inspect
+from optim.scorers.base import FunctionScorer, as_scorer, is_inspect
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -78,6 +78,7 @@ def scorer_identity(scorer: object) -> list[str]:
     """What tells a scorer of the user's own from another of its name: how it is written."""
     if isinstance(scorer, str) or is_inspect(scorer):
         return []  # known by name, and by arguments
+    scorer = scorer.function if isinstance(scorer, FunctionScorer) else scorer
     written = scorer if inspect.isroutine(scorer) or isinstance(scorer, type) else type(scorer)
     try:
         return [inspect.getsource(written)]

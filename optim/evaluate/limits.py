@@ -218,19 +218,18 @@ class Meter:
         return Spent(calls, self._cache.spent, self._earlier + self._elapsed())
 
     def begin(self, key: str) -> None:
-        """Count the answer of this key, which begins now.
-
-        Raises:
-            BudgetSpentError: A limit leaves no room for it beside what is reserved.
-        """
-        self.check()
+        """Count the answer of this key, which begins now."""
         if key in self._answers:
             self._again += 1
         else:
             self._begun.append(key)
 
     def check(self) -> None:
-        """See whether anything more may be paid for."""
+        """See whether anything more may be paid for.
+
+        Raises:
+            BudgetSpentError: A limit leaves no room for it beside what is reserved.
+        """
         reached = self._reached()
         if reached is not None:
             msg = (

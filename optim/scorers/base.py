@@ -147,10 +147,10 @@ def as_scorer(value: str | Scorer | type[Scorer] | Judgement | InspectsScorer) -
 
 
 class FunctionScorer:
-    """Scores with a function."""
+    """Scores with a function, which stays there for whoever asks how it is written."""
 
     def __init__(self, function: Judgement) -> None:
-        self._function = function
+        self.function = function
         self.name: str = getattr(function, "__qualname__", type(function).__qualname__)
 
     def score(self, output: str, question: Question) -> Score:
@@ -160,7 +160,7 @@ class FunctionScorer:
             ScorerError: The function failed, or gave no number from 0 to 1.
         """
         try:
-            value = self._function(output, question)
+            value = self.function(output, question)
             return value if isinstance(value, Score) else Score(float(value), None, self.name)
         except Exception as error:
             msg = f"the scorer {self.name} failed: {type(error).__name__}: {error}"

@@ -31,14 +31,6 @@ class TimeLimitError(ScorerError):
     """One request took longer than it may, twice."""
 
 
-class _EndedError(Exception):
-    """The child ended without an answer; `slow` when its time was over."""
-
-    def __init__(self, *, slow: bool) -> None:
-        super().__init__()
-        self.slow = slow
-
-
 class _Child:
     """One running child; `stop` ends it whatever it is doing."""
 
@@ -53,6 +45,8 @@ class _Child:
             text=True,
             encoding="ascii",  # json.dumps writes nothing else
         )
+        pipes = self.process.stdin, self.process.stdout
+        self._pipes = cast("tuple[IO[str], IO[str]]", pipes)  # since it was started so
 
     def exchange(self, line: str, limit: float) -> tuple[str, bool]:
         """Send a line, read one back: the reply ("" when the child ended), and if time ran out."""
@@ -71,28 +65,25 @@ class _Child:
             watchdog.cancel()
 
     def _send_and_read(self, line: str) -> str:
-        # Both are pipes, since that is how the process was started.
-        stdin = cast("IO[str]", self.process.stdin)
+        stdin, stdout = self._pipes
         with suppress(OSError):  # a child that ended cannot be written to; the read tells
             stdin.write(line)
             stdin.flush()
-        return cast("IO[str]", self.process.stdout).readline()
+        return stdout.readline()
 
     def disown(self) -> None:
         """Let go of the pipes, so that the child still ends with the process it belongs to."""
         with open(os.devnull, "r+b") as nothing:  # noqa: PTH123 - not a path
-            for stream in (self.process.stdin, self.process.stdout):
-                if stream is not None:
-                    os.dup2(nothing.fileno(), stream.fileno())
+            for pipe in self._pipes:
+                os.dup2(nothing.fileno(), pipe.fileno())
         self.process.returncode = 0  # there is nothing to wait for here
 
     def stop(self) -> None:
         self.process.kill()
         self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                with suppress(OSError):  # flushing what the child never read
-                    stream.close()
+        for pipe in self._pipes:
+            with suppress(OSError):  # flushing what the child never read
+                pipe.close()
 
 
 class ChildProcess:
@@ -125,13 +116,12 @@ class ChildProcess:
             ScorerError: The child could not be started, or died twice.
         """
         line = json.dumps(request) + "\n"
-        slow = False
         with self._lock:
             for _ in range(_ATTEMPTS):
-                try:
-                    return self._ask_once(line)
-                except _EndedError as error:
-                    slow = error.slow
+                reply, slow = self._exchange(line)
+                if reply:
+                    answer: dict[str, Any] = json.loads(reply)
+                    return answer
         if slow:
             msg = f"the answer took longer than {self._limit:g} s of computing to judge, twice"
             raise TimeLimitError(msg)
@@ -155,7 +145,8 @@ class ChildProcess:
             self._child.disown()
         self._finalizer = self._child = None
 
-    def _ask_once(self, line: str) -> dict[str, Any]:
+    def _exchange(self, line: str) -> tuple[str, bool]:
+        """The child's reply, "" where it ended without one; and whether its time was over."""
         if self._child is None:
             self._child = self._start()
         child = self._child
@@ -164,12 +155,10 @@ class ChildProcess:
         except BaseException:  # Ctrl-C: the reply would be read as that of the next request
             self._drop()
             raise
-        if expired or not reply.endswith("\n"):
+        reply = reply if reply.endswith("\n") else ""
+        if expired or not reply:
             self._drop()
-        if reply.endswith("\n"):
-            answer: dict[str, Any] = json.loads(reply)
-            return answer
-        raise _EndedError(slow=expired or child.process.returncode == _OUT_OF_TIME)
+        return reply, expired or child.process.returncode == _OUT_OF_TIME
 
     def _start(self) -> _Child:
         child = _Child(self._program, self._limit)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from optim.datasets.dataset import digest
 from optim.scorers.base import Score, ScorerError, register
-from pb_graph.answers import stated_answer, without_text_commands
+from pb_graph.answers import stated_answer, without_text_commands, without_thinking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,9 +27,11 @@ if TYPE_CHECKING:
 
 _LONGEST = 60  # characters of an argument; of longer ones, such as templates, a digest is shown
 _WORTH = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # Inspect's words for right, partly, wrong, none
-_LINE = re.compile(r"^[ \t*]*answer[ \t]*:[ \t]*(.*)$", re.IGNORECASE | re.MULTILINE)
+_SAYS = re.compile(
+    r"(?:^[ \t*]*answer[ \t]*:|\b(?:answer|option|choice) is\b:?)[ \t*]*(.*)$",
+    re.IGNORECASE | re.MULTILINE,
+)
 _LETTER = re.compile(r"(?<![^\W_])[(*$]*([A-Za-z])[)*$.]*(?![^\W_])")
-
 _HEAD = re.compile(r"[(*]*([A-Za-z])[)*]*[).:][)*]*[ \t]+\w{2}")  # "B) Paris"
 
 
@@ -141,12 +143,12 @@ def _state(output: str, question: Question) -> TaskState:
 
 
 def _letters(output: str, choices: int) -> Sequence[int]:
-    r"""Which choices an output states: in its box, "Final answer:" line or "ANSWER:" line.
+    r"""Which choices an output states: in its box, "Final answer:" line, or after "answer is".
 
     None where it states none, or something beside letters of choices.
     """
-    lines = _LINE.findall(output)
-    stated = stated_answer(output) or (lines[-1] if lines else output)
+    said = without_thinking(output)
+    stated = stated_answer(output) or (_SAYS.findall(said) or [said])[-1]
     text = without_text_commands(stated).strip()
     head = _HEAD.match(text)
     letters = [head[1]] if head else _LETTER.findall(text)

@@ -25,9 +25,25 @@ if TYPE_CHECKING:
 _PROGRAM = Path(__file__).with_name("math_process.py")
 _TIME_LIMIT = 5.0  # seconds of computing; a sound comparison takes milliseconds
 _LONGEST = 20_000  # characters kept from the end, where the answer stands
-_GSM8K_MARK = re.compile(r"####\s*(?=[-+$.\d])")
+_GSM8K_MARK = re.compile(r"####\s*(?=[-+$€£.\d])")
 _TEXT_COMMAND = re.compile(r"\\(?:text|mbox)\s*\{[^{}]*\}")
-_QUANTITY = re.compile(r"(?P<number>-?\d[\d.,/]*)\s+(?!and\b)[A-Za-z]{3,}.*", re.DOTALL)
+_QUANTITY = re.compile(
+    r"(?P<number>-?\d[\d.,/]*(?:\s+\d+/\d+)?)\s+"
+    r"(?!(?:and|percent|hundred|thousand|million|billion|sin|cos|tan|log|sqrt)\b)"
+    r"(?P<unit>(?:[a-z][A-Za-z]{2,}|(?:[ckm]m|ft|in|kg)\s*[/^]).*)",
+    re.DOTALL,
+)  # a word with a capital may be a month
+_FIGURE = re.compile(r"(?<![\^{])\d")  # not the power of a unit
+_MIXED = re.compile(r"(?<![\d.,/])(\d+)(?:\\?\s)+(\d+)/(\d+)(?![.,/]?\d)")
+# What models and people write, and Math-Verify takes for something else or for nothing.
+_REWRITTEN = (
+    (_MIXED, r"\1\\frac{\2}{\3}"),  # 3 1/2
+    (re.compile(r"(?<=\d)\\,(?=\d{3}(?!\d))"), ""),  # 1\,800
+    (re.compile(r"√\s*(\d+|\w|\([^()]*\))"), r"\\sqrt{\1}"),
+)
+_SYMBOLS = str.maketrans(
+    {"~": " ", "∞": r"\infty ", "°": r"^\circ ", "²": "^2", "³": "^3"} | dict.fromkeys("€£¥")
+)
 _DOLLAR = re.compile(r"(?<!\\)\$")
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 _WORD = re.compile(r"(?!and\b)[A-Za-z]{3,}")
@@ -75,7 +91,7 @@ class MathScorer:
         if not question.targets:
             msg = "a question without a target cannot be scored by the math scorer"
             raise ScorerError(msg)
-        text = without_thinking(output)[-_LONGEST:]
+        text = without_thinking(output)[-_LONGEST:].replace("\N{MINUS SIGN}", "-")
         boxed = boxed_answer(text)
         metadata = {"boxed": boxed is not None}
         if not text:
@@ -89,8 +105,9 @@ class MathScorer:
         if said is not None and is_beyond_computing(said):
             msg = f"{said[:60]!r} is too large to be worked out"
             raise ScorerError(msg)
-        prediction = _unboxed(said, text) if boxed is None else _boxed(boxed)
-        reply = self._process.ask({"golds": list(question.targets), "prediction": prediction})
+        prediction = rf"\boxed{{{_readable(boxed)}}}" if boxed is not None else _unboxed(said, text)
+        golds = [_readable(_DOLLAR.sub("", target)) for target in question.targets]
+        reply = self._process.ask({"golds": golds, "prediction": prediction})
         return _judge(reply, said, expected, metadata)
 
 
@@ -115,14 +132,16 @@ def _plain(text: str) -> str:
     return "".join(without_lead(without_text_commands(text)).removesuffix(".").split())
 
 
-def _boxed(content: str) -> str:
-    r"""A box for Math-Verify: `\text{360 apples}` as the quantity it is, bare words as they are."""
-    if _TEXT_COMMAND.fullmatch(content):
-        words = without_text_commands(content)
-        quantity = _QUANTITY.fullmatch(words)
-        if quantity or any(map(str.isdigit, words)):
-            content = quantity["number"] if quantity else words
-    return rf"\boxed{{{content}}}"
+def _readable(formula: str) -> str:
+    r"""A formula for Math-Verify: "18 dollars" and `\text{18 dollars}` as 18, bare words as is."""
+    if _TEXT_COMMAND.fullmatch(formula) and any(map(str.isdigit, formula)):
+        formula = without_text_commands(formula)
+    quantity = _QUANTITY.fullmatch(formula)
+    if quantity and not _FIGURE.search(quantity["unit"]):
+        formula = quantity["number"]
+    for written, read in _REWRITTEN:
+        formula = written.sub(read, formula)
+    return formula.translate(_SYMBOLS)
 
 
 def _unboxed(said: str | None, text: str) -> str:
@@ -130,7 +149,8 @@ def _unboxed(said: str | None, text: str) -> str:
     if said is not None:
         return _formula(said)
     marks = list(_GSM8K_MARK.finditer(text))
-    return text[marks[-1].end() :] if marks else text
+    stated = text[marks[-1].end() :] if marks else text
+    return stated if "$" in stated else _MIXED.sub(r"$\1\\frac{\2}{\3}$", stated)
 
 
 def _formula(said: str) -> str:
@@ -141,6 +161,6 @@ def _formula(said: str) -> str:
     if _DOLLAR.search(line) or r"\(" in line or r"\[" in line:
         return line
     if quantity := _QUANTITY.fullmatch(line):
-        return f"${quantity['number']}$"
+        return f"${_readable(quantity['number'])}$"
     is_prose = _WORD.search(_COMMAND.sub("", _TEXT_COMMAND.sub("", line)))
-    return line if is_prose else f"${line}$"
+    return line if is_prose else f"${_readable(line)}$"

@@ -7,6 +7,7 @@ wrote is read, and fields that they did not have are optional.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -287,10 +288,8 @@ def _data(result: SearchResult, dataset: str) -> Data:
 
 def _versions() -> Iterator[tuple[str, str]]:
     for name in _PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             yield name, version(name)
-        except PackageNotFoundError:
-            continue
 
 
 def _dev(result: SearchResult) -> SplitRecord:

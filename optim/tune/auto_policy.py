@@ -40,6 +40,7 @@ _FEWEST = 20
 class Trace:
     """One question, asked both ways: score, completion tokens, and whether it ended by itself.
 
+    ``question`` names its data set as well: ids of two may be equal.
     ``confidence`` is the model's in the short answer; None where its server did not tell.
     """
 
@@ -121,7 +122,7 @@ def traces(records: Iterable[Record]) -> list[Trace]:
                 )
                 raise InputError(msg)
             models.add(record.model)
-    both = [ways for _, ways in sorted(found.items()) if len(ways) == len((SHORT, PLAIN))]
+    both = [pair for pair in sorted(found.items()) if len(pair[1]) == len((SHORT, PLAIN))]
     if len(both) < _FEWEST or len(models) > 1:
         msg = (
             f"a policy is fitted to at least {_FEWEST} questions that one model answered both "
@@ -131,13 +132,13 @@ def traces(records: Iterable[Record]) -> list[Trace]:
         raise InputError(msg)
     return [
         Trace(
-            ways[PLAIN].question,
+            "/".join(asked),
             ways[PLAIN].level,
             _seen(ways[SHORT]),
             _seen(ways[PLAIN]),
             ways[SHORT].report.get("confidence"),
         )
-        for ways in both
+        for asked, ways in both
     ]
 
 
@@ -152,12 +153,11 @@ def fit_policy(seen: Sequence[Trace], *, loss: float = 3.0) -> AutoFit:
         seen: Of `traces`.
         loss: Points of accuracy that a policy may lose on the questions it is chosen on.
     """
-    folds, tried = [], dict[str, tuple[float, int]]()
-    for fold in range(_FOLDS):
-        chosen = _best([t for i, t in enumerate(seen) if i % _FOLDS != fold], loss)
-        folds.append(chosen)
-        tried |= {t.question: t.under(chosen) for t in seen[fold::_FOLDS]}
-    outcomes = [tried[trace.question] for trace in seen]
+    folds = [
+        _best([trace for place, trace in enumerate(seen) if place % _FOLDS != fold], loss)
+        for fold in range(_FOLDS)
+    ]
+    outcomes = [trace.under(folds[place % _FOLDS]) for place, trace in enumerate(seen)]
     plain = [(trace.plain[0], trace.plain[1]) for trace in seen]
     return AutoFit(
         policy=_best(seen, loss),

@@ -15,6 +15,7 @@ from pydantic import StrictStr, TypeAdapter, ValidationError
 from optim.datasets.dataset import digest
 from optim.tune.optimizer import Uncopied
 from pb_graph.errors import InputError
+from pb_graph.planner.adapter import is_example
 from pb_graph.planner.planner import Planner
 from pb_graph.program import PlannerProgram
 from pb_graph.settings import PLANNED, Settings
@@ -48,7 +49,8 @@ class Candidate(Uncopied):
             Text that is the package's own is dropped, so that one candidate has one identity.
         settings: How the graph works.
         examples: Worked examples by predictor, as plain JSON: its inputs and its output by name.
-            An example without an output is dropped. Without any the package's own are shown.
+            What is none, such as a row of training data, is dropped. Without any the package's own
+            are shown.
 
     Raises:
         InputError: An unknown predictor, or an instruction that is empty or too long.
@@ -144,7 +146,7 @@ def used_by(settings: Settings) -> dict[str, str]:
         found["estimate"] = "estimate"
     elif settings.budgets and settings.budget_rule.needs_level and not fused:
         found["estimate"] = "level"
-    if settings.method in ("worked_examples", "auto"):
+    if settings.method == "worked_examples" or (settings.method == "auto" and settings.auto.tries):
         found["solve"] = "solve"
     return found
 
@@ -166,19 +168,18 @@ def predictors_of(settings: Settings, tuned: str) -> list[str]:
         f"with method={settings.method} and planning={settings.planning} there is no {tuned!r} "
         "prompt to tune: the choices are decompose, for methods that plan, estimate, for "
         "methods with a budget by level or a split by credits, and planning=two_call, and solve, "
-        "for worked_examples and auto (--set method=worked_examples)"
+        "for worked_examples, and auto with short tries (--set method=worked_examples)"
     )
     raise InputError(msg)
 
 
 def _plain(name: str, shown: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Examples as they are saved; without what DSPy keeps beside them, and those without output."""
+    """Examples as they are saved, without what DSPy keeps beside them."""
     predictor = getattr(Planner(), name)
-    (output,) = predictor.signature.output_fields
     predictor.demos = [
         {key: example[key] for key in predictor.signature.fields if example.get(key) is not None}
         for example in shown
-        if example.get(output) is not None
+        if is_example(predictor.signature, example)
     ]
     demos: list[dict[str, Any]] = predictor.dump_state()["demos"]
     return demos

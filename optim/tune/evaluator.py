@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -22,7 +22,12 @@ from anyio.from_thread import start_blocking_portal
 
 from optim.datasets.dataset import digest
 from optim.evaluate.cache import REPLIES, ReplyCache
-from optim.evaluate.identity import planner_identity, question_identity, scorer_name
+from optim.evaluate.identity import (
+    planner_identity,
+    question_identity,
+    scorer_identity,
+    scorer_name,
+)
 from optim.evaluate.journal import Claims, Journal
 from optim.evaluate.limits import BudgetSpentError, Limits, Meter
 from optim.evaluate.models import build_models
@@ -96,6 +101,7 @@ class Evaluator(Uncopied):
     The other arguments are as for `optim.tune.tune`.
 
     Attributes:
+        identity: Who answers and who judges, for the fingerprint of a run.
         refusal: Why an answer was not begun: the budget is spent, or the model out of reach. From
             then on whatever would have to be paid for is refused.
         unanswered: Ids of questions that had no answer for a reason outside.
@@ -128,10 +134,8 @@ class Evaluator(Uncopied):
             msg = f"concurrency must be at least 1, not {concurrency}"
             raise InputError(msg)
         self.run_dir = Path(run_dir)
-        self.concurrency, self.seed = concurrency, seed
-        self.limits = limits or Limits()
-        self.settings = settings or Settings()
-        self._judge, self.scorer_name = as_scorer(scorer), scorer_name(scorer)
+        self.concurrency, self._seed = concurrency, seed
+        self._judge, self._scorer_name = as_scorer(scorer), scorer_name(scorer)
         self._estimate_level, self._retry_errors = estimate_level, retry_errors
         folder = self.run_dir
         taken, own, self._number = joined(folder) if joins else (held(folder), folder, 1)
@@ -144,18 +148,27 @@ class Evaluator(Uncopied):
             replies = partial(of_others, folder, own, REPLIES)
             self.reflections = cache = ReplyCache(own / REPLIES, replies, self._claims)
             clock = Journal(own / CLOCK)
-            self.meter = Meter(self.limits, clock, cache, self._results)
+            self.meter = Meter(limits or Limits(), clock, cache, self._results)
             self.models = build_models(
                 model,
                 planner,
                 program=None,
-                settings=self.settings,
+                settings=settings or Settings(),
                 cache=cache,
                 cap_policy=cap_policy,
             )
         except BaseException:
             self._let_go()
             raise
+        written = scorer_identity(scorer)
+        self._written = {"scorer": digest(written)} if written else {}
+        self.identity: dict[str, object] = {
+            "solver": self.models.solver_identity,
+            "planner": self.models.planner_identity,
+            "scorer": self._scorer_name,
+            "seed": seed,
+            "estimate_level": estimate_level,
+        }
         # One event loop on a thread of its own, for callers on any thread.
         portal = start_blocking_portal("asyncio", name="pb-optim-tune")
         self._ended = ExitStack()
@@ -197,17 +210,6 @@ class Evaluator(Uncopied):
         """What the folder has cost: this start, earlier ones, and other processes, together."""
         self._results.refresh()
         return self.meter.spent
-
-    @cached_property
-    def identity(self) -> dict[str, object]:
-        """Who answers and who judges, for the fingerprint of a run."""
-        return {
-            "solver": self.models.solver_identity,
-            "planner": self.models.planner_identity,
-            "scorer": self.scorer_name,
-            "seed": self.seed,
-            "estimate_level": self._estimate_level,
-        }
 
     def measure(
         self, candidate: Candidate, questions: Sequence[Question], epoch: int = 1
@@ -259,9 +261,8 @@ class Evaluator(Uncopied):
         self, candidate: Candidate, questions: Sequence[Question], epoch: int
     ) -> bool:
         for question in questions:
-            if (candidate.identity, question.id, epoch) in self._known:
-                continue
-            if await self._recalled(candidate, question, epoch) is None:
+            known = (candidate.identity, question.id, epoch) in self._known
+            if not known and await self._recalled(candidate, question, epoch) is None:
                 return False
         return True
 
@@ -295,7 +296,8 @@ class Evaluator(Uncopied):
         async with self._places:
             outcome = await self._recalled(candidate, question, epoch)
             if outcome is None:
-                self._begin(key)
+                self.check()
+                self.meter.begin(key)
                 outcome = await self._answered(candidate, question, epoch)
             result = await self._scored(key, outcome, question)
         if self.watcher is not None:
@@ -337,35 +339,44 @@ class Evaluator(Uncopied):
         raise OutageError(msg)
 
     async def _scored(self, key: str, outcome: Outcome, question: Question) -> Result:
-        """Judge, or give the score that an earlier start has given the same answer."""
-        report, answer = outcome.report, digest(outcome.report["answer"])
-        entry = self._results.get(key)
-        known = entry is not None and entry["answer"] == answer
+        """Judge, or give the score that an earlier start has given the same answer.
+
+        A scorer of the user's own that was mended since judges anew.
+        """
+        report, entry = outcome.report, self._results.get(key)
+        what = {"answer": digest(report["answer"])} | self._written
+        known = entry is not None and what.items() <= entry.items()
         if entry is None or not known or (entry["error"] and self._retry_errors):
             score = 0.0
             error: str | None = None
             try:
                 score = (await judged(self._judge, report, question)).value
-            except ScorerError as failure:
-                error = str(failure)
-            entry = {"question": question.id, "answer": answer, "score": score, "error": error}
+            except Exception as failure:  # noqa: BLE001 -- one of the user's own raises anything
+                kind = "" if isinstance(failure, ScorerError) else f"{type(failure).__name__}: "
+                error = f"{kind}{failure}"
+            entry = {**what, "question": question.id, "score": score, "error": error}
             self._results.append(key, entry)
             self.meter.tick()
         tokens = report["usage"]["output_tokens"]
         return Result(question.id, entry["score"], tokens, report, entry["error"])
 
-    def _begin(self, key: str) -> None:
+    def check(self) -> None:
+        """See whether anything more may be paid for, by a reflection model too.
+
+        Raises:
+            BudgetSpentError: A limit is reached. From then on whatever would cost is refused.
+        """
         if self.refusal is not None:
             raise self.refusal
         try:
-            self.meter.begin(key)
+            self.meter.check()
         except BudgetSpentError as spent:
             self.refusal = spent
             raise
 
     def _key(self, candidate: Candidate, question: Question, epoch: int) -> str:
         asked = [question_identity(question), list(question.targets), epoch]
-        return digest([candidate.identity, self.scorer_name, *asked])
+        return digest([candidate.identity, self._scorer_name, *asked])
 
     def _runner_of(self, candidate: Candidate) -> Runner:
         if candidate.identity not in self._runners:
@@ -374,6 +385,6 @@ class Evaluator(Uncopied):
             self._runners[candidate.identity] = Runner(
                 Method("tune", candidate.settings, self._estimate_level),
                 replace(self.models, program=planner, planner_identity=identity),
-                seed=self.seed,
+                seed=self._seed,
             )
         return self._runners[candidate.identity]

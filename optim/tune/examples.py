@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import wraps
 from typing import Any
 
 import dspy
@@ -11,7 +12,7 @@ import dspy
 from optim.datasets import Question
 from optim.datasets.dataset import digest
 from optim.datasets.jsonl import parse
-from optim.datasets.sampling import drawn_by_level, folded
+from optim.datasets.loading import drawn_by_level, folded
 from optim.evaluate.identity import question_identity
 from optim.scorers import Scorer
 from optim.scorers.base import FunctionScorer, as_scorer, is_inspect
@@ -37,7 +38,11 @@ def questions_of(given: Iterable[Question | dspy.Example]) -> list[Question]:
     """
     found: dict[str, Question] = {}
     for place, one in enumerate(given, start=1):
-        question = _at(place, one)
+        try:
+            question = question_of(one)
+        except InputError as error:
+            msg = f"example {place}: {error}"
+            raise InputError(msg) from error
         if question.id in found:
             msg = f"example {place} is a question that is there already ({question.id})"
             raise InputError(msg)
@@ -45,8 +50,8 @@ def questions_of(given: Iterable[Question | dspy.Example]) -> list[Question]:
     return list(found.values())
 
 
-def question_of(given: dspy.Example) -> Question:
-    """An example with ``question`` and ``answer`` (or ``answers``, a list).
+def question_of(given: Question | dspy.Example) -> Question:
+    """A question as it is, or an example with ``question`` and ``answer`` (or ``answers``, a list).
 
     What else a question has (id, level, reference, instruction, answer_format, domain) is taken
     where the example has it; all of the example goes along for the metric.
@@ -54,6 +59,11 @@ def question_of(given: dspy.Example) -> Question:
     Raises:
         InputError: No question or answer, or a level outside 1 to 5.
     """
+    if isinstance(given, Question):
+        return given
+    if not isinstance(given, dspy.Example):
+        msg = f"it is of type {type(given).__name__}, not a dspy.Example or a Question"
+        raise InputError(msg)
     question = parse(given.toDict())
     return replace(question, metadata={**question.metadata, _EXAMPLE: given})
 
@@ -66,25 +76,13 @@ def scorer_of(given: Judge) -> str | Scorer:
         return as_scorer(given)
     metric = given
 
+    @wraps(metric, updated=())  # for whoever asks how it is written
     def judge(output: str, question: Question) -> float:
         known = question.metadata.get(_EXAMPLE) or example(question)
         return float(metric(known, dspy.Prediction(answer=output)))
 
     judge.__qualname__ = getattr(metric, "__qualname__", type(metric).__qualname__)
     return FunctionScorer(judge)
-
-
-def _at(place: int, given: Question | dspy.Example) -> Question:
-    if isinstance(given, Question):
-        return given
-    if not isinstance(given, dspy.Example):
-        msg = f"example {place} is of type {type(given).__name__}, not a dspy.Example or a Question"
-        raise InputError(msg)
-    try:
-        return question_of(given)
-    except InputError as error:
-        msg = f"example {place}: {error}"
-        raise InputError(msg) from error
 
 
 def example(question: Question) -> dspy.Example:
@@ -140,10 +138,11 @@ def split_of(
     Without questions to train on, optimizers learn from dev. Spare ones of other sets are left out.
 
     Raises:
-        InputError: Too few dev questions, or a question that is in two sets.
+        InputError: Too few dev questions, none held out, or a question that is in two sets.
     """
-    if not dev:
-        msg = "the dev split is empty: give questions to choose candidates by"
+    if not dev or (held_out is not None and not held_out):
+        empty, why = ("held-out", "judge the winner") if dev else ("dev", "choose candidates")
+        msg = f"the {empty} split is empty: give questions to {why} by"
         raise InputError(msg)
     if held_out is None:
         if len(dev) < _FEWEST:

@@ -81,13 +81,12 @@ def gepa(task: Round, *, minibatch: int = 8) -> Sequence[Candidate]:
         task: The round.
         minibatch: Answers by which a new instruction is judged before it gets the whole of dev.
     """
-    writer = _Writer(task)
     made = dspy.GEPA(
         metric=with_feedback(task.baseline, {q.id: q for q in [*task.train, *task.dev]}),
         max_metric_calls=task.calls,
         reflection_minibatch_size=min(minibatch, len(task.train)),
         reflection_lm=task.reflection.language_model(),
-        instruction_proposer=writer,
+        instruction_proposer=_Writer(task),
         skip_perfect_score=False,  # the tangent has no perfect score; 1 is only the incumbent
         failure_score=FAR_BELOW,
         use_merge=False,  # there is one instruction to change
@@ -99,14 +98,14 @@ def gepa(task: Round, *, minibatch: int = 8) -> Sequence[Candidate]:
             "acceptance_criterion": HigherE3(),
             "frontier_type": "hybrid",  # keeps what is best in accuracy or in tokens alone
             "cache_evaluation": False,  # it mixes up train and dev
-            "stop_callbacks": [lambda _: writer.failure is not None or task.refused],
+            "stop_callbacks": [lambda _: task.reflection.failure is not None or task.refused],
         },
     )
     program = task.program()
     with compiling(task):
         made.compile(program, trainset=examples(task.train), valset=examples(task.dev))
-    if writer.failure is not None and not task.refused:
-        raise writer.failure
+    if task.reflection.failure is not None and not task.refused:
+        raise task.reflection.failure  # GEPA swallows what its proposers raise
     return task.measured(program)
 
 
@@ -123,15 +122,10 @@ class HigherE3:
 
 
 class _Writer:
-    """Asks for a better instruction, as GEPA's proposers do.
-
-    GEPA swallows what is raised here and asks again, so a failure is kept for its caller.
-    """
+    """Asks for a better instruction, as GEPA's proposers do."""
 
     def __init__(self, task: Round) -> None:
         self._task = task
-        self._reflector = task.reflection
-        self.failure: PlanAndBudgetError | None = None
 
     def __call__(
         self,
@@ -149,7 +143,7 @@ class _Writer:
         room = _CASES // max(1, len(cases))
         shown = "\n\n".join(_case(number, case)[:room] for number, case in enumerate(cases, 1))
         try:
-            reply = self._reflector.ask(
+            reply = self._task.reflection.ask(
                 _PROMPT.format(
                     scene=_SOLVED if name == "solve" else _PLANNED,
                     what=_WHAT[name],
@@ -158,8 +152,7 @@ class _Writer:
                     never="" if name == "solve" else "Never ask for the solving itself. ",
                 )
             )
-        except PlanAndBudgetError as error:
-            self.failure = error
+        except PlanAndBudgetError:  # which the reflector keeps; GEPA would only ask again
             return text
         written = instruction_in(reply)
         if written in {"", text}:

@@ -39,7 +39,7 @@ class TuneOptions:
         cap_policy: As for `build_graph`.
     """
 
-    dataset: str
+    dataset: str = ""  # what is fitted to logs needs none; all else refuses it by this name
     data: str | Path | None = None
     split: str | None = None
     fields: Mapping[str, str] = field(default_factory=dict)

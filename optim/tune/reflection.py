@@ -6,7 +6,7 @@ import io
 import logging
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
     from optim.evaluate.cache import ReplyCache
-    from optim.evaluate.limits import Meter
     from optim.tune.optimizer import Round
     from pb_graph.models.caps import CapPolicy
     from pb_graph.models.streaming import OnText
@@ -56,6 +55,13 @@ class Reflector(ChatClient):
     The n-th time that a run asks the same, it gets the n-th reply that was ever given to that, so
     that a run which is started again goes the same way and pays for nothing twice.
 
+    Args:
+        model: As for `build_graph`.
+        cache: Keeps the replies.
+        before: Is called before anything is paid for, such as `Evaluator.check`.
+        settings: Time-out and retries.
+        cap_policy: As for `build_graph`.
+
     Attributes:
         identity: For the fingerprint of a run.
         name: For the artefact.
@@ -66,7 +72,7 @@ class Reflector(ChatClient):
         self,
         model: BaseChatModel | str,
         cache: ReplyCache,
-        meter: Meter,
+        before: Callable[[], None],
         settings: Settings | None = None,
         cap_policy: CapPolicy | None = None,
     ) -> None:
@@ -76,7 +82,7 @@ class Reflector(ChatClient):
         self.name = model if isinstance(model, str) else type(chat).__name__
         self.identity = model_identity(chat, model if isinstance(model, str) else None)
         client = ChatClient(chat, cap_policy, retry_policy_for(model, settings))
-        self._client = CachedClient(client, self.name, self.identity, cache, before=meter.check)
+        self._client = CachedClient(client, self.name, self.identity, cache, before=before)
         self._limits = Limits(CAP, settings.timeout)
         self.failure: PlanAndBudgetError | None = None
         self._asked = Recording()

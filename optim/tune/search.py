@@ -206,7 +206,7 @@ class _Loop:
             ended=ended,
             split=self.split,
             predictor=predictor,
-            optimizer=self.rounds[-1] if self.rounds else optimizer.name,
+            optimizer=optimizer.name,
             seed=self.seed,
             spent=self.evaluator.spent,
         )

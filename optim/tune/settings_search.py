@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from typing_extensions import TypeIs
 
-from optim.datasets.sampling import sample
+from optim.datasets.loading import sample
 from optim.evaluate.limits import BudgetSpentError
 from optim.tune.evaluator import OutageError
 from optim.tune.optimizer import NOT_ANSWERED, NOT_MEASURED, Round, optimizer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import suppress
+from itertools import count
 from typing import TYPE_CHECKING
 
 from optim.evaluate.limits import BudgetSpentError
@@ -113,13 +114,9 @@ def _solving(result: Result) -> list[Usage]:
 
 def _in_turn(pairs: Sequence[tuple[Question, Result]]) -> list[dict[str, str]]:
     """From each level one, then from each a second one, and so on."""
-    of_level: dict[int | None, int] = defaultdict(int)
-    places = []
-    for question, _ in pairs:
-        places.append(of_level[question.level])
-        of_level[question.level] += 1
-    order = sorted(range(len(pairs)), key=lambda index: places[index])
+    turns: dict[int | None, Iterator[int]] = defaultdict(count)
+    ordered = sorted(pairs, key=lambda pair: next(turns[pair[0].level]))
     return [
-        {"problem": pairs[index][0].question, "solution": pairs[index][1].report["answer"].strip()}
-        for index in order
+        {"problem": question.question, "solution": result.report["answer"].strip()}
+        for question, result in ordered
     ]

@@ -184,12 +184,18 @@ def tune(  # noqa: PLR0913 -- all but three by name
     named = check(optimizer, tuned, candidates, reflection=reflection_model is not None)
     require(*named.needs)
     start = program.candidate
-    first, *_ = predictors_of(start.settings, tuned)
+    first, *more = predictors_of(start.settings, tuned)
     chosen, pool = choose(optimizer, tuned, first, candidates)
     others = None if held_out is None else questions_of(held_out)
     split = split_of(
         questions_of(train), questions_of(dev), others, seed, spare=questions_of(spare)
     )
+    if first == "level" and not more and not estimate_level and all(q.level for q in split.dev):
+        msg = (
+            "the level of every question is known, so no prompt that judges it is asked: let it be "
+            "estimated (--estimate-level, estimate_level=True), or tune another"
+        )
+        raise InputError(msg)
     evaluator = Evaluator(
         program.graphs.model,
         planner=program.graphs.planner,
@@ -206,7 +212,7 @@ def tune(  # noqa: PLR0913 -- all but three by name
     )
     with evaluator, nullcontext(callback) if callback else TuneProgress() as shown:
         writes = reflection_model or program.graphs.planner or program.graphs.model
-        shared = (evaluator.reflections, evaluator.meter, start.settings, program.graphs.cap_policy)
+        shared = (evaluator.reflections, evaluator.check, start.settings, program.graphs.cap_policy)
         reflector = Reflector(writes or model_name(None), *shared) if chosen.reflects else None
         result = search(
             evaluator,

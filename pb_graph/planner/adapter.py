@@ -33,14 +33,13 @@ class TerseAdapter(dspy.Adapter):  # type: ignore[misc]  # dspy carries no types
     ) -> list[dict[str, Any]]:
         """Instructions and form as the system message, then examples, then the inputs."""
         messages = [_message("system", f"{signature.instructions}\n\n{self.form}")]
-        if self.example and not demos:
+        shown = [demo for demo in demos if is_example(signature, demo)]
+        if self.example and not shown:
             messages.append(_message("user", self.example.asked))
             messages.append(_message("assistant", self.example.answered))
-        for demo in demos:
-            output = demo.get(_output_name(signature))
-            if output is not None:
-                messages.append(_message("user", _render(signature, demo)))
-                messages.append(_message("assistant", _written(signature, output)))
+        for demo in shown:
+            messages.append(_message("user", _render(signature, demo)))
+            messages.append(_message("assistant", _written(signature, demo)))
         return [*messages, _message("user", _render(signature, inputs))]
 
     def parse(self, signature: Any, completion: str) -> dict[str, Any]:
@@ -61,6 +60,13 @@ class TerseAdapter(dspy.Adapter):  # type: ignore[misc]  # dspy carries no types
             ) from error
 
 
+def is_example(signature: Any, demo: Any) -> bool:
+    """Whether a demo asks and answers; DSPy's optimizers add rows of the training data as well."""
+    name = _output_name(signature)
+    kinds = (signature.output_fields[name].annotation, str, dict)
+    return bool(demo.get("problem")) and isinstance(demo.get(name), kinds)
+
+
 def _output_name(signature: Any) -> str:
     (name,) = signature.output_fields
     return str(name)
@@ -76,11 +82,13 @@ def _render(signature: Any, values: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def _written(signature: Any, output: Any) -> str:
+def _written(signature: Any, demo: Any) -> str:
     """An example's reply; one that was saved and loaded is a mapping by now."""
+    name = _output_name(signature)
+    output = demo[name]
     if isinstance(output, str):
         return output
-    kind = signature.output_fields[_output_name(signature)].annotation
+    kind = signature.output_fields[name].annotation
     return str(kind.model_validate(output).written())
 
 

@@ -75,7 +75,7 @@ def tuned(folder: Path) -> tuple[float, float]:
         limits=Limits(calls=CALLS),
         concurrency=AT_ONCE,
     ) as bench:
-        reflector = Reflector(Rambling(), bench.reflections, bench.meter)
+        reflector = Reflector(Rambling(), bench.reflections, bench.check)
         start = Candidate(settings=SETTINGS)
         bench.one(start, DEV[0])
         before, started = bench.spent, process_time()

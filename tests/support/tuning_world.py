@@ -116,8 +116,8 @@ def bench_in(
 
 
 def reflector_of(bench: Evaluator, model: ScriptedChat) -> Reflector:
-    """The reflection model, with the bench's journal and meter."""
-    return Reflector(model, bench.reflections, bench.meter)
+    """The reflection model, with the bench's journal and limits."""
+    return Reflector(model, bench.reflections, bench.check)
 
 
 def original(**settings: Any) -> Candidate:  # noqa: ANN401

@@ -7,13 +7,13 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from optim.scorers.base import ScorerError
-from optim.scorers.travelplanner.plan import Day, city_name, place, squeezed
+from optim.scorers.travelplanner.plan import FIELDS, Day, city_name, place, squeezed
 from optim.scorers.travelplanner.trip import Query, Row, Trip, cost, journey, number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-_PARTS = ("transportation", "breakfast", "lunch", "dinner", "attraction", "accommodation")
+_PARTS = FIELDS[1:]  # whatever a day has beside its city
 
 _ROOM_TYPES: dict[str, Callable[[str], bool]] = {
     "shared room": lambda kind: kind == "Shared room",
@@ -81,7 +81,7 @@ def complete_information(case: Case) -> str | None:
 
 def _missing(day: Day, *, last: bool) -> str | None:
     """The first field that this day cannot do without."""
-    for part in ("current_city", *_PARTS):
+    for part in FIELDS:
         if getattr(day, part) is None:
             return f'"{part.replace("_", " ")}" line'
     needed = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import islice
 from typing import Any
 
@@ -21,15 +21,6 @@ _FIELD = re.compile(
 _ITEM = re.compile(r"^\s*(?:[-*•+]\s+|\d+[.)]\s+)(?P<value>.+)")
 _JSON_START = re.compile(r'\[\s*\{|\{\s*"')
 _FROM_TO = re.compile(r"\bfrom\s+(.+?)\s+to\s+([^,;:]+)", re.IGNORECASE)
-FIELDS = (
-    "current_city",
-    "transportation",
-    "breakfast",
-    "attraction",
-    "lunch",
-    "dinner",
-    "accommodation",
-)
 
 
 @dataclass(frozen=True)
@@ -75,6 +66,9 @@ class Day:
         return [part for part in parts if part]
 
 
+FIELDS = tuple(field.name for field in fields(Day))
+
+
 def read_plan(text: str) -> list[Day] | None:
     """Read the plan in a text, days in order; None when there is none.
 
@@ -93,12 +87,11 @@ def write_plan(days: list[Day]) -> str:
     """The plan in the prescribed format; a missing field has no line."""
     lines: list[str] = []
     for number, day in enumerate(days, start=1):
-        fields = ((name, getattr(day, name)) for name in FIELDS)
         lines += [f"Day {number}:"]
         lines += [
             f"{name.replace('_', ' ').title()}: {value or '-'}"
-            for name, value in fields
-            if value is not None
+            for name in FIELDS
+            if (value := getattr(day, name)) is not None
         ]
         lines += [""]
     return "\n".join(lines).strip()
@@ -197,13 +190,13 @@ def _days(value: Any) -> list[Day]:  # noqa: ANN401 - JSON of any shape
 
 
 def _json_day(day: dict[str, Any]) -> Day:
-    fields: dict[str, str] = {}
+    found: dict[str, str] = {}
     for key, value in day.items():
         name = re.sub(r"[\s-]+", "_", key.strip().lower())
         name = name if name in FIELDS else name.removesuffix("s")
         if name in FIELDS:
-            fields[name] = _clean(_json_text(value))
-    return Day(**fields)
+            found[name] = _clean(_json_text(value))
+    return Day(**found)
 
 
 def _json_text(value: Any) -> str:  # noqa: ANN401 - JSON of any shape

@@ -19,32 +19,17 @@ _COLUMNS = {
     "attractions": ("Name", "Latitude", "Longitude", "Address", "Phone", "Website", "City"),
     "restaurants": ("Name", "Average Cost", "Cuisines", "Aggregate Rating", "City"),
     "accommodations": (
-        "NAME",
-        "price",
-        "room type",
-        "house_rules",
-        "minimum nights",
-        "maximum occupancy",
-        "review rate number",
-        "city",
+        *("NAME", "price", "room type", "house_rules", "minimum nights", "maximum occupancy"),
+        *("review rate number", "city"),
     ),
     "flights": (
-        "Flight Number",
-        "Price",
-        "DepTime",
-        "ArrTime",
-        "ActualElapsedTime",
-        "FlightDate",
-        "OriginCityName",
-        "DestCityName",
-        "Distance",
+        *("Flight Number", "Price", "DepTime", "ArrTime", "ActualElapsedTime", "FlightDate"),
+        *("OriginCityName", "DestCityName", "Distance"),
     ),
 }
 _PLACES = re.compile(r"(?P<kind>attractions|restaurants|accommodations) in ", re.IGNORECASE)
 _DRIVE = re.compile(r"(?P<mode>self-driving|taxi) from (?P<start>.+) to (?P<end>.+)", re.IGNORECASE)
 _COST = re.compile(r"cost:\s*\$?(?P<cost>[\d,]+(?:\.\d+)?)", re.IGNORECASE)
-
-
 _FLIGHT_NUMBER = re.compile(r"\bF\d{4,}\b")
 _SEATS = {"self-driving": 5, "taxi": 4}
 
@@ -148,16 +133,6 @@ class Trip:
         same = [row for row in rows if _name(row) == where.name]
         return next(iter(same or [row for row in rows if where.name in _name(row)]), None)
 
-    def flight(self, number: str, start: str, end: str) -> Row | None:
-        """The flight of that number between these cities."""
-        row = self.flights.get(number)
-        if row and (city_name(row["OriginCityName"]), city_name(row["DestCityName"])) == (
-            start,
-            end,
-        ):
-            return row
-        return None
-
 
 def number(value: Any) -> float:  # noqa: ANN401 - a cell of a table
     """A table cell as a number.
@@ -203,24 +178,15 @@ def _text_rows(table: str, columns: tuple[str, ...]) -> list[Row]:
     before the first column, where there is one, is part of no column title, and is cut off.
     """
     header, *lines = table.strip("\n").splitlines() or [""]
-    ends, position = [], 0
-    for column in columns:
-        position = header.find(column, position) + len(column)
-        ends.append(position)
     if any(column not in header for column in columns):
         return []  # "There is no flight from …", "No valid information."
-    index = all(re.match(r"\d+\s{2}", line) for line in lines)
-    rows: list[Row] = []
-    for line in lines:
-        text = re.sub(r"^\d+", lambda digits: " " * len(digits[0]), line) if index else line
-        starts = [0, *ends[:-1]]
-        rows.append(
-            {
-                column: text[start:end].strip()
-                for column, start, end in zip(columns, starts, ends, strict=True)
-            }
-        )
-    return rows
+    spans, end = {}, 0
+    for column in columns:
+        start, end = end, header.find(column, end) + len(column)
+        spans[column] = slice(start, end)
+    if all(re.match(r"\d+\s{2}", line) for line in lines):
+        lines = [re.sub(r"^\d+", lambda digits: " " * len(digits[0]), line) for line in lines]
+    return [{column: line[span].strip() for column, span in spans.items()} for line in lines]
 
 
 @dataclass(frozen=True)
@@ -236,8 +202,9 @@ class Journey:
         if self.mode is None or self.route is None:
             return None
         if self.mode == "flight":
-            row = trip.flight(self.flight, *self.route)
-            return number(row["Price"]) * people if row else None
+            row = trip.flights.get(self.flight, {})
+            between = [city_name(row.get(end, "")) for end in ("OriginCityName", "DestCityName")]
+            return number(row["Price"]) * people if between == [*self.route] else None
         fare = trip.drives.get((self.mode, *self.route))
         return None if fare is None else fare * math.ceil(people / _SEATS[self.mode])
 

@@ -85,6 +85,19 @@ def test_a_data_set_is_one_function_under_the_decorator(tmp_path: Path) -> None:
         dataset("svamp")(parse)
 
 
+@patch.dict(_DATASETS)
+def test_a_row_that_ones_own_reader_fails_on_is_a_bad_row(tmp_path: Path) -> None:
+    @dataset("capitals", domain="", instruction="", answer_format="", scorer="match", columns=())
+    def parse(row: Row) -> Question:
+        return Question(row["country"], "Capital?", targets=(row["capital"].strip(),))
+
+    rows = [{"country": "France", "capital": "Paris"}, {"country": "Spain"}]
+    path = written(tmp_path / "a.jsonl", *rows)
+    with pytest.raises(BadRowsError, match="line 2: KeyError: 'capital'"):
+        load("capitals", path=path)
+    assert load("capitals", path=path, skip_bad_rows=True) == [parse(rows[0])]
+
+
 # --- files
 
 

@@ -88,17 +88,24 @@ def test_the_rows_are_read_from_logs() -> None:
     assert len(found) == 25
     by_question = {(r.question, r.method): r for r in records}
     first = found[0]
-    assert first.plain[1] == by_question[first.question, "by_kind"].solving_tokens
+    own = first.question.partition("/")[2]
+    assert first.plain[1] == by_question[own, "by_kind"].solving_tokens
 
 
 def test_questions_of_two_data_sets_are_two_even_with_equal_ids() -> None:
     asked = [
-        replace(record(method, number, error=None, score=1.0), dataset=dataset)
+        replace(
+            record(method, number, error=None, score=float(dataset == "gsm8k")), dataset=dataset
+        )
         for method in ("worked_examples", "by_kind")
         for number in range(25)
         for dataset in ("gsm8k", "math500")
     ]
-    assert len(traces(asked)) == 50
+    found = traces(asked)
+    assert len(found) == 50
+    fit = fit_policy(found, loss=60)
+    assert fit.expected.e3 > 0
+    assert fit.against_plain.questions == 50
 
 
 def test_two_rows_of_one_way_are_refused_by_name() -> None:
@@ -121,10 +128,13 @@ def test_the_command_writes_a_program_that_answers_by_the_policy(
         for number in range(25)
     ]
     monkeypatch.setattr("optim.records.read_records", lambda _: found)
-    words = ["tune", "--dataset", "math500", "--tune", "auto", "--run-dir", str(tmp_path)]
+    words = ["tune", "--tune", "auto", "--run-dir", str(tmp_path)]
     refused = CliRunner().invoke(app, words)
     assert refused.exit_code == 2
     assert "logs of worked_examples and by_kind" in " ".join(refused.output.split())
+    more = ["--logs", "logs", "--limit", "9", "--set", "budget=9"]
+    refused = CliRunner().invoke(app, [*words, *more])
+    assert "would ignore limit, settings: leave it out" in " ".join(refused.output.split())
     (tmp_path / "file").touch()
     refused = CliRunner().invoke(app, [*words, "--logs", "logs", "--run-dir", tmp_path / "file"])
     assert (refused.exit_code, "cannot write to" in refused.output) == (2, True)

@@ -5,7 +5,6 @@ import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 from filelock import FileLock
@@ -16,7 +15,7 @@ from optim.tune.candidate import MAX_CHARACTERS, OWN, Candidate
 from optim.tune.evaluator import OutageError
 from pb_graph import InputError, Settings
 from tests.support.chat_model import HTTPError, ScriptedChat, in_turn, thinks_in_vain
-from tests.support.tuning_world import DEV, MINIMAL, TRAIN, Exact, bench_in, original, world
+from tests.support.tuning_world import DEV, MINIMAL, TRAIN, bench_in, original, world
 
 FEW = DEV[:6]
 
@@ -147,34 +146,34 @@ def test_a_candidate_is_not_measured_by_an_answer_that_never_came(tmp_path: Path
         assert bench.one(original(), FEW[0]).error is None
 
 
-class Helpless(Exact):
-    """Cannot judge."""
+class Moody:
+    """A scorer that is of one mood or another, or of none."""
 
-    def score(self, *_: object) -> Any:  # noqa: ANN401
-        msg = "no idea"
-        raise ScorerError(msg)
+    def __init__(self, mood: float | None) -> None:
+        self.mood = mood
+
+    def score(self, *_: object) -> Score:
+        if self.mood is None:
+            msg = "no idea"
+            raise ScorerError(msg)
+        return Score(self.mood, None, "")
 
 
 def test_an_answer_that_cannot_be_judged_scores_nothing_and_says_so(tmp_path: Path) -> None:
-    Helpless.__qualname__ = Exact.__qualname__  # the same scorer, on a bad day
-    with bench_in(tmp_path, scorer=Helpless()) as bench:
+    with bench_in(tmp_path, scorer=Moody(None)) as bench:
         result = bench.one(original(), FEW[0])
     assert (result.score, result.error) == (0.0, "no idea")
-    with bench_in(tmp_path) as bench:
+    assert result.tokens > 0
+    with bench_in(tmp_path, scorer=Moody(1)) as bench:
         assert bench.one(original(), FEW[0]).error == "no idea"
-    with bench_in(tmp_path, retry_errors=True) as bench:
+    with bench_in(tmp_path, scorer=Moody(1), retry_errors=True) as bench:
         assert bench.one(original(), FEW[0]).error is None
 
 
 def test_a_score_stays_what_it_was_when_the_run_is_started_again(tmp_path: Path) -> None:
-    class Moody(Exact):
-        def score(self, *_: object) -> Score:
-            return Score(0.25, None, "")
-
-    Moody.__qualname__ = Exact.__qualname__
-    with bench_in(tmp_path, scorer=Moody()) as bench:
+    with bench_in(tmp_path, scorer=Moody(0.25)) as bench:
         before = bench.measure(original(), FEW[:2])
-    with bench_in(tmp_path) as bench:
+    with bench_in(tmp_path, scorer=Moody(0.5)) as bench:
         assert bench.measure(original(), FEW[:2]) == before
 
 

@@ -132,6 +132,21 @@ def test_bootstrapped_demos_are_carried_into_the_planners_prompts() -> None:
     assert score(program) > 0
 
 
+@pytest.mark.parametrize("method", ["planned_vanilla", "global_budget"])
+def test_rows_of_the_training_data_are_no_demos(method: str, tmp_path: Path) -> None:
+    """DSPy adds them as they are; a row's level is no reply of the predictor ``level``."""
+    model = ScriptedChat()
+    program = program_of(model, method=method)
+    labelled = dspy.LabeledFewShot(k=2).compile(program, trainset=LEARN)
+    labelled.save(tmp_path / "program.json")
+    said = []
+    for one in (program, labelled, GraphProgram(model, planner_program=tmp_path / "program.json")):
+        model.calls.clear()
+        assert not one(question=DEV[0].question).report["warnings"]
+        said.append([[str(turn.text) for turn in call.messages] for call in model.calls])
+    assert said[0] == said[1] == said[2]
+
+
 def test_every_open_predictor_is_traced_as_itself() -> None:
     program = program_of(ScriptedChat(), method="plan_and_budget")
     with dspy.context(trace=[]):

@@ -74,8 +74,8 @@ def test_a_model_named_by_a_string_is_asked_at_a_temperature(
     made: dict[str, Cold] = {"test:cold": Cold(), "test:open": Cold(temperature=None)}
     monkeypatch.setattr("optim.tune.reflection.resolve", lambda name, _: made[name])
     with bench_in(tmp_path) as bench:
-        cold = Reflector("test:cold", bench.reflections, bench.meter)
-        open_ = Reflector("test:open", bench.reflections, bench.meter)
+        cold = Reflector("test:cold", bench.reflections, bench.check)
+        open_ = Reflector("test:open", bench.reflections, bench.check)
     assert cold.model.temperature == 1.0  # type: ignore[attr-defined]
     assert open_.model.temperature is None  # type: ignore[attr-defined]
     assert (cold.name, made["test:cold"].temperature) == ("test:cold", 0.0)

@@ -216,6 +216,13 @@ def test_the_pool_comes_first_and_the_optimizer_goes_on_from_its_best(tmp_path: 
     assert found.candidate.instructions == {"decompose": MINIMAL}
 
 
+def test_a_record_names_the_optimizer_also_where_the_pool_took_the_whole_budget(
+    tmp_path: Path,
+) -> None:
+    found = run(tmp_path, gepa, pool=[PLAIN, MINIMAL], reflection=says(THOROUGH), calls=36)
+    assert (found.rounds, found.optimizer) == (["pool"], "gepa")
+
+
 def test_a_round_without_a_gain_is_the_last(tmp_path: Path) -> None:
     found = run(tmp_path, copro(breadth=3, depth=1), reflection=says(PLAIN), rounds=5)
     assert found.ended == "the last round gained less than 1.0%"

@@ -322,6 +322,17 @@ def test_a_spent_budget_ends_an_optimizer_with_what_it_has(
         assert all(bench.is_known(one, work.dev) or optimizer.name == "simba" for one in found)
 
 
+@pytest.mark.parametrize("optimizer", [copro, gepa, miprov2, simba], ids=lambda one: one.name)
+def test_also_where_it_is_the_reflection_model_that_is_refused_first(
+    optimizer: Optimizer, tmp_path: Path
+) -> None:
+    with bench_in(tmp_path, calls=24) as bench:
+        work = task(bench, says(MINIMAL), train=DEV[12:20], dev=DEV[:12])
+        bench.measure(original(), [*DEV[:20], *DEV[20:24]])
+        assert optimizer.propose(work) in ([], [original()])
+        assert "the budget of 24 answers is spent" in str(bench.refusal)
+
+
 @pytest.mark.parametrize("optimizer", [copro, gepa, miprov2, simba])
 def test_an_optimizer_that_has_instructions_written_needs_a_writer(
     optimizer: Optimizer, tmp_path: Path

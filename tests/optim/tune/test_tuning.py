@@ -12,7 +12,7 @@ import dspy
 import pytest
 
 from optim.extras import MissingPackageError
-from optim.scorers import ScorerError
+from optim.scorers import Score, ScorerError
 from optim.tune import GraphProgram, Limits, Silence, TuneResult, tune
 from optim.tune.candidate import OWN
 from optim.tune.evaluator import OutageError
@@ -203,6 +203,7 @@ def test_a_plan_that_waits_for_a_person_is_refused_before_anything_is_paid(tmp_p
     ("options", "complaint"),
     [
         ({"dev": []}, "the dev split is empty"),
+        ({"held_out": []}, "the held-out split is empty"),
         ({"dev": DEV[:5], "held_out": None}, "5 dev questions are too few"),
         ({"train": FEW[:1]}, "dev and train share 1 questions"),
         ({"budget": 30}, r"30 answers are too few: .* take 36"),
@@ -212,6 +213,10 @@ def test_a_plan_that_waits_for_a_person_is_refused_before_anything_is_paid(tmp_p
         ({"optimizer": "adam"}, "no optimizer named 'adam'; there are: gepa, copro"),
         ({"tuned": "solver"}, "one of decompose, estimate, solve, all, settings, not 'solver'"),
         ({"tuned": "estimate"}, "no 'estimate' prompt to tune"),
+        (
+            {"tuned": "estimate", "program": program_of(settings={"method": "global_budget"})},
+            "the level of every question is known",
+        ),
         (
             {"reflection_model": "openai:gpt-4o"},
             r"would not be asked.*leave it out, or choose gepa",
@@ -261,6 +266,26 @@ def test_the_folder_of_another_run_is_refused(tmp_path: Path) -> None:
     run(tmp_path)
     with pytest.raises(InputError, match="holds another run: its seed, tuning_seed differ"):
         run(tmp_path, seed=1)
+
+
+def test_a_mended_metric_judges_anew_and_no_model_is_asked(tmp_path: Path) -> None:
+    def mended(example: Any, prediction: Any, trace: Any = None) -> float:  # noqa: ANN401, ARG001
+        return 1.0
+
+    class Broken:
+        def score(self, *_: object) -> Score:
+            return {}["?"]
+
+    mended.__qualname__ = Broken.__qualname__ = ends_with_the_answer.__qualname__
+    model = world()
+    with pytest.raises(InputError, match=r"12 of them failed, one with: KeyError: '\?'"):
+        run(tmp_path, model, scorer=Broken())
+    paid = len(model.calls)
+    assert run(tmp_path, model, scorer=mended).search.original.measurement.accuracy == 100
+    asked = len(model.calls)
+    again = run(tmp_path, model, scorer=ends_with_the_answer)
+    assert again.search.original.measurement.accuracy < 100
+    assert (paid, len(model.calls)) == (24, asked)
 
 
 def test_a_model_out_of_reach_ends_the_run(tmp_path: Path) -> None:
@@ -313,6 +338,8 @@ def test_a_copy_that_an_optimizer_has_changed_is_the_one_that_is_used() -> None:
         ({"method": "planned_vanilla", "planning": "fused"}, ["decompose"]),
         ({"method": "worked_examples"}, ["level", "solve"]),
         ({"method": "worked_examples", "budget": 200}, ["solve"]),
+        ({"method": "auto", "auto": {"tries": 1}}, ["solve"]),
+        ({"method": "auto"}, ["decompose"]),  # shows no examples that could be tuned
         ({"method": "vanilla"}, ["decompose"]),
     ],
 )
@@ -353,7 +380,7 @@ def test_an_example_becomes_a_question() -> None:
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ([{"question": "What?"}], "example 1 is of type dict, not a dspy.Example"),
+        ([{"question": "What?"}], "example 1: it is of type dict, not a dspy.Example"),
         ([dspy.Example(question="What?")], "example 1: no 'answer'"),
         ([dspy.Example(question="What?", answer=a) for a in "ab"], "example 2 .* there already"),
     ],
