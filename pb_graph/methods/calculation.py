@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from pb_graph.answers import is_in_form
 from pb_graph.arithmetic import result_of
-from pb_graph.budget.around import current
 from pb_graph.budget.ledger import Purpose
 from pb_graph.errors import ModelCallError
 from pb_graph.methods.registry import Asked, method
@@ -153,7 +152,7 @@ async def calculated(asked: Asked, run: NodeContext, budget: int | None) -> Stat
     """
     query, level = asked.query, asked.query["level"]
     room, paid = run.cap_of(budget), 0
-    there = min(room, shared.left) if (shared := current()) else room
+    there = run.affordable(room)
     cap = min(LONGEST, room if budget is None and there == room else there // 2)
     fits = cap >= _LEAST and not run.options.answer_type
     if fits and not await run.calls.thinks_regardless():

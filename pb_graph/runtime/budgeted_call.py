@@ -94,8 +94,8 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
     around, cap, forces = current(), run.cap_of(budget), run.forces(budget)
     answer_type = run.options.answer_type if closing else None
     least = max(run.settings.reserve, answer_type.reserve if answer_type else 0)
-    most = min(cap, around.left) if around else cap
-    reserve = min(least, _most_reserved(most, closing=closing)) if forces else 0
+    most = _most_reserved(run.affordable(cap), closing=closing)
+    reserve = min(least, most) if forces else 0
     # A budget that is only said must not show elsewhere.
     said_only = budget is None or run.settings.enforcement == "prompt"
     watches = forces and not run.options.tools

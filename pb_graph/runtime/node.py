@@ -58,6 +58,10 @@ class NodeContext:
         account = current()
         return account.left if account else None
 
+    def affordable(self, tokens: int) -> int:
+        """As many of ``tokens`` as a shared budget around this run has left."""
+        return tokens if self.left is None else min(tokens, self.left)
+
     # A function of its own module: `run.call_within_budget(prompt, budget, …)`.
     call_within_budget = budgeted_call.call_within_budget
 
