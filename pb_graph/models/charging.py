@@ -59,7 +59,7 @@ class Attempt:
 
     def failed(self, error: Exception) -> None:
         """Count what it is known to have cost, although it failed."""
-        if self._held and self._attempts.arrived and reported(error) is None:
+        if self._held and self._attempts.begun and reported(error) is None:
             self._held.keep()  # a stream that broke off: who says how much of it is paid for?
         elif self._held:
             settle_failed(self._held, error)

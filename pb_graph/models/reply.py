@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import message_to_dict
 
-from pb_graph.budget.ledger import Charge, most_billed, spent
+from pb_graph.budget.ledger import LEFT, Charge, most_billed, spent
 from pb_graph.budget.ledger import Purpose as Purpose  # noqa: PLC0414 -- for others, too
 from pb_graph.models.usage import (
     Tokens,
@@ -70,14 +70,16 @@ def reply_of(  # noqa: PLR0913, PLR0917 -- what a call is made of
 ) -> Reply:
     """Read what a model wrote, and charge it; a text far beyond its cap is cut off.
 
-    ``counted`` are the tokens of a stream that was left, as far as they could be counted.
+    ``counted`` are the tokens of a stream, as far as they could be counted; of one that was left,
+    nobody says more.
     """
     finish = finish_of(message)
     found = read_usage(message, limits.cap)
     doubt = found if isinstance(found, str) else ""
     if not isinstance(found, Tokens):
         found = estimate(message, prompt)
-        found = found._replace(output=counted or _plausible(found.output, finish, limits.cap))
+        left = counted if finish in LEFT else 0
+        found = found._replace(output=left or _plausible(found.output, finish, limits.cap))
     charge = charge_of(found, limits.cap, purpose, seconds, finish)
     text = _piece(message, prompt, limits) if limits.continues else visible_text(message)
     longest = max(_LEAST_READ, limits.cap * _LONGEST_TOKEN)
