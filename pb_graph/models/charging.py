@@ -81,9 +81,9 @@ def settle_failed(call: Call, error: Exception) -> None:
     tokens, answer = reported(error), getattr(error, "ai_message", None)
     if tokens is None and answer is not None:
         tokens = tokens_of(answer, [])
-    if tokens is not None:
-        call.settle(tokens.output)
-    elif may_be_paid(error):
-        call.keep()
-    else:
+    if tokens is None and not may_be_paid(error):
         call.settle(0)
+    elif tokens and (tokens.measured or tokens.output):
+        call.settle(tokens.output)
+    else:
+        call.keep()

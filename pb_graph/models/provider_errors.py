@@ -32,8 +32,8 @@ _MAX_DETAIL = 300
 _MAX_READ = 10_000
 _ERRORS = range(400, 600)
 
-# Kinds of errors that a stream tells half-way, as the refusals that they would have been.
-_STATUS_OF = {
+# What a body tells of an error, half-way in a stream too, as the refusal that it would have been.
+_STATUS_OF = {str(status): status for status in _ERRORS} | {
     "server_error": 500,
     "api_error": 500,
     "rate_limit_exceeded": 429,
@@ -109,8 +109,8 @@ def status_of(error: Exception) -> int | None:
         body: Any = next((one for one in bodies if isinstance(one, Mapping)), {})
         said = body.get("error")
         body = said if isinstance(said, Mapping) else body
-        kinds = [_STATUS_OF.get(str(body.get(name)), body.get(name)) for name in ("code", "type")]
-        found = next((kind for kind in kinds if isinstance(kind, int)), None)
+        told = (_STATUS_OF.get(str(body.get(name))) for name in ("code", "type"))
+        found = next(filter(None, told), None)
     return found if isinstance(found, int) and found in _ERRORS else None
 
 

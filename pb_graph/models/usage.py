@@ -123,7 +123,8 @@ def reported(error: Exception) -> Tokens | None:
     carries the completion. LangChain's raises where a completion lacks what it reads.
 
     Returns:
-        The tokens, or none, and not measured, for a reply that does not tell; None without a reply.
+        The tokens, or none, and not measured, for a reply that does not tell; None without a reply,
+        or for one that is a refusal, as routers send under the status 200.
     """
     reply = getattr(error, "completion", None) or _reply_in(error.__traceback__)
     if reply is None:
@@ -131,7 +132,8 @@ def reported(error: Exception) -> Tokens | None:
     usage = reply.usage
     prompt, written = (getattr(usage, f"{kind}_tokens", None) for kind in ("prompt", "completion"))
     if not _is_count(prompt) or not _is_count(written):
-        return Tokens(0, 0, 0, 0, measured=False)
+        refused = getattr(reply, "error", None)
+        return None if refused else Tokens(0, 0, 0, 0, measured=False)
     return Tokens(int(prompt), int(written), 0, 0, measured=True)
 
 

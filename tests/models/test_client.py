@@ -558,6 +558,24 @@ class TestOverHTTP:
         assert caps == [100, 100 - lost["output_tokens"]]
         assert (budget.spent, budget.unknown) == (reply.charge["output_tokens"], 100)
 
+    @pytest.mark.parametrize(
+        ("body", "unknown"),
+        [
+            ({"choices": None, "usage": None}, 10),  # a reply, and nobody says at what cost
+            ({"choices": None, "usage": None, "error": {"message": "full", "code": "503"}}, 0),
+            ({"choices": None, "usage": None, "error": {"message": "no", "code": "spent"}}, 0),
+        ],
+    )
+    def test_a_reply_that_is_none_may_be_paid_unless_it_is_a_refusal(
+        self, body: dict[str, Any], unknown: int
+    ) -> None:
+        whole = {"id": "1", "object": "chat.completion", "created": 0, "model": "m"} | body
+        client, budget = self.client(lambda _: httpx.Response(200, json=whole)), Budget(1000)
+        client._retry_policy = RetryPolicy(0)
+        with using(budget), pytest.raises(ModelCallError) as caught:
+            client.call(ASK, LIMITS, PURPOSE)
+        assert (budget.spent, budget.unknown, len(caught.value.lost)) == (0, unknown, unknown > 0)
+
     def test_a_stream_that_is_refused_before_it_begins_costs_nothing(self) -> None:
         said = iter([self.streamed(code=500), self.streamed({"content": "4"})])
         client, budget = self.client(lambda _: next(said)), Budget(1000)

@@ -127,6 +127,7 @@ def test_what_is_explained_already_stays_as_it_is() -> None:
         (ResponseError(200), None),
         (ValueError("x"), None),
         (ValueError({"code": 502, "message": "a router's"}), 502),
+        (ValueError({"code": "502", "message": "another's"}), 502),
         (ValueError({"code": "bad"}), None),
     ],
 )
