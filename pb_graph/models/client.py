@@ -161,10 +161,10 @@ class ChatClient:
                 left = limits_after(failures, limits)
                 reply = await client._reply(messages, left, purpose, on_text, blocking=blocking)  # noqa: SLF001
                 return reply_after(failures, reply)
-            except BudgetUsedUpError:
-                raise
             except ModelCallError as failure:
                 failures.append(failure)
+                if isinstance(failure, BudgetUsedUpError):
+                    break
         raise joined(failures)
 
     def with_fallbacks(self, others: Sequence[ChatClient]) -> Self:
