@@ -63,10 +63,11 @@ _BROKEN_BODY = re.compile(
 )
 _TOO_LONG = re.compile(r"context[ _](length|window|size)", re.IGNORECASE)
 _NO_SERVER = frozenset({"ConnectError", "ConnectTimeout", "ConnectionRefusedError", "gaierror"})
-_NEVER_SENT = _NO_SERVER | {"PoolTimeout"}
+_NO_REQUEST = frozenset({"UnsupportedProtocol", "LocalProtocolError"})  # an address, a key
+_NEVER_SENT = _NO_SERVER | _NO_REQUEST | {"PoolTimeout"}
 _GONE = frozenset({401, 403, 404})
 _CALLBACKS = "langchain_core.callbacks.manager"
-_NO_CREDIT = "insufficient_quota"
+_NO_CREDIT, _PAYMENT = "insufficient_quota", 402
 
 _REMEDIES = {
     400: "The request was refused; a prompt longer than the model's context is a common cause.",
@@ -92,7 +93,9 @@ def to_model_call_error(
         return error
     status = status_of(error)
     kind = type(error).__name__ + (f" (HTTP {status})" if status else "")
-    detail = " ".join(redact(str(error)[:_MAX_READ], secrets).split())[:_MAX_DETAIL]
+    cause = _unsent(error)  # of which SDKs say no more than 'Connection error.'
+    said = f"{error} ({cause})" if cause is not None and cause is not error else str(error)
+    detail = " ".join(redact(said[:_MAX_READ], secrets).split())[:_MAX_DETAIL]
     times = f", {attempts} times," if attempts > 1 else ""
     to = f" to {redact(model, secrets)}" if model else ""
     msg = f"The model call{to} failed{times} with {kind}: {detail} {_remedy(error, status)}"
@@ -140,7 +143,7 @@ def may_be_paid(error: Exception) -> bool:
     """
     if status_of(error) is not None:
         return False
-    return is_transient(error) and not any(_names(cause) & _NEVER_SENT for cause in _chain(error))
+    return is_transient(error) and _unsent(error) is None
 
 
 def is_from_callback(error: Exception) -> bool:
@@ -189,6 +192,8 @@ def _remedy(error: Exception, status: int | None) -> str:
     if status is not None:
         default = "The server is in trouble: try again later."
         return _REMEDIES.get(status, default if status >= 500 else _REMEDIES[400])  # noqa: PLR2004
+    if (cause := _unsent(error)) is not None and _names(cause) & _NO_REQUEST:
+        return "Check the base URL, and that the key is one line without blanks."
     if "timeout" in type(error).__name__.lower():
         return "Raise Settings.timeout, or lower the budget."
     if _names(error) & {"JSONDecodeError", "APIResponseValidationError"} or _BROKEN_BODY.search(
@@ -202,7 +207,13 @@ def _is_fatal(error: Exception, status: int | None) -> bool:
     """Whether another request would fare no better: no server, no such model, no access to it."""
     if status is not None:
         return status in _GONE or _out_of_credit(error)
-    return any(_names(cause) & _NO_SERVER for cause in _chain(error))
+    cause = _unsent(error)
+    return cause is not None and bool(_names(cause) & (_NO_SERVER | _NO_REQUEST))
+
+
+def _unsent(error: BaseException) -> BaseException | None:
+    """What kept a request from being sent, if it never was."""
+    return next((cause for cause in _chain(error) if _names(cause) & _NEVER_SENT), None)
 
 
 def _names(error: BaseException) -> set[str]:
@@ -218,4 +229,5 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _out_of_credit(error: Exception) -> bool:
-    return getattr(error, "code", None) == _NO_CREDIT or _NO_CREDIT in str(error)[:_MAX_READ]
+    named = getattr(error, "code", None) == _NO_CREDIT or _NO_CREDIT in str(error)[:_MAX_READ]
+    return named or status_of(error) == _PAYMENT
