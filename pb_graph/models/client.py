@@ -308,7 +308,8 @@ class ChatClient:
 
     def _remember_refusals(self, attempts: Attempts, message: AIMessage) -> Reply:
         reply = attempts.reply(message)
-        if attempts.thinking == "off" and reply.finish == "length" and not reply.text.strip():
+        full = reply.charge["output_tokens"] >= reply.charge["cap"]
+        if attempts.thinking == "off" and full and not reply.text.strip():
             self.thinks_regardless = True
         if attempts.schema_refused:
             self._constrains = False
