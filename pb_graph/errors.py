@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -18,6 +19,10 @@ class PlanAndBudgetError(RuntimeError):
 
     A RuntimeError, because LangGraph Server shows its clients no others but those of Python.
     """
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """As it is, for other processes: made without what its constructor wants."""
+        return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
 
 class InputError(PlanAndBudgetError, ValueError):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pb_graph.budget.around import at_hand
 from pb_graph.budget.ledger import Purpose, most_billed
 from pb_graph.errors import ModelCallError
 from pb_graph.methods.registry import Asked, method
@@ -36,24 +38,22 @@ async def tale_ep(asked: Asked, run: NodeContext) -> State:
         system(asked.query),
         ("human", f"{problem(asked.query, show_level=False)}\n\n{ESTIMATE}"),
     ]
-    cap, warnings = run.settings.planner_cap, []
-    level = asked.query["level"]
+    cap, purpose = run.settings.planner_cap, Purpose("answer", level=asked.query["level"])
+    cap = max(1, min(cap, at_hand(2 * cap) // 2))  # half of a shared budget is for the answer
+    budget, warnings = None, []
     try:
-        reply = await run.calls.solver(ask, cap, Purpose("estimate", level=level))
+        reply = await run.calls.solver(ask, cap, replace(purpose, node="estimate"))
         billed, budget = reply.most_billed, _number_in(reply.text)
         if budget is None:
             warnings.append("estimate: no number of tokens in the reply; solved without a budget")
     except ModelCallError as failure:
-        billed, budget = most_billed(failure.lost), None
+        billed = most_billed(failure.lost)
         warnings.append(f"estimate: {failure} Solved without a budget.")
+    ceiling = billed + at_hand(run.cap_of(budget), ever=True)
     prompt = whole_question(asked.query, asked.settings, budget=budget)
-    purpose = Purpose("answer", level=level)
     solved = await run.call_within_budget(prompt, budget, asked.query, purpose)
-    return solved.update() | {
-        "total": budget,
-        "ceiling": billed + run.cap_of(budget),
-        "warnings": [*warnings, *solved.notes("answer")],
-    }
+    warnings += solved.notes("answer")
+    return solved.update() | {"total": budget, "ceiling": ceiling, "warnings": warnings}
 
 
 def _number_in(text: str) -> int | None:

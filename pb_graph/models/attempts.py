@@ -108,11 +108,13 @@ class Attempts:
             self._streamed.give_up()
         if is_from_callback(error):
             raise error
-        if _unsupported(error) and self._does_without():
+        refused = _unsupported(error) and self._does_without()
+        if refused and not self.begun:  # vLLM says so half-way, too, whatever went wrong
             return 0.0
         self._failed += 1
         self._note(error)
         wait = self._retry_policy.wait(error, self._failed, self._limits.timeout)
+        wait = 0.0 if refused else wait
         if wait is None or self._limits.cap < 1:
             cause = shown_safely(error, self._secrets)
             lost = tuple(self._lost)
@@ -144,9 +146,9 @@ class Attempts:
         return True
 
     @property
-    def arrived(self) -> str:
-        """What a stream brought in this attempt."""
-        return self._streamed.arrived if self._streamed else ""
+    def begun(self) -> bool:
+        """Whether a stream brought anything of a reply in this attempt."""
+        return self._streamed is not None and self._streamed.begun
 
     @property
     def lost(self) -> tuple[Charge, ...]:
@@ -166,9 +168,10 @@ class Attempts:
 
     def _note(self, error: Exception) -> None:
         """Charge what a failed attempt reported, or what arrived of it if it may be paid."""
-        tokens = reported(error)
-        if tokens is None and self.arrived:
-            tokens = estimate(AIMessage(self.arrived), self._prompt)
+        tokens, stream = reported(error), self._streamed
+        if tokens is None and stream and stream.begun:
+            tokens = estimate(AIMessage(stream.arrived), self._prompt)
+            tokens = tokens._replace(output=max(tokens.output, stream.counted))
         if tokens is None:
             if not may_be_paid(error):
                 return

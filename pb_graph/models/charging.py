@@ -59,7 +59,7 @@ class Attempt:
 
     def failed(self, error: Exception) -> None:
         """Count what it is known to have cost, although it failed."""
-        if self._held and self._attempts.arrived and reported(error) is None:
+        if self._held and self._attempts.begun and reported(error) is None:
             self._held.keep()  # a stream that broke off: who says how much of it is paid for?
         elif self._held:
             settle_failed(self._held, error)
@@ -81,9 +81,9 @@ def settle_failed(call: Call, error: Exception) -> None:
     tokens, answer = reported(error), getattr(error, "ai_message", None)
     if tokens is None and answer is not None:
         tokens = tokens_of(answer, [])
-    if tokens is not None:
-        call.settle(tokens.output)
-    elif may_be_paid(error):
-        call.keep()
-    else:
+    if tokens is None and not may_be_paid(error):
         call.settle(0)
+    elif tokens and (tokens.measured or tokens.output):
+        call.settle(tokens.output)
+    else:
+        call.keep()

@@ -159,10 +159,10 @@ class ChatClient:
                 left = limits_after(failures, limits)
                 reply = await client._reply(messages, left, purpose, on_text, blocking=blocking)  # noqa: SLF001
                 return reply_after(failures, reply)
-            except BudgetUsedUpError:
-                raise
             except ModelCallError as failure:
                 failures.append(failure)
+                if isinstance(failure, BudgetUsedUpError):
+                    break
         raise joined(failures)
 
     def with_fallbacks(self, others: Sequence[ChatClient]) -> Self:
@@ -306,7 +306,8 @@ class ChatClient:
 
     def _remember_refusals(self, attempts: Attempts, message: AIMessage) -> Reply:
         reply = attempts.reply(message)
-        if attempts.thinking == "off" and reply.finish == "length" and not reply.text.strip():
+        full = reply.charge["output_tokens"] >= reply.charge["cap"]
+        if attempts.thinking == "off" and full and not reply.text.strip():
             self.thinks_regardless = True
         if attempts.schema_refused:
             self._constrains = False

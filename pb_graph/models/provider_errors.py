@@ -32,8 +32,8 @@ _MAX_DETAIL = 300
 _MAX_READ = 10_000
 _ERRORS = range(400, 600)
 
-# Kinds of errors that a stream tells half-way, as the refusals that they would have been.
-_STATUS_OF = {
+# What a body tells of an error, half-way in a stream too, as the refusal that it would have been.
+_STATUS_OF = {str(status): status for status in _ERRORS} | {
     "server_error": 500,
     "api_error": 500,
     "rate_limit_exceeded": 429,
@@ -63,16 +63,16 @@ _BROKEN_BODY = re.compile(
 )
 _TOO_LONG = re.compile(r"context[ _](length|window|size)", re.IGNORECASE)
 _NO_SERVER = frozenset({"ConnectError", "ConnectTimeout", "ConnectionRefusedError", "gaierror"})
-_NEVER_SENT = _NO_SERVER | {"PoolTimeout"}
 # What the client refuses to send at all, however often it is asked.
 _UNSENDABLE = {
     "UnsupportedProtocol": "Write the base URL with http:// or https:// in front.",
     "LocalProtocolError": "Look for a line break in the API key, or in another header.",
     "UnicodeEncodeError": "Look for a character in the API key, or in the text, that is none.",
 }
+_NEVER_SENT = _NO_SERVER | _UNSENDABLE.keys() | {"PoolTimeout"}
 _GONE = frozenset({401, 403, 404})
 _CALLBACKS = "langchain_core.callbacks.manager"
-_NO_CREDIT = "insufficient_quota"
+_NO_CREDIT, _PAYMENT = "insufficient_quota", 402
 
 _REMEDIES = {
     400: "The request was refused; a prompt longer than the model's context is a common cause.",
@@ -98,7 +98,9 @@ def to_model_call_error(
         return error
     status = status_of(error)
     kind = type(error).__name__ + (f" (HTTP {status})" if status else "")
-    detail = " ".join(redact(str(error)[:_MAX_READ], secrets).split())[:_MAX_DETAIL]
+    cause = _unsent(error)  # of which SDKs say no more than 'Connection error.'
+    said = f"{error} ({cause})" if cause is not None and cause is not error else str(error)
+    detail = " ".join(redact(said[:_MAX_READ], secrets).split())[:_MAX_DETAIL]
     times = f", {attempts} times," if attempts > 1 else ""
     to = f" to {redact(model, secrets)}" if model else ""
     msg = f"The model call{to} failed{times} with {kind}: {detail} {_remedy(error, status)}"
@@ -115,8 +117,8 @@ def status_of(error: Exception) -> int | None:
         body: Any = next((one for one in bodies if isinstance(one, Mapping)), {})
         said = body.get("error")
         body = said if isinstance(said, Mapping) else body
-        kinds = [_STATUS_OF.get(str(body.get(name)), body.get(name)) for name in ("code", "type")]
-        found = next((kind for kind in kinds if isinstance(kind, int)), None)
+        told = (_STATUS_OF.get(str(body.get(name))) for name in ("code", "type"))
+        found = next(filter(None, told), None)
     return found if isinstance(found, int) and found in _ERRORS else None
 
 
@@ -148,7 +150,7 @@ def may_be_paid(error: Exception) -> bool:
     """
     if status_of(error) is not None:
         return False
-    return is_transient(error) and not any(_names(cause) & _NEVER_SENT for cause in _chain(error))
+    return is_transient(error) and _unsent(error) is None
 
 
 def is_from_callback(error: Exception) -> bool:
@@ -212,13 +214,19 @@ def _is_fatal(error: Exception, status: int | None) -> bool:
     """Whether another request would fare no better: no server, no such model, no access to it."""
     if status is not None:
         return status in _GONE or _out_of_credit(error)
-    return bool(_unsendable(error)) or any(_names(cause) & _NO_SERVER for cause in _chain(error))
+    cause = _unsent(error)
+    return bool(_unsendable(error)) or (cause is not None and bool(_names(cause) & _NO_SERVER))
 
 
 def _unsendable(error: Exception) -> str:
     """What to do about a request that could never be sent; empty for any other."""
-    kinds = (type(cause).__name__ for cause in _chain(error))
-    return next((_UNSENDABLE[kind] for kind in kinds if kind in _UNSENDABLE), "")
+    kinds = _names(cause) if (cause := _unsent(error)) else set()
+    return next((told for kind, told in _UNSENDABLE.items() if kind in kinds), "")
+
+
+def _unsent(error: BaseException) -> BaseException | None:
+    """What kept a request from being sent, if it never was."""
+    return next((cause for cause in _chain(error) if _names(cause) & _NEVER_SENT), None)
 
 
 def _names(error: BaseException) -> set[str]:
@@ -234,4 +242,5 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _out_of_credit(error: Exception) -> bool:
-    return getattr(error, "code", None) == _NO_CREDIT or _NO_CREDIT in str(error)[:_MAX_READ]
+    named = getattr(error, "code", None) == _NO_CREDIT or _NO_CREDIT in str(error)[:_MAX_READ]
+    return named or status_of(error) == _PAYMENT

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import message_to_dict
 
-from pb_graph.budget.ledger import Charge, most_billed, spent
+from pb_graph.budget.ledger import LEFT, Charge, most_billed, spent
 from pb_graph.budget.ledger import Purpose as Purpose  # noqa: PLC0414 -- for others, too
 from pb_graph.models.usage import (
+    LONGEST_TOKEN,
     Tokens,
     confidence_of,
     estimate,
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
 
     from pb_graph.models.caps import Limits
 
-# Characters of a reply that are read: no tokenizer has tokens this long, on average.
-_LONGEST_TOKEN, _LEAST_READ = 100, 20_000
+_LEAST_READ = 20_000  # characters of a reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +70,19 @@ def reply_of(  # noqa: PLR0913, PLR0917 -- what a call is made of
 ) -> Reply:
     """Read what a model wrote, and charge it; a text far beyond its cap is cut off.
 
-    ``counted`` are the tokens of a stream that was left, as far as they could be counted.
+    ``counted`` are the tokens of a stream, as far as they could be counted; of one that was left,
+    nobody says more.
     """
     finish = finish_of(message)
     found = read_usage(message, limits.cap)
     doubt = found if isinstance(found, str) else ""
     if not isinstance(found, Tokens):
         found = estimate(message, prompt)
-        found = found._replace(output=counted or _plausible(found.output, finish, limits.cap))
+        left = counted if finish in LEFT else 0
+        found = found._replace(output=left or _plausible(found.output, finish, limits.cap))
     charge = charge_of(found, limits.cap, purpose, seconds, finish)
     text = _piece(message, prompt, limits) if limits.continues else visible_text(message)
-    longest = max(_LEAST_READ, limits.cap * _LONGEST_TOKEN)
+    longest = max(_LEAST_READ, limits.cap * LONGEST_TOKEN)
     if len(text) > longest:  # only from a server that takes no notice of the cap
         text, finish = text[:longest], "length"
     calls = message_to_dict(message) if message.tool_calls else None

@@ -108,13 +108,11 @@ class StreamedReply:
 
     @property
     def counted(self) -> int:
-        """Tokens of a reply that was left: its pieces, or those whose probability was told.
+        """Tokens so far: the pieces, hidden thinking too, or those whose probability was told.
 
         0 if the pieces are too long for tokens, as something on the way has put them together, and
         nothing was told.
         """
-        if not (self.repeats or self._wanders):
-            return 0
         single = self._characters < _LONGEST_PIECE * self._pieces
         return max(self._judged, self._pieces if single else 0)
 
@@ -127,6 +125,11 @@ class StreamedReply:
     def _full(self) -> bool:
         """Whether more text has come than the cap can carry."""
         return passes_cap(self._characters // _CHARACTERS_A_TOKEN, self._cap)
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything of the reply has come, be it hidden thinking."""
+        return self._pieces > 0
 
     @property
     def arrived(self) -> str:

@@ -16,16 +16,23 @@ from langchain_core.messages.utils import count_tokens_approximately
 from pb_graph.budget.ledger import LEFT
 
 LENGTH_REASONS = frozenset(
-    ("length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded")
+    {
+        *("length", "max_tokens", "max_output_tokens", "model_length"),
+        "model_context_window_exceeded",
+        # The server broke it off: a router's and vLLM's words, SGLang's, DeepSeek's.
+        *("error", "abort", "insufficient_system_resource"),
+    }
 )
 FILTER_REASONS = frozenset(
     {
         *("content_filter", "safety", "refusal", "blocklist", "recitation", "prohibited_content"),
-        "spii",
+        *("spii", "guardrail_intervened", "content_filtered"),  # the latter are Bedrock's
     }
 )
 
 _FIRST_TOKENS, _MOST_LIKELY = 4, 20
+LONGEST_TOKEN = 100
+"""Characters that no tokenizer's tokens have on average."""
 _NO_CALL_HAS = 10_000_000
 """Tokens that no single call can have, of prompt or completion."""
 
@@ -53,7 +60,8 @@ def read_usage(message: AIMessage, cap: int | None = None) -> Tokens | str:
     """The tokens that a provider reported, if they can be.
 
     Reasoning that a gateway left out of the completion tokens is found in the total, or in the
-    details. More than the cap is believed if the text can have cost it: a token is a byte or more.
+    details. More than the cap is believed if the text can have cost it: a token is a byte or more;
+    and fewer than the text must have cost is not.
 
     Returns:
         The tokens; else what is wrong with the report, or '' if there is none.
@@ -68,8 +76,10 @@ def read_usage(message: AIMessage, cap: int | None = None) -> Tokens | str:
     cached = _detail(usage.get("input_token_details"), "cache_read")
     written = max(written + _left_out(usage), reasoning)
     text = _written_text(message)
-    if not written and text:
+    if not written and (text or finish_of(message) == "length"):
         return ""  # some say 0 for 'not known'
+    if written * LONGEST_TOKEN < len(text):
+        return f"the server reported {written} completion tokens for {len(text)} characters"
     if cap is not None and cap < written - reasoning > len(text.encode(errors="replace")):
         return f"the server reported {written} completion tokens, of {cap} that were asked for"
     return Tokens(given, written, min(reasoning, written), min(cached, given), measured=True)
@@ -123,7 +133,8 @@ def reported(error: Exception) -> Tokens | None:
     carries the completion. LangChain's raises where a completion lacks what it reads.
 
     Returns:
-        The tokens, or none, and not measured, for a reply that does not tell; None without a reply.
+        The tokens, or none, and not measured, for a reply that does not tell; None without a reply,
+        or for one that is a refusal, as routers send under the status 200.
     """
     reply = getattr(error, "completion", None) or _reply_in(error.__traceback__)
     if reply is None:
@@ -131,7 +142,8 @@ def reported(error: Exception) -> Tokens | None:
     usage = reply.usage
     prompt, written = (getattr(usage, f"{kind}_tokens", None) for kind in ("prompt", "completion"))
     if not _is_count(prompt) or not _is_count(written):
-        return Tokens(0, 0, 0, 0, measured=False)
+        refused = getattr(reply, "error", None)
+        return None if refused else Tokens(0, 0, 0, 0, measured=False)
     return Tokens(int(prompt), int(written), 0, 0, measured=True)
 
 

@@ -169,6 +169,9 @@ class ModelCalls:
             )
             self._end(name, text, [])
             found.append(ToolMessage(text, tool_call_id=call["id"] or "", name=call["name"]))
+        for broken in cast("AIMessage", message).invalid_tool_calls:  # each wants an answer
+            said = f"{broken['name']} was not called: its arguments are no JSON"
+            found.append(ToolMessage(said, tool_call_id=broken["id"] or "", name=broken["name"]))
         return found
 
     async def planner(self, request: PlannerRequest[T]) -> PlannerReply[T]:

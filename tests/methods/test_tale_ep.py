@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from pb_graph import Budget, Settings, build_graph
 from pb_graph.methods import tale_ep
-from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, runs_on
-from tests.support.graphs import QUESTION, report_of
+from pb_graph.models.client import ChatClient
+from pb_graph.models.retry import RetryPolicy
+from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, in_turn, runs_on
+from tests.support.graphs import QUESTION, report_of, run
 
 
 def estimated(reply: Said, solved: Any = "one two Final answer: 42") -> ScriptedChat:  # noqa: ANN401
@@ -90,3 +93,29 @@ def test_an_estimate_that_fails_does_not_cost_the_answer() -> None:
     report = report_of(estimated(HTTPError(400)), method="tale_ep")
     assert report["answer"].endswith("42")
     assert any("Solved without a budget" in warning for warning in report["warnings"])
+
+
+def test_no_more_is_promised_than_a_shared_budget_has_left() -> None:
+    graph = build_graph(
+        estimated("[[500]]", runs_on), settings=Settings(method="tale_ep"), shared_budget=Budget(90)
+    )
+    report = run(graph)["report"]
+    assert report["most_billed"] == report["ceiling"] == 90
+
+
+def test_an_estimate_leaves_half_of_a_shared_budget_for_the_answer() -> None:
+    model, shared = estimated(TimeoutError()), Budget(90)
+    graph = build_graph(model, settings=Settings(method="tale_ep"), shared_budget=shared)
+    report = run(graph)["report"]
+    assert [call.cap for call in model.calls] == [45, 45]
+    assert (report["answer"][-2:], shared.unknown) == ("42", 45)
+    assert report["most_billed"] <= report["ceiling"] == 90
+
+
+def test_an_attempt_of_the_estimate_that_was_lost_counts_in_the_ceiling() -> None:
+    said = in_turn(TimeoutError(), "[[50]]", runs_on(Call("solve", [], None, None, None, [], {})))
+    model = ScriptedChat(solve=said, max_retries=0)
+    client = ChatClient(model, retry_policy=RetryPolicy(1, initial_interval=0.001))
+    settings = Settings(method="tale_ep", planner_cap=60)
+    report = run(build_graph(client, settings=settings))["report"]
+    assert report["most_billed"] == report["ceiling"] == 60 + 1 + 50

@@ -20,6 +20,8 @@ from langchain_openai import ChatOpenAI
 from openai import LengthFinishReasonError
 from pydantic import SecretStr
 
+from pb_graph import Budget
+from pb_graph.budget import using
 from pb_graph.errors import ModelCallError
 from pb_graph.models.caps import Limits
 from pb_graph.models.client import ChatClient
@@ -518,6 +520,69 @@ class TestOverHTTP:
         client.call(ASK, WITH_SCHEMA, PURPOSE)
         client.call(ASK, WITH_SCHEMA, PURPOSE)
         assert [wanted is None for wanted in formats] == [False, True, True]
+
+    @staticmethod
+    def streamed(*deltas: dict[str, Any], code: int | None = None) -> httpx.Response:
+        """A stream that ends well, or in an error."""
+        chunk = {"id": "1", "object": "chat.completion.chunk", "model": "m", "created": 0}
+        first, last = {"role": "assistant", "content": ""}, {"delta": {}, "finish_reason": "stop"}
+        choices = [*({"delta": delta} for delta in (first, *deltas)), *[last] * (code is None)]
+        events = [chunk | {"choices": [{"index": 0} | choice]} for choice in choices]
+        usage = {"prompt_tokens": 9, "completion_tokens": len(deltas), "total_tokens": 99}
+        error = {"error": {"message": "out of memory", "code": code}}
+        events.append(error if code else chunk | {"choices": [], "usage": usage})
+        lines = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, text=lines)
+
+    @pytest.mark.parametrize("code", [400, 500])  # vLLM calls all that goes wrong there a 400
+    @pytest.mark.parametrize("told", ["content", "reasoning_content"])
+    def test_what_arrived_before_an_error_in_a_stream_is_charged(
+        self, code: int, told: str
+    ) -> None:
+        caps: list[int] = []
+
+        def answer(body: dict[str, Any]) -> httpx.Response:
+            caps.append(body["max_tokens"])
+            if len(caps) == 1:
+                return self.streamed(*[{told: "so "}] * 20, code=code)
+            whole = self.streamed({"content": "4"})
+            return whole if body.get("stream") else self.completion("4")
+
+        client, budget = self.client(answer), Budget(1000)
+        client._retry_policy = RetryPolicy(1, initial_interval=0.001)
+        with using(budget):
+            reply = client.call(ASK, Limits(100, 5.0), PURPOSE, lambda _: None)
+        (lost,) = reply.lost
+        assert (reply.text, lost["finish"], lost["measured"]) == ("4", "error", False)
+        assert 15 <= lost["output_tokens"] <= 25
+        assert caps == [100, 100 - lost["output_tokens"]]
+        assert (budget.spent, budget.unknown) == (reply.charge["output_tokens"], 100)
+
+    @pytest.mark.parametrize(
+        ("body", "unknown"),
+        [
+            ({"choices": None, "usage": None}, 10),  # a reply, and nobody says at what cost
+            ({"choices": None, "usage": None, "error": {"message": "full", "code": "503"}}, 0),
+            ({"choices": None, "usage": None, "error": {"message": "no", "code": "spent"}}, 0),
+        ],
+    )
+    def test_a_reply_that_is_none_may_be_paid_unless_it_is_a_refusal(
+        self, body: dict[str, Any], unknown: int
+    ) -> None:
+        whole = {"id": "1", "object": "chat.completion", "created": 0, "model": "m"} | body
+        client, budget = self.client(lambda _: httpx.Response(200, json=whole)), Budget(1000)
+        client._retry_policy = RetryPolicy(0)
+        with using(budget), pytest.raises(ModelCallError) as caught:
+            client.call(ASK, LIMITS, PURPOSE)
+        assert (budget.spent, budget.unknown, len(caught.value.lost)) == (0, unknown, unknown > 0)
+
+    def test_a_stream_that_is_refused_before_it_begins_costs_nothing(self) -> None:
+        said = iter([self.streamed(code=500), self.streamed({"content": "4"})])
+        client, budget = self.client(lambda _: next(said)), Budget(1000)
+        client._retry_policy = RetryPolicy(1, initial_interval=0.001)
+        with using(budget):
+            assert client.call(ASK, LIMITS, PURPOSE, lambda _: None).lost == ()
+        assert budget.unknown == 0
 
     def test_a_refused_key_is_named_but_not_shown(self) -> None:
         refusal = {"error": {"message": "Incorrect API key provided: sk-secret-0123456789"}}

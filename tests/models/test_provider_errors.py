@@ -33,6 +33,7 @@ class ResponseError(Exception):
     [
         (400, "context"),
         (401, "API key"),
+        (402, "top it up"),
         (403, "permissions"),
         (404, "name and the base URL"),
         (408, r"Settings\.timeout"),
@@ -89,9 +90,9 @@ def test_a_wrong_request_or_a_mistake_stays_one(error: Exception) -> None:
     assert not is_transient(error)
 
 
-def never_sent() -> Exception:
-    error = ConnectionError("no connection")
-    error.__cause__ = type("ConnectError", (Exception,), {})()
+def never_sent(kind: str = "ConnectError", told: str = "") -> Exception:
+    error = ConnectionError("Connection error.")
+    error.__cause__ = type(kind, (Exception,), {})(told)
     return error
 
 
@@ -103,6 +104,8 @@ def never_sent() -> Exception:
         (JSONDecodeError("Expecting value", "", 0), True),
         (ConnectionRefusedError(), False),
         (never_sent(), False),
+        (never_sent("UnsupportedProtocol"), False),
+        (never_sent("LocalProtocolError"), False),
         (HTTPError(500), False),
         (ValueError("a mistake before the call"), False),
     ],
@@ -134,6 +137,19 @@ def test_what_can_never_be_sent_is_not_tried_again_nor_paid_and_says_why(
     assert remedy in str(told)
 
 
+def test_what_kept_a_request_from_being_sent_is_told() -> None:
+    dead = to_model_call_error(never_sent(told="certificate has expired"))
+    assert "Connection error. (certificate has expired) Check that the model's" in str(dead)
+    wrong = never_sent("UnsupportedProtocol", "Request URL is missing an 'http://' protocol.")
+    assert "missing an 'http://' protocol.) Write the base URL" in str(to_model_call_error(wrong))
+    key = never_sent("LocalProtocolError", "Illegal header value b'Bearer canary-77\\n'")
+    told = to_model_call_error(key)
+    assert "line break in the API key" in str(told)
+    assert "canary" not in str(told)
+    assert dead.fatal
+    assert told.fatal
+
+
 def test_what_is_explained_already_stays_as_it_is() -> None:
     error = ModelCallError("said", 500)
     assert to_model_call_error(error) is error
@@ -149,6 +165,7 @@ def test_what_is_explained_already_stays_as_it_is() -> None:
         (ResponseError(200), None),
         (ValueError("x"), None),
         (ValueError({"code": 502, "message": "a router's"}), 502),
+        (ValueError({"code": "502", "message": "another's"}), 502),
         (ValueError({"code": "bad"}), None),
     ],
 )

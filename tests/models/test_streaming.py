@@ -195,14 +195,14 @@ def test_a_reply_is_over_once_it_is_less_probable_than_wanted(
     chances: list[float], surprisal: float
 ) -> None:
     reply = StreamedReply(openai(), None, PATIENCE, CAP, surprisal=surprisal)
-    gone = 0.0
+    gone, number = 0.0, 0
     for number, chance in enumerate(chances, start=1):
         gone -= math.log(chance)
         reply.add(judged(f"{number} ", chance))
         if reply.is_over:
             break
     assert reply.is_over == (gone > surprisal)
-    assert reply.counted == (number if reply.is_over else 0)
+    assert reply.counted == number
     if reply.is_over:
         message = reply.message()
         assert message.text.split() == [str(n + 1) for n in range(number)]

@@ -99,6 +99,17 @@ def test_a_written_answer_is_never_free() -> None:
         assert tokens.output >= 1
 
 
+def test_no_token_is_as_long_as_some_servers_say() -> None:
+    message = AIMessage("word " * 100, usage_metadata=usage(1))
+    assert 100 <= tokens_of(message, PROMPT).output <= 150
+    assert read_usage(message) == "the server reported 1 completion tokens for 500 characters"
+
+
+def test_nothing_is_not_known_of_a_reply_that_ran_into_its_cap_unseen() -> None:
+    cut = {"finish_reason": "length"}
+    assert not read_usage(AIMessage("", usage_metadata=usage(0), response_metadata=cut))
+
+
 def test_an_empty_reply_may_be_free() -> None:
     assert tokens_of(AIMessage("", usage_metadata=usage(0)), PROMPT).output == 0
     assert tokens_of(AIMessage(""), PROMPT).output == 0
@@ -135,6 +146,8 @@ def test_an_empty_reply_that_was_paid_for_counts() -> None:
         ),
         ({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}, "filter"),
         ({"finish_reason": "model_length"}, "length"),
+        ({"finish_reason": "insufficient_system_resource"}, "length"),
+        ({"finish_reason": "error"}, "length"),
         ({"finish_reason": None}, "stop"),
         ({}, "stop"),
     ],
@@ -180,3 +193,5 @@ def test_a_call_of_a_tool_is_never_free() -> None:
 def test_bedrock_says_it_in_its_own_way() -> None:
     assert finish_of(AIMessage("", response_metadata={"stopReason": "max_tokens"})) == "length"
     assert finish_of(AIMessage("", response_metadata={"stopReason": "end_turn"})) == "stop"
+    stopped = {"stopReason": "guardrail_intervened"}
+    assert finish_of(AIMessage("", response_metadata=stopped)) == "filter"

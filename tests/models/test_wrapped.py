@@ -11,7 +11,7 @@ from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_core.runnables import ConfigurableField
 from pydantic import SecretStr
 
-from pb_graph import NoAnswerError, Settings, build_graph
+from pb_graph import Budget, NoAnswerError, Settings, build_graph
 from tests.support.chat_model import HTTPError, ScriptedChat, runs_on
 from tests.support.graphs import QUESTION, Way, checked, run
 
@@ -91,6 +91,19 @@ def test_a_fallback_gets_no_more_than_the_failed_call_has_left() -> None:
     out = run(build_graph(first.with_fallbacks([second]), settings=ONE_CALL))
     assert second.calls[0].cap == 20
     assert out["report"]["usage"]["output_tokens"] == out["report"]["ceiling"] == 50
+
+
+def test_what_a_model_lost_is_in_the_account_if_that_leaves_nothing_for_its_fallback() -> None:
+    models = [ScriptedChat(solve=TimeoutError()), ScriptedChat(), ScriptedChat()]
+    graph = build_graph(
+        models[0].with_fallbacks(models[1:]),
+        settings=Settings(method="vanilla", cutoff=300),
+        shared_budget=Budget(300),
+    )
+    with pytest.raises(NoAnswerError) as caught:
+        run(graph)
+    assert str(caught.value).count("Nothing is left of the budget of 300 tokens") == 1
+    assert (caught.value.report["usage"]["calls"], caught.value.report["most_billed"]) == (1, 300)
 
 
 def test_under_a_strict_ceiling_what_a_lost_call_may_have_cost_is_not_its_fallbacks() -> None:

@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import pytest
 from langchain_core.messages import ToolMessage
+from langchain_core.outputs import ChatResult
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
@@ -69,6 +70,24 @@ def test_calls_of_tools_come_out_of_the_share(execution: str, enforcement: str, 
     assert model.output_tokens == report["usage"]["output_tokens"] <= report["ceiling"]
     for step in report["steps"]:
         assert execution == "single_pass" or step["tokens"] <= step["budget"]
+
+
+def test_a_call_that_cannot_be_read_is_answered_beside_one_that_can() -> None:
+    """As servers demand of every call in the message that goes back to them."""
+
+    class Stutters(ScriptedChat):
+        def _result(self, call: Call) -> ChatResult:
+            result = super()._result(call)
+            said: Any = result.generations[0].message
+            broken = {"name": "add", "args": '{"a": 2', "id": "broken", "error": None}
+            said.invalid_tool_calls = [broken] * bool(said.tool_calls)
+            return result
+
+    model = Stutters(solve=in_turn(wants("add", a=2, b=3), "It is 5."))
+    assert run(graph_of(model, add))["answer"] == "It is 5."
+    told = [said for said in model.calls[-1].messages if isinstance(said, ToolMessage)]
+    assert [said.text for said in told] == ["5", "add was not called: its arguments are no JSON"]
+    assert told[-1].tool_call_id == "broken"
 
 
 def test_who_never_comes_to_an_end_is_asked_for_the_result_without_tools() -> None:
