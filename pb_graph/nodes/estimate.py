@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pb_graph.errors import ModelCallError
 from pb_graph.planner.normalize import normalize_difficulty
 from pb_graph.planner.parsing import Difficulty, expected_level
-from pb_graph.planner.requests import UnreadableReplyError, estimation, level_alone, level_examples
+from pb_graph.planner.requests import UnreadableReplyError, estimation, level_alone
 
 if TYPE_CHECKING:
     from pb_graph.runtime.node import NodeContext
@@ -26,10 +26,9 @@ async def estimate(state: State, run: NodeContext) -> State:
     graded = steps if run.settings.graded and ungraded else []
     if not graded and (query["level"] is not None or not run.settings.budget_rule.needs_level):
         return {}
-    examples = level_examples(run.settings)
-    found, warnings = (None, []) if graded else await _level_alone(query, examples, run)
+    found, warnings = (None, []) if graded else await _level_alone(query, run)
     if found is None:
-        request = estimation(query, graded, examples)
+        request = estimation(query, graded, run.settings)
         found, more = await run.calls.planner_with_repair(request)
         warnings += more
     level, settled, notes = normalize_difficulty(found or Difficulty(), graded, query["level"])
@@ -41,15 +40,13 @@ async def estimate(state: State, run: NodeContext) -> State:
     }
 
 
-async def _level_alone(
-    query: Query, examples: str, run: NodeContext
-) -> tuple[Difficulty | None, list[str]]:
+async def _level_alone(query: Query, run: NodeContext) -> tuple[Difficulty | None, list[str]]:
     """The level from one token, by the chances of all five; None where it is to be asked in full.
 
     Some models cannot answer so shortly: they think all the same, or their server refuses.
     """
     try:
-        reply = await run.calls.planner(level_alone(query, examples))
+        reply = await run.calls.planner(level_alone(query, run.settings))
     except UnreadableReplyError:
         return None, ["estimate: no level in a reply of two tokens: asked for in full"]
     except ModelCallError as failure:

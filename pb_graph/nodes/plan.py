@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pb_graph.planner.normalize import normalize_graded, normalize_plan
-from pb_graph.planner.requests import decomposition, graded_decomposition, level_examples
+from pb_graph.planner.requests import decomposition, graded_decomposition
 from pb_graph.state import SubQuestion
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ async def plan(state: State, run: NodeContext) -> State:
     said = (query["question"], query["reference"], query.get("conversation"))
     given = "\n".join(filter(None, said))
     if settings.planning == "fused" and settings.splits:
-        request = graded_decomposition(query, settings, level_examples(settings))
+        request = graded_decomposition(query, settings)
         graded, warnings = await run.calls.planner_with_repair(request)
         if graded:
             level, steps, notes = normalize_graded(

@@ -107,7 +107,8 @@ def _kept(plan: Plan, max_steps: int, known: AbstractSet[str]) -> _Kept:
             count["repeated"] += 1
             continue
         valued = names_a_value(step.hint, known | numbers_in(asked))
-        count.update(cut=asked != step.question, valued=valued)
+        count["cut"] += asked != step.question
+        count["valued"] += valued
         hint = "" if valued else step.hint
         kept.steps[index] = step.model_copy(update={"question": asked, "hint": hint})
     corrected = (words.format(count[what]) for what, words in _NOTES.items() if count[what])

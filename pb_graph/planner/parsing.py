@@ -30,10 +30,12 @@ _BULLET = re.compile(r"^\s*[-*•]\s+(\S.*)$")
 _HINT = re.compile(r"^\W*hints?\b[\s*_`:.)-]*(\S.*)$", re.IGNORECASE)
 _NEEDS = re.compile(
     r"^\W*(?:(?:needs|after|depends on|uses)\W*)?(?:(?:sub-?questions?|steps?)\W*)?"
-    r"(\d{1,2}(?:(?:[\s,&#]|and)+\d{1,2})*)\W*$",
+    r"(\d{1,2}(?:(?:[\s,&#]|and|sub-?questions?|steps?)+\d{1,2})*)\W*$",
     re.IGNORECASE,
 )
-_NEEDS_NOTHING = re.compile(r"^\W*(?:needs|after|depends on|uses)\W+nothing\W*$", re.IGNORECASE)
+_NEEDS_NOTHING = re.compile(
+    r"^\W*(?:needs|after|depends on|uses)\W+(?:nothing|none)\W*$", re.IGNORECASE
+)
 _LABEL = re.compile(r"^\W*(?:sub-?question|step)\s*\d*\W*:\s*", re.IGNORECASE)
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _DIGITS = frozenset("12345")

@@ -111,12 +111,6 @@ class PlannerReply(Generic[T_co]):
     replies: list[Reply]
 
 
-def level_examples(settings: Settings) -> str:
-    """Problems of known level to compare with: the user's, or else the package's own."""
-    own = settings.level_examples
-    return EXAMPLES if own is None else own
-
-
 def decomposition(query: Query, settings: Settings) -> PlannerRequest[Plan]:
     """Ask for a plan."""
     schema = _object(steps=_array(_STEP, min(2, settings.max_steps), settings.max_steps))
@@ -124,11 +118,9 @@ def decomposition(query: Query, settings: Settings) -> PlannerRequest[Plan]:
     return PlannerRequest("decompose", "plan", Plan, inputs, PLAN_FORM, schema, PLAN_EXAMPLE)
 
 
-def graded_decomposition(
-    query: Query, settings: Settings, examples: str
-) -> PlannerRequest[GradedPlan]:
+def graded_decomposition(query: Query, settings: Settings) -> PlannerRequest[GradedPlan]:
     """Ask for a plan with levels and credits."""
-    inputs = _about(query) | {"examples": examples}
+    inputs = _about(query) | _examples(settings)
     step = _object(question=_STEP, level=_LEVEL, credit=_CREDIT)
     steps = _array(step, min(2, settings.max_steps), settings.max_steps)
     schema = _object(level=_LEVEL, steps=steps)
@@ -136,19 +128,19 @@ def graded_decomposition(
 
 
 def estimation(
-    query: Query, plan: Sequence[SubQuestion], examples: str
+    query: Query, plan: Sequence[SubQuestion], settings: Settings
 ) -> PlannerRequest[Difficulty]:
     """Ask for the level of the question, and levels and credits of its sub-questions."""
     lines = [f"{step['index'] + 1}. {step['question']}" for step in plan]
-    inputs = _about(query) | {"examples": examples, "sub_questions": "\n".join(lines)}
+    inputs = _about(query) | _examples(settings) | {"sub_questions": "\n".join(lines)}
     form, schema, example = _difficulty_form(len(plan), ask_level=query["level"] is None)
     return PlannerRequest("estimate", "estimate", Difficulty, inputs, form, schema, example)
 
 
-def level_alone(query: Query, examples: str) -> PlannerRequest[Level]:
+def level_alone(query: Query, settings: Settings) -> PlannerRequest[Level]:
     """Ask for the level of the question in one token, from which the others' chances are known."""
     about = _about(query)
-    inputs = {"domain": about["domain"], "examples": examples, "problem": about["problem"]}
+    inputs = {name: about[name] for name in ("domain", "problem")} | _examples(settings)
     return PlannerRequest("level", "estimate", Level, inputs, LEVEL_FORM, None, cap=LEVEL_CAP)
 
 
@@ -179,6 +171,12 @@ def _object(**properties: dict[str, Any]) -> dict[str, Any]:
 
 def _array(items: dict[str, Any], least: int, most: int | None = None) -> dict[str, Any]:
     return {"type": "array", "items": items, "minItems": least, "maxItems": most or least}
+
+
+def _examples(settings: Settings) -> dict[str, str]:
+    """Problems of known level to compare with: the user's, or else the package's own."""
+    own = settings.level_examples
+    return {"examples": EXAMPLES if own is None else own}
 
 
 def _about(query: Query) -> dict[str, str]:

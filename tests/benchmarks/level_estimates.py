@@ -28,7 +28,6 @@ from pb_graph.planner.engine import ask_planner
 from pb_graph.planner.parsing import expected_level
 from pb_graph.planner.planner import load_planner
 from pb_graph.planner.requests import (
-    EXAMPLES,
     PlannerRequest,
     UnreadableReplyError,
     estimation,
@@ -68,7 +67,7 @@ async def estimates(questions: Sequence[Question], model: str, program: str | No
         for way in (digit, full):
             brief = way is digit
             request: PlannerRequest[Any] = (
-                level_alone(query, EXAMPLES) if brief else estimation(query, [], EXAMPLES)
+                level_alone(query, settings) if brief else estimation(query, [], settings)
             )
             level = likely = None
             try:

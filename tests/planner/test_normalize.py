@@ -132,6 +132,14 @@ def test_a_hint_with_a_value_is_dropped_and_one_that_names_a_way_is_kept() -> No
     assert notes == ["the plan had 1 hint(s) with values: dropped"]
 
 
+def test_a_correction_of_the_first_step_is_one() -> None:
+    step = PlannedStep(question="How many pens? It is 21.", hint="it is 21")
+    assert [note.partition(":")[0] for note in normalize_plan(Plan(steps=[step]), MOST)[1]] == [
+        "the plan stated results beside 1 sub-question(s)",
+        "the plan had 1 hint(s) with values",
+    ]
+
+
 def test_a_hint_may_repeat_a_figure_of_its_own_sub_question() -> None:
     step = PlannedStep(question="How many boxes are 36 eggs?", hint="divide 36 by a boxful")
     (kept,), notes = normalize_plan(Plan(steps=[step]), MOST, "A box holds a dozen eggs.")

@@ -98,10 +98,12 @@ def test_hint_and_needs_follow_after_pipes() -> None:
         ("after 1, 2", [0, 1]),
         ("after 1 and 3", [0, 2]),
         ("After steps 1, 2 and 3.", [0, 1, 2]),
+        ("after step 1 and step 2", [0, 1]),
         ("needs #2", [1]),
         ("depends on 1", [0]),
         ("2", [1]),
         ("after nothing", []),
+        ("needs: none", []),
     ],
 )
 def test_needs_are_read_from(said: str, indices: list[int]) -> None:

@@ -25,7 +25,7 @@ from pb_graph.settings import Settings
 from pb_graph.state import Query, SubQuestion
 from tests.support.chat_model import HTTPError, ScriptedChat, runs_on, with_schema
 
-SETTINGS = Settings(planner_cap=100, max_steps=4)
+SETTINGS = Settings(planner_cap=100, max_steps=4, level_examples="EXAMPLES")
 PLAN = [
     SubQuestion(index=i, question=q, hint="", depends_on=[], level=None, credit=None)
     for i, q in enumerate(("First?", "Second?"))
@@ -46,8 +46,8 @@ def query(level: int | None = None) -> Query:
 
 ASKS: list[tuple[PlannerRequest[Any], type]] = [
     (asking.decomposition(query(), SETTINGS), Plan),
-    (asking.graded_decomposition(query(), SETTINGS, "EXAMPLES"), GradedPlan),
-    (asking.estimation(query(), PLAN, "EXAMPLES"), Difficulty),
+    (asking.graded_decomposition(query(), SETTINGS), GradedPlan),
+    (asking.estimation(query(), PLAN, SETTINGS), Difficulty),
 ]
 
 
@@ -110,7 +110,7 @@ def test_the_planners_cap_holds_and_the_cutoff_too(consult: Consult, cutoff: int
 
 def test_what_is_asked_is_all_there(consult: Consult) -> None:
     model = ScriptedChat()
-    consult(model, asking.estimation(query(level=4), PLAN, "EXAMPLES"))
+    consult(model, asking.estimation(query(level=4), PLAN, SETTINGS))
     said = model.calls[0].ask
     assert "What is 6 * 7?" in said
     assert "arithmetic" in said
@@ -123,9 +123,9 @@ def test_only_what_is_not_known_is_asked_for() -> None:
     def wanted(ask: PlannerRequest[Any]) -> set[str]:
         return set(ask.schema["properties"])
 
-    assert wanted(asking.estimation(query(), PLAN, "")) == {"level", "levels", "credits"}
-    assert wanted(asking.estimation(query(level=2), PLAN, "")) == {"levels", "credits"}
-    assert wanted(asking.estimation(query(), [], "")) == {"level"}
+    assert wanted(asking.estimation(query(), PLAN, SETTINGS)) == {"level", "levels", "credits"}
+    assert wanted(asking.estimation(query(level=2), PLAN, SETTINGS)) == {"levels", "credits"}
+    assert wanted(asking.estimation(query(), [], SETTINGS)) == {"level"}
 
 
 def test_as_many_steps_as_allowed_and_as_many_grades_as_steps() -> None:
@@ -133,7 +133,7 @@ def test_as_many_steps_as_allowed_and_as_many_grades_as_steps() -> None:
     assert steps["maxItems"] == 4
     one = asking.decomposition(query(), Settings(max_steps=1)).schema["properties"]["steps"]
     assert (one["minItems"], one["maxItems"]) == (1, 1)
-    grades = asking.estimation(query(), PLAN, "").schema["properties"]
+    grades = asking.estimation(query(), PLAN, SETTINGS).schema["properties"]
     for name in ("levels", "credits"):
         assert (grades[name]["minItems"], grades[name]["maxItems"]) == (2, 2)
 
