@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import dspy
@@ -20,13 +21,13 @@ class TerseAdapter(dspy.Adapter):  # type: ignore[misc]  # dspy carries no types
 
     Args:
         form: What the reply has to look like; said last, and not open to tuning.
-        example: Shown when the predictor brings no examples of its own.
+        examples: Shown when the predictor brings none of its own.
     """
 
-    def __init__(self, form: str, example: Example | None = None) -> None:
+    def __init__(self, form: str, examples: Sequence[Example] = ()) -> None:
         super().__init__()
         self.form = form
-        self.example = example
+        self.examples = examples
 
     def format(
         self, signature: Any, demos: list[dict[str, Any]], inputs: dict[str, Any]
@@ -34,9 +35,8 @@ class TerseAdapter(dspy.Adapter):  # type: ignore[misc]  # dspy carries no types
         """Instructions and form as the system message, then examples, then the inputs."""
         messages = [_message("system", f"{signature.instructions}\n\n{self.form}")]
         shown = [demo for demo in demos if is_example(signature, demo)]
-        if self.example and not shown:
-            messages.append(_message("user", self.example.asked))
-            messages.append(_message("assistant", self.example.answered))
+        for asked, answered in () if shown else self.examples:
+            messages += [_message("user", asked), _message("assistant", answered)]
         for demo in shown:
             messages.append(_message("user", _render(signature, demo)))
             messages.append(_message("assistant", _written(signature, demo)))

@@ -186,7 +186,7 @@ def _planner_context(
     """DSPy's settings for this one call; never ``dspy.configure``, which is the host's."""
     context: AbstractContextManager[None] = dspy.context(
         lm=language_model(engine),
-        adapter=TerseAdapter(request.form, request.example),
+        adapter=TerseAdapter(request.form, request.examples),
         trace=dspy.settings.trace if traced else None,
         disable_history=True,
         track_usage=False,

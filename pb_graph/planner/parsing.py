@@ -184,13 +184,13 @@ class Level(BaseModel):
         """
         found = _LEVEL_DIGIT.search(text[:MAX_QUESTION])
         if found is None:
-            msg = "no level found: write one digit from 1 to 5"
+            msg = "no level found: write L1, L2, L3, L4 or L5"
             raise ValueError(msg)
         return cls(level=float(found.group()))
 
     def written(self) -> str:
-        """The digit."""
-        return f"{self.level:.0f}"
+        """As it is asked for."""
+        return f"L{self.level:.0f}"
 
 
 def expected_level(likely: Sequence[Mapping[str, float]]) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -36,9 +37,11 @@ Level 4: For which real a do x^2 + ax + 1 = 0 and x^2 + x + a = 0 have a root in
 Level 5: How many ways are there to tile a 2 by 12 board with dominoes and 2 by 2 \
 squares such that no two squares touch?"""
 
-LEVEL_FORM = "Reply with the level alone: one digit from 1 to 5, and nothing else."
+LEVEL_FORM = "Reply with the level alone: L1, L2, L3, L4 or L5."
 LEVEL_CAP = 2
-"""A digit is one token; some tokenizers put a space in front of it."""
+"""The letter and the digit. A small model takes a digit alone for the answer to the problem."""
+_LEVEL_LINE = re.compile(r"^Level ([1-5]):", re.MULTILINE)
+_MIXED = "31524"  # levels as they are shown: rising, the next would seem to be told
 
 # An exchange to imitate, set apart from the real problem: inside the instructions its words would
 # turn up in a small model's plans.
@@ -84,7 +87,7 @@ class PlannerRequest(Generic[T_co]):
         inputs: Values of the signature's input fields.
         form: What the reply has to look like, in words.
         schema: The same as a JSON schema, for servers that constrain decoding; None for no JSON.
-        example: An exchange to imitate, where the form needs one.
+        examples: Exchanges to imitate, where the form needs some.
         cap: Completion tokens, where the reply needs fewer than any planner's; then the model is
             not to think, and to say how likely other tokens were, if it can.
     """
@@ -95,7 +98,7 @@ class PlannerRequest(Generic[T_co]):
     inputs: dict[str, str]
     form: str
     schema: dict[str, Any] | None = field(repr=False)
-    example: Example | None = None
+    examples: tuple[Example, ...] = ()
     cap: int | None = None
 
     def corrected(self, complaint: str) -> PlannerRequest[T_co]:
@@ -115,7 +118,7 @@ def decomposition(query: Query, settings: Settings) -> PlannerRequest[Plan]:
     """Ask for a plan."""
     schema = _object(steps=_array(_STEP, min(2, settings.max_steps), settings.max_steps))
     inputs = _about(query)
-    return PlannerRequest("decompose", "plan", Plan, inputs, PLAN_FORM, schema, PLAN_EXAMPLE)
+    return PlannerRequest("decompose", "plan", Plan, inputs, PLAN_FORM, schema, (PLAN_EXAMPLE,))
 
 
 def graded_decomposition(query: Query, settings: Settings) -> PlannerRequest[GradedPlan]:
@@ -124,7 +127,7 @@ def graded_decomposition(query: Query, settings: Settings) -> PlannerRequest[Gra
     step = _object(question=_STEP, level=_LEVEL, credit=_CREDIT)
     steps = _array(step, min(2, settings.max_steps), settings.max_steps)
     schema = _object(level=_LEVEL, steps=steps)
-    return PlannerRequest("fused", "plan", GradedPlan, inputs, FUSED_FORM, schema, FUSED_EXAMPLE)
+    return PlannerRequest("fused", "plan", GradedPlan, inputs, FUSED_FORM, schema, (FUSED_EXAMPLE,))
 
 
 def estimation(
@@ -134,14 +137,26 @@ def estimation(
     lines = [f"{step['index'] + 1}. {step['question']}" for step in plan]
     inputs = _about(query) | _examples(settings) | {"sub_questions": "\n".join(lines)}
     form, schema, example = _difficulty_form(len(plan), ask_level=query["level"] is None)
-    return PlannerRequest("estimate", "estimate", Difficulty, inputs, form, schema, example)
+    return PlannerRequest("estimate", "estimate", Difficulty, inputs, form, schema, (example,))
 
 
 def level_alone(query: Query, settings: Settings) -> PlannerRequest[Level]:
-    """Ask for the level of the question in one token, from which the others' chances are known."""
-    about = _about(query)
-    inputs = {name: about[name] for name in ("domain", "problem")} | _examples(settings)
-    return PlannerRequest("level", "estimate", Level, inputs, LEVEL_FORM, None, cap=LEVEL_CAP)
+    """Ask for the level of the question in two tokens, with the chances of the other levels.
+
+    Problems of known level are shown as exchanges, if they are written as lines of "Level 2: …".
+    """
+    about, known = _about(query), _examples(settings)
+    parts = _LEVEL_LINE.split(known["examples"])
+    lines = sorted(
+        zip(parts[1::2], parts[2::2], strict=True), key=lambda line: _MIXED.index(line[0])
+    )
+    if parts[0].strip() or not lines:  # in words of the user's own
+        inputs = {"domain": about["domain"], "problem": about["problem"]} | known
+        shown: tuple[Example, ...] = (Example(_EXAMPLE_PROBLEM, "L1"),)
+    else:
+        inputs = {"domain": "", "problem": about["problem"], "examples": ""}
+        shown = tuple(Example(f"Problem:\n{text.strip()}", f"L{level}") for level, text in lines)
+    return PlannerRequest("level", "estimate", Level, inputs, LEVEL_FORM, None, shown, LEVEL_CAP)
 
 
 def _difficulty_form(steps: int, *, ask_level: bool) -> tuple[str, dict[str, Any], Example]:

@@ -20,7 +20,7 @@ INPUTS = {"domain": "", "problem": "What is 6 * 7?", "level": "", "correction": 
 
 
 def rendered(demos: list[Any] | None = None, **inputs: str) -> list[dict[str, Any]]:
-    adapter = TerseAdapter(FORM, EXAMPLE)
+    adapter = TerseAdapter(FORM, [EXAMPLE])
     return adapter.format(Decompose, demos or [], INPUTS | inputs)
 
 

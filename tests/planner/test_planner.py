@@ -229,5 +229,5 @@ def test_what_was_added_later_is_saved_where_it_is_tuned(saved: Path, tmp_path: 
     planner.save(tmp_path / "with_level.json")
     loaded = Planner().load(tmp_path / "with_level.json")
     assert prompts(loaded) == prompts(planner)
-    assert prompts(loaded)[-1][2]["content"] == "4"
+    assert prompts(loaded)[-1][2]["content"] == "L4"
     assert prompts(loaded.load(saved)) == prompts(tuned())

@@ -140,9 +140,28 @@ def test_as_many_steps_as_allowed_and_as_many_grades_as_steps() -> None:
 
 @pytest.mark.parametrize(("ask", "kind"), ASKS, ids=["decompose", "fused", "estimate"])
 def test_the_example_reads_as_what_is_asked_for(ask: PlannerRequest[Any], kind: Any) -> None:  # noqa: ANN401
-    assert ask.example is not None
-    assert set(json.loads(ask.example.answered)) == set(ask.schema["required"])
-    kind.read(ask.example.answered)
+    (example,) = ask.examples
+    assert set(json.loads(example.answered)) == set(ask.schema["required"])
+    kind.read(example.answered)
+
+
+def test_known_levels_are_shown_as_exchanges_and_not_in_rising_order() -> None:
+    ask = asking.level_alone(query(), Settings())
+    assert [example.answered for example in ask.examples] == ["L3", "L1", "L5", "L2", "L4"]
+    assert ask.examples[1].asked == "Problem:\nWhat is 15 % of 60?"
+    assert ask.inputs == {"domain": "", "examples": "", "problem": query()["question"]}
+    own = Settings(level_examples="Level 2: Old\nproblem\nLevel 1: Older")
+    assert asking.level_alone(query(), own).examples == (
+        ("Problem:\nOlder", "L1"),
+        ("Problem:\nOld\nproblem", "L2"),
+    )
+
+
+@pytest.mark.parametrize("told", ["", "Sums are easy.", "Easy ones:\nLevel 1: What is 2 + 2?"])
+def test_levels_told_in_words_of_ones_own_stay_as_they_are(told: str) -> None:
+    ask = asking.level_alone(query(), Settings(level_examples=told))
+    assert ask.inputs["examples"] == told
+    assert [example.answered for example in ask.examples] == ["L1"]
 
 
 def test_a_repair_carries_the_complaint(consult: Consult) -> None:
