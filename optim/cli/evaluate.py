@@ -104,7 +104,7 @@ def evaluate_planners(
     from optim.summary import rows  # noqa: PLC0415
 
     runs = [evaluate(replace(experiment, planner=given), **how) for given in planners]
-    # On Ray a run gives all that is in the folder: an answer counts once all the same.
+    # On Ray a run gives what the folder holds, of other planners too: an answer counts once.
     answers = {(r.method, r.planner, r.question, r.epoch): r for run in runs for r in run.records}
     records = Records(answers.values())
     not_started = sum(run.not_started for run in runs)

@@ -79,7 +79,8 @@ def run_parts(experiment: Experiment, parts: int, console: Console) -> Evaluatio
     """
     experiment = _everywhere(experiment)
     questions = experiment.drawn()
-    samples = len(questions) * len(experiment.chosen_methods(questions)) * experiment.epochs
+    methods = [method.name for method in experiment.chosen_methods(questions)]
+    samples = len(questions) * len(methods) * experiment.epochs
     root = Path(experiment.log_dir)
     with held(root), ExitStack() as ended:
         folders = _folders(root, parts)
@@ -98,7 +99,7 @@ def run_parts(experiment: Experiment, parts: int, console: Console) -> Evaluatio
         }
         with _PartsProgress(parts, samples, experiment.max_tokens_total, console) as progress:
             outcomes = _awaited(tasks, account, progress)
-        records = read_records(list(folders.values()), partial=True)
+        records = read_records(list(folders.values()), partial=True, methods=methods)
     spent, not_started = (sum(figures) for figures in zip(*outcomes, strict=True))
     return Evaluation(records, rows(records), spent, not_started, root)
 

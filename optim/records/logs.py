@@ -5,7 +5,7 @@ Inspect takes seconds to import, so that is done where a log is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -158,7 +158,12 @@ def _folders(log_dir: str | Path) -> list[str | Path]:
     return found or [log_dir]
 
 
-def read_records(log_dir: str | Path | Iterable[str | Path], *, partial: bool = False) -> Records:
+def read_records(
+    log_dir: str | Path | Iterable[str | Path],
+    *,
+    partial: bool = False,
+    methods: Collection[str] | None = None,
+) -> Records:
     """Read every answer in a folder of logs, and in those below it; or in several, pooled.
 
     Of several logs of one task (data set, method, model and planner), and of one part of it, the
@@ -169,6 +174,7 @@ def read_records(log_dir: str | Path | Iterable[str | Path], *, partial: bool = 
         log_dir: A folder, or several, such as those of the parts of one evaluation; also addresses
             such as ``s3://bucket/run/part-*``.
         partial: Whether answers of parts may be missing.
+        methods: Names of those that are wanted; None for all.
 
     Raises:
         MissingPackageError: Inspect is not installed.
@@ -181,7 +187,7 @@ def read_records(log_dir: str | Path | Iterable[str | Path], *, partial: bool = 
     folders = [folder for one in given for folder in _folders(one)]
     found = {folder: _latest(folder) for folder in folders}
     empty = [folder for folder, headers in found.items() if not headers]
-    headers = [header for folder in folders for header in found[folder]]
+    headers = [h for f in folders for h in found[f] if not methods or h.task[1] in methods]
     # A part without a question has no log, and one that is missing is told of by the others.
     if not headers or (empty and not all(header.part for header in headers)):
         msg = f"{', '.join(map(str, empty)) or 'no folder'} holds no log of `pb-optim eval`"

@@ -68,6 +68,8 @@ ON_RAY = (
     + """
 found = evaluate(whole, console=Console(stderr=True, width=200), engine="ray", parts=4)
 print(len(found.records), found.not_started)
+one = replace(whole, methods="cosine")  # what else the folder holds is none of its own
+print({record.method for record in evaluate(one, engine="ray", parts=4).records})
 """
 )
 # At what rich takes for a terminal, progress is drawn at once and not after half a minute.
@@ -176,7 +178,7 @@ def test_ray_gives_the_same_records_though_a_worker_is_killed(
     keys = paid(tmp_path)
     assert contents(read_records(tmp_path)) == contents(whole)
     assert len(keys) == len(set(keys))
-    assert out.split() == ["48", "0"]
+    assert out.split() == ["48", "0", "{'cosine'}"]
 
 
 def test_parts_on_ray_have_one_limit_and_one_line_of_progress(server: str, tmp_path: Path) -> None:

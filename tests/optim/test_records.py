@@ -207,6 +207,7 @@ def test_methods_that_were_asked_or_scored_otherwise_are_not_compared(
         evaluate(dataclasses.replace(asked, **own), console=Console(quiet=True))
     with pytest.raises(InputError, match=f"'q' of 'jsonl' differs in {named} between"):
         read_records(tmp_path)
+    assert [record.method for record in read_records(tmp_path, methods=["concise"])] == ["concise"]
 
 
 def test_what_a_log_lacks_is_told(tmp_path: Path) -> None:
