@@ -81,7 +81,7 @@ class Turn:
                 return ModelResponse(result=[note])
             except Exception as error:
                 failed += 1
-                wait = self.retries and self.retries.wait(error, failed, _LONGEST_WAIT)
+                wait = self.retries.wait(error, failed, _LONGEST_WAIT) if self.retries else None
                 if wait is None:
                     raise
             if self.blocking:
@@ -204,7 +204,7 @@ def _numbers(request: ModelRequest[Any], names: Sequence[str]) -> list[int]:
 
     None below 1, where Ollama has no limit.
     """
-    told = {name: getattr(request.model, name, None) for name in (*names, *_BODIES)}
+    told: dict[str, Any] = {name: getattr(request.model, name, None) for name in (*names, *_BODIES)}
     told |= request.model_settings
     places = [told, *(told[body] for body in _BODIES if isinstance(told[body], Mapping))]
     found = [place.get(name) for place in places for name in names]

@@ -78,11 +78,12 @@ def fetch(name: str, *, progress: Progress | None = None) -> Path:
 
 
 def fetch_if_missing(name: str) -> None:
-    """Fetch a model's weights before anybody waits for it, with a progress bar.
+    """`fetch` with a progress bar, where there is anything to do before the model can be used.
 
-    Of a name that is none of the catalog's, nothing is fetched. Raises what `fetch` does.
+    Of a name that is none of the catalog's, there is nothing.
     """
-    if name in CATALOG and not installed(name):
+    model = CATALOG.get(name)
+    if model and not _is_verified(_target(model), model):
         with progress_bar() as progress:
             fetch(name, progress=progress)
 

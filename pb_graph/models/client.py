@@ -86,15 +86,15 @@ class ChatClient:
         self._bound = arguments or {}
         self._fallbacks: tuple[ChatClient, ...] = ()
         self._policy = policy or policy_for(model)
-        ours = without_sdk_retries(model) | constructor_overrides(model, self._policy)
+        change = without_sdk_retries(model) | constructor_overrides(model, self._policy)
         if getattr(model, "n", None):
-            ours["n"] = 1  # of several answers each may cost the cap, and one is read
-        quiet: dict[str, object] = {"disable_streaming": True} | ours
+            change["n"] = 1  # of several answers each may cost the cap, and one is read
+        quiet: dict[str, object] = {"disable_streaming": True} | change
         if "streaming" in type(model).model_fields:
             quiet["streaming"] = False  # else the request asks for the stream that nobody reads
         self.model = model.model_copy(update=quiet)
         aloud = {"stream_usage": True} if "stream_usage" in type(model).model_fields else {}
-        speaking = model.model_copy(update=aloud | patient_stream(model) | ours)
+        speaking = model.model_copy(update=aloud | patient_stream(model) | change)
         sampler = self.model.model_copy(update={"cache": False})  # no two samples are one
         self._connections = Connections(self.model, speaking, sampler)
         self.continues = continuation(self._policy)

@@ -325,6 +325,7 @@ def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fetched:
 
     monkeypatch.setattr(weights, "fetch", fetch)
     monkeypatch.setattr(weights, "installed", lambda _: None)
+    monkeypatch.setattr(weights, "_is_verified", lambda *_: False)
     return names
 
 

@@ -243,11 +243,14 @@ def test_a_touched_file_is_verified_again(
     assert (verified, downloads) == ([path], [])
 
 
-def test_a_changed_file_is_refused_removed_and_fetched_again(model: LocalModel) -> None:
+@pytest.mark.parametrize("fetch", [weights.fetch, weights.fetch_if_missing])
+def test_a_changed_file_is_refused_removed_and_fetched_again(
+    model: LocalModel, fetch: Callable[[str], object]
+) -> None:
     path = weights.fetch(model.name)
     path.write_bytes(WHOLE[:-1] + b"!")
     with pytest.raises(WeightsError, match="not what they should be"):
-        weights.fetch(model.name)
+        fetch(model.name)
     assert leftovers() == []
     assert weights.fetch(model.name).read_bytes() == WHOLE
 
