@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,14 @@ def test_a_reflection_model_that_returns_nothing_is_named(
 ) -> None:
     with pytest.raises(ReflectionError, match=r"reflection model .* returned nothing"):
         run(tmp_path, optimizer, reflection=says(""))
+
+
+def test_what_was_measured_counts_where_a_reflection_model_falls_silent(tmp_path: Path) -> None:
+    said = itertools.chain([MINIMAL] * 2, itertools.repeat(""))
+    silent = ScriptedChat(solve=lambda _: next(said))
+    found = run(tmp_path, gepa, reflection=silent, train=TRAIN[:8])
+    assert found.candidate.instructions == {"decompose": MINIMAL}
+    assert found.ended.startswith("the reflection model ScriptedChat returned nothing")
 
 
 def test_a_budget_that_measures_no_candidate_is_refused_before_anything_is_paid(
