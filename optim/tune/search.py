@@ -8,6 +8,7 @@ exact E³ on dev. The incumbent is replaced by a better one only, so its E³ nev
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -252,7 +253,9 @@ class _Loop:
         before = self.incumbent
         self.callback.round_begins(number, origin, before)
         task = self._task(turn, predictor, origin, before)
-        proposed = list({one.identity: one for one in turn.propose(task)}.values())
+        proposed: list[Candidate] = []
+        with suppress(BudgetSpentError):  # of one's own making, which measures beyond the budget
+            proposed = list({one.identity: one for one in turn.propose(task)}.values())
         new = [one for one in proposed if one.identity not in self.trials]
         for candidate in new:
             try:

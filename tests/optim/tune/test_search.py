@@ -11,7 +11,7 @@ from optim.tune.candidate import Candidate, predictors_of
 from optim.tune.evaluator import OutageError
 from optim.tune.examples import split_of
 from optim.tune.gepa import gepa
-from optim.tune.optimizer import Optimizer
+from optim.tune.optimizer import Optimizer, Round
 from optim.tune.optimizers import candidates, copro, miprov2, random_search
 from optim.tune.reflection import ReflectionError
 from optim.tune.search import SearchResult, search
@@ -217,6 +217,18 @@ def test_a_spent_budget_ends_the_search_and_leaves_enough_for_the_verdict(
     assert [trial.candidate.text("decompose") for trial in found.trials[1:]] == [MINIMAL]
     assert found.adopted
     assert found.spent.calls <= 45
+
+
+def test_also_where_ones_own_optimizer_measures_beyond_it(tmp_path: Path) -> None:
+    def greedy(task: Round) -> list[Candidate]:
+        found = task.candidates([MINIMAL, PLAIN, THOROUGH])
+        for candidate in found:
+            task.evaluator.measure(candidate, task.dev)
+        return found
+
+    found = run(tmp_path, Optimizer("greedy", "measures all", greedy), calls=45)
+    assert found.ended.startswith("the budget of 45 answers is spent")
+    assert found.verdict.verdict == "kept"
 
 
 def test_the_pool_comes_first_and_the_optimizer_goes_on_from_its_best(tmp_path: Path) -> None:
