@@ -111,14 +111,9 @@ def calibrate(
     """
     chosen = _chosen(records, method)
     cells = {level: _cells([r for r in chosen if level_of(r) == level]) for level in LEVELS}
-    fits: dict[int, Curve] = {}
-    faults: dict[int, str] = {}
-    for level in LEVELS:
-        found = _fit(cells[level], aleatoric, confidence)
-        if isinstance(found, Curve):
-            fits[level] = found
-        else:
-            faults[level] = found
+    found = {level: _fit(cells[level], aleatoric, confidence) for level in LEVELS}
+    fits = {level: curve for level, curve in found.items() if isinstance(curve, Curve)}
+    faults = {level: why for level, why in found.items() if isinstance(why, str)}
     common = None
     if faults:
         mixed = _mixed(cells, chosen, aleatoric, confidence) if pool else "--pool was not given"

@@ -210,12 +210,15 @@ def own_texts(predictor: str) -> list[str]:
     return read_texts(Path(__file__).with_name("instructions.txt"))
 
 
-def read_texts(path: Path) -> list[str]:
-    """Read instructions from a file: a JSON list of text, or text with lines of --- between.
+def read_texts(given: Texts) -> list[str]:
+    """Instructions as they are, or from a file: a JSON list, or text with lines of --- between.
 
     Raises:
         InputError: The file cannot be read, or holds no instruction.
     """
+    if not isinstance(given, str | Path):
+        return list(given)
+    path = Path(given)
     try:
         if path.stat().st_size > MAX_BYTES:
             msg = f"{path} is too large for a list of instructions ({MAX_BYTES} bytes at most)"
@@ -240,8 +243,3 @@ def read_texts(path: Path) -> list[str]:
         msg = f"{path} holds no instruction; write some, with a line of --- between two"
         raise InputError(msg)
     return usable
-
-
-def texts_of(given: Texts) -> list[str]:
-    """Instructions as they are, or those of a file."""
-    return read_texts(Path(given)) if isinstance(given, str | Path) else list(given)

@@ -31,6 +31,7 @@ _PASSED_ON = (
     *("run_dir", "optimizer", "reflection_model", "tuned", "candidates", "rounds", "seed"),
     *("estimate_level", "concurrency", "retry_errors", "dataset"),
 )
+_OF_THE_QUESTIONS = ("split", "seed", "levels", "fields", "skip_bad_rows")
 PROGRAM, INSTRUCTIONS = "program.json", "candidates.json"
 
 
@@ -97,14 +98,8 @@ def _questions(
     options: TuneOptions, chosen: Optimizer
 ) -> tuple[list[Question], list[Question], list[Question]]:
     """Train, dev and spare. Who writes no instructions from examples leaves train to dev."""
-    about: dict[str, Any] = {
-        "path": options.data,
-        "split": options.split,
-        "seed": options.seed,
-        "levels": options.levels,
-        "fields": options.fields,
-        "skip_bad_rows": options.skip_bad_rows,
-    }
+    about: dict[str, Any] = {"path": options.data}
+    about |= {name: getattr(options, name) for name in _OF_THE_QUESTIONS}
     questions = load(options.dataset, limit=options.limit, **about)
     used = {question.id for question in questions}
     more = load(options.dataset, limit=len(questions) + _SPARE, **about)

@@ -15,7 +15,7 @@ from optim.records import planning_tokens
 from optim.tune.examples import examples
 from optim.tune.optimizer import optimizer
 from optim.tune.reflection import compiling, instruction_in
-from pb_graph.errors import PlanAndBudgetError
+from pb_graph.errors import ModelCallError, PlanAndBudgetError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -104,8 +104,9 @@ def gepa(task: Round, *, minibatch: int = 8) -> Sequence[Candidate]:
     program = task.program()
     with compiling(task):
         made.compile(program, trainset=examples(task.train), valset=examples(task.dev))
-    if task.reflection.failure is not None and not task.refused:
-        raise task.reflection.failure  # GEPA swallows what its proposers raise
+    failure = task.reflection.failure  # GEPA swallows what its proposers raise
+    if isinstance(failure, ModelCallError) and not task.refused:
+        raise failure
     return task.measured(program)
 
 

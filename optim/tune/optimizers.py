@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import dspy
 
 from optim.e3 import e3
-from optim.tune.candidate import Texts, own_texts, texts_of
+from optim.tune.candidate import Texts, own_texts, read_texts
 from optim.tune.examples import examples
 from optim.tune.gepa import gepa, worth
 from optim.tune.optimizer import REGISTERED, Optimizer, Round, optimizer
@@ -239,7 +239,7 @@ def choose(
 ) -> tuple[Optimizer, list[str]]:
     """The optimizer, and the instructions that are measured before it begins."""
     chosen = _named(optimizer, tuned)
-    given = None if texts is None else texts_of(texts)
+    given = None if texts is None else read_texts(texts)
     # One that was called with a list has it already.
     if chosen.chooses and "texts" not in getattr(chosen.propose, "keywords", {}):
         return chosen(texts=own_texts(predictor) if given is None else given), []

@@ -125,11 +125,15 @@ class Reflector(ChatClient):
     def _check(self, reply: Reply) -> None:
         self._empty = 0 if reply.text.strip() else self._empty + 1
         if self._empty >= _PATIENCE:
-            msg = (
-                f"the reflection model {self.name} returned nothing {_PATIENCE} times in a row. "
-                "Use another --reflection-model, or --optimizer candidates, which needs none."
-            )
-            raise ReflectionError(msg)
+            what = f"nothing {_PATIENCE} times in a row"
+            raise self.silent(what)
+
+    def silent(self, what: str) -> ReflectionError:
+        """The error for a model that returned this."""
+        return ReflectionError(
+            f"the reflection model {self.name} returned {what}. Use another --reflection-model, or "
+            "--optimizer candidates, which needs none."
+        )
 
 
 class ReflectionAdapter(dspy.ChatAdapter):  # type: ignore[misc]  # dspy carries no types
@@ -184,30 +188,25 @@ def _made(name: str, settings: Settings) -> BaseChatModel:
 def compiling(task: Round, *, guarded: bool = False) -> Iterator[None]:
     """Run an optimizer within.
 
-    A spent budget or an outage may throw an optimizer off its course in any way: then it is left,
-    and what was measured counts. Anything else is an error.
+    A spent budget, an outage or a silent reflection model may throw an optimizer off its course in
+    any way: then it is left, and what was measured counts. Anything else is an error.
 
     Raises:
-        ReflectionError: The reflection model wrote nothing that could be used.
-        ModelCallError: It could not be called.
+        ModelCallError: The reflection model could not be called.
     """
-    adapter = ReflectionAdapter(guarded=guarded)
-    reflector = task.reflection
+    adapter, reflector = ReflectionAdapter(guarded=guarded), task.reflection
+    reflector.failure = None
     with quiet(), dspy.context(adapter=adapter, trace=None, disable_history=True):
         try:
             yield
         except Exception as error:
-            if task.refused:
+            if isinstance(error, AdapterParseError) and reflector.failure is None:
+                reflector.failure = reflector.silent("nothing that could be used")
+            if task.refused or isinstance(reflector.failure, ReflectionError):
                 return
-            if reflector.failure is not None:  # DSPy has wrapped it
-                raise reflector.failure from error
-            if isinstance(error, AdapterParseError):
-                msg = (
-                    f"the reflection model {reflector.name} returned nothing that could be used. "
-                    "Use another --reflection-model, or --optimizer candidates, which needs none."
-                )
-                raise ReflectionError(msg) from error
-            raise
+            if reflector.failure is None:
+                raise
+            raise reflector.failure from error  # DSPy has wrapped it
 
 
 _LOUD = ("dspy", "gepa", "optuna")

@@ -8,6 +8,7 @@ exact E³ on dev. The incumbent is replaced by a better one only, so its E³ nev
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,6 +18,7 @@ from optim.tune.candidate import Candidate, predictors_of
 from optim.tune.evaluator import OutageError
 from optim.tune.optimizer import NOT_ANSWERED, NOT_MEASURED, Optimizer, Proposal, Round
 from optim.tune.optimizers import candidates
+from optim.tune.reflection import ReflectionError
 from optim.tune.selection import Measurement, Trial, Verdict, judge, winner_of
 from optim.tune.shortest import shortest
 from pb_graph.errors import InputError
@@ -121,7 +123,7 @@ def search(  # noqa: PLR0913 -- all but three by name
     Raises:
         InputError: Nothing of the method to tune, every answer wrong, a budget below one round's,
             or a folder of another run.
-        ReflectionError: The reflection model says nothing.
+        ReflectionError: The reflection model says nothing, and no candidate was measured.
         OutageError: The model is out of reach; what was finished is kept.
     """
     work = [
@@ -236,6 +238,11 @@ class _Loop:
                 raise self.evaluator.refusal
             if self.evaluator.refusal is not None:
                 return str(self.evaluator.refusal)
+            silent = self.reflector.failure if self.reflector else None
+            if isinstance(silent, ReflectionError):
+                if len(self.trials) == 1:
+                    raise silent
+                return str(silent)  # what was measured counts; asked again, it says the same
             if turns and self.incumbent.measurement.e3 / before - 1.0 < threshold:
                 return f"the last round gained less than {threshold:.1%}"
         return "every round was made"
@@ -246,7 +253,9 @@ class _Loop:
         before = self.incumbent
         self.callback.round_begins(number, origin, before)
         task = self._task(turn, predictor, origin, before)
-        proposed = list({one.identity: one for one in turn.propose(task)}.values())
+        proposed: list[Candidate] = []
+        with suppress(BudgetSpentError):  # of one's own making, which measures beyond the budget
+            proposed = list({one.identity: one for one in turn.propose(task)}.values())
         new = [one for one in proposed if one.identity not in self.trials]
         for candidate in new:
             try:

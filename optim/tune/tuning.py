@@ -176,7 +176,7 @@ def tune(  # noqa: PLR0913 -- all but three by name
             do not go together; nothing of the method to tune; every answer wrong; a budget below
             one round's; or a folder that is in use or belongs to another run.
         ModelSetupError: A model cannot be set up.
-        ReflectionError: The reflection model says nothing.
+        ReflectionError: The reflection model says nothing, and no candidate was measured.
         OutageError: A model is out of reach; what was finished is kept.
         ScorerError: The scorer cannot be set up.
     """

@@ -54,6 +54,7 @@ __all__ = [
     "read_plan",
 ]
 
+_UNREAD = "no plan could be read"
 _LONGEST = 100_000  # characters kept from the end; a plan of seven days has five thousand
 
 
@@ -82,26 +83,18 @@ class TravelPlannerScorer:
         query = Query.from_metadata(question.metadata)
         trip = Trip.from_reference(question.metadata.get("reference_information"))
         days = read_plan(without_thinking(output)[-_LONGEST:])
+        case = Case(query, trip, (days or [])[: query.days], self._city_states)
+        metadata = _judge(case, delivered=days is not None)
         if days is None:
-            undelivered = {
-                "delivered": False,
-                "entered": False,
-                "commonsense": dict.fromkeys(COMMONSENSE, False),
-                "hard": dict.fromkeys(applicable(query.constraints), False),
-                "reasons": {},
-                "cost": None,
-            }
-            return Score(0.0, None, "no plan could be read", undelivered)
-        case = Case(query, trip, days[: query.days], self._city_states)
-        metadata = _judge(case)
+            return Score(0.0, None, _UNREAD, metadata)
         said = "; ".join(f"{name}: {reason}" for name, reason in metadata["reasons"].items())
         passed = float(all(metadata["hard"].values()))
         return Score(passed, write_plan(days), said or "keeps every constraint", metadata)
 
 
-def _judge(case: Case) -> dict[str, Any]:
+def _judge(case: Case, *, delivered: bool) -> dict[str, Any]:
     """Run every check; a plan that the gates keep out passes no hard constraint."""
-    common = {name: check(case) for name, check in COMMONSENSE.items()}
+    common = {name: check(case) if delivered else _UNREAD for name, check in COMMONSENSE.items()}
     entered = all(common[gate] is None for gate in GATES)
     hard = {
         name: HARD[name](case) if entered else "not looked at: the plan fails a gate"
@@ -109,12 +102,13 @@ def _judge(case: Case) -> dict[str, Any]:
     }
     # Failed gates explain the rest; commonsense does not count in the value, but is worth saying.
     reasons = {**common, **{f"hard.{name}": reason for name, reason in hard.items()}}
+    told = {name: reason for name, reason in reasons.items() if reason is not None}
     return {
-        "delivered": True,
+        "delivered": delivered,
         "entered": entered,
         "commonsense": {name: reason is None for name, reason in common.items()},
         "hard": {name: reason is None for name, reason in hard.items()},
-        "reasons": {name: reason for name, reason in reasons.items() if reason is not None},
+        "reasons": told if delivered else {},
         "cost": cost(case.query, case.trip, case.days) if entered else None,
     }
 

@@ -179,6 +179,11 @@ def test_the_solvers_own_answers_become_its_worked_examples() -> None:
     assert len(shown) == 2
 
 
+def test_a_level_is_read_as_that_of_a_question_is() -> None:
+    found = program_of(ScriptedChat(), method="global_budget")(question="What?", level="Level 4")
+    assert found.report["level"] == 4
+
+
 # Errors
 
 

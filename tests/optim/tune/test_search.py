@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from optim.tune.candidate import Candidate, predictors_of
 from optim.tune.evaluator import OutageError
 from optim.tune.examples import split_of
 from optim.tune.gepa import gepa
-from optim.tune.optimizer import Optimizer
+from optim.tune.optimizer import Optimizer, Round
 from optim.tune.optimizers import candidates, copro, miprov2, random_search
 from optim.tune.reflection import ReflectionError
 from optim.tune.search import SearchResult, search
@@ -108,6 +109,14 @@ def test_a_reflection_model_that_returns_nothing_is_named(
 ) -> None:
     with pytest.raises(ReflectionError, match=r"reflection model .* returned nothing"):
         run(tmp_path, optimizer, reflection=says(""))
+
+
+def test_what_was_measured_counts_where_a_reflection_model_falls_silent(tmp_path: Path) -> None:
+    said = itertools.chain([MINIMAL] * 2, itertools.repeat(""))
+    silent = ScriptedChat(solve=lambda _: next(said))
+    found = run(tmp_path, gepa, reflection=silent, train=TRAIN[:8])
+    assert found.candidate.instructions == {"decompose": MINIMAL}
+    assert found.ended.startswith("the reflection model ScriptedChat returned nothing")
 
 
 def test_a_budget_that_measures_no_candidate_is_refused_before_anything_is_paid(
@@ -208,6 +217,18 @@ def test_a_spent_budget_ends_the_search_and_leaves_enough_for_the_verdict(
     assert [trial.candidate.text("decompose") for trial in found.trials[1:]] == [MINIMAL]
     assert found.adopted
     assert found.spent.calls <= 45
+
+
+def test_also_where_ones_own_optimizer_measures_beyond_it(tmp_path: Path) -> None:
+    def greedy(task: Round) -> list[Candidate]:
+        found = task.candidates([MINIMAL, PLAIN, THOROUGH])
+        for candidate in found:
+            task.evaluator.measure(candidate, task.dev)
+        return found
+
+    found = run(tmp_path, Optimizer("greedy", "measures all", greedy), calls=45)
+    assert found.ended.startswith("the budget of 45 answers is spent")
+    assert found.verdict.verdict == "kept"
 
 
 def test_the_pool_comes_first_and_the_optimizer_goes_on_from_its_best(tmp_path: Path) -> None:
