@@ -193,24 +193,17 @@ def _unsupported(error: Exception) -> bool:
     return status_of(error) in _UNSUPPORTED and not is_too_long(error)
 
 
-def limits_after(failures: Sequence[ModelCallError], limits: Limits) -> Limits:
+def limits_after(lost: Sequence[Charge], limits: Limits) -> Limits:
     """What the models asked before have left of a call's cap.
 
     Raises:
         ModelCallError: Nothing.
     """
-    gone = most_billed if limits.strict else spent
-    left = limits.cap - sum(gone(failure.lost) for failure in failures)
+    left = limits.cap - (most_billed if limits.strict else spent)(lost)
     if left < 1:
         msg = "No fallback was asked, as the failed call has used up the budget."
         raise ModelCallError(msg)
     return replace(limits, cap=left)
-
-
-def reply_after(failures: Sequence[ModelCallError], reply: Reply) -> Reply:
-    """A reply with what the models asked before it are charged."""
-    lost = [charge for failure in failures for charge in failure.lost]
-    return replace(reply, lost=(*lost, *reply.lost)) if lost else reply
 
 
 def joined(failures: Sequence[ModelCallError]) -> ModelCallError:

@@ -14,7 +14,7 @@ from langchain_core.globals import get_llm_cache
 from langchain_core.messages import AIMessage, BaseMessage
 
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
-from pb_graph.models.attempts import Attempts, Wish, joined, limits_after, reply_after
+from pb_graph.models.attempts import Attempts, Wish, joined, limits_after
 from pb_graph.models.caps import CapPolicy, Limits, constructor_overrides, policy_for
 from pb_graph.models.caps.select import continuation, stops_when_closed
 from pb_graph.models.charging import Attempt
@@ -77,18 +77,14 @@ class ChatClient:
     ) -> None:
         self._bound = arguments or {}
         self._fallbacks: tuple[ChatClient, ...] = ()
-        quiet: dict[str, object] = {"disable_streaming": True} | without_sdk_retries(model)
+        self._policy = policy or policy_for(model)
+        changed = without_sdk_retries(model) | constructor_overrides(model, self._policy)
+        quiet: dict[str, object] = {"disable_streaming": True}
         if "streaming" in type(model).model_fields:
             quiet["streaming"] = False  # else the request asks for the stream that nobody reads
-        self._policy = policy or policy_for(model)
-        self.model = model.model_copy(update=quiet | constructor_overrides(model, self._policy))
+        self.model = model.model_copy(update=quiet | changed)
         aloud = {"stream_usage": True} if "stream_usage" in type(model).model_fields else {}
-        speaking = model.model_copy(
-            update=aloud
-            | patient_stream(model)
-            | without_sdk_retries(model)
-            | constructor_overrides(model, self._policy)
-        )
+        speaking = model.model_copy(update=aloud | patient_stream(model) | changed)
         sampler = self.model.model_copy(update={"cache": False})  # no two samples are one
         self._connections = Connections(self.model, speaking, sampler)
         self.continues = continuation(self._policy)
@@ -151,10 +147,11 @@ class ChatClient:
         """Make one call; a blocking one awaits nothing. This is what other clients override."""
         failures: list[ModelCallError] = []
         for client in (self, *self._fallbacks):
+            lost = [charge for failure in failures for charge in failure.lost]
             try:
-                left = limits_after(failures, limits)
+                left = limits_after(lost, limits)
                 reply = await client._reply(messages, left, purpose, on_text, blocking=blocking)  # noqa: SLF001
-                return reply_after(failures, reply)
+                return replace(reply, lost=(*lost, *reply.lost))
             except ModelCallError as failure:
                 failures.append(failure)
                 if isinstance(failure, BudgetUsedUpError):
