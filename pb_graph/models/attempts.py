@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
     from pb_graph.budget.ledger import Charge
-    from pb_graph.models.caps import Limits, Thinking
+    from pb_graph.models.caps import Limits
     from pb_graph.models.reply import Purpose, Reply
     from pb_graph.models.retry import RetryPolicy
     from pb_graph.models.streaming import OnText
@@ -62,11 +62,6 @@ class Attempts:
         self.watches = False
         self.refused: set[Wish] = set()
         self._streamed: StreamedReply | None = None
-
-    @property
-    def thinking(self) -> Thinking:
-        """How much the model was to think."""
-        return self._limits.thinking
 
     def next_limits(self) -> Limits:
         """Begin an attempt, within these limits."""

@@ -182,7 +182,9 @@ class ChatClient:
                     else await self._aattempt(messages, within, attempts)
                 )
                 if isinstance(outcome, AIMessage):
-                    return attempt.settled(self._remember_refusals(attempts, outcome))
+                    reply = attempts.reply(outcome)
+                    self._learn(attempts.refused, reply, limits)
+                    return attempt.settled(reply)
                 attempt.failed(outcome)
             seconds = attempts.delay_before_next(outcome)
             if blocking:
@@ -296,13 +298,11 @@ class ChatClient:
         cached = bool(own) or (own is None and get_llm_cache() is not None)
         return "stream" not in self._lacks and not cached
 
-    def _remember_refusals(self, attempts: Attempts, message: AIMessage) -> Reply:
-        reply = attempts.reply(message)
+    def _learn(self, refused: set[Wish], reply: Reply, limits: Limits) -> None:
         full = reply.charge["output_tokens"] >= reply.charge["cap"]
-        if attempts.thinking == "off" and full and not reply.text.strip():
+        if limits.thinking == "off" and full and not reply.text.strip():
             self.thinks_regardless = True
-        self._lacks |= attempts.refused
-        return reply
+        self._lacks |= refused
 
 
 def finished(work: Coroutine[Any, Any, T]) -> T:

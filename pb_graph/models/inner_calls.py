@@ -59,7 +59,7 @@ class InnerCalls(BaseCallbackHandler):
             self._call, self._failed = again, False
         self._runs.add(run_id)
 
-    def on_llm_new_token(self, token: str, *, run_id: UUID, **_: Any) -> None:  # noqa: ANN401
+    def on_llm_new_token(self, token: object, *, run_id: UUID, **_: Any) -> None:  # noqa: ANN401
         """Note that a reply is on its way; a first piece without text only says whose it is."""
         self._pieces[run_id] += 1 + bool(token)
 
