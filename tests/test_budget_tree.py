@@ -6,13 +6,15 @@ from __future__ import annotations
 import asyncio
 import operator
 import time
+from collections.abc import Iterator
 from typing import Annotated, Any, TypedDict, get_args
 
 import pytest
 from deepagents import create_deep_agent
 from langchain.agents import create_agent
 from langchain_core.callbacks import UsageMetadataCallbackHandler
-from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_core.messages import AIMessageChunk, HumanMessage, ToolMessage
+from langchain_core.outputs import ChatGenerationChunk
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -170,6 +172,29 @@ class TestCreateAgent:
             with pytest.raises(type(error)):
                 agent.invoke(ASK)
             assert (budget.spent, budget.left) == (0, left)
+
+    @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+    @pytest.mark.parametrize(("arrived", "left"), [(0, 100), (1, 10)])
+    def test_a_stream_that_ends_in_an_error_keeps_its_cap_once_it_has_begun(
+        self, arrived: int, left: int, *, asynchronous: bool
+    ) -> None:
+        class Breaks(ScriptedChat):
+            def _stream(self, *_: Any, **__: Any) -> Iterator[ChatGenerationChunk]:
+                for text in ["", *["so "] * arrived]:
+                    yield ChatGenerationChunk(message=AIMessageChunk(content=text))
+                raise HTTPError(500)
+
+        async def streamed() -> None:
+            if not asynchronous:
+                list(agent.stream(ASK, stream_mode="messages"))
+            async for _ in agent.astream(ASK, stream_mode="messages"):
+                pass
+
+        budget = Budget(100)
+        agent = Tree._agent(Breaks(), budget, [])
+        with pytest.raises(HTTPError):
+            asyncio.run(streamed())
+        assert (budget.spent, budget.left) == (0, left)
 
     @pytest.mark.parametrize("way", WAYS)
     def test_a_tool_that_fails_gives_its_part_back(self, way: Way) -> None:

@@ -197,7 +197,7 @@ async def _stated(  # noqa: PLR0913, PLR0917 -- what was found, and what is left
     """
     answer = f"{calculation}\n\n{final_line(query, result)}"
     form = query["answer_format"]
-    if not form or (_WANTS_NUMBER.search(form) and not wants_more_than_a_number(query)):
+    if not form or left < 1 or (_WANTS_NUMBER.search(form) and not wants_more_than_a_number(query)):
         return {"answer": answer, "finish": "stop"}
     cap, purpose = min(left, run.settings.reserve), Purpose("answer", level=query["level"])
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from pb_graph.errors import did_you_mean
@@ -44,15 +44,14 @@ Answer = Callable[[Asked, "NodeContext"], "Awaitable[State]"]
 _Function = TypeVar("_Function", bound=Prompt | Answer)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Method:
-    """A way to answer a question.
+@dataclass(frozen=True, slots=True)
+class _Description:
+    """What there is to know of a method.
 
     Attributes:
         name: What settings, reports and tables call it.
         what: What it does, in one sentence.
         source: Where it comes from: ``arXiv:…``, or `OURS`.
-        function: The prompt or the coroutine; see the package's docstring.
         plans: Whether the question is decomposed first.
         budgets: Whether it has a total budget; ``given``: only where another than the usual one is.
         splits: Whether the budget is split over the sub-questions, and steps may be calls.
@@ -66,8 +65,8 @@ class Method:
 
     name: str
     what: str
+    _: KW_ONLY
     source: str
-    function: Prompt | Answer
     plans: bool = False
     budgets: Literal[True, False, "given"] = False
     splits: bool = False
@@ -76,6 +75,17 @@ class Method:
     tools: bool = True
     thinking: Literal["off"] | None = None
     ceiling: Callable[[Settings, Query], int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method(_Description):
+    """A way to answer a question.
+
+    Attributes:
+        function: The prompt or the coroutine; see the package's docstring.
+    """
+
+    function: Prompt | Answer
 
     @property
     def is_prompt(self) -> bool:
@@ -90,40 +100,15 @@ class Method:
 METHODS: dict[str, Method] = {}
 
 
-def method(  # noqa: PLR0913 -- what there is to know of a method, all but two by name
-    name: str,
-    what: str,
-    *,
-    source: str,
-    plans: bool = False,
-    budgets: Literal[True, False, "given"] = False,
-    splits: bool = False,
-    samples: bool = False,
-    continues: bool = False,
-    tools: bool = True,
-    thinking: Literal["off"] | None = None,
-    ceiling: Callable[[Settings, Query], int] | None = None,
-) -> Callable[[_Function], _Function]:
-    """Register a function as a method; arguments as in `Method`. A name's last function counts."""
+class method(_Description):  # noqa: N801 -- a decorator
+    """Register a function as a method. A name's last function counts."""
 
-    def register(function: _Function) -> _Function:
-        METHODS[name] = Method(
-            name=name,
-            what=what,
-            source=source,
-            function=function,
-            plans=plans,
-            budgets=budgets,
-            splits=splits,
-            samples=samples,
-            continues=continues,
-            tools=tools,
-            thinking=thinking,
-            ceiling=ceiling,
-        )
+    __slots__ = ()
+
+    def __call__(self, function: _Function) -> _Function:
+        """Register it; it stays what it is."""
+        METHODS[self.name] = Method(**asdict(self), function=function)
         return function
-
-    return register
 
 
 def known_method(name: str) -> str:

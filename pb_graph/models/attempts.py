@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, AIMessageChunk
 
-from pb_graph.budget.ledger import LEFT, most_billed, spent
+from pb_graph.budget.ledger import most_billed, spent
 from pb_graph.errors import ModelCallError
 from pb_graph.models.naming import described, name_of
 from pb_graph.models.provider_errors import (
@@ -30,12 +30,14 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
     from pb_graph.budget.ledger import Charge
-    from pb_graph.models.caps import Limits, Thinking
+    from pb_graph.models.caps import Limits
     from pb_graph.models.reply import Purpose, Reply
     from pb_graph.models.retry import RetryPolicy
     from pb_graph.models.streaming import OnText
 
 _UNSUPPORTED = frozenset({400, 422})
+Wish = Literal["schema", "probabilities", "stream", "repetition"]
+"""What a call can do without, where its server refuses it or its policy does not pass it on."""
 
 
 class Attempts:
@@ -58,14 +60,8 @@ class Attempts:
         self._started = 0.0
         self.on_text: OnText | None = None
         self.watches = False
-        self.schema_refused = self.stream_refused = False
-        self.probabilities_refused = self.repetition_refused = False
+        self.refused: set[Wish] = set()
         self._streamed: StreamedReply | None = None
-
-    @property
-    def thinking(self) -> Thinking:
-        """How much the model was to think."""
-        return self._limits.thinking
 
     def next_limits(self) -> Limits:
         """Begin an attempt, within these limits."""
@@ -130,19 +126,18 @@ class Attempts:
     def _does_without(self) -> bool:
         """Leave out the next thing that the server may have refused; whether there was one left."""
         if self._limits.schema is not None:  # a server that cannot constrain says 400
-            self.schema_refused = True
-            self._limits = without_schema(self._limits)
-        elif self._limits.probabilities:
-            self.probabilities_refused = True
-            self._limits = replace(self._limits, probabilities=0)
-        elif self.on_text or self.watches:
-            self.on_text, self.watches, self.stream_refused = None, False, True
-            self._limits = replace(self._limits, ends_repetition=False)
-        elif self._limits.ends_repetition:
-            self.repetition_refused = True
-            self._limits = replace(self._limits, ends_repetition=False)
-        else:
-            return False
+            return self._without("schema", schema=None)
+        if self._limits.probabilities:
+            return self._without("probabilities", probabilities=0)
+        if self.on_text or self.watches:
+            self.on_text, self.watches = None, False
+            return self._without("stream", ends_repetition=False)
+        asked = self._limits.ends_repetition
+        return asked and self._without("repetition", ends_repetition=False)
+
+    def _without(self, refused: Wish, **changes: Any) -> bool:  # noqa: ANN401
+        self.refused.add(refused)
+        self._limits = replace(self._limits, **changes)
         return True
 
     @property
@@ -161,9 +156,10 @@ class Attempts:
         reply = reply_of(
             message, self._prompt, self._within, self._purpose, self._seconds(), counted
         )
-        told = reply.likely or reply.finish in LEFT  # of a reply that was left, only the text stays
-        if self._limits.probabilities and reply.text and not told:  # silently left out
-            self.probabilities_refused = True
+        # Of a stream that was left, or broke off behind the reply, only the text stays.
+        only_text = self._streamed and not isinstance(message, AIMessageChunk)
+        if self._limits.probabilities and reply.text and not (reply.likely or only_text):
+            self.refused.add("probabilities")  # silently left out
         return replace(reply, charge=self._named(reply.charge), lost=tuple(self._lost))
 
     def _note(self, error: Exception) -> None:
@@ -192,29 +188,17 @@ def _unsupported(error: Exception) -> bool:
     return status_of(error) in _UNSUPPORTED and not is_too_long(error)
 
 
-def without_schema(limits: Limits) -> Limits:
-    """The same limits for a server that cannot constrain its replies."""
-    return replace(limits, schema=None)
-
-
-def limits_after(failures: Sequence[ModelCallError], limits: Limits) -> Limits:
+def limits_after(lost: Sequence[Charge], limits: Limits) -> Limits:
     """What the models asked before have left of a call's cap.
 
     Raises:
         ModelCallError: Nothing.
     """
-    gone = most_billed if limits.strict else spent
-    left = limits.cap - sum(gone(failure.lost) for failure in failures)
+    left = limits.cap - (most_billed if limits.strict else spent)(lost)
     if left < 1:
         msg = "No fallback was asked, as the failed call has used up the budget."
         raise ModelCallError(msg)
     return replace(limits, cap=left)
-
-
-def reply_after(failures: Sequence[ModelCallError], reply: Reply) -> Reply:
-    """A reply with what the models asked before it are charged."""
-    lost = [charge for failure in failures for charge in failure.lost]
-    return replace(reply, lost=(*lost, *reply.lost)) if lost else reply
 
 
 def joined(failures: Sequence[ModelCallError]) -> ModelCallError:

@@ -14,13 +14,7 @@ from langchain_core.globals import get_llm_cache
 from langchain_core.messages import AIMessage, BaseMessage
 
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
-from pb_graph.models.attempts import (
-    Attempts,
-    joined,
-    limits_after,
-    reply_after,
-    without_schema,
-)
+from pb_graph.models.attempts import Attempts, Wish, joined, limits_after
 from pb_graph.models.caps import CapPolicy, Limits, constructor_overrides, policy_for
 from pb_graph.models.caps.select import continuation, stops_when_closed
 from pb_graph.models.charging import Attempt
@@ -62,8 +56,6 @@ class ChatClient:
 
     Attributes:
         continues: What its server makes of an unfinished reply, by what its policy knows.
-        tells_probabilities: Whether its server tells those of tokens, by what its policy knows and
-            what was found since.
         thinks_regardless: Whether it has been found to think although it was asked not to.
 
     Args:
@@ -98,17 +90,19 @@ class ChatClient:
         sampler = self.model.model_copy(update={"cache": False})  # no two samples are one
         self._connections = Connections(self.model, speaking, sampler)
         self.continues = continuation(self._policy)
-        self._constrains = _passes_on(self._policy, self.model, schema={"type": "object"})
-        self.tells_probabilities = _passes_on(self._policy, self.model, probabilities=1)
-        self.thinks_regardless = False
-        self._streams, self._stops = True, stops_when_closed(self._policy)
-        self._ends_repetition = _passes_on(self._policy, self.model, ends_repetition=True)
+        self._stops, self.thinks_regardless = stops_when_closed(self._policy), False
+        self._lacks = _not_passed_on(self._policy, self.model)
         ours = RetryPolicy(max_retries=0) if has_own_retries(model) else retry_policy
         self._retry_policy = ours or RetryPolicy()
         self._secrets = secrets_of(model)
         self.name = name_of(model)
         bound_timeout = self._bound.get("timeout")
         self._own_timeout = own_timeout(model) if bound_timeout is None else float(bound_timeout)
+
+    @property
+    def tells_probabilities(self) -> bool:
+        """Whether its server does, by what its policy knows and what was found since."""
+        return "probabilities" not in self._lacks
 
     def call(
         self,
@@ -155,10 +149,11 @@ class ChatClient:
         """Make one call; a blocking one awaits nothing. This is what other clients override."""
         failures: list[ModelCallError] = []
         for client in (self, *self._fallbacks):
+            lost = [charge for failure in failures for charge in failure.lost]
             try:
-                left = limits_after(failures, limits)
+                left = limits_after(lost, limits)
                 reply = await client._reply(messages, left, purpose, on_text, blocking=blocking)  # noqa: SLF001
-                return reply_after(failures, reply)
+                return replace(reply, lost=(*lost, *reply.lost))
             except ModelCallError as failure:
                 failures.append(failure)
                 if isinstance(failure, BudgetUsedUpError):
@@ -189,7 +184,9 @@ class ChatClient:
                     else await self._aattempt(messages, within, attempts)
                 )
                 if isinstance(outcome, AIMessage):
-                    return attempt.settled(self._remember_refusals(attempts, outcome))
+                    reply = attempts.reply(outcome)
+                    self._learn(attempts.refused, reply, limits)
+                    return attempt.settled(reply)
                 attempt.failed(outcome)
             seconds = attempts.delay_before_next(outcome)
             if blocking:
@@ -280,21 +277,20 @@ class ChatClient:
             raise ModelSetupError(_NO_CONTINUATION)
         if limits.continues and self.continues == "repeats":
             limits = replace(limits, repeats=True)
-        # Without the schema, once this server has been found not to know what to do with it.
-        limits = limits if self._constrains else without_schema(limits)
-        limits = limits if self.tells_probabilities else replace(limits, probabilities=0)
         stops = self._stops and self._can_stop()
-        ends = stops if self._stops else self._ends_repetition
-        limits = limits if ends else replace(limits, ends_repetition=False)
+        ends = stops if self._stops else "repetition" not in self._lacks
+        if "schema" in self._lacks:
+            limits = replace(limits, schema=None)
         # What is drawn at random is improbable whether or not it is right.
         greedy = self._bound.get("temperature", getattr(self.model, "temperature", None)) == 0
         watched = limits.surprisal if stops and greedy and self.tells_probabilities else 0.0
-        asked = limits.probabilities or int(watched > 0)
-        limits = replace(limits, surprisal=watched, probabilities=asked)
+        told = limits.probabilities or int(watched > 0) if self.tells_probabilities else 0
+        ends = ends and limits.ends_repetition
+        limits = replace(limits, surprisal=watched, probabilities=told, ends_repetition=ends)
         attempts = Attempts(
             messages, limits, purpose, self._retry_policy, self._secrets, self.model
         )
-        attempts.on_text = on_text if self._streams else None
+        attempts.on_text = None if "stream" in self._lacks else on_text
         attempts.watches = stops and (limits.ends_repetition or watched > 0)
         return attempts
 
@@ -302,22 +298,13 @@ class ChatClient:
         """Whether replies can be streamed, and LangChain has no cache: it never asks that then."""
         own = getattr(self.model, "cache", None)
         cached = bool(own) or (own is None and get_llm_cache() is not None)
-        return self._streams and not cached
+        return "stream" not in self._lacks and not cached
 
-    def _remember_refusals(self, attempts: Attempts, message: AIMessage) -> Reply:
-        reply = attempts.reply(message)
+    def _learn(self, refused: set[Wish], reply: Reply, limits: Limits) -> None:
         full = reply.charge["output_tokens"] >= reply.charge["cap"]
-        if attempts.thinking == "off" and full and not reply.text.strip():
+        if limits.thinking == "off" and full and not reply.text.strip():
             self.thinks_regardless = True
-        if attempts.schema_refused:
-            self._constrains = False
-        if attempts.probabilities_refused:
-            self.tells_probabilities = False
-        if attempts.stream_refused:
-            self._streams = False
-        if attempts.repetition_refused:
-            self._ends_repetition = False
-        return reply
+        self._lacks |= refused
 
 
 def finished(work: Coroutine[Any, Any, T]) -> T:
@@ -336,7 +323,13 @@ def finished(work: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError(msg)
 
 
-def _passes_on(policy: CapPolicy, model: BaseChatModel, **asked: Any) -> bool:  # noqa: ANN401
-    """Whether a policy passes a wish on; if not, a refused request was not refused for it."""
+def _not_passed_on(policy: CapPolicy, model: BaseChatModel) -> set[Wish]:
+    """The wishes that a policy keeps to itself; no request is refused for one of them."""
     free = Limits(cap=1024, timeout=1.0)
-    return policy(model, free) != policy(model, replace(free, **asked))
+    wishes: dict[Wish, Limits] = {
+        "schema": replace(free, schema={"type": "object"}),
+        "probabilities": replace(free, probabilities=1),
+        "repetition": replace(free, ends_repetition=True),
+    }
+    plain = policy(model, free)
+    return {wish for wish, wanted in wishes.items() if policy(model, wanted) == plain}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Self
 
@@ -37,6 +38,7 @@ class InnerCalls(BaseCallbackHandler):
         self._heard = 0
         self._failed = False
         self._runs: set[UUID] = set()
+        self._pieces: Counter[UUID] = Counter()
 
     def on_chat_model_start(
         self,
@@ -57,12 +59,18 @@ class InnerCalls(BaseCallbackHandler):
             self._call, self._failed = again, False
         self._runs.add(run_id)
 
+    def on_llm_new_token(self, token: object, *, run_id: UUID, **_: Any) -> None:  # noqa: ANN401
+        """Note that a reply is on its way; a first piece without text only says whose it is."""
+        self._pieces[run_id] += 1 + bool(token)
+
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:  # noqa: ANN401
         """Count what the failed attempt may have cost."""
         if run_id in self._runs:
             self._runs.discard(run_id)
             self._failed = True
-            if isinstance(error, Exception):
+            if self._pieces[run_id] > 1:
+                self._call.keep()  # who says how much of it is paid for?
+            elif isinstance(error, Exception):
                 settle_failed(self._call, error)
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:  # noqa: ANN401

@@ -81,8 +81,10 @@ class StreamedReply:
             raise TimeoutError(msg)
         self._chunks.append(chunk)
         self._characters += len(chunk.text)
-        # One without text is hidden thinking; but the first only says whose reply it is.
-        self._pieces += bool(chunk.text) or len(self._chunks) > 1
+        # One without text is hidden thinking; but the first only says whose reply it is, and
+        # LangChain adds a last one.
+        last = getattr(chunk, "chunk_position", None) == "last"
+        self._pieces += bool(chunk.text) or (len(self._chunks) > 1 and not last)
         if self._on_text and (visible := self._visible(chunk.text)):
             self._told = True
             self._on_text(visible)

@@ -132,11 +132,9 @@ class ModelCalls:
             if kept is not None:
                 reply = cast("Reply", _raised(decode(kept)))
             else:
+                asked = (messages, limits, purpose, on_text)
                 client = await self._client(role)
-                if self._blocking:
-                    reply = client.call(messages, limits, purpose, on_text)
-                else:
-                    reply = await client.acall(messages, limits, purpose, on_text)
+                reply = await client.reply_to(*asked, blocking=self._blocking)
         except ModelCallError as failure:
             self._end(name, failure, lost=failure.lost)
             # One step's refusal does not stop the others; without a server, they fare no better.

@@ -240,6 +240,16 @@ def test_a_calculation_that_is_fenced_already_stays_as_it_is() -> None:
     assert answer == f"{fenced}\n\nFinal answer: 21"
 
 
+def test_a_result_that_leaves_nothing_to_put_it_into_form_is_the_answer() -> None:
+    chat = model(PENS + " # so" * 100, obeys_cap=False)
+    asked = QUESTION | {"budget": 100, "answer_format": "State it with its unit."}
+    report = report_of(chat, asked, method="auto")
+    assert len(chat.calls) == 1
+    assert "Final answer: 21" in report["answer"]
+    (warning,) = report["warnings"]  # of no fallback, which there is not
+    assert "no notice of caps" in warning
+
+
 def test_what_a_server_wrote_beyond_the_budget_is_paid_for_and_kept() -> None:
     chat = model("3 + 4 because " * 50, obeys_cap=False)
     report = report_of(chat, QUESTION | {"budget": 100}, method="auto")

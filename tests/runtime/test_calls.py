@@ -158,17 +158,10 @@ class Watched(ChatClient):
         super().__init__(model)
         self.stacks: list[list[str]] = []
 
-    def call(self, *given: Any) -> Reply:  # noqa: ANN401
-        self._note()
-        return super().call(*given)
-
-    async def acall(self, *given: Any) -> Reply:  # noqa: ANN401
-        self._note()
-        return await super().acall(*given)
-
-    def _note(self) -> None:
+    async def reply_to(self, *given: Any, **how: Any) -> Reply:  # noqa: ANN401
         nodes = {"plan", "estimate", "solve", "call_within_budget"}
         self.stacks.append([at.name for at in traceback.extract_stack() if at.name in nodes])
+        return await super().reply_to(*given, **how)
 
 
 @both_ways

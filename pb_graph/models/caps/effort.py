@@ -26,15 +26,11 @@ MIN_THINKING = ALLOWANCES["low"]
 
 
 def known_levels(model: BaseChatModel) -> tuple[list[str], str | None]:
-    """The levels that LangChain's profile of a model names, lowest first, and its default."""
+    """Levels that LangChain's profile of a model names and we know, lowest first; its default."""
     profile: Any = getattr(model, "profile", None) or {}
     named = profile.get("reasoning_effort_levels") if profile.get("reasoning_output") else None
-    return ordered(named or ()), profile.get("reasoning_effort_default")
-
-
-def ordered(levels: Sequence[str]) -> list[str]:
-    """The levels that we know, lowest first."""
-    return [level for level in ALLOWANCES if level in levels]
+    known = [level for level in ALLOWANCES if level in (named or ())]
+    return known, profile.get("reasoning_effort_default")
 
 
 def effort(

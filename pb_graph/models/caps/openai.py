@@ -54,7 +54,7 @@ def _effort(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     settings: Any = model
     reasoning = settings.reasoning or {}
     own = settings.reasoning_effort or reasoning.get("effort")
-    if _sets_effort(settings.model_kwargs) or _sets_effort(settings.extra_body or {}):
+    if {"reasoning_effort", "reasoning"} & {*settings.model_kwargs, *(settings.extra_body or ())}:
         return {}
     levels, default = _levels(model)
     level = effort(levels, limits, default=default, own=own)
@@ -63,10 +63,6 @@ def _effort(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     if reasoning:  # beside one of the caller's, LangChain would send a second word for the same
         return {"reasoning": {**reasoning, "effort": level}}
     return {"reasoning_effort": level}
-
-
-def _sets_effort(arguments: dict[str, Any]) -> bool:
-    return bool({"reasoning_effort", "reasoning"} & arguments.keys())
 
 
 def _levels(model: BaseChatModel) -> tuple[list[str], str | None]:
