@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import TextIOWrapper
 from typing import NoReturn
@@ -22,8 +22,9 @@ _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 def print_any_letter() -> None:
     """Show letters that the terminal's encoding lacks by their numbers: they are paid for."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+        with suppress(OSError):  # of what was a file and is a pipe now: it is done all the same
+            if isinstance(stream, TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from optim.cli.bam import _next
 from optim.evaluate import Experiment
 from optim.methods import Method, method_from_file
 from pb_graph import Settings
-from pb_graph.cli.options import value_of
 from pb_graph.errors import InputError
+from pb_graph.settings import value_of
 from tests.optim.report.samples import record
 from tests.support import golden
 

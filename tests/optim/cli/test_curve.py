@@ -16,7 +16,7 @@ from optim.methods import Method, methods
 from optim.records import Record
 from optim.summary import rows
 from pb_graph.budget import LevelTable
-from pb_graph.cli.options import value_of
+from pb_graph.settings import value_of
 from tests.optim.bam.test_curve import BUDGETS, record, records
 
 
