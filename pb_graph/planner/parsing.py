@@ -39,7 +39,7 @@ _NEEDS_NOTHING = re.compile(
 _LABEL = re.compile(r"^\W*(?:sub-?question|step)\s*\d*\W*:\s*", re.IGNORECASE)
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _DIGITS = frozenset("12345")
-_LEVEL_DIGIT = re.compile(r"(?<![\w.-])[1-5](?!\w|\.\d)")
+_LEVEL_DIGIT = re.compile(r"(?<![\w.-])[Ll]?([1-5])(?!\w|\.\d)")
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _BRACKET = re.compile(r"[\[{]")
 _BAR = re.compile(r"(?:^|\s)\|(?=\s|$)")
@@ -186,7 +186,7 @@ class Level(BaseModel):
         if found is None:
             msg = "no level found: write L1, L2, L3, L4 or L5"
             raise ValueError(msg)
-        return cls(level=float(found.group()))
+        return cls(level=float(found[1]))
 
     def written(self) -> str:
         """As it is asked for."""

@@ -17,7 +17,7 @@ from pb_graph.errors import ModelCallError
 from pb_graph.models.client import ChatClient
 from pb_graph.planner import requests as asking
 from pb_graph.planner.engine import ask_planner
-from pb_graph.planner.parsing import Difficulty, GradedPlan, Plan
+from pb_graph.planner.parsing import Difficulty, GradedPlan, Level, Plan
 from pb_graph.planner.planner import Planner
 from pb_graph.planner.requests import PlannerReply, PlannerRequest, UnreadableReplyError
 from pb_graph.runtime.node import finished
@@ -148,6 +148,7 @@ def test_the_example_reads_as_what_is_asked_for(ask: PlannerRequest[Any], kind: 
 def test_known_levels_are_shown_as_exchanges_and_not_in_rising_order() -> None:
     ask = asking.level_alone(query(), Settings())
     assert [example.answered for example in ask.examples] == ["L3", "L1", "L5", "L2", "L4"]
+    assert all(Level.read(shown.answered).written() == shown.answered for shown in ask.examples)
     assert ask.examples[1].asked == "Problem:\nWhat is 15 % of 60?"
     assert ask.inputs == {"domain": "", "examples": "", "problem": query()["question"]}
     own = Settings(level_examples="Level 2: Old\nproblem\nLevel 1: Older")
