@@ -1,12 +1,12 @@
-"""How well a model judges levels, and for how many tokens: one digit, or JSON as with grades.
+"""How well a model judges levels, and for how many tokens: alone, as L3, or as JSON with grades.
 
     python tests/benchmarks/level_estimates.py --model local:qwen2.5-coder-1.5b \
         --dataset math500 --data math500.jsonl --limit 60
 
 Prints, for each way, Spearman's rank correlation with the data set's labels (with its 95 % interval
 by bootstrap), the share of equal levels, and completion tokens; last the difference of the first
-two correlations on the same questions. Good is a digit whose correlation is not below the JSON's,
-at a fifth of its tokens. "digit, mean" is the mean before it is rounded: what rounding costs.
+two correlations on the same questions. Good is a level alone whose correlation is not below the
+JSON's, for fewer tokens. "alone, mean" is the mean before it is rounded: what rounding costs.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ async def estimates(questions: Sequence[Question], model: str, program: str | No
     """Ask for every level both ways, one question after another."""
     settings = Settings()
     client, planner = ChatClient(resolve(model, settings)), load_planner(program)
-    digit, exact, full = Way("digit"), Way("digit, mean"), Way("JSON")
+    alone, exact, full = Way("alone"), Way("alone, mean"), Way("JSON")
     for question in questions:
         query = Query(
             question=question.question,
@@ -64,8 +64,8 @@ async def estimates(questions: Sequence[Question], model: str, program: str | No
             domain=question.domain,
             level=None,
         )
-        for way in (digit, full):
-            brief = way is digit
+        for way in (alone, full):
+            brief = way is alone
             request: PlannerRequest[Any] = (
                 level_alone(query, settings) if brief else estimation(query, [], settings)
             )
@@ -86,7 +86,7 @@ async def estimates(questions: Sequence[Question], model: str, program: str | No
             if brief:
                 exact.levels.append(found if likely is None else likely)
                 exact.tokens.append(spent)
-    return [digit, full, exact]
+    return [alone, full, exact]
 
 
 def spearman(levels: Sequence[float], labels: Sequence[float]) -> float:
@@ -130,8 +130,8 @@ def main() -> None:
             f"equal {100 * np.mean(levels == labels):.0f} %, {mean(way.tokens):.1f} tokens, "
             f"{way.unread} unreadable"
         )
-    gain = np.array(drawn["digit"]) - np.array(drawn["JSON"])
-    print(f"digit - JSON: {interval(gain.tolist())}")
+    gain = np.array(drawn["alone"]) - np.array(drawn["JSON"])
+    print(f"alone - JSON: {interval(gain.tolist())}")
 
 
 if __name__ == "__main__":
