@@ -204,7 +204,9 @@ def expected_level(likely: Sequence[Mapping[str, float]]) -> float | None:
     """
     mean, most = None, 0.5
     for tokens in likely:
-        levels = [(int(token), p) for token, p in tokens.items() if token.strip() in _DIGITS]
+        # To some tokenizers "L3" is one token.
+        named = [(token.strip().removeprefix("L"), p) for token, p in tokens.items()]
+        levels = [(int(digit), p) for digit, p in named if digit in _DIGITS]
         mass = sum(p for _, p in levels)
         if mass > most:
             mean, most = sum(level * p for level, p in levels) / mass, mass

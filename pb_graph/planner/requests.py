@@ -42,6 +42,8 @@ LEVEL_CAP = 2
 """The letter and the digit. A small model takes a digit alone for the answer to the problem."""
 _LEVEL_LINE = re.compile(r"^Level ([1-5]):", re.MULTILINE)
 _MIXED = "31524"  # levels as they are shown: rising, the next would seem to be told
+_UNSAID = frozenset({"general problem solving", "mathematics", "arithmetic"})
+"""Fields that say nothing beside these examples: without them the wording was measured."""
 
 # An exchange to imitate, set apart from the real problem: inside the instructions its words would
 # turn up in a small model's plans.
@@ -154,7 +156,8 @@ def level_alone(query: Query, settings: Settings) -> PlannerRequest[Level]:
         inputs = {"domain": about["domain"], "problem": about["problem"]} | known
         shown: tuple[Example, ...] = (Example(_EXAMPLE_PROBLEM, "L1"),)
     else:
-        inputs = {"domain": "", "problem": about["problem"], "examples": ""}
+        domain = "" if about["domain"].casefold() in _UNSAID else about["domain"]
+        inputs = {"domain": domain, "problem": about["problem"], "examples": ""}
         shown = tuple(Example(f"Problem:\n{text.strip()}", f"L{level}") for level, text in lines)
     return PlannerRequest("level", "estimate", Level, inputs, LEVEL_FORM, None, shown, LEVEL_CAP)
 

@@ -185,10 +185,17 @@ def test_with_grades_the_level_comes_along_as_before() -> None:
     [
         ({"2": 0.45, "5": 0.3, "4": 0.2}, 3),
         ({" 2": 0.3, "2": 0.3, "1": 0.3, "x": 0.1}, 2),
+        ({"L2": 0.45, "L5": 0.3, "L4": 0.2}, 3),
         ({"1": 1e-3, "Well": 0.9}, 2),
         ({"9": 0.9, "-1": 0.1}, 2),
     ],
-    ids=["the mean, not the likeliest", "spellings", "no level there", "no level at all"],
+    ids=[
+        "the mean, not the likeliest",
+        "spellings",
+        "one token",
+        "no level there",
+        "no level at all",
+    ],
 )
 def test_the_level_is_the_mean_by_chances_where_a_server_tells_them(
     chances: dict[str, float], level: int

@@ -151,6 +151,8 @@ def test_known_levels_are_shown_as_exchanges_and_not_in_rising_order() -> None:
     assert all(Level.read(shown.answered).written() == shown.answered for shown in ask.examples)
     assert ask.examples[1].asked == "Problem:\nWhat is 15 % of 60?"
     assert ask.inputs == {"domain": "", "examples": "", "problem": query()["question"]}
+    of_chemistry: Query = {**query(), "domain": "chemistry"}
+    assert asking.level_alone(of_chemistry, Settings()).inputs["domain"] == "chemistry"
     own = Settings(level_examples="Level 2: Old\nproblem\nLevel 1: Older")
     assert asking.level_alone(query(), own).examples == (
         ("Problem:\nOlder", "L1"),
