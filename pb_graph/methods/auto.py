@@ -51,7 +51,7 @@ class AutoPolicy(BaseModel):
         f"{MATHEMATICS:,} for mathematics, and {OTHERS:,} for all else, which may be a long text.",
     )
     surprisal: NonNegativeFloat = Field(
-        default=40.0,
+        default=30.0,
         description="Nats: how improbable, as a whole, a reply to a question in formulas may "
         "become before it is over, and asked for its result. Where the run has no budget of its "
         "own, the temperature is 0, and the server tells probabilities and can be made to stop; "

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 from pb_graph.budget.ledger import Purpose
 from pb_graph.methods.calculation import calculated, wants_more_than_a_number
-from pb_graph.methods.concise import concise
 from pb_graph.methods.direct import direct
+from pb_graph.methods.numbered_steps import numbered_steps
 from pb_graph.methods.registry import METHODS, OURS, Asked, method
-from pb_graph.methods.short_steps import short_steps
 from pb_graph.prompts import whole_question
 
 if TYPE_CHECKING:
@@ -69,17 +68,17 @@ def _most(settings: Settings, query: Query) -> int:
 
 @method(
     "by_kind",
-    "Asks as calculation, concise, direct or vanilla, by how the question is written.",
+    "Asks as calculation, numbered_steps, direct or vanilla, by how the question is written.",
     source=OURS,
     ceiling=_most,
 )
 async def by_kind(asked: Asked, run: NodeContext) -> State:
-    """Words as `calculation`, formulas as `concise`, tasks as `direct`, the rest plainly.
+    """Words as `calculation`, formulas as `numbered_steps`, tasks as `direct`, the rest plainly.
 
-    Words that ask for several results are asked as `short_steps`: a calculation has one.
-    What shortens one kind costs right answers in another: the example of `concise` in word
-    problems, an answer without working in either; the wish to be concise alone saves nearly nothing
-    anywhere, and costs some (docs/measured.md). Where the solver has tools, or the answer has a
+    Words that ask for several results are asked as formulas are: a calculation has one. What
+    shortens one kind costs right answers in another: an answer without working wherever something
+    is to be worked out; the wish to be concise alone saves nearly nothing anywhere, and costs some
+    (docs/measured.md). Where the solver has tools, or the answer has a
     type, all is asked plainly; and so are words whose answer is JSON, or in another such form.
     """
     return await answered_by_kind(asked, run, asked.budget)
@@ -108,7 +107,7 @@ async def answered_by_kind(
     if kind is None:  # as `vanilla` does, also where there is a budget: it is not spoken of
         prompt = whole_question(asked.query, asked.settings)
     else:
-        prompt = {"formulas": concise, "words": short_steps, "task": direct}[kind](asked)
+        prompt = direct(asked) if kind == "task" else numbered_steps(asked)
     purpose = Purpose("answer", level=asked.query["level"])
     most = surprisal if kind == "formulas" else 0.0
     reply = await run.call_within_budget(prompt, budget, asked.query, purpose, surprisal=most)

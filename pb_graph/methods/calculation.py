@@ -10,8 +10,8 @@ from pb_graph.arithmetic import result_of
 from pb_graph.budget.around import at_hand
 from pb_graph.budget.ledger import Purpose
 from pb_graph.errors import ModelCallError
+from pb_graph.methods.numbered_steps import numbered_steps
 from pb_graph.methods.registry import Asked, method
-from pb_graph.methods.short_steps import short_steps
 from pb_graph.prompts import Teaching, after_examples, final_line, forced
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _most(settings: Settings, _: Query) -> int:
 
 @method(
     "calculation",
-    "Writes the calculation, which is worked out exactly; where that fails, asks as short_steps.",
+    "Writes the calculation, which is worked out exactly; where it fails, asks as numbered_steps.",
     source="PAL, arXiv:2211.10435",
     tools=False,
     ceiling=_most,
@@ -138,7 +138,7 @@ async def calculation(asked: Asked, run: NodeContext) -> State:
 
     The answer is the calculation and, below it, its result in the form that is asked for. What is
     no calculation, and a result that such a question hardly has (below zero, or in parts of a
-    hundredth), is not believed; the question is then asked as `short_steps`. All is charged. A
+    hundredth), is not believed; the question is then asked as `numbered_steps`. All is charged. A
     model that thinks whatever it is told has no room for it, and is asked for one no second time;
     nor is one whose answer has a type.
     """
@@ -172,7 +172,7 @@ async def calculated(asked: Asked, run: NodeContext, budget: int | None) -> Stat
             return {"answer": written.text, "finish": "length", "warnings": [note]}
     left = None if budget is None else room - paid
     reply = await run.call_within_budget(
-        short_steps(asked), left, query, Purpose("answer", level=level)
+        numbered_steps(asked), left, query, Purpose("answer", level=level)
     )
     return reply.update()
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from pb_graph import Budget, build_graph
 from pb_graph.methods.auto import MATHEMATICS, OTHERS
-from pb_graph.methods.concise import STYLE
+from pb_graph.methods.numbered_steps import STYLE
 from pb_graph.prompts import SHORT_LINES
 from pb_graph.settings import AutoPolicy, Settings
 from tests.support import graphs

@@ -15,7 +15,7 @@ from tests.support.graphs import run
 WORDS = "A pen is $2, a book is $8. How many pens does a book buy?"
 FORMULAS = "What is $2^5 + 1$?"
 NEITHER = "Who wrote Hamlet?"
-STEPS = "short_steps"
+STEPS = "numbered_steps"
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_what_may_have_to_be_computed_is_no_task(question: str, kind: str | None
             {"question": "It takes 90 minutes from 9:40. When is it over? How many hours?"},
             STEPS,
         ),
-        ({"question": FORMULAS, "answer_format": "In a box."}, "concise"),
+        ({"question": FORMULAS, "answer_format": "In a box."}, STEPS),
         ({"question": NEITHER, "answer_format": "Give the name alone."}, "direct"),
         ({"question": NEITHER}, "vanilla"),
     ],

@@ -11,7 +11,7 @@ from pb_graph import build_graph
 from pb_graph.answers import stated_answer
 from pb_graph.arithmetic import result_of
 from pb_graph.errors import NoAnswerError
-from pb_graph.methods import calculation, short_steps
+from pb_graph.methods import calculation
 from pb_graph.settings import Settings
 from tests.support.chat_model import Call, HTTPError, Reply, Said, ScriptedChat, runs_on
 from tests.support.graphs import QUESTION, Way, graph_of, report_of, run
@@ -160,18 +160,17 @@ def test_a_form_that_cannot_be_had_costs_no_answer(then: Said) -> None:
         "",
     ],
 )
-def test_what_is_not_believed_is_asked_in_short_steps(written: Said) -> None:
+def test_what_is_not_believed_is_asked_in_numbered_steps(written: Said) -> None:
     chat = model(written)
     out = run(graph_of(chat, method="calculation"))
     assert out["answer"].startswith("Step 1: 21.")
     assert nodes(out["report"]) == {"calculation": 1, "answer": 1}
     assert out["report"]["usage"]["output_tokens"] == chat.output_tokens
     told = ScriptedChat()
-    run(graph_of(told, method="short_steps"))
+    run(graph_of(told, method="numbered_steps"))
     assert [m.content for m in chat.calls[1].messages] == [
         m.content for m in told.calls[0].messages
     ]
-    assert short_steps.OPENING in chat.calls[1].ask
 
 
 @pytest.mark.parametrize("method", ["calculation", "by_kind", "auto"])

@@ -6,13 +6,17 @@ import re
 
 import pytest
 
-from pb_graph.methods import METHODS, chain_of_draft, concise, direct, short_steps
+from pb_graph.methods import METHODS, chain_of_draft, concise, direct, numbered_steps
 from pb_graph.prompts import DEFAULT_FORMAT
 from tests.support.chat_model import ScriptedChat
 from tests.support.graphs import QUESTION, report_of
 
 BOXED = QUESTION | {"answer_format": r"Put the result into one \boxed command."}
-SHOWN = {"chain_of_draft": chain_of_draft.EXAMPLES, "concise": concise.EXAMPLES}
+SHOWN = {
+    "chain_of_draft": chain_of_draft.EXAMPLES,
+    "concise": concise.EXAMPLES,
+    "numbered_steps": numbered_steps.EXAMPLES,
+}
 
 
 @pytest.mark.parametrize("name", SHOWN)
@@ -28,16 +32,19 @@ def test_it_is_one_call_after_examples_as_earlier_turns(name: str) -> None:
     assert (report["budget"], report["level"]) == (None, None)
 
 
-def test_short_steps_is_told_how_to_begin_and_brief_is_not() -> None:
-    asked = {}
-    for name in ("brief", "short_steps"):
-        model = ScriptedChat()
-        report_of(model, method=name)
-        (call,) = model.calls
-        assert [turn.type for turn in call.messages] == ["system", "human"]
-        asked[name] = str(call.messages[-1].text)
-    begins = f' Begin your answer with the words "{short_steps.OPENING}".'
-    assert asked["short_steps"].replace(begins, "") == asked["brief"]
+def test_brief_is_the_wish_to_be_concise_and_no_example() -> None:
+    model = ScriptedChat()
+    report_of(model, method="brief")
+    (call,) = model.calls
+    assert [turn.type for turn in call.messages] == ["system", "human"]
+    assert concise.STYLE in call.ask
+
+
+def test_numbered_steps_are_short_lines_counted_from_one() -> None:
+    for _, working, _ in numbered_steps.EXAMPLES:
+        for number, line in enumerate(working.split("\n"), 1):
+            assert line.startswith(f"{number}. ")
+            assert len(line) < 100
 
 
 def test_direct_asks_for_no_working() -> None:
