@@ -126,7 +126,13 @@ def _cancellable() -> type[httpx.AsyncClient]:
             sending = functools.partial(super().send, request, stream=stream, **options)
             response: httpx.Response = await _in_a_scope(sending)
             if stream:  # whoever reads it puts the connection away
-                closing = functools.partial(_in_a_scope, response.aclose)
+
+                async def closing() -> None:
+                    # Else it leads back to itself, and what is left of a stream that is read no
+                    # further waits for the collector, or for the loop's end, which complains of it.
+                    del response.aclose
+                    await _in_a_scope(response.aclose)
+
                 response.aclose = closing  # type: ignore[method-assign]
             return response
 

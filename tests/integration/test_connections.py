@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Iterator
+from contextlib import aclosing
 from typing import Any
 
 import httpx
@@ -119,6 +120,23 @@ async def test_a_call_can_be_cancelled_at_any_moment_and_no_connection_is_lost(
         if len(server._open) > 1:
             await asyncio.sleep(0.05)
     assert len(server._open) <= 1
+
+
+def test_of_a_stream_that_is_read_no_further_nothing_is_left_for_the_end_of_the_loop(
+    server: FaultServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.answer = "on and on " * 50
+    connections = Connections(chat(server))
+
+    async def left() -> None:
+        (model,) = await connections.awaited()
+        chunks: Any = model.astream("?")
+        async with aclosing(chunks):
+            await anext(chunks)
+        await asyncio.sleep(0.05)
+
+    asyncio.run(left())
+    assert [record.getMessage() for record in caplog.records] == []
 
 
 async def cancelled_after(seconds: float, call: Any) -> bool:  # noqa: ANN401
