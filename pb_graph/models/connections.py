@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import importlib
 import os
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
@@ -171,6 +172,9 @@ async def _in_a_scope(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:  # n
 
 @functools.cache
 def _certificates() -> ssl.SSLContext:
-    import httpx  # noqa: PLC0415
+    """Whom the SDK's own clients trust: before its 3.0 certifi's list, then the system's."""
+    import openai  # noqa: PLC0415
 
-    return httpx.create_ssl_context()  # 0.1 s, which each client would spend by itself
+    library = importlib.import_module(openai.DefaultHttpxClient.__mro__[1].__module__)
+    context: ssl.SSLContext = library.create_ssl_context()  # 0.1 s, which each client would spend
+    return context

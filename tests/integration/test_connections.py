@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
+import ssl
 import time
 from collections.abc import Iterator
 from contextlib import aclosing
 from typing import Any
 
 import httpx
+import openai
 import pytest
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from pb_graph import Settings, build_graph
-from pb_graph.models.connections import Connections
+from pb_graph.models.connections import Connections, _certificates
 from tests.support.fault_server import FaultServer
 from tests.support.graphs import QUESTION
 
@@ -93,6 +96,13 @@ async def test_a_callers_own_http_client_is_used_as_it_is(server: FaultServer) -
     async with httpx.AsyncClient() as own:
         model = chat(server, http_async_client=own)
         assert await Connections(model).awaited() == (model,)
+
+
+def test_they_trust_whom_the_sdk_trusts(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = importlib.import_module(openai.DefaultHttpxClient.__mro__[1].__module__)
+    trusted = ssl.create_default_context()
+    monkeypatch.setattr(library, "create_ssl_context", lambda: trusted)
+    assert _certificates.__wrapped__() is trusted
 
 
 @pytest.mark.parametrize("way", ["ainvoke", "astream"])
