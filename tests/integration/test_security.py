@@ -11,7 +11,6 @@ import httpx
 import pytest
 from langchain_anthropic import ChatAnthropic
 from langchain_core.messages import HumanMessage
-from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import SecretStr
 
@@ -22,6 +21,7 @@ from pb_graph.models.client import ChatClient
 from pb_graph.models.reply import Purpose
 from pb_graph.models.retry import RetryPolicy
 from pb_graph.models.secrets import _LOGGERS
+from tests.support.endpoints import chat_to
 from tests.support.fault_server import Fault, FaultServer, Script, always, well_behaved
 from tests.support.graphs import QUESTION, Way
 
@@ -39,15 +39,11 @@ def graph_to(
     url: str | None = None,
     query: dict[str, object] | None = None,
 ) -> Any:  # noqa: ANN401
-    alone: dict[str, Any] = {"limits": httpx.Limits(max_keepalive_connections=0)}
-    model = ChatOpenAI(
-        model="m",
-        base_url=url or server.url,
+    model = chat_to(
+        url or server.url,
         default_query=query,
         api_key=SecretStr(KEY),
         default_headers={"X-Proxy-Authorization": HEADER},
-        http_client=httpx.Client(**alone),
-        http_async_client=httpx.AsyncClient(**alone),
         max_retries=0,
         timeout=0.2,
     )
