@@ -16,7 +16,7 @@ import os
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from pb_graph.models.caps.compatible import is_openai_like
+from pb_graph.models.caps.compatible import is_openai_like, sdk_options
 
 if TYPE_CHECKING:
     import ssl
@@ -86,29 +86,16 @@ def _shares(model: BaseChatModel, sdk: str, given: str) -> bool:
 def _own_blocking(model: Any) -> BaseChatModel:  # noqa: ANN401 -- of LangChain's package for OpenAI
     import openai  # noqa: PLC0415 -- costs a second, and is there with the model
 
-    sdk = model.root_client
-    http = openai.DefaultHttpxClient(
-        base_url=sdk.base_url, timeout=sdk.timeout, verify=_certificates()
-    )
-    own = sdk.with_options(http_client=http)
-    copied: BaseChatModel = model.model_copy(
-        update={"root_client": own, "client": own.chat.completions}
-    )
+    own = openai.DefaultHttpxClient(verify=_certificates())
+    copied: BaseChatModel = model.model_copy(update=sdk_options(model, "client", http_client=own))
     return copied
 
 
 async def _own_awaited(models: tuple[Any, ...]) -> AsyncGenerator[Models]:
     """Copies with connections that are closed at the end of the event loop, as generators are."""
-    sdk = models[0].root_async_client
-    async with _cancellable()(
-        base_url=sdk.base_url, timeout=sdk.timeout, verify=_certificates()
-    ) as http:
-        copies = []
-        for model in models:
-            own = model.root_async_client.with_options(http_client=http)
-            update = {"root_async_client": own, "async_client": own.chat.completions}
-            copies.append(model.model_copy(update=update))
-        yield tuple(copies)
+    async with _cancellable()(verify=_certificates()) as own:
+        change = functools.partial(sdk_options, side="async_client", http_client=own)
+        yield tuple(model.model_copy(update=change(model)) for model in models)
 
 
 @functools.cache
