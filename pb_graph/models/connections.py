@@ -21,7 +21,6 @@ from pb_graph.models.caps.compatible import is_openai_like, sdk_options
 if TYPE_CHECKING:
     import ssl
 
-    import httpx
     from langchain_core.language_models import BaseChatModel
 
     Models = tuple[BaseChatModel, ...]
@@ -99,20 +98,14 @@ async def _own_awaited(models: tuple[Any, ...]) -> AsyncGenerator[Models]:
 
 
 @functools.cache
-def _cancellable() -> type[httpx.AsyncClient]:
+def _cancellable() -> Any:  # noqa: ANN401 -- httpx's, and from the SDK's 3.0 on httpx2's
     """The SDK's HTTP client, but one that loses no connection when a call is cancelled."""
     import openai  # noqa: PLC0415
 
     class Cancellable(openai.DefaultAsyncHttpxClient):
-        async def send(
-            self,
-            request: httpx.Request,
-            *,
-            stream: bool = False,
-            **options: Any,  # noqa: ANN401 -- whatever httpx takes
-        ) -> httpx.Response:
+        async def send(self, request: Any, *, stream: bool = False, **options: Any) -> Any:  # noqa: ANN401
             sending = functools.partial(super().send, request, stream=stream, **options)
-            response: httpx.Response = await _in_a_scope(sending)
+            response = await _in_a_scope(sending)
             if stream:  # whoever reads it puts the connection away
 
                 async def closing() -> None:
@@ -121,7 +114,7 @@ def _cancellable() -> type[httpx.AsyncClient]:
                     del response.aclose
                     await _in_a_scope(response.aclose)
 
-                response.aclose = closing  # type: ignore[method-assign]
+                response.aclose = closing
             return response
 
     return Cancellable
