@@ -52,7 +52,7 @@ ASK = {"messages": [HumanMessage("Go.")]}
 THREAD: Any = {"configurable": {"thread_id": "1"}}
 WAYS = get_args(Way)
 
-pytestmark = pytest.mark.filterwarnings("ignore:create_react_agent has been moved")
+pytestmark = pytest.mark.filterwarnings("ignore::langgraph.warnings.LangGraphDeprecatedSinceV10")
 
 
 def calls(name: str, times: int, **args: str) -> Reply:

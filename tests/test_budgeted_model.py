@@ -39,7 +39,7 @@ WAYS = get_args(Way)
 ASK = [HumanMessage("How many pens?")]
 AT_ONCE = RetryPolicy(2, initial_interval=0.0)
 
-pytestmark = pytest.mark.filterwarnings("ignore:create_react_agent has been moved")
+pytestmark = pytest.mark.filterwarnings("ignore::langgraph.warnings.LangGraphDeprecatedSinceV10")
 
 
 @tool

@@ -31,7 +31,7 @@ THREAD = {"configurable": {"thread_id": "1"}}
 HOSTS = ["node", "deepagents", "supervisor"]
 
 # The supervisor package builds on what LangGraph has since moved to LangChain.
-pytestmark = pytest.mark.filterwarnings("ignore:create_react_agent has been moved")
+pytestmark = pytest.mark.filterwarnings("ignore::langgraph.warnings.LangGraphDeprecatedSinceV10")
 
 
 @dataclass

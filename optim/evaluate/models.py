@@ -128,7 +128,7 @@ def _model(
     if isinstance(spec, BaseChatModel):
         model = _with(spec, sampling)
         client = ChatClient(model, cap_policy, retry_policy_for(spec, settings))
-        return _Model(client, _name_of(spec), model_identity(model, None, sampling))
+        return _Model(client, client.name, model_identity(model, None, sampling))
     name = model_name(spec)
     wanted = name.removeprefix(LOCAL_PREFIX)
     weights.fetch_if_missing(wanted)
@@ -150,11 +150,3 @@ def _with(model: BaseChatModel, sampling: Mapping[str, float]) -> BaseChatModel:
             msg = f"the {kind} has {option}={own:g} of its own, not {value:g}: set one of the two"
             raise InputError(msg)
     return model.model_copy(update=dict(sampling)) if sampling else model
-
-
-def _name_of(model: BaseChatModel) -> str:
-    for field in ("model_name", "model"):
-        name = getattr(model, field, None)
-        if isinstance(name, str) and name:
-            return name
-    return type(model).__name__

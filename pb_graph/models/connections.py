@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import importlib
 import os
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from pb_graph.models.caps.compatible import is_openai_like
+from pb_graph.models.caps.compatible import is_openai_like, sdk_options
 
 if TYPE_CHECKING:
     import ssl
 
-    import httpx
     from langchain_core.language_models import BaseChatModel
 
     Models = tuple[BaseChatModel, ...]
@@ -85,49 +85,36 @@ def _shares(model: BaseChatModel, sdk: str, given: str) -> bool:
 def _own_blocking(model: Any) -> BaseChatModel:  # noqa: ANN401 -- of LangChain's package for OpenAI
     import openai  # noqa: PLC0415 -- costs a second, and is there with the model
 
-    sdk = model.root_client
-    http = openai.DefaultHttpxClient(
-        base_url=sdk.base_url, timeout=sdk.timeout, verify=_certificates()
-    )
-    own = sdk.with_options(http_client=http)
-    copied: BaseChatModel = model.model_copy(
-        update={"root_client": own, "client": own.chat.completions}
-    )
+    own = openai.DefaultHttpxClient(verify=_certificates())
+    copied: BaseChatModel = model.model_copy(update=sdk_options(model, "client", http_client=own))
     return copied
 
 
 async def _own_awaited(models: tuple[Any, ...]) -> AsyncGenerator[Models]:
     """Copies with connections that are closed at the end of the event loop, as generators are."""
-    sdk = models[0].root_async_client
-    async with _cancellable()(
-        base_url=sdk.base_url, timeout=sdk.timeout, verify=_certificates()
-    ) as http:
-        copies = []
-        for model in models:
-            own = model.root_async_client.with_options(http_client=http)
-            update = {"root_async_client": own, "async_client": own.chat.completions}
-            copies.append(model.model_copy(update=update))
-        yield tuple(copies)
+    async with _cancellable()(verify=_certificates()) as own:
+        change = functools.partial(sdk_options, side="async_client", http_client=own)
+        yield tuple(model.model_copy(update=change(model)) for model in models)
 
 
 @functools.cache
-def _cancellable() -> type[httpx.AsyncClient]:
+def _cancellable() -> Any:  # noqa: ANN401 -- httpx's, and from the SDK's 3.0 on httpx2's
     """The SDK's HTTP client, but one that loses no connection when a call is cancelled."""
     import openai  # noqa: PLC0415
 
     class Cancellable(openai.DefaultAsyncHttpxClient):
-        async def send(
-            self,
-            request: httpx.Request,
-            *,
-            stream: bool = False,
-            **options: Any,  # noqa: ANN401 -- whatever httpx takes
-        ) -> httpx.Response:
+        async def send(self, request: Any, *, stream: bool = False, **options: Any) -> Any:  # noqa: ANN401
             sending = functools.partial(super().send, request, stream=stream, **options)
-            response: httpx.Response = await _in_a_scope(sending)
+            response = await _in_a_scope(sending)
             if stream:  # whoever reads it puts the connection away
-                closing = functools.partial(_in_a_scope, response.aclose)
-                response.aclose = closing  # type: ignore[method-assign]
+
+                async def closing() -> None:
+                    # Else it leads back to itself, and what is left of a stream that is read no
+                    # further waits for the collector, or for the loop's end, which complains of it.
+                    del response.aclose
+                    await _in_a_scope(response.aclose)
+
+                response.aclose = closing
             return response
 
     return Cancellable
@@ -165,6 +152,9 @@ async def _in_a_scope(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:  # n
 
 @functools.cache
 def _certificates() -> ssl.SSLContext:
-    import httpx  # noqa: PLC0415
+    """Whom the SDK's own clients trust: before its 3.0 certifi's list, then the system's."""
+    import openai  # noqa: PLC0415
 
-    return httpx.create_ssl_context()  # 0.1 s, which each client would spend by itself
+    library = importlib.import_module(openai.DefaultHttpxClient.__mro__[1].__module__)
+    context: ssl.SSLContext = library.create_ssl_context()  # 0.1 s, which each client would spend
+    return context

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from pb_graph.models.caps.compatible import address_of
+from pb_graph.models.caps.compatible import address_of, is_openai_like
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -27,9 +27,8 @@ def described(model: BaseChatModel) -> str:
 
 
 def _server_of(model: BaseChatModel) -> str:
-    openai_like = hasattr(model, "root_client") and hasattr(model, "openai_api_base")
     named = [getattr(model, name, None) for name in _ADDRESSES]
-    found = [address_of(model)] if openai_like else [text for text in named if text]
+    found = [address_of(model)] if is_openai_like(model) else [text for text in named if text]
     if not found or not isinstance(found[0], str):
         return ""
     parts = urlsplit(found[0])

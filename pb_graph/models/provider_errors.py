@@ -70,6 +70,8 @@ _UNSENDABLE = {
     "UnicodeEncodeError": "Look for a character in the API key, or in the text, that is none.",
 }
 _NEVER_SENT = _NO_SERVER | _UNSENDABLE.keys() | {"PoolTimeout"}
+# Of these SDKs say no more than 'Connection error.'.
+_UNTOLD = _NEVER_SENT | {"NetworkError", "ProtocolError"}
 _GONE = frozenset({401, 403, 404})
 _CALLBACKS = "langchain_core.callbacks.manager"
 _NO_CREDIT, _PAYMENT = "insufficient_quota", 402
@@ -98,9 +100,10 @@ def to_model_call_error(
         return error
     status = status_of(error)
     kind = type(error).__name__ + (f" (HTTP {status})" if status else "")
-    cause = _unsent(error)  # of which SDKs say no more than 'Connection error.'
-    said = f"{error} ({cause})" if cause is not None and cause is not error else str(error)
-    detail = " ".join(redact(said[:_MAX_READ], secrets).split())[:_MAX_DETAIL]
+    said, cause = _said(error), _of_kind(error, *_UNTOLD)
+    if cause is not error and str(cause or ""):
+        said += f" ({cause})"
+    detail = " ".join(redact(said, secrets).split())[:_MAX_DETAIL]
     times = f", {attempts} times," if attempts > 1 else ""
     to = f" to {redact(model, secrets)}" if model else ""
     msg = f"The model call{to} failed{times} with {kind}: {detail} {_remedy(error, status)}"
@@ -133,13 +136,12 @@ def is_transient(error: Exception) -> bool:
         return status in _TRANSIENT_STATUS and not _out_of_credit(error)
     if _unsendable(error):
         return False
-    return bool(_names(error) & _TRANSIENT or _BROKEN_BODY.search(str(error)[:_MAX_READ]))
+    return bool(_names(error) & _TRANSIENT or _BROKEN_BODY.search(_said(error)))
 
 
 def is_too_long(error: Exception) -> bool:
     """Whether a request was refused because it does not fit into the model's context."""
-    told = _TOO_LONG.search(str(error)[:_MAX_READ])
-    return "ContextOverflowError" in _names(error) or told is not None
+    return "ContextOverflowError" in _names(error) or bool(_TOO_LONG.search(_said(error)))
 
 
 def may_be_paid(error: Exception) -> bool:
@@ -150,7 +152,7 @@ def may_be_paid(error: Exception) -> bool:
     """
     if status_of(error) is not None:
         return False
-    return is_transient(error) and _unsent(error) is None
+    return is_transient(error) and _of_kind(error, *_NEVER_SENT) is None
 
 
 def is_from_callback(error: Exception) -> bool:
@@ -203,9 +205,8 @@ def _remedy(error: Exception, status: int | None) -> str:
         return unsendable
     if "timeout" in type(error).__name__.lower():
         return "Raise Settings.timeout, or lower the budget."
-    if _names(error) & {"JSONDecodeError", "APIResponseValidationError"} or _BROKEN_BODY.search(
-        str(error)[:_MAX_READ]
-    ):
+    no_completion = _names(error) & {"JSONDecodeError", "APIResponseValidationError"}
+    if no_completion or _BROKEN_BODY.search(_said(error)):
         return "The reply is no chat completion: check the base URL, and the proxies on the way."
     return "Check that the model's server is running and reachable."
 
@@ -214,19 +215,22 @@ def _is_fatal(error: Exception, status: int | None) -> bool:
     """Whether another request would fare no better: no server, no such model, no access to it."""
     if status is not None:
         return status in _GONE or _out_of_credit(error)
-    cause = _unsent(error)
-    return bool(_unsendable(error)) or (cause is not None and bool(_names(cause) & _NO_SERVER))
+    return bool(_unsendable(error)) or _of_kind(error, *_NO_SERVER) is not None
 
 
 def _unsendable(error: Exception) -> str:
     """What to do about a request that could never be sent; empty for any other."""
-    kinds = _names(cause) if (cause := _unsent(error)) else set()
-    return next((told for kind, told in _UNSENDABLE.items() if kind in kinds), "")
+    return next((told for kind, told in _UNSENDABLE.items() if _of_kind(error, kind)), "")
 
 
-def _unsent(error: BaseException) -> BaseException | None:
-    """What kept a request from being sent, if it never was."""
-    return next((cause for cause in _chain(error) if _names(cause) & _NEVER_SENT), None)
+def _said(error: Exception) -> str:
+    """What it says; of a refusal the whole, of which OpenAI's SDK repeats a part from 3.0 on."""
+    return str(getattr(error, "body", None) or error)[:_MAX_READ]
+
+
+def _of_kind(error: BaseException, *names: str) -> BaseException | None:
+    """The first in the chain of an error that has one of these names."""
+    return next((cause for cause in _chain(error) if _names(cause).intersection(names)), None)
 
 
 def _names(error: BaseException) -> set[str]:
@@ -242,5 +246,4 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _out_of_credit(error: Exception) -> bool:
-    named = getattr(error, "code", None) == _NO_CREDIT or _NO_CREDIT in str(error)[:_MAX_READ]
-    return named or status_of(error) == _PAYMENT
+    return _NO_CREDIT in _said(error) or status_of(error) == _PAYMENT

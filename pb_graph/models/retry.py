@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pb_graph.models.caps.compatible import sdk_options
 from pb_graph.models.provider_errors import is_transient, retry_after
 
 if TYPE_CHECKING:
@@ -67,9 +68,7 @@ def without_sdk_retries(model: BaseChatModel) -> dict[str, Any]:
     changed: dict[str, Any] = {}
     if getattr(model, "max_retries", 0) is not None:
         return changed
-    for root, chat in (("root_client", "client"), ("root_async_client", "async_client")):
-        sdk = getattr(model, root, None)
-        if sdk is not None:
-            changed[root] = sdk.with_options(max_retries=0)  # shares the HTTP connections
-            changed[chat] = changed[root].chat.completions
+    for side in ("client", "async_client"):
+        if getattr(model, f"root_{side}", None) is not None:
+            changed |= sdk_options(model, side, max_retries=0)  # shares the HTTP connections
     return changed

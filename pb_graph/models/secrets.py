@@ -23,8 +23,8 @@ _QUERIES = frozenset({"default_query", "extra_query"})
 _ADDRESS = re.compile(r"base|url|endpoint|proxy", re.IGNORECASE)
 _LEAST_SECRET = 4  # a local server's 'x' is none, and would blank out half of the message
 
-# Who writes down the address of a request: httpx at INFO, the SDK before 3.0 at DEBUG.
-_LOGGERS = ("httpx", "httpx2", "openai._base_client")
+# Who writes down the address of a request: httpx at INFO, SDKs (OpenAI's before 3.0) at DEBUG.
+_LOGGERS = ("httpx", "httpx2", "openai._base_client", "anthropic._base_client")
 _CALLING: ContextVar[bool] = ContextVar("pb_graph_calling", default=False)
 
 

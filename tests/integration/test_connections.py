@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
+import ssl
 import time
 from collections.abc import Iterator
+from contextlib import aclosing
 from typing import Any
 
 import httpx
+import openai
 import pytest
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from pb_graph import Settings, build_graph
-from pb_graph.models.connections import Connections
+from pb_graph.models.connections import Connections, _certificates
 from tests.support.fault_server import FaultServer
 from tests.support.graphs import QUESTION
 
@@ -94,6 +98,13 @@ async def test_a_callers_own_http_client_is_used_as_it_is(server: FaultServer) -
         assert await Connections(model).awaited() == (model,)
 
 
+def test_they_trust_whom_the_sdk_trusts(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = importlib.import_module(openai.DefaultHttpxClient.__mro__[1].__module__)
+    trusted = ssl.create_default_context()
+    monkeypatch.setattr(library, "create_ssl_context", lambda: trusted)
+    assert _certificates.__wrapped__() is trusted
+
+
 @pytest.mark.parametrize("way", ["ainvoke", "astream"])
 async def test_a_call_can_be_cancelled_at_any_moment_and_no_connection_is_lost(
     server: FaultServer, way: str
@@ -119,6 +130,23 @@ async def test_a_call_can_be_cancelled_at_any_moment_and_no_connection_is_lost(
         if len(server._open) > 1:
             await asyncio.sleep(0.05)
     assert len(server._open) <= 1
+
+
+def test_of_a_stream_that_is_read_no_further_nothing_is_left_for_the_end_of_the_loop(
+    server: FaultServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.answer = "on and on " * 50
+    connections = Connections(chat(server))
+
+    async def left() -> None:
+        (model,) = await connections.awaited()
+        chunks: Any = model.astream("?")
+        async with aclosing(chunks):
+            await anext(chunks)
+        await asyncio.sleep(0.05)
+
+    asyncio.run(left())
+    assert [record.getMessage() for record in caplog.records] == []
 
 
 async def cancelled_after(seconds: float, call: Any) -> bool:  # noqa: ANN401

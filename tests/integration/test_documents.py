@@ -25,7 +25,7 @@ __all__ = ["leaks_collected"]
 pytestmark = [
     *tolerates_inspect,
     # The supervisor package builds on what LangGraph has since moved to LangChain.
-    pytest.mark.filterwarnings("ignore:create_react_agent has been moved"),
+    pytest.mark.filterwarnings("ignore::langgraph.warnings.LangGraphDeprecatedSinceV10"),
     pytest.mark.integration,
 ]
 

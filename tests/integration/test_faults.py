@@ -6,14 +6,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, get_args
 
-import httpx
 import pytest
-from langchain_openai import ChatOpenAI
-from pydantic import SecretStr
 
 from pb_graph import NoAnswerError, Settings, build_graph
 from pb_graph.models.client import ChatClient
 from pb_graph.models.retry import RetryPolicy
+from tests.support.endpoints import chat_to
 from tests.support.fault_server import (
     CHAIN,
     TRANSIENT,
@@ -43,19 +41,6 @@ UNSEEN = "broke off without an account of their tokens"
 Solve = Callable[..., dict[str, Any]]
 
 
-def chat_to(server: FaultServer, **given: Any) -> ChatOpenAI:  # noqa: ANN401
-    """A real ChatOpenAI; it leaves no connection open for the test that comes next."""
-    alone: dict[str, Any] = {"limits": httpx.Limits(max_keepalive_connections=0)}
-    fields: dict[str, Any] = {"base_url": server.url} | given
-    return ChatOpenAI(
-        model="m",
-        api_key=SecretStr("sk-test"),
-        http_client=httpx.Client(**alone),
-        http_async_client=httpx.AsyncClient(**alone),
-        **fields,
-    )
-
-
 def graph_to(
     server: FaultServer,
     retries: int = 3,
@@ -67,7 +52,7 @@ def graph_to(
     """A graph that waits for no longer than a test should."""
     policy = RetryPolicy(retries, initial_interval=0.01)
     clients = [
-        ChatClient(chat_to(server, max_retries=0, timeout=timeout), retry_policy=policy)
+        ChatClient(chat_to(server.url, max_retries=0, timeout=timeout), retry_policy=policy)
         for _ in range(1 + planner_apart)
     ]
     return build_graph(clients[0], planner=clients[-1], settings=Settings(**settings))
@@ -237,7 +222,7 @@ def test_a_model_named_by_a_string_is_tried_as_often_as_the_settings_say(
 
 def test_an_objects_own_retries_are_not_multiplied() -> None:
     with FaultServer(always("rate_limit_with_wait"), wait="0.01") as server:
-        model = chat_to(server, max_retries=2)
+        model = chat_to(server.url, max_retries=2)
         graph: Any = build_graph(model, settings=Settings(method="vanilla"))
         with pytest.raises(NoAnswerError):
             graph.invoke(QUESTION)
@@ -246,7 +231,7 @@ def test_an_objects_own_retries_are_not_multiplied() -> None:
 
 def test_an_object_with_an_open_number_is_retried_by_us_alone() -> None:
     with FaultServer(always("rate_limit_with_wait"), wait="0.01") as server:
-        model = chat_to(server)
+        model = chat_to(server.url)
         graph: Any = build_graph(model, settings=Settings(method="vanilla", max_retries=1))
         with pytest.raises(NoAnswerError, match="failed, 2 times,"):
             graph.invoke(QUESTION)
@@ -271,9 +256,9 @@ def test_where_it_should_be_is_told_once_and_without_the_password(
     address = server.url.replace("//", "//me:secret@")
     policy = RetryPolicy(1, initial_interval=0.01)
     with FaultServer() as other:
-        gone = ChatClient(chat_to(server, base_url=address, max_retries=0), retry_policy=policy)
+        gone = ChatClient(chat_to(address, max_retries=0), retry_policy=policy)
         settings = Settings(method="plan_and_budget", execution="stepwise", parallel=False)
-        planner = chat_to(other, max_retries=0) if planner_lives else None
+        planner = chat_to(other.url, max_retries=0) if planner_lives else None
         with pytest.raises(NoAnswerError) as caught:
             run(build_graph(gone, planner=planner, settings=settings), QUESTION, way)
     report = checked(caught.value.report)
@@ -287,6 +272,6 @@ def test_where_it_should_be_is_told_once_and_without_the_password(
 def test_a_time_limit_that_is_bound_stands(way: Way) -> None:
     with FaultServer(latency=2.0) as server:
         once = Settings(method="vanilla", max_retries=0)
-        graph = build_graph(chat_to(server).bind(timeout=0.2), settings=once)
+        graph = build_graph(chat_to(server.url).bind(timeout=0.2), settings=once)
         with pytest.raises(NoAnswerError, match="Timeout"):
             run(graph, QUESTION, way)

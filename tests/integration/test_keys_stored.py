@@ -12,7 +12,6 @@ import urllib.parse
 from pathlib import Path
 from typing import Any
 
-import httpx
 import openai
 import pytest
 from inspect_ai.log import list_eval_logs, read_eval_log
@@ -27,7 +26,7 @@ from optim.records import read_records
 from optim.report import report
 from optim.tune import GraphProgram, tune
 from pb_graph import NoAnswerError, Settings, build_graph
-from tests.support.endpoints import endpoint_of
+from tests.support.endpoints import chat_to, endpoint_of
 from tests.support.evaluations import tolerates_inspect
 from tests.support.fault_server import Fault, FaultServer, Request
 from tests.support.graphs import QUESTION
@@ -38,7 +37,6 @@ pytestmark = [pytest.mark.integration, *tolerates_inspect]
 KEY = "canary of a/key"
 FORMS = {KEY, urllib.parse.quote(KEY, safe=""), urllib.parse.quote(KEY)}
 FORMS |= {base64.b64encode(text.encode()).decode().rstrip("=") for text in (KEY, f"me:{KEY}")}
-LIMITS: Any = {"limits": httpx.Limits(max_keepalive_connections=0)}
 
 
 def model_of(place: str, url: str, monkeypatch: pytest.MonkeyPatch) -> ChatOpenAI | str:
@@ -53,12 +51,9 @@ def model_of(place: str, url: str, monkeypatch: pytest.MonkeyPatch) -> ChatOpenA
         "address": {"base_url": url.replace("//", f"//me:{quoted}@") + f"?code={quoted}"},
         "header": {"default_headers": {"Authorization": f"Bearer {KEY}"}},
     }
-    alone: dict[str, Any] = {
-        "http_client": httpx.Client(**LIMITS),
-        "http_async_client": httpx.AsyncClient(**LIMITS),
-    }
-    plain = {"base_url": url, "api_key": SecretStr("some-other"), "max_retries": 0}
-    return ChatOpenAI(model="m", **{**plain, **alone, **given[place]})
+    plain: dict[str, Any] = {"base_url": url, "api_key": SecretStr("some-other"), "max_retries": 0}
+    fields = plain | given[place]
+    return chat_to(fields.pop("base_url"), **fields)
 
 
 def sometimes(request: Request) -> Fault | None:

@@ -6,15 +6,13 @@ import json
 from pathlib import Path
 from typing import Any, get_args
 
-import httpx
 import pytest
-from langchain_openai import ChatOpenAI
-from pydantic import SecretStr
 
 from pb_graph import Settings, build_graph
 from pb_graph.errors import ModelSetupError
 from pb_graph.probe.run import Probe, probe
 from pb_graph.probe.session import MOST_CALLS, MOST_TOKENS
+from tests.support.endpoints import chat_to
 from tests.support.graphs import QUESTION
 from tests.support.promise_server import EXTRAS, Misdeed, PromiseServer, promising
 
@@ -39,20 +37,9 @@ BREAKS: dict[Misdeed, set[str]] = {
 }
 
 
-def chat_to(server: PromiseServer) -> ChatOpenAI:
-    alone: dict[str, Any] = {"limits": httpx.Limits(max_keepalive_connections=0)}
-    return ChatOpenAI(
-        model="m",
-        base_url=server.url,
-        api_key=SecretStr("x"),
-        http_client=httpx.Client(**alone),
-        http_async_client=httpx.AsyncClient(**alone),
-    )
-
-
 def probed(server: PromiseServer, policy: str | None = None) -> Probe:
     with promising(server):
-        found = probe(chat_to(server), policy)
+        found = probe(chat_to(server.url), policy)
     assert len(server.bodies) == found.calls <= MOST_CALLS
     assert found.tokens <= MOST_TOKENS
     return found
@@ -97,13 +84,13 @@ def test_a_server_that_is_not_there_is_said_to_be_so() -> None:
     with promising(PromiseServer()) as server:
         pass
     with pytest.raises(ModelSetupError, match=r"Not one call to m got a reply.*running"):
-        probe(chat_to(server))
+        probe(chat_to(server.url))
 
 
 def test_a_policy_is_named() -> None:
     assert probed(PromiseServer(), "vllm").policy == "vllm"
     with promising(PromiseServer()) as server, pytest.raises(ModelSetupError, match="'vllm'"):
-        probe(chat_to(server), "vlm")
+        probe(chat_to(server.url), "vlm")
 
 
 class TestCaps:
@@ -113,10 +100,10 @@ class TestCaps:
         server = PromiseServer(misdeeds=frozenset(misdeeds))
         file = folder / "caps.json"
         with promising(server):
-            probe(chat_to(server)).save(file)
+            probe(chat_to(server.url)).save(file)
             server.bodies.clear()
             graph: Any = build_graph(
-                chat_to(server), settings=Settings(**settings), cap_policy=file
+                chat_to(server.url), settings=Settings(**settings), cap_policy=file
             )
             graph.invoke(QUESTION)
         return server.bodies

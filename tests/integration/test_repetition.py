@@ -7,13 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import httpx
 import pytest
 from langchain_core.caches import InMemoryCache
 from langchain_core.globals import set_llm_cache
 from langchain_core.messages import HumanMessage
-from langchain_openai import ChatOpenAI
-from pydantic import SecretStr
 
 from pb_graph import Budget, Settings, build_graph
 from pb_graph.budget import using
@@ -22,6 +19,7 @@ from pb_graph.models.caps import CapPolicy, Limits, llama_cpp, sglang, vllm
 from pb_graph.models.caps.compatible import openai_compatible
 from pb_graph.models.client import ChatClient
 from pb_graph.models.reply import Purpose, Reply
+from tests.support.endpoints import chat_to
 from tests.support.fault_server import FaultServer, Request
 from tests.support.promise_server import PromiseServer, promising
 
@@ -32,12 +30,6 @@ ENDLESS = LOOP * 2000
 LIMITS = Limits(6000, 30.0, ends_repetition=True)
 LEAST, MOST = 240 // len(LOOP) * 5, 240 // len(LOOP) * 5 + 40
 """Words after which it shows, and after which it must have been seen."""
-
-
-def chat_to(url: str, **model: Any) -> ChatOpenAI:  # noqa: ANN401
-    """A chat model whose blocking calls keep no connection open."""
-    alone = httpx.Client(limits=httpx.Limits(max_keepalive_connections=0))
-    return ChatOpenAI(model="m", base_url=url, api_key=SecretStr("any"), http_client=alone, **model)
 
 
 def asked(server: FaultServer, policy: CapPolicy, limits: Limits = LIMITS, **model: Any) -> Reply:  # noqa: ANN401

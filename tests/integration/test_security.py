@@ -9,13 +9,19 @@ from typing import Any, get_args
 
 import httpx
 import pytest
-from langchain_openai import ChatOpenAI
+from langchain_anthropic import ChatAnthropic
+from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import SecretStr
 
 from pb_graph import PlanAndBudgetError, Settings, build_graph
+from pb_graph.errors import ModelCallError
+from pb_graph.models.caps import Limits
 from pb_graph.models.client import ChatClient
+from pb_graph.models.reply import Purpose
 from pb_graph.models.retry import RetryPolicy
+from pb_graph.models.secrets import _LOGGERS
+from tests.support.endpoints import chat_to
 from tests.support.fault_server import Fault, FaultServer, Script, always, well_behaved
 from tests.support.graphs import QUESTION, Way
 
@@ -33,15 +39,11 @@ def graph_to(
     url: str | None = None,
     query: dict[str, object] | None = None,
 ) -> Any:  # noqa: ANN401
-    alone: dict[str, Any] = {"limits": httpx.Limits(max_keepalive_connections=0)}
-    model = ChatOpenAI(
-        model="m",
-        base_url=url or server.url,
+    model = chat_to(
+        url or server.url,
         default_query=query,
         api_key=SecretStr(KEY),
         default_headers={"X-Proxy-Authorization": HEADER},
-        http_client=httpx.Client(**alone),
-        http_async_client=httpx.AsyncClient(**alone),
         max_retries=0,
         timeout=0.2,
     )
@@ -104,18 +106,31 @@ async def test_a_key_stays_where_it_was_given_whatever_happens(
 async def test_nor_does_what_an_address_hides_get_into_what_http_clients_log(
     way: Way, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for name in (None, "httpx", "openai._base_client"):  # whoever ran before may have hushed them
+    for name in (None, *_LOGGERS):  # whoever ran before may have hushed them
         caplog.set_level(logging.DEBUG, logger=name)
     with FaultServer() as server:
         url = server.url.replace("//", f"//me:{CANARY}-of-a-password@")
         graph = graph_to(server, InMemorySaver(), url, {"code": f"{CANARY}-of-a-query"})
         await everything_said(graph, way)
     lines = [record.getMessage() for record in caplog.records]
-    assert [line for line in lines if line.startswith(f"HTTP Request: POST {server.url}/chat")]
-    assert "openai._base_client" in {record.name for record in caplog.records}  # it spoke too
+    assert [line for line in lines if f"{server.url}/chat" in line]
     assert not [line for line in lines if CANARY in line]
     httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(200))).get("http://h?q=1")
     assert "http://h?q=1" in caplog.records[-1].getMessage()  # not one of our calls
+
+
+def test_nor_into_what_anthropics_client_logs(caplog: pytest.LogCaptureFixture) -> None:
+    for name in (None, *_LOGGERS):
+        caplog.set_level(logging.DEBUG, logger=name)
+    with FaultServer(always("reset_before")) as server:
+        url = server.url.replace("//", f"//me:{CANARY}-of-a-password@")
+        given: Any = {"model": "claude-x", "base_url": url, "max_retries": 0}
+        client = ChatClient(ChatAnthropic(api_key=SecretStr(KEY), **given), None, RetryPolicy(0))
+        with pytest.raises(ModelCallError):
+            client.call([HumanMessage("?")], Limits(10, 5.0), Purpose("answer"))
+    lines = [record.getMessage() for record in caplog.records]
+    assert [line for line in lines if f"{server.url}/v1/messages" in line]
+    assert not [line for line in lines if CANARY in line]
 
 
 async def test_a_key_that_a_server_repeats_is_blanked_out_in_the_report() -> None:

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pytest
 from langchain_core.caches import InMemoryCache
 from langchain_core.messages import HumanMessage
-from langchain_openai import ChatOpenAI
-from pydantic import SecretStr
 
 from pb_graph import Settings, build_graph
 from pb_graph.budget.ledger import most_billed
@@ -19,6 +16,7 @@ from pb_graph.models.caps import CapPolicy, Limits, llama_cpp, vllm
 from pb_graph.models.caps.compatible import openai_compatible
 from pb_graph.models.client import ChatClient
 from pb_graph.models.reply import Purpose, Reply
+from tests.support.endpoints import chat_to
 from tests.support.fault_server import FaultServer, Request
 from tests.support.promise_server import PromiseServer, promising
 
@@ -32,12 +30,6 @@ LIMITS = Limits(3000, 30.0, surprisal=40.0)
 GREEDY = {"temperature": 0}
 FORMULA = "What is $6 \\cdot 7$?"
 WORDS = "A box has 6 rows of 7 eggs. How many eggs is that?"
-
-
-def chat_to(url: str, **model: Any) -> ChatOpenAI:  # noqa: ANN401
-    """A chat model whose blocking calls keep no connection open."""
-    alone = httpx.Client(limits=httpx.Limits(max_keepalive_connections=0))
-    return ChatOpenAI(model="m", base_url=url, api_key=SecretStr("any"), http_client=alone, **model)
 
 
 def asked(

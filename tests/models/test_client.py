@@ -613,6 +613,42 @@ class TestOverHTTP:
         assert caught.value.status == 401
         assert "0123456789" not in str(caught.value)
 
+    @pytest.mark.parametrize(
+        "body",
+        [
+            {"detail": "no such route"},  # FastAPI
+            {"error": "no such route"},
+            [{"error": {"code": 404, "message": "no such route"}}],  # Google
+            {"error": {"message": "Provider returned error", "metadata": {"raw": "no such route"}}},
+            "no such route",
+        ],
+    )
+    def test_what_a_server_says_of_its_refusal_is_told_in_any_form(self, body: object) -> None:
+        client = self.client(lambda _: httpx.Response(404, text=json.dumps(body)))
+        with pytest.raises(ModelCallError, match=r"HTTP 404.*no such route"):
+            client.call(ASK, LIMITS, PURPOSE)
+
+    @pytest.mark.parametrize(
+        ("status", "error"),
+        [
+            (400, {"message": "Shorten it.", "code": "context_length_exceeded"}),  # Groq
+            (400, "the model is loaded with context length of only 4096 tokens"),  # LM Studio
+            (429, {"message": "You ran out.", "type": "insufficient_quota", "code": None}),
+        ],
+    )
+    def test_a_refusal_that_stays_is_known_by_all_that_is_said_of_it(
+        self, status: int, error: object
+    ) -> None:
+        asked: list[object] = []
+
+        def answer(body: dict[str, Any]) -> httpx.Response:
+            asked.append(body)
+            return httpx.Response(status, json={"error": error})
+
+        with pytest.raises(ModelCallError):
+            self.client(answer).call(ASK, WITH_SCHEMA, PURPOSE)
+        assert len(asked) == 1
+
     def test_a_reply_of_nonsense_is_an_error_of_ours(self) -> None:
         client = self.client(lambda _: httpx.Response(200, text="<html>"))
         client._retry_policy = RetryPolicy(max_retries=0)

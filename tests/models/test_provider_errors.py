@@ -150,6 +150,14 @@ def test_what_kept_a_request_from_being_sent_is_told() -> None:
     assert told.fatal
 
 
+def test_so_is_what_broke_a_connection() -> None:
+    error = openai.APIConnectionError(request=httpx.Request("POST", "http://host/v1"))
+    error.__cause__ = httpx.RemoteProtocolError("peer closed connection")
+    assert "error. (peer closed connection) Check that" in str(to_model_call_error(error))
+    error.__cause__ = httpx.ReadError("")
+    assert "error. Check that" in str(to_model_call_error(error))
+
+
 def test_what_is_explained_already_stays_as_it_is() -> None:
     error = ModelCallError("said", 500)
     assert to_model_call_error(error) is error

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import httpx
+import openai
 import uvicorn
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
@@ -22,17 +22,19 @@ from pb_graph.serve.names import model_names
 from tests.support.fault_server import FaultServer
 
 
+def chat_to(url: str, **given: Any) -> ChatOpenAI:  # noqa: ANN401 -- fields of it
+    """A real ChatOpenAI, with the HTTP clients of its SDK.
+
+    No connection stays open for the test that comes next: those of an event loop end with it.
+    """
+    alone = openai.DefaultHttpxClient(headers={"Connection": "close"})
+    fields: dict[str, Any] = {"base_url": url, "api_key": SecretStr("sk-test")} | given
+    return ChatOpenAI(model="m", http_client=alone, **fields)
+
+
 def client_to(server: FaultServer, policy: CapPolicy | None = None) -> ChatClient:
-    """A client for a scripted server that keeps no connection open, and waits for no one."""
-    alone: dict[str, Any] = {"limits": httpx.Limits(max_keepalive_connections=0)}
-    model = ChatOpenAI(
-        model="m",
-        base_url=server.url,
-        api_key=SecretStr("x"),
-        max_retries=0,
-        http_client=httpx.Client(**alone),
-        http_async_client=httpx.AsyncClient(**alone),
-    )
+    """A client for a scripted server that waits for no one."""
+    model = chat_to(server.url, max_retries=0)
     return ChatClient(model, policy, RetryPolicy(1, initial_interval=0.01))
 
 

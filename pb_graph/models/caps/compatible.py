@@ -98,6 +98,15 @@ def is_openai_like(model: BaseChatModel) -> bool:
     return ("langchain_openai", "BaseChatOpenAI") in kinds
 
 
+def sdk_options(model: Any, side: str, **options: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Fields of a copy of an OpenAI-like model whose SDK has other options.
+
+    For calls that block (``client``), or for those that are awaited (``async_client``).
+    """
+    sdk = getattr(model, f"root_{side}").with_options(**options)
+    return {f"root_{side}": sdk, side: sdk.chat.completions}
+
+
 def host_of(model: BaseChatModel) -> str:
     """The host name of an OpenAI-like model's server; empty for OpenAI's own by default."""
     return urlsplit(address_of(model)).hostname or ""
