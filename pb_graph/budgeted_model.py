@@ -40,7 +40,8 @@ class BudgetedChatModel(BaseChatModel):
     where it finds its budget, at its first call), so that there is an answer when all else is used
     up: a call that was cut off, or that finds nothing else left, is followed by, or becomes, one
     that is told to answer now, and has no tools but those that give the answer its type. When that
-    part is gone, too, the answer is a message that says so; it is no error.
+    part is gone, too, the answer is a message that says so; it is no error, unless the answer is to
+    have a type, which that message has not: then it is a `BudgetUsedUpError`.
 
     A call that fails for a passing reason is tried again, within the budget, unless the model has
     ``max_retries`` of its own.

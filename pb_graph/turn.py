@@ -71,12 +71,17 @@ class Turn:
         """The answer, or the tool calls; once nothing at all is left, a message that says so.
 
         Asked once more after a failure, it does not begin again what was only to be finished.
+
+        Raises:
+            BudgetUsedUpError: Nothing is left, and no message would be taken for the answer.
         """
         failed = 0
         while True:
             try:
                 return await self._responded()
             except BudgetUsedUpError:
+                if self.by_tool or "response_format" in self.request.model_settings:
+                    raise  # a LangChain agent would ask again, for ever
                 note = AIMessage(f"The budget of {self.account.total} tokens is used up.")
                 return ModelResponse(result=[note])
             except Exception as error:
