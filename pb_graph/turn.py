@@ -138,10 +138,10 @@ class Turn:
         keep: int = 0,
         thinking: Thinking = "bounded",
     ) -> ModelResponse[Any]:
-        capped = _capped(request, call.tokens, thinking=thinking)
         # Whoever cancels it leaves it unsettled.
         with call, InnerCalls(call, keep=keep) as inner:
             try:
+                capped = _capped(request, call.tokens, thinking=thinking)
                 made = self.ask(capped)
                 response = await made if isinstance(made, Awaitable) else made
             except Exception as error:

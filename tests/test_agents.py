@@ -17,6 +17,7 @@ from langchain.agents.middleware import (
 )
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
+from langchain_anthropic import ChatAnthropic
 from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import BaseTool, tool
@@ -502,6 +503,18 @@ class TestHostsOwn:
         )
         asked = self.passed_on(request)
         assert asked.model_settings.get("reasoning_effort", "high") == "high"
+
+    def test_a_call_that_cannot_be_made_gives_back_what_it_reserved(self) -> None:
+        """All others would wait for it, for ever."""
+        budget = Budget(100)
+        request: ModelRequest[Any] = ModelRequest(
+            model=ChatAnthropic(model="claude-haiku-4-5", api_key=SecretStr("any")),  # type: ignore[call-arg]
+            messages=[HumanMessage("?")],
+            model_settings={"thinking": {"type": "enabled"}},
+        )
+        with pytest.raises(KeyError, match="budget_tokens"):
+            TokenBudgetMiddleware(budget).wrap_model_call(request, lambda _: ModelResponse([]))
+        assert (budget.unknown, budget.left) == (0, 100)
 
     def test_a_limit_below_one_is_none(self) -> None:
         request: ModelRequest[Any] = ModelRequest(
