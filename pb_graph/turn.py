@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
 
@@ -17,6 +18,7 @@ from pb_graph.errors import BudgetUsedUpError, InputError
 from pb_graph.models.caps import CAP_NAMES, Limits, Thinking, constructor_overrides, policy_for
 from pb_graph.models.inner_calls import InnerCalls
 from pb_graph.models.usage import finish_of, reported, tokens_of
+from pb_graph.models.wrapped import configured
 
 if TYPE_CHECKING:
     from pb_graph.budget.reserved import Call
@@ -66,6 +68,12 @@ class Turn:
     retries: RetryPolicy | None
     by_tool: bool = False
     _begun: ModelResponse[Any] | None = None
+
+    def __post_init__(self) -> None:
+        """Of a configurable model, ask the one that the run chooses: that one has a name for its cap."""
+        model: Any = self.request.model
+        if not isinstance(model, BaseChatModel):
+            self.request = self.request.override(model=configured(model) or model)
 
     async def response(self) -> ModelResponse[Any]:
         """The answer, or the tool calls; once nothing at all is left, a message that says so.

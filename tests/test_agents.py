@@ -17,6 +17,7 @@ from langchain.agents.middleware import (
 )
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
+from langchain.chat_models import init_chat_model
 from langchain_anthropic import ChatAnthropic
 from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
@@ -456,6 +457,18 @@ class TestHostsOwn:
         )
         asked = self.passed_on(request).model_settings
         assert {asked[name] for name in asked if "max" in name} == {40}
+
+    @pytest.mark.parametrize("chosen", ["gpt-5-mini", "gpt-5-nano"])
+    def test_a_configurable_model_is_capped_as_the_one_that_is_chosen(self, chosen: str) -> None:
+        model: Any = init_chat_model(
+            "openai:gpt-5-mini",
+            configurable_fields=("model",),
+            api_key=SecretStr("any"),
+            max_tokens=40,
+        ).with_config(configurable={"model": chosen})
+        request: ModelRequest[Any] = ModelRequest(model=model, messages=[HumanMessage("?")])
+        asked: Any = self.passed_on(request)
+        assert (asked.model.model_name, asked.model_settings["max_tokens"]) == (chosen, 40)
 
     @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens", "max_output_tokens"])
     def test_a_wider_one_is_not_sent_beside_the_cap(self, name: str) -> None:
