@@ -70,7 +70,7 @@ class Turn:
     _begun: ModelResponse[Any] | None = None
 
     def __post_init__(self) -> None:
-        """Of a configurable model, ask the one that the run chooses: that one has a name for its cap."""
+        """Of a configurable model, ask the one that the run chooses, which has a word for a cap."""
         model: Any = self.request.model
         if not isinstance(model, BaseChatModel):
             self.request = self.request.override(model=configured(model) or model)
@@ -103,8 +103,9 @@ class Turn:
                 await asyncio.sleep(wait)
 
     async def _responded(self) -> ModelResponse[Any]:
-        asked = self._warned(self.account.left)
         if self._begun is None and (call := await self._first()):
+            # As it is now: while this call waited, others may have given back what they held.
+            asked = self._warned(self.account.left + call.tokens)
             try:
                 begun = await self._called(asked, call, keep=self.kept)
             except Exception as error:

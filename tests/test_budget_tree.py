@@ -898,6 +898,21 @@ def test_only_a_budget_is_shared(given: Any) -> None:
             ask(ScriptedChat(), shared_budget=given)
 
 
+@pytest.mark.parametrize("of", ["agent", "model"])
+def test_what_others_held_while_a_call_waited_is_not_gone(of: str) -> None:
+    budget, model = Budget(1000), ScriptedChat(solve=words(20), seconds=0.02)
+    agent = create_agent(model, [], middleware=[TokenBudgetMiddleware(budget)])
+    asked: Any = agent if of == "agent" else BudgetedChatModel(model=model, budget=budget)
+
+    async def together() -> None:
+        given: Any = ASK if of == "agent" else "Go."
+        await asyncio.gather(*(asked.ainvoke(given) for _ in range(3)))
+
+    asyncio.run(together())
+    assert [call.cap for call in model.calls] == [900, 880, 860]
+    assert "are left for this task" not in str([call.messages for call in model.calls])
+
+
 def test_calls_are_told_when_their_part_is_nearly_used_up() -> None:
     def solve(_: Call) -> Said:
         return Reply(words(45), tool_calls=calls("again", 1).tool_calls)
