@@ -91,7 +91,7 @@ class Turn:
                 if self.by_tool or "response_format" in self.request.model_settings:
                     raise  # a LangChain agent would ask again, for ever
                 note = AIMessage(f"The budget of {self.account.total} tokens is used up.")
-                return ModelResponse(result=[note])
+                return self._begun or ModelResponse(result=[note])
             except Exception as error:
                 failed += 1
                 wait = self.retries.wait(error, failed, _LONGEST_WAIT) if self.retries else None
@@ -112,7 +112,7 @@ class Turn:
                 if (refused := _cut_and_refused(error)) is None:
                     raise
                 begun = refused
-            if not _cut_off(begun) or self._fuller().left < 1:
+            if not _cut_off(begun):
                 return begun
             self._begun = begun
         call = await self._reserved(self._fuller())

@@ -281,6 +281,27 @@ class TestCreateAgent:
         assert budget.spent == model.output_tokens > 0
         assert budget.left == 300 - budget.spent
 
+    def test_an_answer_stays_when_others_take_what_its_ending_waited_for(self) -> None:
+        budget = Budget(100)
+        other = budget.reserve(10)
+
+        def solve(call: Call) -> Said:
+            budget.charge(7)
+            return runs_on(call)
+
+        async def taken() -> Any:
+            agent = Tree._agent(ScriptedChat(solve=solve), budget, [])
+            task = asyncio.create_task(agent.ainvoke(ASK))
+            while budget.spent < 87:
+                await asyncio.sleep(0)
+            budget.charge(budget.left)
+            other.settle(10)
+            return await task
+
+        out = asyncio.run(taken())
+        assert len(out["messages"][-1].text.split()) == 80
+        assert budget.spent == 100
+
     def test_nothing_left_is_said_and_nothing_is_paid(self) -> None:
         budget = Budget(100)
         budget.charge(100)
