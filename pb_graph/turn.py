@@ -16,6 +16,7 @@ from langchain_core.messages.ai import UsageMetadata, add_usage
 
 from pb_graph.errors import BudgetUsedUpError, InputError
 from pb_graph.models.caps import CAP_NAMES, Limits, Thinking, constructor_overrides, policy_for
+from pb_graph.models.caps.limits import capped_arguments
 from pb_graph.models.inner_calls import InnerCalls
 from pb_graph.models.usage import finish_of, reported, tokens_of
 from pb_graph.models.wrapped import configured
@@ -201,7 +202,7 @@ def _capped(request: ModelRequest[Any], cap: int, *, thinking: Thinking) -> Mode
     arguments = policy(model.model_copy(update=change | told), limits)
     arguments.pop("timeout", None)  # the host's own business
     model = model.model_copy(update=change)
-    return request.override(model=model, model_settings=settings | arguments)
+    return request.override(model=model, model_settings=capped_arguments(settings, arguments))
 
 
 def _without_caps(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from langchain_anthropic import ChatAnthropic
 from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import BaseTool, tool
+from langchain_ollama import ChatOllama
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
@@ -482,6 +483,16 @@ class TestHostsOwn:
         )
         body = {"my": 1, "max_tokens": 90}
         assert self.passed_on(request).model_settings == {"extra_body": body}
+
+    def test_ollamas_options_of_a_call_stand_beside_the_cap(self) -> None:
+        settings = {"options": {"num_ctx": 8192, "min_p": 0.1, "num_predict": 5000}}
+        request: ModelRequest[Any] = ModelRequest(
+            model=ChatOllama(model="qwen3", temperature=0),
+            messages=[HumanMessage("?")],
+            model_settings=settings,
+        )
+        asked = self.passed_on(request).model_settings
+        assert asked["options"] == {"num_ctx": 8192, "min_p": 0.1, "num_predict": 90}
 
     def test_one_within_googles_configuration_stands_too(self) -> None:
         settings = {"generation_config": {"max_output_tokens": 40, "top_k": 3}}
