@@ -15,7 +15,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import StructuredTool
 from pydantic import Field, PositiveInt, PrivateAttr, field_validator
 
-from pb_graph.budget.around import drawn_on, within_all
+from pb_graph.budget.around import drawing_on, drawn_on
 from pb_graph.budget.shared import Budget
 from pb_graph.errors import InputError
 from pb_graph.models.naming import name_of
@@ -26,8 +26,6 @@ from pb_graph.turn import Turn
 if TYPE_CHECKING:
     from langchain_core.language_models import ModelProfile
     from langchain_core.messages import BaseMessage
-
-    from pb_graph.turn import Ask
 
 _KEPT = "kept for the last answer"
 
@@ -179,37 +177,34 @@ class BudgetedChatModel(BaseChatModel):
             result = made if blocking else await made
             return ModelResponse(result=[one.message for one in result.generations])
 
-        turn = self._turn(messages, settings, ask, blocking=blocking)
-        said = (await turn.response()).result
-        return ChatResult(generations=[ChatGeneration(message=message) for message in said])
-
-    def _turn(
-        self, messages: list[BaseMessage], settings: dict[str, Any], ask: Ask, *, blocking: bool
-    ) -> Turn:
         own, *around = drawn_on(self.budget) or (None,)
         if own is None:
             msg = "There is no budget: give BudgetedChatModel one, or run it within using(budget)."
             raise InputError(msg)
+        with drawing_on(own, *around) as account, drawing_on(self._last(own), *around) as last:
+            turn = Turn(
+                self._request(messages, settings),
+                ask,
+                account,
+                kept=0,
+                last=last,
+                enough=last.total if self.reserve else 1,
+                per_call=self.per_call,
+                warn_at=self.warn_at,
+                blocking=blocking,
+                retries=self.retries,
+                by_tool=self._by_tool,
+            )
+            said = (await turn.response()).result
+        return ChatResult(generations=[ChatGeneration(message=message) for message in said])
+
+    def _request(self, messages: list[BaseMessage], settings: dict[str, Any]) -> ModelRequest[Any]:
         system = next((one for one in messages[:1] if isinstance(one, SystemMessage)), None)
-        request: ModelRequest[Any] = ModelRequest(
+        return ModelRequest(
             model=self.plain,
             system_message=system,
             messages=messages[1:] if system else messages,  # type: ignore[arg-type]
             model_settings=settings,
-        )
-        account, last = (within_all((one, *around)) or one for one in (own, self._last(own)))
-        return Turn(
-            request,
-            ask,
-            account,
-            kept=0,
-            last=last,
-            enough=last.total if self.reserve else 1,
-            per_call=self.per_call,
-            warn_at=self.warn_at,
-            blocking=blocking,
-            retries=self.retries,
-            by_tool=self._by_tool,
         )
 
     def _last(self, account: Budget) -> Budget:

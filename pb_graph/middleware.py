@@ -17,7 +17,7 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.errors import GraphInterrupt
 from langgraph.types import Command, Overwrite
 
-from pb_graph.budget.around import drawn_on, using, within_all
+from pb_graph.budget.around import drawing_on, drawn_on, using, within_all
 from pb_graph.budget.checks import real_number, whole_number
 from pb_graph.budget.shared import Budget
 from pb_graph.budget.snapshots import newer
@@ -163,27 +163,27 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
     async def _response(
         self, request: ModelRequest[Any], ask: Ask, *, blocking: bool
     ) -> ExtendedModelResponse[Any]:
-        account = own = await self._resumed(request.state, blocking=blocking)
-        kept, per_call, retries = self._kept(own), self.per_call, None
+        own = await self._resumed(request.state, blocking=blocking)
+        within, kept, per_call, retries = (own,), self._kept(own), self.per_call, None
         if isinstance(model := request.model, BudgetedChatModel):  # one of the two has to count
             its, retries = model.budget, model.retries
             per_call = min((most for most in (per_call, model.per_call) if most), default=None)
             request = request.override(model=model.plain)
-            within = (own, its) if its and not own.is_part_of(its) else (own,)
-            account = within_all(within) or own
-        turn = Turn(
-            request,
-            ask,
-            account,
-            kept=kept,
-            last=account,
-            enough=kept,
-            per_call=per_call,
-            warn_at=self.warn_at,
-            blocking=blocking,
-            retries=retries,
-        )
-        response = await turn.response()
+            within = (own, its) if its and not own.is_part_of(its) else within
+        with drawing_on(*within) as account:
+            turn = Turn(
+                request,
+                ask,
+                account,
+                kept=kept,
+                last=account,
+                enough=kept,
+                per_call=per_call,
+                warn_at=self.warn_at,
+                blocking=blocking,
+                retries=retries,
+            )
+            response = await turn.response()
         return ExtendedModelResponse(response, Command(update=_update(own)))
 
     def _kept(self, account: Budget) -> int:

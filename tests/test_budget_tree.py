@@ -854,6 +854,19 @@ class TestGraph:
         assert budget.spent == before.output_tokens + after.output_tokens
 
 
+@pytest.mark.parametrize("around", ["middleware", "using"])
+def test_an_account_does_not_grow_with_the_calls_that_draw_on_another_too(around: str) -> None:
+    """All of it stands in every checkpoint of every thread."""
+    daily = Budget(5000)
+    made = BudgetedChatModel(model=ScriptedChat(solve="done"), budget=daily)
+    agent = create_agent(made, [], middleware=[TokenBudgetMiddleware(300)])
+    for _ in range(3):
+        with using(Budget(300)):
+            agent.invoke(ASK) if around == "middleware" else made.invoke("Go.")
+    assert daily.spent == 3
+    assert len(daily.snapshot()["spent"]) == 1
+
+
 class TestTool:
     @pytest.mark.parametrize("way", WAYS)
     def test_it_draws_on_its_agents_budget(self, way: Way) -> None:

@@ -75,3 +75,14 @@ def within_all(
         return above[0] if above else None
     totals = [account.total for account in above] + ([] if tokens is None else [tokens])
     return limited(min(totals), above, tokens if given else None)
+
+
+@contextmanager
+def drawing_on(*above: Budget) -> Iterator[Budget]:
+    """One account that draws on several for a while; after that they need not tell it apart."""
+    made = within_all(above) or above[0]
+    try:
+        yield made
+    finally:
+        if made not in above:
+            made.close()
