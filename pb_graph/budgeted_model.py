@@ -18,6 +18,7 @@ from pydantic import Field, PositiveInt, PrivateAttr, field_validator
 from pb_graph.budget.around import drawing_on, drawn_on
 from pb_graph.budget.shared import Budget
 from pb_graph.errors import InputError
+from pb_graph.models.inner_calls import heard_on
 from pb_graph.models.naming import name_of
 from pb_graph.models.retry import RetryPolicy, has_own_retries, without_sdk_retries
 from pb_graph.runtime.node import finished
@@ -177,13 +178,17 @@ class BudgetedChatModel(BaseChatModel):
             result = made if blocking else await made
             return ModelResponse(result=[one.message for one in result.generations])
 
+        request = self._request(messages, settings)
+        counted = heard_on()
+        if counted and (self.budget is None or counted.is_part_of(self.budget)):
+            return _result_of(await ask(request))
         own, *around = drawn_on(self.budget) or (None,)
         if own is None:
             msg = "There is no budget: give BudgetedChatModel one, or run it within using(budget)."
             raise InputError(msg)
         with drawing_on(own, *around) as account, drawing_on(self._last(own), *around) as last:
             turn = Turn(
-                self._request(messages, settings),
+                request,
                 ask,
                 account,
                 kept=0,
@@ -195,8 +200,7 @@ class BudgetedChatModel(BaseChatModel):
                 retries=self.retries,
                 by_tool=self._by_tool,
             )
-            said = (await turn.response()).result
-        return ChatResult(generations=[ChatGeneration(message=message) for message in said])
+            return _result_of(await turn.response())
 
     def _request(self, messages: list[BaseMessage], settings: dict[str, Any]) -> ModelRequest[Any]:
         system = next((one for one in messages[:1] if isinstance(one, SystemMessage)), None)
@@ -212,3 +216,7 @@ class BudgetedChatModel(BaseChatModel):
         if not self.reserve:
             return account
         return account.grant(math.ceil(account.total * self.reserve), name=_KEPT)
+
+
+def _result_of(response: ModelResponse[Any]) -> ChatResult:
+    return ChatResult(generations=[ChatGeneration(message=message) for message in response.result])

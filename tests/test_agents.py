@@ -30,7 +30,13 @@ from langgraph.prebuilt import ToolNode
 from langgraph.types import Command
 from pydantic import BaseModel, SecretStr
 
-from pb_graph import Budget, InputError, TokenBudgetMiddleware, plan_and_budget_tool
+from pb_graph import (
+    Budget,
+    BudgetedChatModel,
+    InputError,
+    TokenBudgetMiddleware,
+    plan_and_budget_tool,
+)
 from pb_graph.agents import FINISH
 from tests.support.chat_model import (
     Call,
@@ -423,6 +429,17 @@ class TestNearerTheModel:
         middleware = [TokenBudgetMiddleware(100), Chooses(beside, before=before)]
         out = create_agent(model, [look_up], middleware=middleware).invoke(ASK)
         assert out["tokens_spent"] == 5
+
+    @pytest.mark.parametrize("way", get_args(Way))
+    @pytest.mark.parametrize("own", [True, False])
+    def test_a_model_with_the_same_budget_is_counted_once(self, own: bool, way: Way) -> None:
+        refusing, other = ScriptedChat(solve=HTTPError(400)), ScriptedChat(solve="21 pens")
+        budget = Budget(100)
+        made = BudgetedChatModel(model=other, budget=budget if own else None)
+        middleware = [TokenBudgetMiddleware(budget), ModelFallbackMiddleware(made)]
+        out = run(create_agent(refusing, [], middleware=middleware), ASK, way)
+        assert out["messages"][-1].text == "21 pens"
+        assert out["tokens_spent"] == budget.spent == other.output_tokens == 2
 
     @pytest.mark.parametrize("error", [ValueError("refused"), ConnectionError("lost")])
     def test_also_when_there_is_no_answer(self, error: Exception) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from langchain_core.outputs import LLMResult
 
     from pb_graph.budget.reserved import Call
+    from pb_graph.budget.shared import Budget
 
 
 class InnerCalls(BaseCallbackHandler):
@@ -92,6 +93,11 @@ class InnerCalls(BaseCallbackHandler):
         else:
             settle_failed(self._call, error)
 
+    @property
+    def account(self) -> Budget:
+        """What it draws on."""
+        return self._call.account
+
     def __enter__(self) -> Self:
         self._before = _HEARING.get()
         _HEARING.set(self)
@@ -104,6 +110,12 @@ class InnerCalls(BaseCallbackHandler):
 
 _HEARING: ContextVar[InnerCalls | None] = ContextVar("pb_graph_inner_calls", default=None)
 register_configure_hook(_HEARING, inheritable=True)
+
+
+def heard_on() -> Budget | None:
+    """What the call of ours draws on that hears, and counts, all calls that are made here."""
+    heard_by = _HEARING.get()
+    return heard_by.account if heard_by else None
 
 
 def _cost(result: LLMResult) -> int:
