@@ -6,6 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -104,7 +105,11 @@ class Turn:
                 await asyncio.sleep(wait)
 
     async def _responded(self) -> ModelResponse[Any]:
-        if self._begun is None and (call := await self._first()):
+        call = None
+        if self._begun is None:
+            with suppress(BudgetUsedUpError):
+                call = await self._reserved(self.account, keep=self.kept)
+        if call:
             # As it is now: while this call waited, others may have given back what they held.
             asked = self._warned(self.account.left + call.tokens)
             try:
@@ -116,19 +121,10 @@ class Turn:
             if not _cut_off(begun):
                 return begun
             self._begun = begun
-        call = await self._reserved(self._fuller())
+        fuller = max(self.account, self.last, key=lambda account: account.left)
+        call = await self._reserved(fuller)
         ended = await self._called(self._ending(), call, thinking="off")
         return _joined(self._begun, ended, typed=self._typed) if self._begun else ended
-
-    async def _first(self) -> Call | None:
-        try:
-            return await self._reserved(self.account, keep=self.kept)
-        except BudgetUsedUpError:
-            return None
-
-    def _fuller(self) -> Budget:
-        """Where the call that finishes finds most."""
-        return max(self.account, self.last, key=lambda account: account.left)
 
     async def _reserved(self, account: Budget, *, keep: int = 0) -> Call:
         if (several := max(_numbers(self.request, _ANSWERS), default=1)) > 1:

@@ -78,7 +78,9 @@ class InnerCalls(BaseCallbackHandler):
         """Count it."""
         if run_id in self._runs:
             self._runs.discard(run_id)
-            self._heard += _cost(response)
+            made = [getattr(one, "message", None) for many in response.generations for one in many]
+            said = [one for one in made if isinstance(one, AIMessage)]
+            self._heard += sum(tokens_of(one, []).output for one in said)
 
     def settle(self, tokens: int) -> None:
         """There is an answer; what was heard of it may be more than it says itself."""
@@ -92,11 +94,6 @@ class InnerCalls(BaseCallbackHandler):
             self._call.settle(self._heard)
         else:
             settle_failed(self._call, error)
-
-    @property
-    def account(self) -> Budget:
-        """What it draws on."""
-        return self._call.account
 
     def __enter__(self) -> Self:
         self._before = _HEARING.get()
@@ -115,9 +112,4 @@ register_configure_hook(_HEARING, inheritable=True)
 def heard_on() -> Budget | None:
     """What the call of ours draws on that hears, and counts, all calls that are made here."""
     heard_by = _HEARING.get()
-    return heard_by.account if heard_by else None
-
-
-def _cost(result: LLMResult) -> int:
-    made = (getattr(one, "message", None) for several in result.generations for one in several)
-    return sum(tokens_of(said, []).output for said in made if isinstance(said, AIMessage))
+    return heard_by._call.account if heard_by else None  # noqa: SLF001 -- of this module

@@ -22,16 +22,9 @@ def name_of(model: BaseChatModel) -> str:
 
 def described(model: BaseChatModel) -> str:
     """The name of a model, and where its server is: without user, password and query."""
-    server = _server_of(model)
-    return f"{name_of(model)} at {server}" if server else name_of(model)
-
-
-def _server_of(model: BaseChatModel) -> str:
     openai_like = hasattr(model, "root_client") and hasattr(model, "openai_api_base")
     named = [getattr(model, name, None) for name in _ADDRESSES]
     found = [address_of(model)] if openai_like else [text for text in named if text]
-    if not found or not isinstance(found[0], str):
-        return ""
-    parts = urlsplit(found[0])
+    parts = urlsplit(found[0] if found and isinstance(found[0], str) else "")
     host = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{host}{parts.path}" if host else ""
+    return f"{name_of(model)} at {parts.scheme}://{host}{parts.path}" if host else name_of(model)

@@ -203,9 +203,8 @@ def _remedy(error: Exception, status: int | None) -> str:
         return unsendable
     if "timeout" in type(error).__name__.lower():
         return "Raise Settings.timeout, or lower the budget."
-    if _names(error) & {"JSONDecodeError", "APIResponseValidationError"} or _BROKEN_BODY.search(
-        str(error)[:_MAX_READ]
-    ):
+    broken = _BROKEN_BODY.search(str(error)[:_MAX_READ])
+    if broken or _names(error) & {"JSONDecodeError", "APIResponseValidationError"}:
         return "The reply is no chat completion: check the base URL, and the proxies on the way."
     return "Check that the model's server is running and reachable."
 
