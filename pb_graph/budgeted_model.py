@@ -15,9 +15,10 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import StructuredTool
 from pydantic import Field, PositiveInt, PrivateAttr, field_validator
 
-from pb_graph.budget.around import drawn_on, within_all
+from pb_graph.budget.around import drawing_on, drawn_on
 from pb_graph.budget.shared import Budget
 from pb_graph.errors import InputError
+from pb_graph.models.inner_calls import heard_on
 from pb_graph.models.naming import name_of
 from pb_graph.models.retry import RetryPolicy, has_own_retries, without_sdk_retries
 from pb_graph.runtime.node import finished
@@ -26,8 +27,6 @@ from pb_graph.turn import Turn
 if TYPE_CHECKING:
     from langchain_core.language_models import ModelProfile
     from langchain_core.messages import BaseMessage
-
-    from pb_graph.turn import Ask
 
 _KEPT = "kept for the last answer"
 
@@ -40,7 +39,8 @@ class BudgetedChatModel(BaseChatModel):
     where it finds its budget, at its first call), so that there is an answer when all else is used
     up: a call that was cut off, or that finds nothing else left, is followed by, or becomes, one
     that is told to answer now, and has no tools but those that give the answer its type. When that
-    part is gone, too, the answer is a message that says so; it is no error.
+    part is gone, too, the answer is a message that says so; it is no error, unless the answer is to
+    have a type, which that message has not: then it is a `BudgetUsedUpError`.
 
     A call that fails for a passing reason is tried again, within the budget, unless the model has
     ``max_retries`` of its own.
@@ -178,37 +178,37 @@ class BudgetedChatModel(BaseChatModel):
             result = made if blocking else await made
             return ModelResponse(result=[one.message for one in result.generations])
 
-        turn = self._turn(messages, settings, ask, blocking=blocking)
-        said = (await turn.response()).result
-        return ChatResult(generations=[ChatGeneration(message=message) for message in said])
-
-    def _turn(
-        self, messages: list[BaseMessage], settings: dict[str, Any], ask: Ask, *, blocking: bool
-    ) -> Turn:
+        request = self._request(messages, settings)
+        counted = heard_on()
+        if counted and (self.budget is None or counted.is_part_of(self.budget)):
+            return _result_of(await ask(request))
         own, *around = drawn_on(self.budget) or (None,)
         if own is None:
             msg = "There is no budget: give BudgetedChatModel one, or run it within using(budget)."
             raise InputError(msg)
+        with drawing_on(own, *around) as account, drawing_on(self._last(own), *around) as last:
+            turn = Turn(
+                request,
+                ask,
+                account,
+                kept=0,
+                last=last,
+                enough=last.total if self.reserve else 1,
+                per_call=self.per_call,
+                warn_at=self.warn_at,
+                blocking=blocking,
+                retries=self.retries,
+                by_tool=self._by_tool,
+            )
+            return _result_of(await turn.response())
+
+    def _request(self, messages: list[BaseMessage], settings: dict[str, Any]) -> ModelRequest[Any]:
         system = next((one for one in messages[:1] if isinstance(one, SystemMessage)), None)
-        request: ModelRequest[Any] = ModelRequest(
+        return ModelRequest(
             model=self.plain,
             system_message=system,
             messages=messages[1:] if system else messages,  # type: ignore[arg-type]
             model_settings=settings,
-        )
-        account, last = (within_all((one, *around)) or one for one in (own, self._last(own)))
-        return Turn(
-            request,
-            ask,
-            account,
-            kept=0,
-            last=last,
-            enough=last.total if self.reserve else 1,
-            per_call=self.per_call,
-            warn_at=self.warn_at,
-            blocking=blocking,
-            retries=self.retries,
-            by_tool=self._by_tool,
         )
 
     def _last(self, account: Budget) -> Budget:
@@ -216,3 +216,7 @@ class BudgetedChatModel(BaseChatModel):
         if not self.reserve:
             return account
         return account.grant(math.ceil(account.total * self.reserve), name=_KEPT)
+
+
+def _result_of(response: ModelResponse[Any]) -> ChatResult:
+    return ChatResult(generations=[ChatGeneration(message=message) for message in response.result])

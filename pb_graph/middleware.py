@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypeVar
 
 from langchain.agents.middleware import AgentMiddleware, AgentState
@@ -17,9 +18,9 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.errors import GraphInterrupt
 from langgraph.types import Command, Overwrite
 
-from pb_graph.budget.around import drawn_on, using, within_all
+from pb_graph.budget.around import drawing_on, drawn_on, using
 from pb_graph.budget.checks import real_number, whole_number
-from pb_graph.budget.shared import Budget
+from pb_graph.budget.shared import Budget, limited
 from pb_graph.budget.snapshots import newer
 from pb_graph.budgeted_model import BudgetedChatModel
 from pb_graph.runtime.branches import known_everywhere
@@ -163,27 +164,27 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
     async def _response(
         self, request: ModelRequest[Any], ask: Ask, *, blocking: bool
     ) -> ExtendedModelResponse[Any]:
-        account = own = await self._resumed(request.state, blocking=blocking)
-        kept, per_call, retries = self._kept(own), self.per_call, None
+        own = await self._resumed(request.state, blocking=blocking)
+        within, kept, per_call, retries = (own,), self._kept(own), self.per_call, None
         if isinstance(model := request.model, BudgetedChatModel):  # one of the two has to count
             its, retries = model.budget, model.retries
             per_call = min((most for most in (per_call, model.per_call) if most), default=None)
             request = request.override(model=model.plain)
-            within = (own, its) if its and not own.is_part_of(its) else (own,)
-            account = within_all(within) or own
-        turn = Turn(
-            request,
-            ask,
-            account,
-            kept=kept,
-            last=account,
-            enough=kept,
-            per_call=per_call,
-            warn_at=self.warn_at,
-            blocking=blocking,
-            retries=retries,
-        )
-        response = await turn.response()
+            within = (own, its) if its and not own.is_part_of(its) else within
+        with drawing_on(*within) as account:
+            turn = Turn(
+                request,
+                ask,
+                account,
+                kept=kept,
+                last=account,
+                enough=kept,
+                per_call=per_call,
+                warn_at=self.warn_at,
+                blocking=blocking,
+                retries=retries,
+            )
+            response = await turn.response()
         return ExtendedModelResponse(response, Command(update=_update(own)))
 
     def _kept(self, account: Budget) -> int:
@@ -201,8 +202,8 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         above = drawn_on(self.budget)
         if found := state.get(_ACCOUNT):
             return Budget.restore(found, above)
-        account = within_all(above, self.total, given=self.budget is None)
-        assert account  # noqa: S101 -- there is a total
+        total = min([self.total, *(one.total for one in above)])
+        account = limited(total, above, None if self.budget else self.total)
         account.charge(state.get(_SPENT, 0))
         return account
 
@@ -226,7 +227,5 @@ def _accounted(result: Any, account: Budget) -> Any:  # noqa: ANN401 -- a messag
     if isinstance(result, ToolMessage):
         return Command(update={"messages": [result], **_update(account)})
     if isinstance(result, Command) and result.graph is None and isinstance(result.update, dict):
-        return Command(
-            update={**result.update, **_update(account)}, goto=result.goto, resume=result.resume
-        )
+        return replace(result, update={**result.update, **_update(account)})
     return result

@@ -6,17 +6,21 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
 
 from pb_graph.errors import BudgetUsedUpError, InputError
 from pb_graph.models.caps import CAP_NAMES, Limits, Thinking, constructor_overrides, policy_for
+from pb_graph.models.caps.limits import capped_arguments
 from pb_graph.models.inner_calls import InnerCalls
 from pb_graph.models.usage import finish_of, reported, tokens_of
+from pb_graph.models.wrapped import configured
 
 if TYPE_CHECKING:
     from pb_graph.budget.reserved import Call
@@ -67,18 +71,29 @@ class Turn:
     by_tool: bool = False
     _begun: ModelResponse[Any] | None = None
 
+    def __post_init__(self) -> None:
+        """Of a configurable model, ask the one that the run chooses, which has a word for a cap."""
+        model: Any = self.request.model
+        if not isinstance(model, BaseChatModel):
+            self.request = self.request.override(model=configured(model) or model)
+
     async def response(self) -> ModelResponse[Any]:
         """The answer, or the tool calls; once nothing at all is left, a message that says so.
 
         Asked once more after a failure, it does not begin again what was only to be finished.
+
+        Raises:
+            BudgetUsedUpError: Nothing is left, and no message would be taken for the answer.
         """
         failed = 0
         while True:
             try:
                 return await self._responded()
             except BudgetUsedUpError:
+                if self.by_tool or "response_format" in self.request.model_settings:
+                    raise  # a LangChain agent would ask again, for ever
                 note = AIMessage(f"The budget of {self.account.total} tokens is used up.")
-                return ModelResponse(result=[note])
+                return self._begun or ModelResponse(result=[note])
             except Exception as error:
                 failed += 1
                 wait = self.retries.wait(error, failed, _LONGEST_WAIT) if self.retries else None
@@ -90,30 +105,26 @@ class Turn:
                 await asyncio.sleep(wait)
 
     async def _responded(self) -> ModelResponse[Any]:
-        asked = self._warned(self.account.left)
-        if self._begun is None and (call := await self._first()):
+        call = None
+        if self._begun is None:
+            with suppress(BudgetUsedUpError):
+                call = await self._reserved(self.account, keep=self.kept)
+        if call:
+            # As it is now: while this call waited, others may have given back what they held.
+            asked = self._warned(self.account.left + call.tokens)
             try:
                 begun = await self._called(asked, call, keep=self.kept)
             except Exception as error:
                 if (refused := _cut_and_refused(error)) is None:
                     raise
                 begun = refused
-            if not _cut_off(begun) or self._fuller().left < 1:
+            if not _cut_off(begun):
                 return begun
             self._begun = begun
-        call = await self._reserved(self._fuller())
+        fuller = max(self.account, self.last, key=lambda account: account.left)
+        call = await self._reserved(fuller)
         ended = await self._called(self._ending(), call, thinking="off")
         return _joined(self._begun, ended, typed=self._typed) if self._begun else ended
-
-    async def _first(self) -> Call | None:
-        try:
-            return await self._reserved(self.account, keep=self.kept)
-        except BudgetUsedUpError:
-            return None
-
-    def _fuller(self) -> Budget:
-        """Where the call that finishes finds most."""
-        return max(self.account, self.last, key=lambda account: account.left)
 
     async def _reserved(self, account: Budget, *, keep: int = 0) -> Call:
         if (several := max(_numbers(self.request, _ANSWERS), default=1)) > 1:
@@ -133,10 +144,10 @@ class Turn:
         keep: int = 0,
         thinking: Thinking = "bounded",
     ) -> ModelResponse[Any]:
-        capped = _capped(request, call.tokens, thinking=thinking)
         # Whoever cancels it leaves it unsettled.
         with call, InnerCalls(call, keep=keep) as inner:
             try:
+                capped = _capped(request, call.tokens, thinking=thinking)
                 made = self.ask(capped)
                 response = await made if isinstance(made, Awaitable) else made
             except Exception as error:
@@ -187,7 +198,7 @@ def _capped(request: ModelRequest[Any], cap: int, *, thinking: Thinking) -> Mode
     arguments = policy(model.model_copy(update=change | told), limits)
     arguments.pop("timeout", None)  # the host's own business
     model = model.model_copy(update=change)
-    return request.override(model=model, model_settings=settings | arguments)
+    return request.override(model=model, model_settings=capped_arguments(settings, arguments))
 
 
 def _without_caps(arguments: Mapping[str, Any]) -> dict[str, Any]:

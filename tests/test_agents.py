@@ -17,9 +17,12 @@ from langchain.agents.middleware import (
 )
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
+from langchain.chat_models import init_chat_model
+from langchain_anthropic import ChatAnthropic
 from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import BaseTool, tool
+from langchain_ollama import ChatOllama
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
@@ -27,7 +30,13 @@ from langgraph.prebuilt import ToolNode
 from langgraph.types import Command
 from pydantic import BaseModel, SecretStr
 
-from pb_graph import Budget, InputError, TokenBudgetMiddleware, plan_and_budget_tool
+from pb_graph import (
+    Budget,
+    BudgetedChatModel,
+    InputError,
+    TokenBudgetMiddleware,
+    plan_and_budget_tool,
+)
 from pb_graph.agents import FINISH
 from tests.support.chat_model import (
     Call,
@@ -421,6 +430,17 @@ class TestNearerTheModel:
         out = create_agent(model, [look_up], middleware=middleware).invoke(ASK)
         assert out["tokens_spent"] == 5
 
+    @pytest.mark.parametrize("way", get_args(Way))
+    @pytest.mark.parametrize("own", [True, False])
+    def test_a_model_with_the_same_budget_is_counted_once(self, own: bool, way: Way) -> None:
+        refusing, other = ScriptedChat(solve=HTTPError(400)), ScriptedChat(solve="21 pens")
+        budget = Budget(100)
+        made = BudgetedChatModel(model=other, budget=budget if own else None)
+        middleware = [TokenBudgetMiddleware(budget), ModelFallbackMiddleware(made)]
+        out = run(create_agent(refusing, [], middleware=middleware), ASK, way)
+        assert out["messages"][-1].text == "21 pens"
+        assert out["tokens_spent"] == budget.spent == other.output_tokens == 2
+
     @pytest.mark.parametrize("error", [ValueError("refused"), ConnectionError("lost")])
     def test_also_when_there_is_no_answer(self, error: Exception) -> None:
         model, beside = ScriptedChat(solve=error), ScriptedChat(solve="look_up and look_down")
@@ -456,6 +476,18 @@ class TestHostsOwn:
         asked = self.passed_on(request).model_settings
         assert {asked[name] for name in asked if "max" in name} == {40}
 
+    @pytest.mark.parametrize("chosen", ["gpt-5-mini", "gpt-5-nano"])
+    def test_a_configurable_model_is_capped_as_the_one_that_is_chosen(self, chosen: str) -> None:
+        model: Any = init_chat_model(
+            "openai:gpt-5-mini",
+            configurable_fields=("model",),
+            api_key=SecretStr("any"),
+            max_tokens=40,
+        ).with_config(configurable={"model": chosen})
+        request: ModelRequest[Any] = ModelRequest(model=model, messages=[HumanMessage("?")])
+        asked: Any = self.passed_on(request)
+        assert (asked.model.model_name, asked.model_settings["max_tokens"]) == (chosen, 40)
+
     @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens", "max_output_tokens"])
     def test_a_wider_one_is_not_sent_beside_the_cap(self, name: str) -> None:
         """Servers of one's own heed the newer name, and we say the older."""
@@ -468,6 +500,16 @@ class TestHostsOwn:
         )
         body = {"my": 1, "max_tokens": 90}
         assert self.passed_on(request).model_settings == {"extra_body": body}
+
+    def test_ollamas_options_of_a_call_stand_beside_the_cap(self) -> None:
+        settings = {"options": {"num_ctx": 8192, "min_p": 0.1, "num_predict": 5000}}
+        request: ModelRequest[Any] = ModelRequest(
+            model=ChatOllama(model="qwen3", temperature=0),
+            messages=[HumanMessage("?")],
+            model_settings=settings,
+        )
+        asked = self.passed_on(request).model_settings
+        assert asked["options"] == {"num_ctx": 8192, "min_p": 0.1, "num_predict": 90}
 
     def test_one_within_googles_configuration_stands_too(self) -> None:
         settings = {"generation_config": {"max_output_tokens": 40, "top_k": 3}}
@@ -502,6 +544,18 @@ class TestHostsOwn:
         )
         asked = self.passed_on(request)
         assert asked.model_settings.get("reasoning_effort", "high") == "high"
+
+    def test_a_call_that_cannot_be_made_gives_back_what_it_reserved(self) -> None:
+        """All others would wait for it, for ever."""
+        budget = Budget(100)
+        request: ModelRequest[Any] = ModelRequest(
+            model=ChatAnthropic(model="claude-haiku-4-5", api_key=SecretStr("any")),  # type: ignore[call-arg]
+            messages=[HumanMessage("?")],
+            model_settings={"thinking": {"type": "enabled"}},
+        )
+        with pytest.raises(KeyError, match="budget_tokens"):
+            TokenBudgetMiddleware(budget).wrap_model_call(request, lambda _: ModelResponse([]))
+        assert (budget.unknown, budget.left) == (0, 100)
 
     def test_a_limit_below_one_is_none(self) -> None:
         request: ModelRequest[Any] = ModelRequest(

@@ -281,6 +281,27 @@ class TestCreateAgent:
         assert budget.spent == model.output_tokens > 0
         assert budget.left == 300 - budget.spent
 
+    def test_an_answer_stays_when_others_take_what_its_ending_waited_for(self) -> None:
+        budget = Budget(100)
+        other = budget.reserve(10)
+
+        def solve(call: Call) -> Said:
+            budget.charge(7)
+            return runs_on(call)
+
+        async def taken() -> Any:
+            agent = Tree._agent(ScriptedChat(solve=solve), budget, [])
+            task = asyncio.create_task(agent.ainvoke(ASK))
+            while budget.spent < 87:
+                await asyncio.sleep(0)
+            budget.charge(budget.left)
+            other.settle(10)
+            return await task
+
+        out = asyncio.run(taken())
+        assert len(out["messages"][-1].text.split()) == 80
+        assert budget.spent == 100
+
     def test_nothing_left_is_said_and_nothing_is_paid(self) -> None:
         budget = Budget(100)
         budget.charge(100)
@@ -833,6 +854,19 @@ class TestGraph:
         assert budget.spent == before.output_tokens + after.output_tokens
 
 
+@pytest.mark.parametrize("around", ["middleware", "using"])
+def test_an_account_does_not_grow_with_the_calls_that_draw_on_another_too(around: str) -> None:
+    """All of it stands in every checkpoint of every thread."""
+    daily = Budget(5000)
+    made = BudgetedChatModel(model=ScriptedChat(solve="done"), budget=daily)
+    agent = create_agent(made, [], middleware=[TokenBudgetMiddleware(300)])
+    for _ in range(3):
+        with using(Budget(300)):
+            agent.invoke(ASK) if around == "middleware" else made.invoke("Go.")
+    assert daily.spent == 3
+    assert len(daily.snapshot()["spent"]) == 1
+
+
 class TestTool:
     @pytest.mark.parametrize("way", WAYS)
     def test_it_draws_on_its_agents_budget(self, way: Way) -> None:
@@ -896,6 +930,21 @@ def test_only_a_budget_is_shared(given: Any) -> None:
     ):
         with pytest.raises(InputError, match="such as Budget"):
             ask(ScriptedChat(), shared_budget=given)
+
+
+@pytest.mark.parametrize("of", ["agent", "model"])
+def test_what_others_held_while_a_call_waited_is_not_gone(of: str) -> None:
+    budget, model = Budget(1000), ScriptedChat(solve=words(20), seconds=0.02)
+    agent = create_agent(model, [], middleware=[TokenBudgetMiddleware(budget)])
+    asked: Any = agent if of == "agent" else BudgetedChatModel(model=model, budget=budget)
+
+    async def together() -> None:
+        given: Any = ASK if of == "agent" else "Go."
+        await asyncio.gather(*(asked.ainvoke(given) for _ in range(3)))
+
+    asyncio.run(together())
+    assert [call.cap for call in model.calls] == [900, 880, 860]
+    assert "are left for this task" not in str([call.messages for call in model.calls])
 
 
 def test_calls_are_told_when_their_part_is_nearly_used_up() -> None:

@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import pytest
 from langchain.agents import create_agent
+from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core.caches import InMemoryCache
 from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_core.globals import set_llm_cache
@@ -19,7 +20,13 @@ from openai.types import CompletionUsage
 from openai.types.chat import ChatCompletion
 from pydantic import BaseModel
 
-from pb_graph import Budget, BudgetedChatModel, InputError, TokenBudgetMiddleware
+from pb_graph import (
+    Budget,
+    BudgetedChatModel,
+    BudgetUsedUpError,
+    InputError,
+    TokenBudgetMiddleware,
+)
 from pb_graph.agents import FINISH
 from pb_graph.budget import using
 from pb_graph.models.retry import RetryPolicy
@@ -285,6 +292,18 @@ def test_and_gets_it_at_the_end_of_its_budget_too(way: Way) -> None:
     agent: Any = create_agent(budgeted(ScriptedChat(solve=solve)), [], response_format=Pens)
     out = run(agent, {"messages": ASK}, way, config={"recursion_limit": 20})
     assert out["structured_response"] == Pens(number=21)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("form", [ToolStrategy, ProviderStrategy])
+def test_with_nothing_left_an_agent_that_wants_a_type_ends(form: Any, way: Way) -> None:  # noqa: ANN401
+    """LangChain's would ask ten thousand times."""
+    budget = Budget(100)
+    budget.charge(100)
+    made: Any = BudgetedChatModel(model=ScriptedChat(), budget=budget)
+    agent: Any = create_agent(made, [], response_format=form(Pens))
+    with pytest.raises(BudgetUsedUpError, match="budget of 100 tokens: raise it"):
+        run(agent, {"messages": ASK}, way, config={"recursion_limit": 20})
 
 
 def test_a_stream_that_is_left_is_counted() -> None:

@@ -61,17 +61,25 @@ def drawn_on(own: Budget | None) -> tuple[Budget, ...]:
     return (own,) if own.is_beside(around) else (own, around)
 
 
-def within_all(
-    above: tuple[Budget, ...], tokens: int | None = None, *, given: bool = True
-) -> Budget | None:
+def within_all(above: tuple[Budget, ...], tokens: int | None = None) -> Budget | None:
     """One account that draws on several, and on no more than ``tokens`` of them.
 
     Args:
         above: What it draws on.
         tokens: Its total; None for what the least of them has.
-        given: Whether somebody gave that number, rather than a budget.
     """
     if tokens is None and len(above) < 2:  # noqa: PLR2004 -- one is its own account
         return above[0] if above else None
     totals = [account.total for account in above] + ([] if tokens is None else [tokens])
-    return limited(min(totals), above, tokens if given else None)
+    return limited(min(totals), above, tokens)
+
+
+@contextmanager
+def drawing_on(*above: Budget) -> Iterator[Budget]:
+    """One account that draws on several for a while; after that they need not tell it apart."""
+    made = within_all(above) or above[0]
+    try:
+        yield made
+    finally:
+        if made not in above:
+            made.close()

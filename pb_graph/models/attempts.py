@@ -104,7 +104,8 @@ class Attempts:
             self._streamed.give_up()
         if is_from_callback(error):
             raise error
-        refused = _unsupported(error) and self._does_without()
+        unsupported = status_of(error) in _UNSUPPORTED and not is_too_long(error)
+        refused = unsupported and self._does_without()
         if refused and not self.begun:  # vLLM says so half-way, too, whatever went wrong
             return 0.0
         self._failed += 1
@@ -113,11 +114,10 @@ class Attempts:
         wait = 0.0 if refused else wait
         if wait is None or self._limits.cap < 1:
             cause = shown_safely(error, self._secrets)
-            lost = tuple(self._lost)
             raise to_model_call_error(
                 error,
                 secrets=self._secrets,
-                lost=lost,
+                lost=self.lost,
                 attempts=self._failed,
                 model=described(self._model),
             ) from cause
@@ -160,7 +160,7 @@ class Attempts:
         only_text = self._streamed and not isinstance(message, AIMessageChunk)
         if self._limits.probabilities and reply.text and not (reply.likely or only_text):
             self.refused.add("probabilities")  # silently left out
-        return replace(reply, charge=self._named(reply.charge), lost=tuple(self._lost))
+        return replace(reply, charge=self._named(reply.charge), lost=self.lost)
 
     def _note(self, error: Exception) -> None:
         """Charge what a failed attempt reported, or what arrived of it if it may be paid."""
@@ -182,10 +182,6 @@ class Attempts:
 
     def _seconds(self) -> float:
         return time.perf_counter() - self._started
-
-
-def _unsupported(error: Exception) -> bool:
-    return status_of(error) in _UNSUPPORTED and not is_too_long(error)
 
 
 def limits_after(lost: Sequence[Charge], limits: Limits) -> Limits:

@@ -16,6 +16,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
 from pb_graph.models.attempts import Attempts, Wish, joined, limits_after
 from pb_graph.models.caps import CapPolicy, Limits, constructor_overrides, policy_for
+from pb_graph.models.caps.limits import capped_arguments
 from pb_graph.models.caps.select import continuation, stops_when_closed
 from pb_graph.models.charging import Attempt
 from pb_graph.models.connections import Connections
@@ -248,11 +249,8 @@ class ChatClient:
         if limits.continues and messages[-1].type != "ai":  # the first piece, as any reply
             limits = replace(limits, continues=False)
         tools: Any = self.model.bind_tools(limits.tools) if limits.tools else None
-        bound = {
-            **self._bound,
-            **(tools.kwargs if tools else {}),
-            **self._policy(self.model, limits),
-        }
+        given = {**self._bound, **(tools.kwargs if tools else {})}
+        bound = capped_arguments(given, self._policy(self.model, limits))
         if "timeout" in self._bound:  # as that of a model, it stands
             bound["timeout"] = self._bound["timeout"]
         if not limits.sampled or getattr(self.model, "temperature", None) != 0:

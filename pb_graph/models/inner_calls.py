@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from langchain_core.outputs import LLMResult
 
     from pb_graph.budget.reserved import Call
+    from pb_graph.budget.shared import Budget
 
 
 class InnerCalls(BaseCallbackHandler):
@@ -77,7 +78,9 @@ class InnerCalls(BaseCallbackHandler):
         """Count it."""
         if run_id in self._runs:
             self._runs.discard(run_id)
-            self._heard += _cost(response)
+            made = [getattr(one, "message", None) for many in response.generations for one in many]
+            said = [one for one in made if isinstance(one, AIMessage)]
+            self._heard += sum(tokens_of(one, []).output for one in said)
 
     def settle(self, tokens: int) -> None:
         """There is an answer; what was heard of it may be more than it says itself."""
@@ -106,6 +109,7 @@ _HEARING: ContextVar[InnerCalls | None] = ContextVar("pb_graph_inner_calls", def
 register_configure_hook(_HEARING, inheritable=True)
 
 
-def _cost(result: LLMResult) -> int:
-    made = (getattr(one, "message", None) for several in result.generations for one in several)
-    return sum(tokens_of(said, []).output for said in made if isinstance(said, AIMessage))
+def heard_on() -> Budget | None:
+    """What the call of ours draws on that hears, and counts, all calls that are made here."""
+    heard_by = _HEARING.get()
+    return heard_by._call.account if heard_by else None  # noqa: SLF001 -- of this module

@@ -22,15 +22,8 @@ def name_of(model: BaseChatModel) -> str:
 
 def described(model: BaseChatModel) -> str:
     """The name of a model, and where its server is: without user, password and query."""
-    server = _server_of(model)
-    return f"{name_of(model)} at {server}" if server else name_of(model)
-
-
-def _server_of(model: BaseChatModel) -> str:
     named = [getattr(model, name, None) for name in _ADDRESSES]
     found = [address_of(model)] if is_openai_like(model) else [text for text in named if text]
-    if not found or not isinstance(found[0], str):
-        return ""
-    parts = urlsplit(found[0])
+    parts = urlsplit(found[0] if found and isinstance(found[0], str) else "")
     host = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{host}{parts.path}" if host else ""
+    return f"{name_of(model)} at {parts.scheme}://{host}{parts.path}" if host else name_of(model)

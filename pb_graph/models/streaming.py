@@ -146,12 +146,16 @@ class StreamedReply:
         """
         if self._full:  # what it cost in the end, nobody will tell
             return AIMessage(self.arrived, response_metadata={"finish_reason": "length"})
-        if self.repeats or self._wanders:
-            return self._stopped()
+        reports = [chunk.usage_metadata for chunk in self._chunks if chunk.usage_metadata]
+        if self.repeats or self._wanders:  # it is read no further
+            return AIMessage(
+                self.arrived,
+                response_metadata={"finish_reason": REPETITION if self.repeats else SURPRISAL},
+                usage_metadata=reports[-1] if reports and self._counts_up else None,
+            )
         if not self._chunks:
             msg = "the stream was empty"
             raise ConnectionError(msg)
-        reports = [chunk.usage_metadata for chunk in self._chunks if chunk.usage_metadata]
         single = self._counts_up and len(reports) > 1
         bare = [chunk.model_copy(update={"usage_metadata": None}) for chunk in self._chunks]
         first, *rest = bare if single else self._chunks
@@ -170,15 +174,6 @@ class StreamedReply:
             raise ConnectionError(msg)
         return message
 
-    def _stopped(self) -> AIMessage:
-        """What has come so far of a reply that is read no further."""
-        counts = [chunk.usage_metadata for chunk in self._chunks if chunk.usage_metadata]
-        return AIMessage(
-            self.arrived,
-            response_metadata={"finish_reason": REPETITION if self.repeats else SURPRISAL},
-            usage_metadata=counts[-1] if counts and self._counts_up else None,
-        )
-
     def rescued(self) -> AIMessage | None:
         """The reply of a stream that broke off after the reply had ended: only the usage is lost.
 
@@ -195,8 +190,10 @@ class StreamedReply:
         text = self._held + piece.encode(errors="replace").decode()
         _, closed, after = text.rpartition(_CLOSED)
         if closed:  # all that came before was thinking, whether or not that was said
-            self._restart()
-            text = after
+            text, self._thinks = after, False
+            if self._told and self._on_text:
+                self._told = False
+                self._on_text(None)
         before, opened, after = text.partition(_OPEN) if not self._thinks else ("", "go", text)
         if opened:
             shown, self._held, self._thinks = before.rstrip(), after[-len(_CLOSED) :], True
@@ -204,9 +201,3 @@ class StreamedReply:
             shown = before[: _HALF_TAG.search(before).start()].rstrip()  # type: ignore[union-attr]
             self._held = before[len(shown) :]
         return shown if self._told else shown.lstrip()
-
-    def _restart(self) -> None:
-        self._thinks = False
-        if self._told and self._on_text:
-            self._told = False
-            self._on_text(None)

@@ -53,7 +53,7 @@ def client_of(
         return first.with_fallbacks(others)
     if isinstance(model, RunnableBindingBase):
         return client_of(model.bound, policy, retry_policy, _bound_by(model) | bound)
-    if (chosen := _configured(model)) is not None:
+    if (chosen := configured(model)) is not None:
         return client_of(chosen, policy, retry_policy, bound)
     msg = (
         f"{type(model).__name__} is no chat model. Pass 'provider:model', or a chat model object, "
@@ -75,7 +75,7 @@ def choices_in(model: object) -> Hashable:
     return repr(sorted(found(model, None).items())) if found else None
 
 
-def _configured(model: object) -> Runnable[Any, Any] | None:
+def configured(model: object) -> Runnable[Any, Any] | None:
     """The model that a configurable one stands for in this run; None for anything else."""
     if isinstance(model, DynamicRunnable):
         return model.prepare()[0]

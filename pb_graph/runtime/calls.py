@@ -130,7 +130,7 @@ class ModelCalls:
         name, kept = await self._begin([said, limits.cap, thinking, purpose.node, purpose.step])
         try:
             if kept is not None:
-                reply = cast("Reply", _raised(decode(kept)))
+                reply: Reply = decode(kept)
             else:
                 asked = (messages, limits, purpose, on_text)
                 client = await self._client(role)
@@ -185,7 +185,7 @@ class ModelCalls:
         name, kept = await self._begin([request.predictor, request.inputs, request.form])
         try:
             if kept is not None:
-                reply = cast("PlannerReply[T]", _raised(decode(kept, request.answer)))
+                reply: PlannerReply[T] = decode(kept, request.answer)
             else:
                 around = current()  # of which planning leaves half for solving
                 half: AbstractContextManager[Budget | None] = (
@@ -346,9 +346,3 @@ class ModelCalls:
 def tell(event: Event) -> None:
     """Send a progress event to whoever streams in ``custom`` mode."""
     get_stream_writer()(event)
-
-
-def _raised(outcome: Outcome) -> Outcome:
-    if isinstance(outcome, Exception):
-        raise outcome
-    return outcome

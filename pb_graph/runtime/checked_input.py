@@ -71,7 +71,9 @@ def _check(given: object, config: RunnableConfig | None, own: RunnableConfig | N
     state may be there; one that neither knows was written for us, and wrongly.
     """
     merged = ensure_config(merge_configs(own, config))
-    host = next((found for found in (ensure_config(), merged) if _is_a_nodes(found)), None)
+    # The config of a graph's node, or of what is called there, says so.
+    configs = (ensure_config(), merged)
+    host = next((one for one in configs if "langgraph_node" in (one.get("metadata") or {})), None)
     if host is None:
         _check_alone(given, merged.get("configurable") or {})
     if not isinstance(given, Mapping):
@@ -97,8 +99,3 @@ def _check_alone(given: object, chosen: Mapping[str, Any]) -> None:
     if isinstance(given, str):
         msg = 'text alone is no input: give {"question": "..."}'
         raise InputError(msg)
-
-
-def _is_a_nodes(config: RunnableConfig) -> bool:
-    """Whether it is that of a graph's node, or of what is called there."""
-    return "langgraph_node" in (config.get("metadata") or {})

@@ -106,19 +106,24 @@ def encode(outcome: Outcome) -> dict[str, Any]:
     if isinstance(outcome, str):
         return {"tool": outcome}
     if isinstance(outcome, Reply):
-        return {"replies": [_encode_reply(outcome)]}
-    replies = [_encode_reply(reply) for reply in outcome.replies]
+        return {"replies": [asdict(outcome)]}
+    replies = [asdict(reply) for reply in outcome.replies]
     if isinstance(outcome, UnreadableReplyError):
         return {"replies": replies, "unreadable": str(outcome)}
     return {"replies": replies, "value": outcome.value.model_dump(mode="json")}
 
 
-def decode(plain: Mapping[str, Any], form: type[Any] | None = None) -> Outcome:
-    """An outcome as it was; ``form`` is the type of a planner's value, and None for a solver's."""
+def decode(plain: Mapping[str, Any], form: type[Any] | None = None) -> Any:  # noqa: ANN401
+    """An outcome as it was; ``form`` is the type of a planner's value, and None for a solver's.
+
+    Raises:
+        ModelCallError: That was the outcome.
+        UnreadableReplyError: Likewise.
+    """
     if "error" in plain:
         fatal = plain.get("fatal", False)
         lost = tuple(plain["lost"])
-        return ModelCallError(plain["error"], plain["status"], lost, fatal=fatal)
+        raise ModelCallError(plain["error"], plain["status"], lost, fatal=fatal)
     if "tool" in plain:
         return str(plain["tool"])
     replies = [
@@ -126,11 +131,7 @@ def decode(plain: Mapping[str, Any], form: type[Any] | None = None) -> Outcome:
         for reply in plain["replies"]
     ]
     if "unreadable" in plain:
-        return UnreadableReplyError(plain["unreadable"], replies)
+        raise UnreadableReplyError(plain["unreadable"], replies)
     if form is None:
         return replies[0]
     return PlannerReply(form.model_validate(plain["value"]), replies)
-
-
-def _encode_reply(reply: Reply) -> dict[str, Any]:
-    return asdict(reply) | {"lost": [dict(charge) for charge in reply.lost]}

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from langgraph.types import Send
 
     from pb_graph.budget.ledger import Charge, Prices
-    from pb_graph.events import Event
     from pb_graph.runtime.answer_type import AnswerType
     from pb_graph.runtime.registry import ModelRegistry
 
@@ -54,8 +53,9 @@ class NodeContext:
     calls: ModelCalls
     options: GraphOptions = GraphOptions()
 
-    # A function of its own module: `run.call_within_budget(prompt, budget, …)`.
+    # Functions of other modules: `run.call_within_budget(prompt, budget, …)`, `run.tell(event)`.
     call_within_budget = budgeted_call.call_within_budget
+    tell = staticmethod(tell)
 
     def cap_of(self, budget: int | None) -> int:
         """Completion tokens a request may cost: its budget if that is enforced, else the cutoff."""
@@ -70,10 +70,6 @@ class NodeContext:
     def gone(self, charges: Iterable[Charge]) -> int:
         """Completion tokens that calls took off a budget; strictly, the most that may be billed."""
         return (most_billed if self.settings.strict_ceiling else spent)(charges)
-
-    def tell(self, event: Event) -> None:
-        """Send a progress event to whoever streams in ``custom`` mode."""
-        tell(event)
 
 
 NodeFunction = Callable[[Any, NodeContext], State | Awaitable[State]]

@@ -12,6 +12,7 @@ from langchain_core.runnables import ConfigurableField
 from pydantic import SecretStr
 
 from pb_graph import Budget, NoAnswerError, Settings, build_graph
+from pb_graph.models.caps import Limits
 from tests.support.chat_model import HTTPError, ScriptedChat, runs_on
 from tests.support.graphs import QUESTION, Way, checked, run
 
@@ -27,6 +28,17 @@ def test_bound_arguments_go_with_every_call_but_the_cap_is_the_budgets(way: Way)
     (call,) = model.calls
     assert (call.arguments["temperature"], call.cap) == (0, 50)
     assert "max_tokens" in call.arguments
+
+
+def test_of_ollamas_options_that_are_bound_only_the_cap_is_the_budgets() -> None:
+    def as_ollama(_: object, limits: Limits) -> dict[str, Any]:
+        return {"options": {"top_k": 9, "num_predict": limits.cap}}
+
+    model = ScriptedChat()
+    bound = model.bind(options={"num_ctx": 8192, "num_predict": 9})
+    run(build_graph(bound, settings=ONE_CALL, cap_policy=as_ollama))
+    (call,) = model.calls
+    assert call.arguments["options"] == {"num_ctx": 8192, "num_predict": 50}
 
 
 @pytest.mark.parametrize(

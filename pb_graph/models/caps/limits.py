@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -21,6 +21,15 @@ LEAST_ANSWER, MOST_ANSWER = 64, 1024
 
 CAP_NAMES = ("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict")
 """What LangChain's models and their servers call a cap."""
+
+
+def capped_arguments(given: Mapping[str, Any], by_policy: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call, and over them a policy's; of Ollama's options only the cap."""
+    arguments = {**given, **by_policy}
+    if (own := given.get("options")) and (options := by_policy.get("options")):
+        caps = {name: options[name] for name in CAP_NAMES if name in options}
+        arguments["options"] = {**own, **caps}
+    return arguments
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from pb_graph.models.caps.limits import CapPolicy, Continuation
 
-_AZURE = "langchain_openai.AzureChatOpenAI"
-
 
 def policy_for(model: BaseChatModel) -> CapPolicy:
     """The policy that fits a chat model object.
@@ -28,7 +26,8 @@ def policy_for(model: BaseChatModel) -> CapPolicy:
     """
     kinds = [f"{kind.__module__.split('.')[0]}.{kind.__name__}" for kind in type(model).__mro__]
     if is_openai_like(model):
-        return openai if _AZURE in kinds else _by_address(model)
+        is_azure = "langchain_openai.AzureChatOpenAI" in kinds
+        return openai if is_azure else _by_address(model)
     return next((BY_CLASS[kind] for kind in kinds if kind in BY_CLASS), generic)
 
 
