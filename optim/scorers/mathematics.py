@@ -3,6 +3,7 @@ r"""Mathematical answers: Math-Verify, in a process whose computing time is limi
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,10 +30,16 @@ _GSM8K_MARK = re.compile(r"####\s*(?=[-+$€£.\d])")
 _TEXT_COMMAND = re.compile(r"\\(?:text|mbox)\s*\{[^{}]*\}")
 _QUANTITY = re.compile(
     r"(?P<number>-?\d[\d.,/]*(?:\s+\d+/\d+)?)\s+"
-    r"(?!(?:and|percent|hundred|thousand|million|billion|sin|cos|tan|log|sqrt)\b)"
+    r"(?!(?:and|percent|sin|cos|tan|log|sqrt)\b)"
     r"(?P<unit>(?:[a-z][A-Za-z]{2,}|(?:[ckm]m|ft|in|kg)\s*[/^]).*)",
     re.DOTALL,
 )  # a word with a capital may be a month
+_ZEROS = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+_SCALED = re.compile(  # 1.2 million, 1.2\text{ million}
+    r"(?<![\d.,/^_])(?P<number>\d[\d,]*(?:\.\d+)?)(?P<between>(?:\s|~|\\[ ,]|\\text\{|\\mbox\{)+)"
+    rf"(?P<words>(?:{'|'.join(_ZEROS)})\b(?:\s+(?:{'|'.join(_ZEROS)})\b)*)",
+    re.IGNORECASE,
+)
 _FIGURE = re.compile(r"(?<![\^{])\d")  # not the power of a unit
 _MIXED = re.compile(r"(?<![\d.,/])(\d+)(?:\\?\s)+(\d+)/(\d+)(?![.,/]?\d)")
 # What models and people write, and Math-Verify takes for something else or for nothing.
@@ -91,22 +98,24 @@ class MathScorer:
         if not question.targets:
             msg = "a question without a target cannot be scored by the math scorer"
             raise ScorerError(msg)
-        text = without_thinking(output)[-_LONGEST:].replace("\N{MINUS SIGN}", "-")
+        text = _SCALED.sub(_in_digits, without_thinking(output)[-_LONGEST:])
+        text = text.replace("\N{MINUS SIGN}", "-")
+        targets = [_SCALED.sub(_in_digits, target) for target in question.targets]
         boxed = boxed_answer(text)
         metadata = {"boxed": boxed is not None}
         if not text:
             return Score(0.0, None, "the output holds no answer outside its thinking", metadata)
         expected = " or ".join(question.targets)
         said = boxed if boxed is not None else final_answer(text)
-        if said is not None and _plain(said) in map(_plain, question.targets):
+        if said is not None and _plain(said) in map(_plain, targets):
             return Score(1.0, said, f"{said} equals {expected}", metadata)
-        if said is not None and is_larger_than_all(said, question.targets):
+        if said is not None and is_larger_than_all(said, targets):
             return Score(0.0, said, f"{said} differs from {expected}", metadata)
         if said is not None and is_beyond_computing(said):
             msg = f"{said[:60]!r} is too large to be worked out"
             raise ScorerError(msg)
         prediction = rf"\boxed{{{_readable(boxed)}}}" if boxed is not None else _unboxed(said, text)
-        golds = [_readable(_DOLLAR.sub("", target)) for target in question.targets]
+        golds = [_readable(_DOLLAR.sub("", target)) for target in targets]
         reply = self._process.ask({"golds": golds, "prediction": prediction})
         return _judge(reply, said, expected, metadata)
 
@@ -125,6 +134,13 @@ def _judge(
         return Score(0.0, None, f"no mathematical answer found; expected {expected}", metadata)
     verdict = "equals" if reply["correct"] else "differs from"
     return Score(float(reply["correct"]), read, f"{read} {verdict} {expected}", metadata)
+
+
+def _in_digits(found: re.Match[str]) -> str:
+    """Such as 1200000 for 1.2 million."""
+    zeros = sum(_ZEROS[word] for word in found["words"].lower().split())
+    number = found["number"].replace(",", "")
+    return f"{Decimal(f'{number}E{zeros}'):f}{found['between']}"
 
 
 def _plain(text: str) -> str:

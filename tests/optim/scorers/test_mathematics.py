@@ -93,6 +93,12 @@ def test_a_reference_equals_itself_in_a_box(scorer: MathScorer, gold: str) -> No
         ("18 dollars", r"\boxed{18}"),
         ("-$5", r"\boxed{-5}"),
         ("3 1/2", r"\boxed{\frac72}"),
+        ("1200000", r"\boxed{\$1.2\text{ million}}"),
+        ("1200000", "Final answer: 1.2 Million dollars"),
+        ("1200000", "It costs $1.2 million."),
+        ("500,000", r"\boxed{5 hundred thousand}"),
+        ("1.2 million", r"\boxed{1,200,000}"),
+        (f"{'7' * 40}000", rf"\boxed{{{'7' * 40} thousand}}"),
     ],
 )
 def test_equal_answers_score_1(scorer: MathScorer, gold: str, output: str) -> None:
