@@ -40,6 +40,7 @@ _SCALED = re.compile(  # 1.2 million, 1.2\text{ million}
     rf"(?P<words>(?:{'|'.join(_ZEROS)})\b(?:\s+(?:{'|'.join(_ZEROS)})\b)*)",
     re.IGNORECASE,
 )
+_BASED = re.compile(r"\$?(\d[0-9A-Za-z]*)_\{?(\d+)\}?\$?")
 _FIGURE = re.compile(r"(?<![\^{])\d")  # not the power of a unit
 _MIXED = re.compile(r"(?<![\d.,/])(\d+)(?:\\?\s)+(\d+)/(\d+)(?![.,/]?\d)")
 # What models and people write, and Math-Verify takes for something else or for nothing.
@@ -71,7 +72,9 @@ class MathScorer:
     what the last "Final answer:" line says; without that the text, from GSM8K's "####" on where
     there is one, goes to Math-Verify, which looks for "the answer is …", then for the last
     expression or number. Equal texts are equal; everything else is compared by Math-Verify, as
-    `verify($gold$, prediction)`.
+    `verify($gold$, prediction)`. Units do not count: whoever boxes "5 oranges" for "5 apples", or
+    "5 km" for "5 m", has the number that was asked for. Numbers that both say their base do, by
+    their worth.
 
     Safe to call from several threads, one comparison at a time. It blocks: call it through
     `asyncio.to_thread` from an event loop. All scorers share one process, which starts with the
@@ -100,7 +103,7 @@ class MathScorer:
             raise ScorerError(msg)
         text = _SCALED.sub(_in_digits, without_thinking(output)[-_LONGEST:])
         text = text.replace("\N{MINUS SIGN}", "-")
-        targets = [_SCALED.sub(_in_digits, target) for target in question.targets]
+        targets = tuple(_SCALED.sub(_in_digits, target) for target in question.targets)
         boxed = boxed_answer(text)
         metadata = {"boxed": boxed is not None}
         if not text:
@@ -117,13 +120,16 @@ class MathScorer:
         prediction = rf"\boxed{{{_readable(boxed)}}}" if boxed is not None else _unboxed(said, text)
         golds = [_readable(_DOLLAR.sub("", target)) for target in targets]
         reply = self._process.ask({"golds": golds, "prediction": prediction})
-        return _judge(reply, said, expected, metadata)
+        read = said if said is not None else reply["answer"]
+        value, *wanted = map(_in_base, (read or "", *targets))
+        if None not in {value, *wanted}:  # Math-Verify leaves bases out of account
+            reply["correct"] = value in wanted
+        return _judge(reply, read, expected, metadata)
 
 
 def _judge(
-    reply: dict[str, Any], said: str | None, expected: str, metadata: dict[str, Any]
+    reply: dict[str, Any], read: str | None, expected: str, metadata: dict[str, Any]
 ) -> Score:
-    read = said if said is not None else reply["answer"]
     if memory := reply.get("memory"):
         msg = f"comparing {read!r} takes too much memory: {memory}"
         raise ScorerError(msg)
@@ -141,6 +147,15 @@ def _in_digits(found: re.Match[str]) -> str:
     zeros = sum(_ZEROS[word] for word in found["words"].lower().split())
     number = found["number"].replace(",", "")
     return f"{Decimal(f'{number}E{zeros}'):f}{found['between']}"
+
+
+def _in_base(text: str) -> int | str | None:
+    """What a number such as 4210_5 is worth; itself if it has digits that its base has not."""
+    found = _BASED.fullmatch(text)
+    try:
+        return found and int(found[1], int(found[2]))
+    except ValueError:
+        return text
 
 
 def _plain(text: str) -> str:
