@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,6 +10,7 @@ import typer
 
 from optim.cli.options import AsJson, Logs
 from optim.cli.terminal import echo, plain_errors, print_rows
+from optim.statistics.certificate import least_questions
 from optim.statistics.estimates import PERCENT
 from pb_graph.errors import InputError
 
@@ -180,8 +180,9 @@ def _certified(found: Certificate) -> str:
         )
     if not found.trials:
         return f"No row is cheaper than {found.reference} where the order was chosen."
-    needed = math.log(1 - found.confidence / PERCENT) / math.log1p(-found.loss / PERCENT)
+    tried = found.trials[-1].method
+    needed = least_questions(tried, found.loss / PERCENT, found.confidence / PERCENT)
     return (
         f"No row is proven to lose at most {found.loss:g} points against {found.reference}, "
-        f"{sure}. Without a single question lost that takes {math.ceil(needed)} questions."
+        f"{sure}. Where both score alike on every question that takes {needed} questions."
     )
