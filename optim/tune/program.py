@@ -123,6 +123,24 @@ class GraphProgram(TunableProgram):
             setattr(planner, name, getattr(self, name))
         return planner
 
+    def set_lm(self, lm: dspy.LM | None) -> None:
+        """Refuse a model of DSPy's: nothing would be asked of it.
+
+        What BestOfN, Refine and SIMBA give their copies of a program, to tell samples apart, is
+        taken.
+
+        Raises:
+            InputError: It is another; the message says how a model is chosen.
+        """
+        if lm is not None and "rollout_id" not in lm.kwargs:
+            msg = (
+                "a GraphProgram asks the models that it was made with, and none of DSPy's: make "
+                "another, such as GraphProgram('openai:gpt-5-mini', planner='openai:gpt-5-nano', "
+                "settings=program.settings, planner_program=program)"
+            )
+            raise InputError(msg)
+        super().set_lm(lm)
+
     def program(self) -> PlannerProgram:
         """What is saved of it: prompts and settings, never a model's address.
 
