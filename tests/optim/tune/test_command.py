@@ -238,7 +238,8 @@ def test_json_is_all_that_standard_output_holds(tmp_path: Path, candidates: Path
         (("--tune", "settings"), "leave out the optimizer (--optimizer)"),
         (("--reflection-model", "test:m"), "(--reflection-model) would not be asked"),
         (("--rounds", 0), "rounds must be at least 1"),
-        (("--logs", "logs"), "--logs is for --tune auto"),
+        (("--logs", "logs"), "--logs and --loss are for --tune auto"),
+        (("--loss", 1), "--logs and --loss are for --tune auto"),
     ],
 )
 @pytest.mark.usefixtures("model")
