@@ -86,6 +86,7 @@ def test_the_program_tells_how_it_was_come_by(found: Tuned) -> None:
     assert (tuning.models.solver, tuning.models.reflection) == ("scripted-1", None)
     assert tuning.settings_before == Settings(method="planned_vanilla")
     assert tuning.cost.metric_calls == found.result.search.spent.calls == 4 * 13 + 2 * 9
+    assert tuning.ended == found.result.search.ended == "every round was made"
     assert {"dspy", "langgraph"} <= set(tuning.versions)
     assert [one.role for one in tuning.candidates] == ["original", "other", "chosen", "other"]
     assert len({one.name for one in tuning.candidates}) == 4
