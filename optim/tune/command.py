@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +31,7 @@ _PASSED_ON = (
     *("estimate_level", "concurrency", "retry_errors", "dataset"),
 )
 _OF_THE_QUESTIONS = ("split", "seed", "levels", "fields", "skip_bad_rows")
-PROGRAM, INSTRUCTIONS = "program.json", "candidates.json"
+PROGRAM = "program.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,6 @@ class Tuned:
 
     result: TuneResult
     path: Path
-    instructions: Path
     page: Path
 
 
@@ -76,7 +74,9 @@ def run(options: TuneOptions, callback: Callback | None = None) -> Tuned:
         callback=callback,
         **{name: getattr(options, name) for name in _PASSED_ON},
     )
-    return _saved(_with_origin(result, options), Path(options.run_dir))
+    result, folder = _with_origin(result, options), Path(options.run_dir)
+    result.save(folder / PROGRAM)
+    return Tuned(result, folder / PROGRAM, write(folder / PAGE, html(result.record)))
 
 
 def _with_origin(result: TuneResult, options: TuneOptions) -> TuneResult:
@@ -107,14 +107,3 @@ def _questions(
     if chosen.tunes != "settings" and (chosen.learns or options.tuned == "all"):
         return *part(questions, *_TRAIN, options.seed), spare
     return [], questions, spare
-
-
-def _saved(result: TuneResult, folder: Path) -> Tuned:
-    path, instructions = folder / PROGRAM, folder / INSTRUCTIONS
-    result.save(path)
-    page = write(folder / PAGE, html(result.record))
-    search = result.search
-    texts = [trial.candidate.text(search.predictor) for trial in search.trials[1:]]
-    content = json.dumps(list(dict.fromkeys(texts)), indent=2, ensure_ascii=False)
-    instructions.write_text(content, encoding="utf-8", errors="replace")
-    return Tuned(result, path, instructions, page)

@@ -121,15 +121,6 @@ def planner_state() -> dict[str, Any]:
     return load_planner(None).program().state
 
 
-def test_every_instruction_is_left_for_random_search_to_choose_from(
-    tmp_path: Path, found: Tuned
-) -> None:
-    again = tuned(tmp_path, optimizer="random", candidates=found.instructions)
-    assert json.loads(again.instructions.read_text()) != []
-    assert set(json.loads(found.instructions.read_text())) == {PLAIN, MINIMAL, THOROUGH}
-    assert again.result.artefact.state == found.result.artefact.state
-
-
 def test_without_a_file_the_packages_list_is_tried(tmp_path: Path) -> None:
     kept = tuned(tmp_path, world(NOTHING_BETTER), limit=6)
     texts = {trial.candidate.text("decompose") for trial in kept.result.search.trials[1:]}
