@@ -174,14 +174,6 @@ class Spent:
     tokens: int = 0
     seconds: float = 0.0
 
-    def since(self, earlier: Spent) -> Spent:
-        """The difference."""
-        return Spent(
-            self.calls - earlier.calls,
-            self.tokens - earlier.tokens,
-            self.seconds - earlier.seconds,
-        )
-
 
 class Meter:
     """Counts a tuning's answers, tokens and seconds; says when no more may begin.
