@@ -51,12 +51,7 @@ def latency(logs: Logs, as_json: AsJson = False) -> None:
 
 @plain_errors("inspect_ai")
 def report(  # noqa: PLR0913, PLR0917 -- one parameter for each option
-    logs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="DIR...", help="The --log-dir of `pb-optim eval`; of its parts, or several."
-        ),
-    ],
+    logs: Logs,
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="FILE", help="Default: report.html.")
     ] = None,
