@@ -16,7 +16,7 @@ from optim.cli.options import AsJson, with_options
 from optim.cli.terminal import echo, exits, numbers, print_rows
 from optim.evaluate import Experiment
 from optim.methods import Ending, Grid, method_from_file
-from optim.parts import PARTS
+from optim.records.parts import PARTS
 from optim.statistics.estimates import PERCENT
 from pb_graph.errors import InputError
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from optim.datasets import data_set, level_examples, load
 from optim.evaluate.identity import made_by, scorer_name
 from optim.methods import ALL, ESTIMATED, NAMES, Method, check_distinct, methods
-from optim.parts import Part
 from optim.records import REMOTE
+from optim.records.parts import Part
 from optim.scorers import as_scorer
 from pb_graph.errors import InputError
 from pb_graph.program import PlannerProgram

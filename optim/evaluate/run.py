@@ -32,8 +32,8 @@ from optim.evaluate.runner import PATIENCE
 from optim.evaluate.task import Callback, Job, job_of, stopping_of, task_of
 from optim.evaluate.transcript import PROVIDER
 from optim.extras import require
-from optim.parts import PARTS, Part
 from optim.records import location
+from optim.records.parts import PARTS, Part
 from optim.report.terminal import Figures
 from optim.summary import rows
 from pb_graph.errors import InputError, PlanAndBudgetError

@@ -24,8 +24,8 @@ from optim.evaluate.identity import question_identity, scorer_identity
 from optim.evaluate.limits import ConcurrencyLimit, EarlyStopping, TokenLimit
 from optim.evaluate.runner import Runner, judged
 from optim.evaluate.transcript import show
-from optim.parts import Part
 from optim.records import planning_tokens
+from optim.records.parts import Part
 from pb_graph.errors import InputError, PlanAndBudgetError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Job:
     """One method on the questions of one data set, several times over if so wished.
 
     ``conditions`` are what else one folder must not mix, ``made_by`` is how the log comes about,
-    and ``part`` what it says of its part (`optim.parts`), where the questions are cut.
+    and ``part`` what it says of its part (`optim.records.parts`), where the questions are cut.
     """
 
     dataset: str

@@ -16,8 +16,8 @@ from typer.testing import CliRunner, Result
 
 from optim.cli import app
 from optim.evaluate import Evaluation, evaluate
-from optim.parts import Part
 from optim.records import Record, read_records
+from optim.records.parts import Part
 from optim.summary import rows
 from pb_graph import InputError
 from tests.support.chat_model import Call, ScriptedChat
