@@ -155,8 +155,8 @@ def _trials(found: Certificate) -> list[Cells]:
             "questions": one.questions,
             "worse": one.harmed,
             "better": one.helped,
-            "loss": PERCENT * one.loss,
-            "at most": PERCENT * one.bound,
+            "loss, points": PERCENT * one.loss,
+            "at most, points": PERCENT * one.bound,
             "bound": one.method,
             "proven": "yes" if one.proven else "no",
         }
