@@ -67,13 +67,8 @@ class Truncation:
             raise InputError(msg)
 
     @property
-    def held_back(self) -> int:
-        """Tokens for the result."""
-        return self.budget - self.room
-
-    @property
     def room(self) -> int:
-        """Tokens for the answer before."""
+        """Tokens for the answer before; the others are for the result."""
         return _room(self.budget, self.reserve)
 
     @property

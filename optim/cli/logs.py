@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,7 @@ from optim.statistics.estimates import PERCENT
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
+    from optim.report import Kind
     from optim.report.certificate import Certificate
     from optim.summary import Cells
 
@@ -78,11 +79,8 @@ def report(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         msg = "choose one of --json and --csv"
         raise InputError(msg)
     path = Path(output or "report.html")
-    kind: Literal["html", "json", "csv"] = "html"
-    if as_json or (path.suffix == ".json" and not as_csv):
-        kind = "json"
-    elif as_csv or path.suffix == ".csv":
-        kind = "csv"
+    ending = ".json" if as_json else ".csv" if as_csv else path.suffix
+    kind: Kind = "json" if ending == ".json" else "csv" if ending == ".csv" else "html"
     content = rendered(studies(read_records(logs, partial=partial), baseline), kind, paper=paper)
     if output is None and kind != "html":
         typer.echo(content, nl=False)

@@ -207,15 +207,6 @@ class Experiment:
             settings = method.settings if own else method.settings.model_copy(update=examples)
             yield replace(method, settings=settings)
 
-    def questions(self) -> list[Question]:
-        """The questions that are asked: of those drawn, the part's."""
-        return self.in_part(self.drawn())
-
-    def in_part(self, drawn: Sequence[Question]) -> list[Question]:
-        """Those of the part; all of them where there is none."""
-        part = Part.read(self.part or "1/1")
-        return [question for question in drawn if part.has(question.id)]
-
     def drawn(self) -> list[Question]:
         """The questions that all parts ask together."""
         return load(

@@ -137,7 +137,7 @@ def job_of(
     if part is None:
         return job
     about = part.metadata([question.id for question in drawn], job.fingerprint)
-    return replace(job, questions=experiment.in_part(drawn), part=about)
+    return replace(job, questions=[one for one in drawn if part.has(one.id)], part=about)
 
 
 def task_of(

@@ -21,7 +21,6 @@ from optim.tune.tuning import tune
 if TYPE_CHECKING:
     from optim.datasets import Question
     from optim.tune.optimizer import Optimizer
-    from optim.tune.search import Callback
     from optim.tune.tuning import TuneResult
 
 _TRAIN = (1, 4)  # a quarter of the questions
@@ -43,7 +42,7 @@ class Tuned:
     page: Path
 
 
-def run(options: TuneOptions, callback: Callback | None = None) -> Tuned:
+def run(options: TuneOptions) -> Tuned:
     """Tune, and write the program into the run folder.
 
     Raises:
@@ -71,7 +70,6 @@ def run(options: TuneOptions, callback: Callback | None = None) -> Tuned:
         scorer=options.scorer or data_set(options.dataset).scorer,
         budget=options.limits or Limits(),
         spare=spare,
-        callback=callback,
         **{name: getattr(options, name) for name in _PASSED_ON},
     )
     result, folder = _with_origin(result, options), Path(options.run_dir)
