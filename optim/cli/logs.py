@@ -116,7 +116,8 @@ def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     """Find the cheapest row whose loss of accuracy is proven below a bound on held-out questions.
 
     Rows are tested one after the other, and the first failure ends it: so the chance that a row
-    is certified that loses more is what --confidence leaves, 5 % at most by default.
+    is certified that loses more is what --confidence leaves, 5 % at most by default. That holds
+    for options that were chosen before a look at these answers.
     """
     from optim.records import read_records  # noqa: PLC0415
     from optim.report import write  # noqa: PLC0415

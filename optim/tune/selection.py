@@ -27,6 +27,10 @@ SURE = 0.9
 
 VerdictName = Literal["better", "undecided", "kept"]
 
+_MORE = (
+    "More held-out questions would tell: give more, and the budget for them, in a run of their "
+    "own. Each further look at the same ones and more is a further chance to be lucky."
+)
 _MINUTE = 60.0
 _FEWEST = 2  # compared: of one there is no interval
 
@@ -152,7 +156,8 @@ def decide(winner: Measurement, original: Measurement, comparison: Comparison) -
     """Judge the winner of dev by the held-out questions.
 
     Only this one candidate is tested, once, on questions that had no part in choosing it: so a
-    program that is no better is called better in at most one run of ten.
+    program that is no better is called better in at most one run of ten. Of several looks, as with
+    a budget that was raised after a verdict, that is no longer true.
     ``tests/benchmarks/verdict_simulation.py`` measures how often that is.
     """
     same = winner.scores == original.scores and winner.costs == original.costs
@@ -204,7 +209,7 @@ def judge(
     if left_out:
         words.append(f"Left out, without an answer for a reason outside: {left_out}.")
     if verdict == "undecided":
-        words.append(_more(evaluator, len(questions), len(split.held_out) + len(split.spare)))
+        words.append(_MORE)
     return Verdict(verdict, " ".join(words), winner, before, after, comparison)
 
 
@@ -265,15 +270,3 @@ def _sure(comparison: Comparison) -> str:
     """Rounded down, so that what is not enough never looks as if it were."""
     sure = comparison.probability_higher
     return "unknown" if sure is None else certainty(sure)
-
-
-def _more(evaluator: Evaluator, asked: int, there_are: int) -> str:
-    """What would decide it."""
-    left = _answers_left(evaluator)
-    if asked < there_are or left is None or left < 2:  # noqa: PLR2004 -- one for each of the two
-        return "More held-out questions would tell: raise the budget, and give more questions."
-    return (
-        f"About {left} answers of the budget are left, but the data hold no further question; "
-        "asking the same ones again would not help, as a model at temperature 0 repeats itself. "
-        "Give more questions."
-    )
