@@ -27,10 +27,7 @@ if TYPE_CHECKING:
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON only.")]
 Logs = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="DIR...", help="The --log-dir of `pb-optim eval`; of its parts, or several."
-    ),
+    list[str], typer.Argument(metavar="DIR...", help="A --log-dir of `pb-optim eval`, or several.")
 ]
 
 _TYPES: dict[object, Any] = {

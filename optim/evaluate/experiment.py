@@ -234,11 +234,6 @@ class Experiment:
         """Who scores."""
         return scorer_name(self.scorer or data_set(self.dataset).scorer)
 
-    @property
-    def source(self) -> str:
-        """Where the questions are from, as logs say it."""
-        return Path(self.data).name if self.data else f"split {self.split or 'as usual'}"
-
     def made_by(self, method: Method) -> dict[str, Any]:
         """How a log of the method's answers comes about, for those who read it."""
         about = made_by(

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from inspect_ai import Task
@@ -113,6 +114,7 @@ def job_of(
 ) -> Job:
     """The job of one method, on the questions of the experiment's part of those that were drawn."""
     part = Part.read(experiment.part) if experiment.part else None
+    usual = f"split {experiment.split or 'as usual'}"
     job = Job(
         dataset=experiment.dataset,
         runner=Runner(method, models, seed=experiment.seed),
@@ -123,7 +125,7 @@ def job_of(
         model=models.model,
         planner=models.planner_model,
         conditions={
-            "source": experiment.source,
+            "source": Path(experiment.data).name if experiment.data else usual,
             "fresh_plans": experiment.fresh_plans,
             "part": part and str(part),
         },

@@ -86,8 +86,8 @@ def _with_origin(result: TuneResult, options: TuneOptions) -> TuneResult:
         seed=options.seed,
         scorer=scorer_name(options.scorer or data_set(options.dataset).scorer),
     )
-    kept = {name: about[name] for name in ("command", "data", "split", "scorer")}
-    told = {name: value for name, value in kept.items() if value is not None}
+    kept = ("command", "data", "split", "scorer")
+    told = {name: about[name] for name in kept if about[name] is not None}
     tuning = dict(result.artefact.tuning or {}) | {"made_by": told}
     return replace(result, artefact=result.artefact.model_copy(update={"tuning": tuning}))
 

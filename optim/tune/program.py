@@ -124,13 +124,10 @@ class GraphProgram(TunableProgram):
         return planner
 
     def set_lm(self, lm: dspy.LM | None) -> None:
-        """Refuse a model of DSPy's: nothing would be asked of it.
-
-        What BestOfN, Refine and SIMBA give their copies of a program, to tell samples apart, is
-        taken.
+        """Take what BestOfN, Refine and SIMBA tell samples apart by, and no other model of DSPy's.
 
         Raises:
-            InputError: It is another; the message says how a model is chosen.
+            InputError: It is another: nothing would be asked of it.
         """
         if lm is not None and "rollout_id" not in lm.kwargs:
             msg = (

@@ -254,9 +254,11 @@ def _reason(
     if same and any(after.scores):
         n = comparison.questions
         return f"It gives the same results as the original on all {n} held-out questions."
+    found = comparison.probability_higher
+    sure = "unknown" if found is None else certainty(found)
     ending = {
-        "better": f"Higher with a one-sided confidence of {_sure(comparison)}",
-        "undecided": f"Not proven to be higher (one-sided confidence {_sure(comparison)}, where "
+        "better": f"Higher with a one-sided confidence of {sure}",
+        "undecided": f"Not proven to be higher (one-sided confidence {sure}, where "
         f"{PERCENT * SURE:g} % would do): usable, but no known improvement",
         "kept": "So the original is kept",
     }[verdict]
@@ -264,9 +266,3 @@ def _reason(
         right = "Neither answers any" if not any(before.scores) else "The candidate answers none"
         ending = f"{right} right, which is no success"
     return f"On the held-out questions, against the original: {describe(comparison)}. {ending}."
-
-
-def _sure(comparison: Comparison) -> str:
-    """Rounded down, so that what is not enough never looks as if it were."""
-    sure = comparison.probability_higher
-    return "unknown" if sure is None else certainty(sure)
