@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from optim import cli
 from optim.extras import MissingPackageError
-from optim.tune import Limits, Silence
+from optim.tune import Limits
 from optim.tune.candidate import own_texts
 from optim.tune.command import Tuned, TuneOptions, run
 from optim.tune.optimizer import REGISTERED
@@ -49,7 +49,7 @@ def tuned(folder: Path, model: ScriptedChat | None = None, **options: Any) -> Tu
         cap_policy=with_schema,
         **chosen | options,
     )
-    return run(tuning, Silence())
+    return run(tuning)
 
 
 @pytest.fixture(scope="module")
