@@ -45,24 +45,22 @@ def tune_program(  # noqa: PLR0913 -- one parameter for each option
 
     --tune auto asks nothing: it fits the policy of method=auto to the answers in --logs.
     """
-    limits = Limits(budget_calls, budget_tokens, budget_minutes)
+    options["limits"] = Limits(budget_calls, budget_tokens, budget_minutes)
     if options["tuned"] == AUTO:
-        _fit_auto(options, limits, logs, loss, as_json=as_json)
+        _fit_auto(options, logs, loss, as_json=as_json)
         return
     if logs is not None or loss != _LOSS:
         msg = "--logs and --loss are for --tune auto: leave them out, or tune auto"
         raise InputError(msg)
     from optim.tune.command import run  # noqa: PLC0415 -- DSPy takes a second
 
-    outcome = run(TuneOptions(**options, limits=limits))
+    outcome = run(TuneOptions(**options))
     _show_program(outcome.result.artefact, as_json=as_json)
     typer.echo(f"{outcome.path} is written: pb-graph solve --program {outcome.path}", err=True)
     typer.echo(f"The candidates: {outcome.page}", err=True)
 
 
-def _fit_auto(
-    options: dict[str, Any], limits: Limits, logs: str | None, loss: float, *, as_json: bool
-) -> None:
+def _fit_auto(options: dict[str, Any], logs: str | None, loss: float, *, as_json: bool) -> None:
     from optim.e3 import describe  # noqa: PLC0415 -- numpy
     from optim.evaluate.resume import held  # noqa: PLC0415
     from optim.records import read_records  # noqa: PLC0415 -- Inspect takes seconds
@@ -71,9 +69,8 @@ def _fit_auto(
     if logs is None:
         msg = "--tune auto asks nothing: name logs of worked_examples and by_kind with --logs"
         raise InputError(msg)
-    usual, used = TuneOptions(tuned=AUTO), {"run_dir", "program"}
+    usual, used = TuneOptions(tuned=AUTO, limits=_USUAL), {"run_dir", "program"}
     ignored = [name for name in options.keys() - used if options[name] != getattr(usual, name)]
-    ignored += ["budgets"] if limits != _USUAL else []
     if ignored:
         msg = (
             f"--tune auto asks nothing, and would ignore {', '.join(sorted(ignored))}: leave it out"

@@ -65,8 +65,14 @@ class RatioAxis:
         return svg(self.width, 22, label, middle, spread, dot, class_="inline")
 
 
-def stacked(bars: Mapping[str, Mapping[str, float]], width: int, class_: str = "") -> Markup:
-    """Draw a bar for each method, of its parts in tokens."""
+def stacked(
+    bars: Mapping[str, Mapping[str, float]],
+    width: int,
+    class_: str = "",
+    *,
+    title: str = "Mean completion tokens per query by part",
+) -> Markup:
+    """Draw a bar for each method, of its parts in tokens; the title is for those who see none."""
     longest = max((sum(parts.values()) for parts in bars.values()), default=0) or 1.0
     names = min(10 + 7 * max(map(len, bars), default=0), width // 2)
     scale = Scale(0, longest, names, width - 48)
@@ -77,7 +83,7 @@ def stacked(bars: Mapping[str, Mapping[str, float]], width: int, class_: str = "
         for value in ticks(0, longest, width // 110)
     ]  # fmt: skip
     sums = (f"{name} {number(sum(parts.values()))}" for name, parts in bars.items())
-    label = f"Mean completion tokens per query by part: {'; '.join(sums)}"
+    label = f"{title}: {'; '.join(sums)}"
     rows = [_bar(name, bars[name], scale, 4 + _ROW * place) for place, name in enumerate(bars)]
     return svg(width, height, label, marks, rows, class_=class_)
 

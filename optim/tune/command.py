@@ -30,7 +30,6 @@ _PASSED_ON = (
     *("estimate_level", "concurrency", "retry_errors", "dataset"),
 )
 _OF_THE_QUESTIONS = ("split", "seed", "levels", "fields", "skip_bad_rows")
-PROGRAM = "program.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +71,9 @@ def run(options: TuneOptions) -> Tuned:
         spare=spare,
         **{name: getattr(options, name) for name in _PASSED_ON},
     )
-    result, folder = _with_origin(result, options), Path(options.run_dir)
-    result.save(folder / PROGRAM)
-    return Tuned(result, folder / PROGRAM, write(folder / PAGE, html(result.record)))
+    result, path = _with_origin(result, options), Path(options.run_dir) / "program.json"
+    result.save(path)
+    return Tuned(result, path, write(path.with_name(PAGE), html(result.record)))
 
 
 def _with_origin(result: TuneResult, options: TuneOptions) -> TuneResult:

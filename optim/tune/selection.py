@@ -31,7 +31,6 @@ _MORE = (
     "More held-out questions would tell: give more, and the budget for them, in a run of their "
     "own. Each further look at the same ones and more is a further chance to be lucky."
 )
-_MINUTE = 60.0
 _FEWEST = 2  # compared: of one there is no interval
 
 
@@ -242,7 +241,7 @@ def _answers_left(evaluator: Evaluator) -> int | None:
     if limits.tokens is not None and spent.tokens:
         room.append(int((limits.tokens - spent.tokens) / (spent.tokens / each)))
     if limits.minutes is not None and spent.seconds:
-        room.append(int((limits.minutes * _MINUTE - spent.seconds) / (spent.seconds / each)))
+        room.append(int((limits.minutes * 60.0 - spent.seconds) / (spent.seconds / each)))
     return min(room) if room else None
 
 

@@ -135,7 +135,7 @@ def test_the_command_writes_a_program_that_answers_by_the_policy(
     more = ["--logs", "logs", "--dataset", "gsm8k", "--set", "budget=9", "--budget-tokens", "9"]
     refused = CliRunner().invoke(app, [*words, *more])
     told = " ".join(refused.output.split())
-    assert "would ignore budgets, dataset, settings: leave it out" in told
+    assert "would ignore dataset, limits, settings: leave it out" in told
     (tmp_path / "file").touch()
     refused = CliRunner().invoke(app, [*words, "--logs", "logs", "--run-dir", tmp_path / "file"])
     assert (refused.exit_code, "cannot write to" in refused.output) == (2, True)
