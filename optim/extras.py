@@ -44,10 +44,11 @@ def imported(module: str) -> ModuleType:
 def missing(error: ModuleNotFoundError) -> MissingPackageError | None:
     """What to install where an import failed; None for what no extra brings."""
     name = (error.name or "").partition(".")[0]
-    extra = extra_of(name)
-    if extra is None:
-        return None
-    return MissingPackageError(f"this needs {name}: pip install 'plan-and-budget[{extra}]'")
+    found = map(_REQUIREMENT.match, importlib.metadata.requires("plan-and-budget") or ())
+    brought = {(m[1].replace("-", "_"), m[2]) for m in found if m}  # called alike but for dashes
+    extra = next((extra for extra in _EXTRAS if (name, extra) in brought), None)
+    told = f"this needs {name}: pip install 'plan-and-budget[{extra}]'"
+    return MissingPackageError(told) if extra else None
 
 
 def require(*modules: str) -> None:
@@ -60,10 +61,3 @@ def require(*modules: str) -> None:
         if importlib.util.find_spec(name) is None:
             error = ModuleNotFoundError(f"No module named {name!r}", name=name)
             raise missing(error) or error
-
-
-def extra_of(module: str) -> str | None:
-    """The extra of this package that brings a module; the two are called alike but for dashes."""
-    found = map(_REQUIREMENT.match, importlib.metadata.requires("plan-and-budget") or ())
-    brought = {(m[1].replace("-", "_"), m[2]) for m in found if m}
-    return next((extra for extra in _EXTRAS if (module, extra) in brought), None)

@@ -67,19 +67,14 @@ class Truncation:
             raise InputError(msg)
 
     @property
-    def held_back(self) -> int:
-        """Tokens for the result."""
-        return self.budget - self.room
-
-    @property
     def room(self) -> int:
-        """Tokens for the answer before."""
-        return _room(self.budget, self.reserve)
+        """Tokens for the answer, as ``enforcement="force"`` has it; the rest is for the result."""
+        return self.budget - min(self.reserve, self.budget * 2 // 3)
 
     @property
     def asked(self) -> int:
         """The cap at which the model is asked for the whole answer."""
-        return _room(self.largest, self.reserve)
+        return replace(self, budget=self.largest).room
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,19 +264,13 @@ class Grid:
         ]
 
 
-def _room(budget: int, reserve: int) -> int:
-    """What is left of a budget for the answer itself, as ``enforcement="force"`` has it."""
-    return budget - min(reserve, budget * 2 // 3)
-
-
 def _method(name: str, overrides: Mapping[str, Any]) -> Method:
     plain, at, cap = name.partition("@")
     row = _ROWS.get(plain)
     if row is None:
         known = (ALL, RIVALS, *NAMES)
-        close = did_you_mean(plain, known)
-        msg = f"no method named {plain!r}; there are: {', '.join(known)}{close}"
-        raise InputError(msg)
+        msg = f"no method named {plain!r}; there are: {', '.join(known)}"
+        raise InputError(msg + did_you_mean(plain, known))
     if at and not (cap.isdecimal() and int(cap) > 0):
         msg = f"{name!r}: behind the @ stands the cap of a call in tokens, such as @300"
         raise InputError(msg)

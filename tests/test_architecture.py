@@ -81,9 +81,7 @@ FRAMEWORKS_OF: dict[str, set[str]] = {
 # Rooms of optim, the lowest first: a room imports those of lower storeys, of its own only itself.
 # Imports within functions count. A module or folder that is in no storey is refused.
 STOREYS: list[set[str]] = [
-    {
-        *("methods", "datasets", "scorers", "statistics", "e3", "extras", "parts"),
-    },
+    {"methods", "datasets", "scorers", "statistics", "e3", "extras"},
     {"records", "summary"},
     {"report"},
     {"evaluate"},

@@ -160,7 +160,7 @@ def _answers_and_fit(found: Calibration) -> list[Cells]:
             "budget": cell.tokens,
             "questions": cell.questions,
             "accuracy": cell.accuracy,
-            "fitted": PERCENT * fit.curve.accuracy(cell.tokens),
+            "fitted %": PERCENT * fit.curve.accuracy(cell.tokens),
         }
         for fit in found.levels
         for cell in fit.cells

@@ -16,6 +16,7 @@ from optim.cli.options import AsJson, with_options
 from optim.cli.terminal import echo, exits, numbers, print_rows
 from optim.evaluate import Experiment
 from optim.methods import Ending, Grid, method_from_file
+from optim.records.parts import PARTS
 from optim.statistics.estimates import PERCENT
 from pb_graph.errors import InputError
 
@@ -51,7 +52,9 @@ def evaluate_methods(  # noqa: PLR0913 -- one parameter for each option
     ray: Annotated[
         bool, typer.Option("--ray", help="Run in parts on Ray: RAY_ADDRESS, or this machine.")
     ] = False,
-    parts: Annotated[int, typer.Option(min=1, help="With --ray: how many parts.")] = 16,
+    parts: Annotated[
+        int | None, typer.Option(min=1, help=f"With --ray: how many parts. Default: {PARTS}.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Answer questions with one or more methods, score the answers, and print the table.
@@ -59,7 +62,10 @@ def evaluate_methods(  # noqa: PLR0913 -- one parameter for each option
     The same command again goes on where it was: finished answers are not paid for again.
     """
     experiment = _experiment(options, settings_file or (), (grid_initial, grid_per_level))
-    how: dict[str, Any] = {"engine": "ray", "parts": parts} if ray else {}
+    if parts and not ray:
+        msg = "--parts is for --ray; one part for each of several machines is --part 1/16"
+        raise InputError(msg)
+    how: dict[str, Any] = {"engine": "ray", "parts": parts or PARTS} if ray else {}
     evaluation = evaluate_planners(experiment, list(dict.fromkeys(planner or ())) or [None], **how)
     _show(evaluation, as_json=as_json, by_budget=grid_initial is not None)
     _fail_if_nothing(evaluation)

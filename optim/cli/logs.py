@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from optim.cli.options import AsJson, Logs
 from optim.cli.terminal import echo, plain_errors, print_rows
+from optim.statistics.certificate import least_questions
 from optim.statistics.estimates import PERCENT
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
+    from optim.report import Kind
     from optim.report.certificate import Certificate
     from optim.summary import Cells
 
@@ -51,12 +52,7 @@ def latency(logs: Logs, as_json: AsJson = False) -> None:
 
 @plain_errors("inspect_ai")
 def report(  # noqa: PLR0913, PLR0917 -- one parameter for each option
-    logs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="DIR...", help="The --log-dir of `pb-optim eval`; of its parts, or several."
-        ),
-    ],
+    logs: Logs,
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="FILE", help="Default: report.html.")
     ] = None,
@@ -83,11 +79,8 @@ def report(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         msg = "choose one of --json and --csv"
         raise InputError(msg)
     path = Path(output or "report.html")
-    kind: Literal["html", "json", "csv"] = "html"
-    if as_json or (path.suffix == ".json" and not as_csv):
-        kind = "json"
-    elif as_csv or path.suffix == ".csv":
-        kind = "csv"
+    ending = ".json" if as_json else ".csv" if as_csv else path.suffix
+    kind: Kind = "json" if ending == ".json" else "csv" if ending == ".csv" else "html"
     content = rendered(studies(read_records(logs, partial=partial), baseline), kind, paper=paper)
     if output is None and kind != "html":
         typer.echo(content, nl=False)
@@ -123,7 +116,8 @@ def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     """Find the cheapest row whose loss of accuracy is proven below a bound on held-out questions.
 
     Rows are tested one after the other, and the first failure ends it: so the chance that a row
-    is certified that loses more is what --confidence leaves, 5 % at most by default.
+    is certified that loses more is what --confidence leaves, 5 % at most by default. That holds
+    for options that were chosen before a look at these answers.
     """
     from optim.records import read_records  # noqa: PLC0415
     from optim.report import write  # noqa: PLC0415
@@ -160,8 +154,8 @@ def _trials(found: Certificate) -> list[Cells]:
             "questions": one.questions,
             "worse": one.harmed,
             "better": one.helped,
-            "loss": PERCENT * one.loss,
-            "at most": PERCENT * one.bound,
+            "loss, points": PERCENT * one.loss,
+            "at most, points": PERCENT * one.bound,
             "bound": one.method,
             "proven": "yes" if one.proven else "no",
         }
@@ -180,8 +174,9 @@ def _certified(found: Certificate) -> str:
         )
     if not found.trials:
         return f"No row is cheaper than {found.reference} where the order was chosen."
-    needed = math.log(1 - found.confidence / PERCENT) / math.log1p(-found.loss / PERCENT)
+    tried = found.trials[-1].method
+    needed = least_questions(tried, found.loss / PERCENT, found.confidence / PERCENT)
     return (
         f"No row is proven to lose at most {found.loss:g} points against {found.reference}, "
-        f"{sure}. Without a single question lost that takes {math.ceil(needed)} questions."
+        f"{sure}. Where both score alike on every question that takes {needed} questions."
     )

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON only.")]
-Logs = Annotated[str, typer.Argument(help="The --log-dir of `pb-optim eval`.")]
+Logs = Annotated[
+    list[str], typer.Argument(metavar="DIR...", help="A --log-dir of `pb-optim eval`, or several.")
+]
 
 _TYPES: dict[object, Any] = {
     "bool": bool,

@@ -9,11 +9,15 @@ import typer
 
 from optim.cli.options import AsJson, with_options
 from optim.cli.terminal import echo, plain_errors
+from optim.evaluate.limits import Limits
 from optim.tune.options import AUTO, TuneOptions
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     from pb_graph.program import PlannerProgram
+
+_USUAL = Limits(calls=400)
+_LOSS = 3.0
 
 
 @with_options(TuneOptions, "filelock", "jinja2")
@@ -22,7 +26,7 @@ def tune_program(  # noqa: PLR0913 -- one parameter for each option
     *,
     budget_calls: Annotated[
         int | None, typer.Option(help="Answers that the run folder may cost.")
-    ] = 400,
+    ] = _USUAL.calls,
     budget_tokens: Annotated[int | None, typer.Option(help="Completion tokens, likewise.")] = None,
     budget_minutes: Annotated[float | None, typer.Option(help="Minutes, likewise.")] = None,
     logs: Annotated[
@@ -30,7 +34,7 @@ def tune_program(  # noqa: PLR0913 -- one parameter for each option
     ] = None,
     loss: Annotated[
         float, typer.Option(min=0, help="For --tune auto: points of accuracy it may cost.")
-    ] = 3.0,
+    ] = _LOSS,
     as_json: AsJson = False,
 ) -> None:
     """Tune prompts, worked examples or settings for E³ on a dev split; write a program file.
@@ -41,17 +45,16 @@ def tune_program(  # noqa: PLR0913 -- one parameter for each option
 
     --tune auto asks nothing: it fits the policy of method=auto to the answers in --logs.
     """
+    options["limits"] = Limits(budget_calls, budget_tokens, budget_minutes)
     if options["tuned"] == AUTO:
         _fit_auto(options, logs, loss, as_json=as_json)
         return
-    if logs is not None:
-        msg = "--logs is for --tune auto: leave it out, or tune auto"
+    if logs is not None or loss != _LOSS:
+        msg = "--logs and --loss are for --tune auto: leave them out, or tune auto"
         raise InputError(msg)
-    from optim.tune import Limits  # noqa: PLC0415 -- DSPy takes a second
-    from optim.tune.command import run  # noqa: PLC0415
+    from optim.tune.command import run  # noqa: PLC0415 -- DSPy takes a second
 
-    limits = Limits(budget_calls, budget_tokens, budget_minutes)
-    outcome = run(TuneOptions(**options, limits=limits))
+    outcome = run(TuneOptions(**options))
     _show_program(outcome.result.artefact, as_json=as_json)
     typer.echo(f"{outcome.path} is written: pb-graph solve --program {outcome.path}", err=True)
     typer.echo(f"The candidates: {outcome.page}", err=True)
@@ -66,7 +69,7 @@ def _fit_auto(options: dict[str, Any], logs: str | None, loss: float, *, as_json
     if logs is None:
         msg = "--tune auto asks nothing: name logs of worked_examples and by_kind with --logs"
         raise InputError(msg)
-    usual, used = TuneOptions(tuned=AUTO), {"dataset", "run_dir", "program"}
+    usual, used = TuneOptions(tuned=AUTO, limits=_USUAL), {"run_dir", "program"}
     ignored = [name for name in options.keys() - used if options[name] != getattr(usual, name)]
     if ignored:
         msg = (

@@ -160,9 +160,8 @@ def data_set(name: str) -> DataSet:
         InputError: There is none; the error names those there are.
     """
     if name not in DATASETS:
-        known = ", ".join(DATASETS)
-        msg = f"no data set named {name!r}; there are: {known}{did_you_mean(name, DATASETS)}"
-        raise InputError(msg)
+        msg = f"no data set named {name!r}; there are: {', '.join(DATASETS)}"
+        raise InputError(msg + did_you_mean(name, DATASETS))
     return DATASETS[name]
 
 

@@ -28,13 +28,7 @@ if TYPE_CHECKING:
 _SHOWN = 10  # bad rows that a message spells out; the attribute has all
 _GENERATED = 50  # questions made when no limit says how many
 _LONGEST_EXAMPLE = 400  # characters; a planner compares kinds of problems, not their details
-_log = logging.getLogger(__name__)
-
-
-@cache
-def _warn(note: str) -> None:
-    """Say it once: a run reads its file several times."""
-    _log.warning(note)
+_warn = cache(logging.getLogger(__name__).warning)  # once: a run reads its file several times
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,7 +153,8 @@ class TruncatingClient(ChatClient):
         self, messages: Sequence[BaseMessage], kept: Reply, limits: Limits
     ) -> tuple[Sequence[BaseMessage], Limits]:
         """The request for the result."""
-        short = replace(limits, cap=self._truncation.held_back, thinking="off")
+        held_back = self._truncation.budget - self._truncation.room
+        short = replace(limits, cap=held_back, thinking="off")
         if self._truncation.ending == "continuation":
             return [*messages, AIMessage(kept.text + self._opening)], short
         asked = {name: getattr(self._question, name, None) for name in Query.__annotations__}

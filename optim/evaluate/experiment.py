@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from optim.datasets import data_set, level_examples, load
 from optim.evaluate.identity import made_by, scorer_name
 from optim.methods import ALL, ESTIMATED, NAMES, Method, check_distinct, methods
-from optim.parts import Part
 from optim.records import REMOTE
+from optim.records.parts import Part
 from optim.scorers import as_scorer
 from pb_graph.errors import InputError
 from pb_graph.program import PlannerProgram
@@ -207,15 +207,6 @@ class Experiment:
             settings = method.settings if own else method.settings.model_copy(update=examples)
             yield replace(method, settings=settings)
 
-    def questions(self) -> list[Question]:
-        """The questions that are asked: of those drawn, the part's."""
-        return self.in_part(self.drawn())
-
-    def in_part(self, drawn: Sequence[Question]) -> list[Question]:
-        """Those of the part; all of them where there is none."""
-        part = Part.read(self.part or "1/1")
-        return [question for question in drawn if part.has(question.id)]
-
     def drawn(self) -> list[Question]:
         """The questions that all parts ask together."""
         return load(
@@ -242,11 +233,6 @@ class Experiment:
     def scorer_name(self) -> str:
         """Who scores."""
         return scorer_name(self.scorer or data_set(self.dataset).scorer)
-
-    @property
-    def source(self) -> str:
-        """Where the questions are from, as logs say it."""
-        return Path(self.data).name if self.data else f"split {self.split or 'as usual'}"
 
     def made_by(self, method: Method) -> dict[str, Any]:
         """How a log of the method's answers comes about, for those who read it."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from optim.evaluate.cache import ReplyCache
     from optim.evaluate.journal import Journal
 
-_SECONDS = 60.0
-
 
 class TokenLimit:
     """Completion tokens that an evaluation may cost.
@@ -174,14 +172,6 @@ class Spent:
     tokens: int = 0
     seconds: float = 0.0
 
-    def since(self, earlier: Spent) -> Spent:
-        """The difference."""
-        return Spent(
-            self.calls - earlier.calls,
-            self.tokens - earlier.tokens,
-            self.seconds - earlier.seconds,
-        )
-
 
 class Meter:
     """Counts a tuning's answers, tokens and seconds; says when no more may begin.
@@ -253,6 +243,6 @@ class Meter:
             return f"{limits.calls} answers"
         if limits.tokens is not None and spent.tokens * share >= limits.tokens:
             return f"{limits.tokens} tokens"
-        if limits.minutes is not None and spent.seconds * share >= limits.minutes * _SECONDS:
+        if limits.minutes is not None and spent.seconds * share >= limits.minutes * 60.0:
             return f"{limits.minutes:g} minutes"
         return None

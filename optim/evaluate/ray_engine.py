@@ -8,10 +8,10 @@ goes on. An actor knows what all parts have spent, and how far they are.
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack, redirect_stdout
+from contextlib import ExitStack, nullcontext, redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import ray
 from ray import cloudpickle
@@ -111,10 +111,12 @@ def _work(experiment: Experiment, account: Any, number: int) -> tuple[int, int]:
         total: int = ray.get(account.spend.remote(number, spent))
         return total
 
-    def watched(_: Sequence[Job], limit: TokenLimit, __: Console) -> _Watch:
-        return _Watch(account, number, limit)
-
-    found = run_here(experiment, Console(quiet=True), together=together, progress=watched)
+    found = run_here(
+        experiment,
+        Console(quiet=True),
+        together=together,
+        progress=lambda _, limit, __: nullcontext(_Watch(account, number, limit)),
+    )
     errors = sum(record.score is None for record in found.records)
     account.note.remote(number, State(len(found.records), errors, found.spent))
     return found.spent, found.not_started
@@ -126,12 +128,6 @@ class _Watch:
     def __init__(self, account: Any, number: int, limit: TokenLimit) -> None:  # noqa: ANN401
         self._account, self._number, self._limit = account, number, limit
         self._done = self._errors = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
     def scored(self, job: Job, score: float, report: Report) -> None:  # noqa: ARG002
         """A sample was answered and scored."""

@@ -172,8 +172,8 @@ class LogFolder:
 
     def records(self, jobs: Sequence[Job]) -> Records:
         """The records of the jobs' latest logs."""
-        from optim.parts import pooled  # noqa: PLC0415
         from optim.records import Records, records_of  # noqa: PLC0415
+        from optim.records.parts import pooled  # noqa: PLC0415
 
         headers = [header for job in jobs if (header := self._latest(job)) is not None]
         logs = [[(header, list(records_of(header)))] for header in headers]

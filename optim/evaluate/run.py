@@ -32,8 +32,8 @@ from optim.evaluate.runner import PATIENCE
 from optim.evaluate.task import Callback, Job, job_of, stopping_of, task_of
 from optim.evaluate.transcript import PROVIDER
 from optim.extras import require
-from optim.parts import Part
 from optim.records import location
+from optim.records.parts import PARTS, Part
 from optim.report.terminal import Figures
 from optim.summary import rows
 from pb_graph.errors import InputError, PlanAndBudgetError
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 
     Watch = Callable[[Sequence[Job], TokenLimit, Console], AbstractContextManager[Callback]]
 
-PARTS = 16
-"""Of an experiment on Ray, unless a number is given."""
 _FLUSHES = 50  # times that Inspect writes a log while it grows; each time it writes all of it
 _PROBE = 1 << 16  # bytes that a disk with room can take
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from inspect_ai import Task
@@ -24,8 +25,8 @@ from optim.evaluate.identity import question_identity, scorer_identity
 from optim.evaluate.limits import ConcurrencyLimit, EarlyStopping, TokenLimit
 from optim.evaluate.runner import Runner, judged
 from optim.evaluate.transcript import show
-from optim.parts import Part
 from optim.records import planning_tokens
+from optim.records.parts import Part
 from pb_graph.errors import InputError, PlanAndBudgetError
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Job:
     """One method on the questions of one data set, several times over if so wished.
 
     ``conditions`` are what else one folder must not mix, ``made_by`` is how the log comes about,
-    and ``part`` what it says of its part (`optim.parts`), where the questions are cut.
+    and ``part`` what it says of its part (`optim.records.parts`), where the questions are cut.
     """
 
     dataset: str
@@ -113,6 +114,7 @@ def job_of(
 ) -> Job:
     """The job of one method, on the questions of the experiment's part of those that were drawn."""
     part = Part.read(experiment.part) if experiment.part else None
+    usual = f"split {experiment.split or 'as usual'}"
     job = Job(
         dataset=experiment.dataset,
         runner=Runner(method, models, seed=experiment.seed),
@@ -123,7 +125,7 @@ def job_of(
         model=models.model,
         planner=models.planner_model,
         conditions={
-            "source": experiment.source,
+            "source": Path(experiment.data).name if experiment.data else usual,
             "fresh_plans": experiment.fresh_plans,
             "part": part and str(part),
         },
@@ -137,7 +139,7 @@ def job_of(
     if part is None:
         return job
     about = part.metadata([question.id for question in drawn], job.fingerprint)
-    return replace(job, questions=experiment.in_part(drawn), part=about)
+    return replace(job, questions=[one for one in drawn if part.has(one.id)], part=about)
 
 
 def task_of(

@@ -23,6 +23,7 @@ from inspect_ai.model import (
 from inspect_ai.util import span
 
 from optim.records import PLANNING
+from optim.report.formatting import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 PROVIDER = "recorded"
 KINDS = {"system": ChatMessageSystem, "human": ChatMessageUser, "ai": ChatMessageAssistant}
 """Inspect's messages by LangChain's names of their roles."""
-_NOTHING = "–"  # noqa: RUF001 -- an en dash stands for nothing
 
 
 @modelapi(name=PROVIDER)
@@ -145,5 +145,5 @@ def _row(cells: Sequence[object]) -> str:
 def _or_dash(value: object) -> str:
     """A cell; model text must not end it or the row."""
     if value is None or value == "":
-        return _NOTHING
+        return NOTHING
     return " ".join(str(value).replace("|", "\\|").split())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from optim.extras import require
 from optim.methods import NAMES
-from optim.parts import pooled
+from optim.records.parts import pooled
 from optim.records.record import LevelSource, Record, Records, paid_for_nothing
 from pb_graph.errors import InputError
 from pb_graph.settings import Settings
@@ -59,7 +59,7 @@ class LogHeader:
 
     @property
     def part(self) -> dict[str, Any] | None:
-        """What `optim.parts.Part.metadata` said of its part; None where the run was not cut."""
+        """What `Part.metadata` said of its part; None where the run was not cut."""
         found: dict[str, Any] | None = self.metadata.get("part")
         return found
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 BIASED = f"E³ of fewer than {FEW} questions is biased upwards."
 
+_UNITS = {"accuracy": "accuracy %"}  # of keys that JSON has as they are
 _LABELS = ("dataset", "model", "planner")  # say nothing while there is only one
 _WIDE = 200  # columns of a file or a pipe, where a table is not to be cut
 _GAP = 2  # columns between two of a table
@@ -158,7 +159,8 @@ def grid_of(rows: Sequence[Cells]) -> Table:
     if all(row.get("questions") == row.get("n") for row in rows):  # one answer to each
         shown = [name for name in shown if name != "questions"]
     for name in shown:
-        words, cells = name.replace("_", " "), [_text(row[name]) for row in rows]
+        words = _UNITS.get(name, name.replace("_", " "))
+        cells = [_text(row[name]) for row in rows]
         side: JustifyMethod = "left" if isinstance(rows[0][name], str) else "right"
         # Where a terminal is narrow, heads go on in a further line, and texts; no figure is cut.
         figures = cells if side == "right" else []

@@ -103,9 +103,8 @@ def scorer(name: str) -> Scorer:
         ScorerError: Its libraries are not installed.
     """
     if name not in _SCORERS:
-        known = ", ".join(NAMES)
-        msg = f"no scorer named {name!r}; there are: {known}{did_you_mean(name, NAMES)}"
-        raise InputError(msg)
+        msg = f"no scorer named {name!r}; there are: {', '.join(NAMES)}"
+        raise InputError(msg + did_you_mean(name, NAMES))
     try:
         return as_scorer(_SCORERS[name])
     except ImportError as error:

@@ -3,6 +3,7 @@ r"""Mathematical answers: Math-Verify, in a process whose computing time is limi
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,10 +30,17 @@ _GSM8K_MARK = re.compile(r"####\s*(?=[-+$€£.\d])")
 _TEXT_COMMAND = re.compile(r"\\(?:text|mbox)\s*\{[^{}]*\}")
 _QUANTITY = re.compile(
     r"(?P<number>-?\d[\d.,/]*(?:\s+\d+/\d+)?)\s+"
-    r"(?!(?:and|percent|hundred|thousand|million|billion|sin|cos|tan|log|sqrt)\b)"
+    r"(?!(?:and|percent|sin|cos|tan|log|sqrt)\b)"
     r"(?P<unit>(?:[a-z][A-Za-z]{2,}|(?:[ckm]m|ft|in|kg)\s*[/^]).*)",
     re.DOTALL,
 )  # a word with a capital may be a month
+_ZEROS = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+_SCALED = re.compile(  # 1.2 million, 1.2\text{ million}
+    r"(?<![\d.,/^_])(?P<number>\d[\d,]*(?:\.\d+)?)(?P<between>(?:\s|~|\\[ ,]|\\text\{|\\mbox\{)+)"
+    rf"(?P<words>(?:{'|'.join(_ZEROS)})\b(?:\s+(?:{'|'.join(_ZEROS)})\b)*)",
+    re.IGNORECASE,
+)
+_BASED = re.compile(r"\$?(\d[0-9A-Za-z]*)_\{?(\d+)\}?\$?")
 _FIGURE = re.compile(r"(?<![\^{])\d")  # not the power of a unit
 _MIXED = re.compile(r"(?<![\d.,/])(\d+)(?:\\?\s)+(\d+)/(\d+)(?![.,/]?\d)")
 # What models and people write, and Math-Verify takes for something else or for nothing.
@@ -64,7 +72,9 @@ class MathScorer:
     what the last "Final answer:" line says; without that the text, from GSM8K's "####" on where
     there is one, goes to Math-Verify, which looks for "the answer is …", then for the last
     expression or number. Equal texts are equal; everything else is compared by Math-Verify, as
-    `verify($gold$, prediction)`.
+    `verify($gold$, prediction)`. Units do not count: whoever boxes "5 oranges" for "5 apples", or
+    "5 km" for "5 m", has the number that was asked for. Numbers that both say their base do, by
+    their worth.
 
     Safe to call from several threads, one comparison at a time. It blocks: call it through
     `asyncio.to_thread` from an event loop. All scorers share one process, which starts with the
@@ -91,30 +101,35 @@ class MathScorer:
         if not question.targets:
             msg = "a question without a target cannot be scored by the math scorer"
             raise ScorerError(msg)
-        text = without_thinking(output)[-_LONGEST:].replace("\N{MINUS SIGN}", "-")
+        text = _SCALED.sub(_in_digits, without_thinking(output)[-_LONGEST:])
+        text = text.replace("\N{MINUS SIGN}", "-")
+        targets = tuple(_SCALED.sub(_in_digits, target) for target in question.targets)
         boxed = boxed_answer(text)
         metadata = {"boxed": boxed is not None}
         if not text:
             return Score(0.0, None, "the output holds no answer outside its thinking", metadata)
         expected = " or ".join(question.targets)
         said = boxed if boxed is not None else final_answer(text)
-        if said is not None and _plain(said) in map(_plain, question.targets):
+        if said is not None and _plain(said) in map(_plain, targets):
             return Score(1.0, said, f"{said} equals {expected}", metadata)
-        if said is not None and is_larger_than_all(said, question.targets):
+        if said is not None and is_larger_than_all(said, targets):
             return Score(0.0, said, f"{said} differs from {expected}", metadata)
         if said is not None and is_beyond_computing(said):
             msg = f"{said[:60]!r} is too large to be worked out"
             raise ScorerError(msg)
         prediction = rf"\boxed{{{_readable(boxed)}}}" if boxed is not None else _unboxed(said, text)
-        golds = [_readable(_DOLLAR.sub("", target)) for target in question.targets]
+        golds = [_readable(_DOLLAR.sub("", target)) for target in targets]
         reply = self._process.ask({"golds": golds, "prediction": prediction})
-        return _judge(reply, said, expected, metadata)
+        read = said if said is not None else reply["answer"]
+        value, *wanted = map(_in_base, (read or "", *targets))
+        if None not in {value, *wanted}:  # Math-Verify leaves bases out of account
+            reply["correct"] = value in wanted
+        return _judge(reply, read, expected, metadata)
 
 
 def _judge(
-    reply: dict[str, Any], said: str | None, expected: str, metadata: dict[str, Any]
+    reply: dict[str, Any], read: str | None, expected: str, metadata: dict[str, Any]
 ) -> Score:
-    read = said if said is not None else reply["answer"]
     if memory := reply.get("memory"):
         msg = f"comparing {read!r} takes too much memory: {memory}"
         raise ScorerError(msg)
@@ -125,6 +140,22 @@ def _judge(
         return Score(0.0, None, f"no mathematical answer found; expected {expected}", metadata)
     verdict = "equals" if reply["correct"] else "differs from"
     return Score(float(reply["correct"]), read, f"{read} {verdict} {expected}", metadata)
+
+
+def _in_digits(found: re.Match[str]) -> str:
+    """Such as 1200000 for 1.2 million."""
+    zeros = sum(_ZEROS[word] for word in found["words"].lower().split())
+    number = found["number"].replace(",", "")
+    return f"{Decimal(f'{number}E{zeros}'):f}{found['between']}"
+
+
+def _in_base(text: str) -> int | str | None:
+    """What a number such as 4210_5 is worth; itself if it has digits that its base has not."""
+    found = _BASED.fullmatch(text)
+    try:
+        return found and int(found[1], int(found[2]))
+    except ValueError:
+        return text
 
 
 def _plain(text: str) -> str:

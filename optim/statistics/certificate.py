@@ -17,6 +17,7 @@ row is certified whose loss is above the bound stays below 1 - confidence.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -98,6 +99,23 @@ def loss_bound(losses: Sequence[float], confidence: float) -> float:
         won = np.cumsum(np.log1p(stakes * (middle - values))).max()
         low, high = (low, middle) if won >= level else (middle, high)
     return max(2.0 * high - 1.0, fmean(losses))  # by chance the bet was won before a late loss
+
+
+def least_questions(method: Literal["exact", "betting"], loss: float, confidence: float) -> int:
+    """Give how many questions a proof takes where both score alike on each of them.
+
+    The loss that is allowed, and the confidence, lie between 0 and 1.
+    """
+
+    def proves(count: int) -> bool:
+        exact = method == "exact"
+        bound = flip_bound(0, count, confidence) if exact else loss_bound([0] * count, confidence)
+        return bound <= loss
+
+    most = 1
+    while not proves(most):
+        most *= 2
+    return 1 + bisect_left(range(1, most), True, key=proves)
 
 
 def trial(

@@ -189,6 +189,7 @@ class Tuning(_Part):
         held_out: Before and after where it was judged.
         candidates: What was proposed, `MAX_CANDIDATES` at most.
         left_out: How many more there were.
+        ended: Why the search ended; None in earlier files.
         made_by: How it came about, as far as the command knows: the command itself, data file or
             repository, split, and scorer. Empty where a notebook called `tune`, and in earlier
             files.
@@ -208,6 +209,7 @@ class Tuning(_Part):
     cost: Cost
     candidates: tuple[CandidateRecord, ...] = Field(default=(), max_length=MAX_CANDIDATES)
     left_out: _Count = 0
+    ended: Text | None = None
     made_by: dict[str, Any] = Field(default_factory=dict)
 
     @property
@@ -255,6 +257,7 @@ def artefact_of(
         dev=_dev(result),
         held_out=_split(before, after, found.comparison) if before and after else None,
         cost=Cost(metric_calls=spent.calls, tokens=spent.tokens, seconds=round(spent.seconds, 1)),
+        ended=result.ended,
         **_candidates(result),
     )
     record = tuning.model_dump(mode="json", exclude_none=True)

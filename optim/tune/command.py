@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,6 @@ from optim.tune.tuning import tune
 if TYPE_CHECKING:
     from optim.datasets import Question
     from optim.tune.optimizer import Optimizer
-    from optim.tune.search import Callback
     from optim.tune.tuning import TuneResult
 
 _TRAIN = (1, 4)  # a quarter of the questions
@@ -32,7 +30,6 @@ _PASSED_ON = (
     *("estimate_level", "concurrency", "retry_errors", "dataset"),
 )
 _OF_THE_QUESTIONS = ("split", "seed", "levels", "fields", "skip_bad_rows")
-PROGRAM, INSTRUCTIONS = "program.json", "candidates.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +38,10 @@ class Tuned:
 
     result: TuneResult
     path: Path
-    instructions: Path
     page: Path
 
 
-def run(options: TuneOptions, callback: Callback | None = None) -> Tuned:
+def run(options: TuneOptions) -> Tuned:
     """Tune, and write the program into the run folder.
 
     Raises:
@@ -73,10 +69,11 @@ def run(options: TuneOptions, callback: Callback | None = None) -> Tuned:
         scorer=options.scorer or data_set(options.dataset).scorer,
         budget=options.limits or Limits(),
         spare=spare,
-        callback=callback,
         **{name: getattr(options, name) for name in _PASSED_ON},
     )
-    return _saved(_with_origin(result, options), Path(options.run_dir))
+    result, path = _with_origin(result, options), Path(options.run_dir) / "program.json"
+    result.save(path)
+    return Tuned(result, path, write(path.with_name(PAGE), html(result.record)))
 
 
 def _with_origin(result: TuneResult, options: TuneOptions) -> TuneResult:
@@ -88,8 +85,8 @@ def _with_origin(result: TuneResult, options: TuneOptions) -> TuneResult:
         seed=options.seed,
         scorer=scorer_name(options.scorer or data_set(options.dataset).scorer),
     )
-    kept = {name: about[name] for name in ("command", "data", "split", "scorer")}
-    told = {name: value for name, value in kept.items() if value is not None}
+    kept = ("command", "data", "split", "scorer")
+    told = {name: about[name] for name in kept if about[name] is not None}
     tuning = dict(result.artefact.tuning or {}) | {"made_by": told}
     return replace(result, artefact=result.artefact.model_copy(update={"tuning": tuning}))
 
@@ -107,14 +104,3 @@ def _questions(
     if chosen.tunes != "settings" and (chosen.learns or options.tuned == "all"):
         return *part(questions, *_TRAIN, options.seed), spare
     return [], questions, spare
-
-
-def _saved(result: TuneResult, folder: Path) -> Tuned:
-    path, instructions = folder / PROGRAM, folder / INSTRUCTIONS
-    result.save(path)
-    page = write(folder / PAGE, html(result.record))
-    search = result.search
-    texts = [trial.candidate.text(search.predictor) for trial in search.trials[1:]]
-    content = json.dumps(list(dict.fromkeys(texts)), indent=2, ensure_ascii=False)
-    instructions.write_text(content, encoding="utf-8", errors="replace")
-    return Tuned(result, path, instructions, page)

@@ -261,10 +261,8 @@ def check(
         msg = f"what is tuned is one of {', '.join(TUNED)}, not {tuned!r}"
         raise InputError(msg)
     if isinstance(optimizer, str) and optimizer not in OPTIMIZERS:
-        known = ", ".join(OPTIMIZERS)
-        meant = did_you_mean(optimizer, OPTIMIZERS)
-        msg = f"no optimizer named {optimizer!r}; there are: {known}{meant}"
-        raise InputError(msg)
+        msg = f"no optimizer named {optimizer!r}; there are: {', '.join(OPTIMIZERS)}"
+        raise InputError(msg + did_you_mean(optimizer, OPTIMIZERS))
     chosen = _named(optimizer, tuned)
     if tuned == "settings":
         _check_settings(optimizer, texts, reflection=reflection)

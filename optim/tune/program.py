@@ -123,6 +123,21 @@ class GraphProgram(TunableProgram):
             setattr(planner, name, getattr(self, name))
         return planner
 
+    def set_lm(self, lm: dspy.LM | None) -> None:
+        """Take what BestOfN, Refine and SIMBA tell samples apart by, and no other model of DSPy's.
+
+        Raises:
+            InputError: It is another: nothing would be asked of it.
+        """
+        if lm is not None and "rollout_id" not in lm.kwargs:
+            msg = (
+                "a GraphProgram asks the models that it was made with, and none of DSPy's: make "
+                "another, such as GraphProgram('openai:gpt-5-mini', planner='openai:gpt-5-nano', "
+                "settings=program.settings, planner_program=program)"
+            )
+            raise InputError(msg)
+        super().set_lm(lm)
+
     def program(self) -> PlannerProgram:
         """What is saved of it: prompts and settings, never a model's address.
 

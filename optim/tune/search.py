@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 _ANSWERS_PER_QUESTION = 10  # of a round where no number of answers is set
 _LEAST_PASSES = 2  # over dev, in a round: else a candidate could not even be measured
 _COMPARED = 2  # on the held-out questions: the original and the winner of dev
-_POOL = "pool"
 
 
 class Callback(Protocol):
@@ -192,7 +191,7 @@ class _Loop:
         self.evaluator.reserve(_COMPARED * len(self.split.held_out))
         first = self._first(original)
         if pool:
-            self._round(candidates(texts=pool), predictor, _POOL)
+            self._round(candidates(texts=pool), predictor, "pool")
         ended = self._turns(rounds, threshold)
         winner = winner_of(list(self.trials.values()), first)
         self.evaluator.reserve(0)

@@ -27,7 +27,10 @@ SURE = 0.9
 
 VerdictName = Literal["better", "undecided", "kept"]
 
-_MINUTE = 60.0
+_MORE = (
+    "More held-out questions would tell: give more, and the budget for them, in a run of their "
+    "own. Each further look at the same ones and more is a further chance to be lucky."
+)
 _FEWEST = 2  # compared: of one there is no interval
 
 
@@ -152,7 +155,8 @@ def decide(winner: Measurement, original: Measurement, comparison: Comparison) -
     """Judge the winner of dev by the held-out questions.
 
     Only this one candidate is tested, once, on questions that had no part in choosing it: so a
-    program that is no better is called better in at most one run of ten.
+    program that is no better is called better in at most one run of ten. Of several looks, as with
+    a budget that was raised after a verdict, that is no longer true.
     ``tests/benchmarks/verdict_simulation.py`` measures how often that is.
     """
     same = winner.scores == original.scores and winner.costs == original.costs
@@ -204,7 +208,7 @@ def judge(
     if left_out:
         words.append(f"Left out, without an answer for a reason outside: {left_out}.")
     if verdict == "undecided":
-        words.append(_more(evaluator, len(questions), len(split.held_out) + len(split.spare)))
+        words.append(_MORE)
     return Verdict(verdict, " ".join(words), winner, before, after, comparison)
 
 
@@ -237,7 +241,7 @@ def _answers_left(evaluator: Evaluator) -> int | None:
     if limits.tokens is not None and spent.tokens:
         room.append(int((limits.tokens - spent.tokens) / (spent.tokens / each)))
     if limits.minutes is not None and spent.seconds:
-        room.append(int((limits.minutes * _MINUTE - spent.seconds) / (spent.seconds / each)))
+        room.append(int((limits.minutes * 60.0 - spent.seconds) / (spent.seconds / each)))
     return min(room) if room else None
 
 
@@ -249,9 +253,11 @@ def _reason(
     if same and any(after.scores):
         n = comparison.questions
         return f"It gives the same results as the original on all {n} held-out questions."
+    found = comparison.probability_higher
+    sure = "unknown" if found is None else certainty(found)
     ending = {
-        "better": f"Higher with a one-sided confidence of {_sure(comparison)}",
-        "undecided": f"Not proven to be higher (one-sided confidence {_sure(comparison)}, where "
+        "better": f"Higher with a one-sided confidence of {sure}",
+        "undecided": f"Not proven to be higher (one-sided confidence {sure}, where "
         f"{PERCENT * SURE:g} % would do): usable, but no known improvement",
         "kept": "So the original is kept",
     }[verdict]
@@ -259,21 +265,3 @@ def _reason(
         right = "Neither answers any" if not any(before.scores) else "The candidate answers none"
         ending = f"{right} right, which is no success"
     return f"On the held-out questions, against the original: {describe(comparison)}. {ending}."
-
-
-def _sure(comparison: Comparison) -> str:
-    """Rounded down, so that what is not enough never looks as if it were."""
-    sure = comparison.probability_higher
-    return "unknown" if sure is None else certainty(sure)
-
-
-def _more(evaluator: Evaluator, asked: int, there_are: int) -> str:
-    """What would decide it."""
-    left = _answers_left(evaluator)
-    if asked < there_are or left is None or left < 2:  # noqa: PLR2004 -- one for each of the two
-        return "More held-out questions would tell: raise the budget, and give more questions."
-    return (
-        f"About {left} answers of the budget are left, but the data hold no further question; "
-        "asking the same ones again would not help, as a model at temperature 0 repeats itself. "
-        "Give more questions."
-    )

@@ -82,7 +82,7 @@ def tuned(folder: Path) -> tuple[float, float]:
         split = split_of(TRAIN, DEV, HELD_OUT[:2], seed=0)
         search(bench, split, gepa, start=start, reflector=reflector)
         seconds = process_time() - started
-        return seconds / bench.spent.since(before).calls, bench.spent.calls
+        return seconds / (bench.spent.calls - before.calls), bench.spent.calls
 
 
 def main() -> None:

@@ -75,7 +75,7 @@ def test_calibrate_shows_the_fit_and_writes_settings(tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["level", "source", "questions", "budgets", "c", "beta", "aleatoric"]
     assert [line.split()[0] for line in lines[1:6]] == list("12345")
-    assert lines[7].split() == ["level", "budget", "questions", "accuracy", "fitted"]
+    assert lines[7].split() == ["level", "budget", "questions", "accuracy", "%", "fitted", "%"]
     assert lines[8].split()[:3] == ["1", "25", "6"]
     assert "Warning: Level 2 has the parameters of all levels together" in done.stdout
     assert method_from_file(file).settings.schedule == "bam"

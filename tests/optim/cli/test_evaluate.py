@@ -169,6 +169,7 @@ def test_it_is_said_of_all_planners_together(stub: Stub) -> None:
         (["--dataset", "maths500"], "; did you mean 'math500'?"),
         (["--methods", "vanilla", "--scorer", "maths"], "; did you mean 'math'?"),
         (["--field", "x"], "--field wants NAME=VALUE"),
+        (["--parts", "4"], "--parts is for --ray; one part for each of several machines is --part"),
     ],
 )
 def test_bad_input_is_refused_with_the_reason(

@@ -30,6 +30,16 @@ def test_tables_from_logs(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert json.loads(pb_optim(table, "logs", "--json").stdout) == []
 
 
+@pytest.mark.parametrize("command", ["levels", "latency", "report", "certify", "calibrate"])
+def test_the_logs_of_parts_are_pooled_by_every_command(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr("optim.records.read_records", lambda logs, **_: asked.append(logs) or [])
+    pb_optim(command, "logs/part-1", "logs/part-2")
+    assert asked == [["logs/part-1", "logs/part-2"]]
+
+
 def test_levels_shows_estimates_against_labels_and_credits_by_position(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -223,8 +223,8 @@ def test_budgets_that_cannot_be_are_refused() -> None:
 
 
 def test_a_small_budget_keeps_back_two_thirds_for_the_result() -> None:
-    assert (Truncation(30, 100).held_back, Truncation(30, 100).room) == (20, 10)
-    assert (Truncation(90, 100).held_back, Truncation(90, 100).asked) == (32, 68)
+    assert Truncation(30, 100).room == 10
+    assert (Truncation(90, 100).room, Truncation(90, 100).asked) == (90 - 32, 68)
 
 
 def test_names_of_a_curves_rows_are_read_back() -> None:

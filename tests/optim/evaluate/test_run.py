@@ -647,7 +647,7 @@ def test_levels_are_judged_by_examples_of_the_questions_own_field(
     assert vanilla is None  # it judges none
     assert cosine is not None  # else ours are taken, which are mathematics
     assert [line.partition(":")[0] for line in cosine.splitlines()] == levels
-    assert not any(question.question in cosine for question in experiment.questions())
+    assert not any(question.question in cosine for question in experiment.drawn())
 
 
 def test_mathematics_is_judged_by_our_own_examples() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -162,3 +163,14 @@ def test_the_command_says_what_a_proof_would_take(command: Any) -> None:  # noqa
     assert "takes 99 questions" in done.stdout
     assert "Not tested, after the first failure: good." in done.stdout
     assert command("--reference", "good", "--order", "dear,nobody").exit_code == 2
+
+
+def test_what_a_proof_takes_is_told_of_the_bound_that_was_tried(
+    command: Any,  # noqa: ANN401
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Graded scores are bet on: 99 questions, as many as right or wrong ones take, are too few."""
+    found = [*row("vanilla", 500, range(99), 99), *row("short", 100, range(99), 99)]
+    graded = [replace(one, score=0.5) for one in found]
+    monkeypatch.setattr("optim.records.read_records", lambda _: graded)
+    assert "takes 135 questions" in command("--order", "short").stdout

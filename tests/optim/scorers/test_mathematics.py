@@ -93,6 +93,15 @@ def test_a_reference_equals_itself_in_a_box(scorer: MathScorer, gold: str) -> No
         ("18 dollars", r"\boxed{18}"),
         ("-$5", r"\boxed{-5}"),
         ("3 1/2", r"\boxed{\frac72}"),
+        ("1200000", r"\boxed{\$1.2\text{ million}}"),
+        ("1200000", "Final answer: 1.2 Million dollars"),
+        ("1200000", "It costs $1.2 million."),
+        ("500,000", r"\boxed{5 hundred thousand}"),
+        ("1.2 million", r"\boxed{1,200,000}"),
+        ("5 apples", r"\boxed{5 oranges}"),  # units do not count
+        ("4210_5", r"\boxed{4210}"),
+        ("3_{10}", "The answer is $11_2$."),
+        (f"{'7' * 40}000", rf"\boxed{{{'7' * 40} thousand}}"),
     ],
 )
 def test_equal_answers_score_1(scorer: MathScorer, gold: str, output: str) -> None:
@@ -108,6 +117,9 @@ def test_equal_answers_score_1(scorer: MathScorer, gold: str, output: str) -> No
         ("801", r"\boxed{1\,800}"),
         ("18", r"\boxed{18 dollars and 50 cents}"),
         ("1.2", r"\boxed{1.2 million}"),
+        ("4210_5", r"\boxed{4210_6}"),
+        ("4210_{5}", "The answer is $4210_6$."),
+        ("4210_5", "Final answer: $4210_3$"),  # which has no digit 4
         ("3", r"\boxed{3 times 4}"),
         ("20 June", r"\boxed{20 July}"),
         ("10000", r"\boxed{10001}"),

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optim.statistics.certificate import flip_bound, front, loss_bound, trial, trials
+from optim.statistics.certificate import (
+    flip_bound,
+    front,
+    least_questions,
+    loss_bound,
+    trial,
+    trials,
+)
 from pb_graph.errors import InputError
 
 RIGHT, WRONG = [1.0], [0.0]
@@ -93,6 +100,12 @@ def test_the_bound_by_betting_holds_as_often_as_it_says() -> None:
         for _ in range(400)
     )
     assert 0 < missed <= 0.1 * 400 + 3 * math.sqrt(0.09 * 400)
+
+
+def test_as_many_equal_scores_as_are_said_prove_it_and_one_less_does_not() -> None:
+    assert least_questions("exact", 0.03, 0.95) == 99
+    count = least_questions("betting", 0.03, 0.95)
+    assert loss_bound([0] * count, 0.95) <= 0.03 < loss_bound([0] * (count - 1), 0.95)
 
 
 def test_one_right_or_wrong_answer_each_is_counted_in_flips() -> None:

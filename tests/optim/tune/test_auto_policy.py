@@ -132,9 +132,10 @@ def test_the_command_writes_a_program_that_answers_by_the_policy(
     refused = CliRunner().invoke(app, words)
     assert refused.exit_code == 2
     assert "logs of worked_examples and by_kind" in " ".join(refused.output.split())
-    more = ["--logs", "logs", "--limit", "9", "--set", "budget=9"]
+    more = ["--logs", "logs", "--dataset", "gsm8k", "--set", "budget=9", "--budget-tokens", "9"]
     refused = CliRunner().invoke(app, [*words, *more])
-    assert "would ignore limit, settings: leave it out" in " ".join(refused.output.split())
+    told = " ".join(refused.output.split())
+    assert "would ignore dataset, limits, settings: leave it out" in told
     (tmp_path / "file").touch()
     refused = CliRunner().invoke(app, [*words, "--logs", "logs", "--run-dir", tmp_path / "file"])
     assert (refused.exit_code, "cannot write to" in refused.output) == (2, True)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from optim import cli
 from optim.extras import MissingPackageError
-from optim.tune import Limits, Silence
+from optim.tune import Limits
 from optim.tune.candidate import own_texts
 from optim.tune.command import Tuned, TuneOptions, run
 from optim.tune.optimizer import REGISTERED
@@ -49,7 +49,7 @@ def tuned(folder: Path, model: ScriptedChat | None = None, **options: Any) -> Tu
         cap_policy=with_schema,
         **chosen | options,
     )
-    return run(tuning, Silence())
+    return run(tuning)
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +86,7 @@ def test_the_program_tells_how_it_was_come_by(found: Tuned) -> None:
     assert (tuning.models.solver, tuning.models.reflection) == ("scripted-1", None)
     assert tuning.settings_before == Settings(method="planned_vanilla")
     assert tuning.cost.metric_calls == found.result.search.spent.calls == 4 * 13 + 2 * 9
+    assert tuning.ended == found.result.search.ended == "every round was made"
     assert {"dspy", "langgraph"} <= set(tuning.versions)
     assert [one.role for one in tuning.candidates] == ["original", "other", "chosen", "other"]
     assert len({one.name for one in tuning.candidates}) == 4
@@ -118,15 +119,6 @@ def test_a_program_that_was_kept_is_the_packages_own_and_says_so(
 
 def planner_state() -> dict[str, Any]:
     return load_planner(None).program().state
-
-
-def test_every_instruction_is_left_for_random_search_to_choose_from(
-    tmp_path: Path, found: Tuned
-) -> None:
-    again = tuned(tmp_path, optimizer="random", candidates=found.instructions)
-    assert json.loads(again.instructions.read_text()) != []
-    assert set(json.loads(found.instructions.read_text())) == {PLAIN, MINIMAL, THOROUGH}
-    assert again.result.artefact.state == found.result.artefact.state
 
 
 def test_without_a_file_the_packages_list_is_tried(tmp_path: Path) -> None:
@@ -238,7 +230,8 @@ def test_json_is_all_that_standard_output_holds(tmp_path: Path, candidates: Path
         (("--tune", "settings"), "leave out the optimizer (--optimizer)"),
         (("--reflection-model", "test:m"), "(--reflection-model) would not be asked"),
         (("--rounds", 0), "rounds must be at least 1"),
-        (("--logs", "logs"), "--logs is for --tune auto"),
+        (("--logs", "logs"), "--logs and --loss are for --tune auto"),
+        (("--loss", 1), "--logs and --loss are for --tune auto"),
     ],
 )
 @pytest.mark.usefixtures("model")

@@ -13,7 +13,14 @@ import pytest
 
 from optim.tune import GraphProgram
 from optim.tune.reflection import quiet
-from pb_graph import Context, ModelSetupError, PlannerProgramError, Settings, build_graph
+from pb_graph import (
+    Context,
+    InputError,
+    ModelSetupError,
+    PlannerProgramError,
+    Settings,
+    build_graph,
+)
 from pb_graph.models.caps import Limits
 from pb_graph.models.client import ChatClient
 from pb_graph.models.reply import Purpose
@@ -79,6 +86,15 @@ def bootstrapped(program: GraphProgram) -> GraphProgram:
             program, trainset=LEARN
         )
     return found
+
+
+def test_a_model_of_dspys_is_refused_and_a_sampler_of_its_programs_is_not() -> None:
+    program = program_of()
+    with pytest.raises(InputError, match=r"make another, such as GraphProgram\('openai"):
+        program.set_lm(dspy.LM("openai/gpt-5-mini"))
+    best = dspy.BestOfN(module=program, N=2, reward_fn=lambda *_: 1.0, threshold=1.0)
+    with dspy.context(lm=writer("")):
+        assert best(question=DEV[0].question).answer
 
 
 # DSPy's optimizers

@@ -175,11 +175,12 @@ class TestWhatIsLeftOfTheBudget:
         assert 6 < result.verdict.comparison.questions < 90
         assert result.spent.tokens < 22_000
 
-    def test_where_the_data_hold_no_more_it_says_so(self, tmp_path: Path) -> None:
+    def test_what_would_decide_it_is_no_further_look_at_the_same_questions(
+        self, tmp_path: Path
+    ) -> None:
         styles = {"minimal": Style(1, 300), "usual": Style(1, 400)}
         reason = judged(tmp_path, world(styles), None, 3).verdict.reason
-        assert "the data hold no further question" in reason
-        assert "temperature 0 repeats itself" in reason
+        assert "give more, and the budget for them, in a run of their own" in reason
 
     def test_a_question_that_is_used_elsewhere_is_not_spare(self) -> None:
         split = split_of(TRAIN[:3], DEV[:6], HELD_OUT[:3], 0, spare=[*DEV[:9], *TRAIN[:4]])

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
@@ -386,7 +385,7 @@ class TestTuning:
             run_dir=tmp_path,
             cap_policy=with_schema,
         )
-        tuned = run(tuning, callback=Mock())
+        tuned = run(tuning)
         program = PlannerProgram.load(tuned.path)
         assert program.settings
         assert program.settings.execution == "single_pass"

@@ -42,7 +42,7 @@ def lines_with(result: Result, *words: str) -> list[str]:
 
 
 def test_it_says_what_came_of_the_tuning_and_what_it_cost(path: Path) -> None:
-    artefact().save(path)
+    artefact(tuning=tuning(ended="the budget of 400 answers is spent")).save(path)
     shown = show(path)
     assert shown.stdout.startswith(
         "The tuned program is used, but it is undecided whether it is better. It is not worse"
@@ -52,6 +52,7 @@ def test_it_says_what_came_of_the_tuning_and_what_it_cost(path: Path) -> None:
     assert lines_with(shown, "answers: 400")
     assert lines_with(shown, "completion tokens: 123\N{NARROW NO-BREAK SPACE}456")
     assert lines_with(shown, "minutes: 62.1")
+    assert lines_with(shown, "the search ended: the budget of 400 answers is spent")
 
 
 def test_it_shows_before_and_after_with_intervals(path: Path) -> None:

@@ -16,8 +16,8 @@ from typer.testing import CliRunner, Result
 
 from optim.cli import app
 from optim.evaluate import Evaluation, evaluate
-from optim.parts import Part
 from optim.records import Record, read_records
+from optim.records.parts import Part
 from optim.summary import rows
 from pb_graph import InputError
 from tests.support.chat_model import Call, ScriptedChat
@@ -132,10 +132,6 @@ def test_levels_are_judged_by_the_same_examples_in_every_part(tmp_path: Path) ->
     other = dataclasses.replace(base, part="2/2")
     assert base.chosen_methods() == other.chosen_methods()
     assert base.chosen_methods()[0].settings.level_examples
-    asked = [question.id for part in (base, other) for question in part.questions()]
-    assert base.questions()
-    assert other.questions()
-    assert sorted(asked) == sorted(question.id for question in base.drawn())
 
 
 # The whole

@@ -18,6 +18,9 @@ from pb_graph.errors import InputError
 if TYPE_CHECKING:
     from optim.records import LogHeader, Record
 
+PARTS = 16
+"""Of an experiment on Ray, unless a number is given."""
+
 # An endpoint, which is part of these digests, may well be another on each machine.
 _BY_MACHINE = {"part", "solver", "planner"}
 
