@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pb_graph.methods.concise import STYLE
 from pb_graph.methods.registry import OURS, Asked, method
-from pb_graph.prompts import whole_question
-
-if TYPE_CHECKING:
-    from pb_graph.prompts import Turn
+from pb_graph.prompts import Turn, whole_question
 
 
 @method("brief", "Is told to be concise, and shown no example.", source=OURS)

@@ -12,12 +12,11 @@ from pb_graph.budget.ledger import Purpose
 from pb_graph.errors import ModelCallError
 from pb_graph.methods.numbered_steps import numbered_steps
 from pb_graph.methods.registry import Asked, method
-from pb_graph.prompts import Teaching, after_examples, final_line, forced
+from pb_graph.prompts import Teaching, Turn, after_examples, final_line, forced
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from pb_graph.prompts import Turn
     from pb_graph.runtime.node import NodeContext
     from pb_graph.settings import Settings
     from pb_graph.state import Query, State

@@ -9,11 +9,10 @@ from pb_graph.answers import comparable, without_thinking
 from pb_graph.budget.ledger import Purpose
 from pb_graph.errors import ModelCallError
 from pb_graph.methods.registry import Asked, method
-from pb_graph.prompts import final_line, whole_question
+from pb_graph.prompts import Turn, final_line, whole_question
 
 if TYPE_CHECKING:
     from pb_graph.models.reply import Reply
-    from pb_graph.prompts import Turn
     from pb_graph.runtime.node import NodeContext
     from pb_graph.settings import Settings
     from pb_graph.state import Query, State

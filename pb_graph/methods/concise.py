@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pb_graph.methods.registry import Asked, method
-from pb_graph.prompts import Teaching, after_examples, exchanges
-
-if TYPE_CHECKING:
-    from pb_graph.prompts import Turn
+from pb_graph.prompts import Teaching, Turn, after_examples, exchanges
 
 STYLE = "Think step by step, and be concise."
 EXAMPLES = (

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pb_graph.methods.registry import PAPER, Asked, method
-from pb_graph.prompts import whole_question
-
-if TYPE_CHECKING:
-    from pb_graph.prompts import Turn
+from pb_graph.prompts import Turn, whole_question
 
 
 # The lowest is registered first.

@@ -10,10 +10,9 @@ from pb_graph.budget.around import at_hand
 from pb_graph.budget.ledger import Purpose, most_billed
 from pb_graph.errors import ModelCallError
 from pb_graph.methods.registry import Asked, method
-from pb_graph.prompts import problem, system, whole_question
+from pb_graph.prompts import Turn, problem, system, whole_question
 
 if TYPE_CHECKING:
-    from pb_graph.prompts import Turn
     from pb_graph.runtime.node import NodeContext
     from pb_graph.state import State
 

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from pb_graph.budget.ledger import Purpose
 from pb_graph.examples import examples_for
 from pb_graph.methods.registry import OURS, Asked, method
-from pb_graph.prompts import SHORT_LINES, Teaching, after_examples, exchanges
+from pb_graph.prompts import SHORT_LINES, Teaching, Turn, after_examples, exchanges
 
 if TYPE_CHECKING:
-    from pb_graph.prompts import Turn
     from pb_graph.runtime.node import NodeContext
     from pb_graph.state import State
 

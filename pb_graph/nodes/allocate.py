@@ -14,13 +14,12 @@ from pb_graph.nodes.plan import whole_question
 from pb_graph.nodes.waves import is_closing, next_wave, transitive_dependencies
 from pb_graph.planner.normalize import MIDDLE
 from pb_graph.settings import Settings
-from pb_graph.state import SolveTask, State
+from pb_graph.state import SolveTask, State, SubQuestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pb_graph.runtime.node import NodeContext
-    from pb_graph.state import SubQuestion
 
 
 def allocate(state: State, run: NodeContext) -> State:

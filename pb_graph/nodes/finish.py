@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Any, cast
 from langchain_core.messages import AIMessage
 from langchain_core.messages.ai import UsageMetadata
 
-from pb_graph.budget.ledger import by_node, most_billed, spent
+from pb_graph.budget.ledger import Prices, QueryUsage, by_node, most_billed, spent
 from pb_graph.errors import NoAnswerError
 from pb_graph.runtime.answer_stream import MESSAGE_NAME
-from pb_graph.state import Report
+from pb_graph.state import Report, State, StepReport
 
 if TYPE_CHECKING:
-    from pb_graph.budget.ledger import Prices, QueryUsage
     from pb_graph.runtime.node import NodeContext
     from pb_graph.settings import Settings
-    from pb_graph.state import State, StepReport
 
 
 def finish(state: State, run: NodeContext) -> State:

@@ -11,12 +11,11 @@ from pb_graph.errors import InputError
 from pb_graph.methods import METHODS
 from pb_graph.nodes.conversation import encodable, read_conversation
 from pb_graph.runtime.langgraph_internals import checkpointer
-from pb_graph.state import Query, emptied
+from pb_graph.state import Query, State, emptied
 
 if TYPE_CHECKING:
     from pb_graph.runtime.node import NodeContext
     from pb_graph.settings import Settings
-    from pb_graph.state import State
 
 MAX_QUESTION = 100_000
 MAX_REFERENCE = 400_000

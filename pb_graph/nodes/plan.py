@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 from pb_graph.planner.normalize import normalize_graded, normalize_plan
 from pb_graph.planner.requests import decomposition, graded_decomposition
-from pb_graph.state import SubQuestion
+from pb_graph.state import State, SubQuestion
 
 if TYPE_CHECKING:
     from pb_graph.runtime.node import NodeContext
-    from pb_graph.state import State
 
 
 async def plan(state: State, run: NodeContext) -> State:

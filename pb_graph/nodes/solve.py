@@ -8,11 +8,10 @@ from pb_graph.errors import ModelCallError
 from pb_graph.models.reply import Purpose
 from pb_graph.prompts import one_step
 from pb_graph.runtime.budgeted_call import BudgetedReply
-from pb_graph.state import StepResult
+from pb_graph.state import SolveTask, State, StepResult
 
 if TYPE_CHECKING:
     from pb_graph.runtime.node import NodeContext
-    from pb_graph.state import SolveTask, State
 
 
 async def solve(task: SolveTask, run: NodeContext) -> State:
