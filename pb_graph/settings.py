@@ -15,13 +15,14 @@ from pydantic import (
     ConfigDict,
     Field,
     PositiveInt,
+    TypeAdapter,
     ValidationError,
     field_validator,
     model_validator,
 )
 
 from pb_graph.budget.around import checked
-from pb_graph.budget.rules import BudgetRule, Fixed, LevelTable
+from pb_graph.budget.rules import BudgetRule, Fixed, LevelTable, PerLevel
 from pb_graph.budget.schedules import Bam as Bam  # noqa: PLC0414 -- for others, too
 from pb_graph.budget.schedules import Schedule as PositionalSchedule
 from pb_graph.budget.schedules import Shape
@@ -58,6 +59,8 @@ _ABOUT_PLANS = frozenset(
     }
 )
 
+_RULE: TypeAdapter[LevelTable | PerLevel | Fixed] = TypeAdapter(BudgetRule)
+_RULES = [kind.model_fields["rule"].default for kind in (LevelTable, PerLevel, Fixed)]
 _BUDGETS = (
     "a budget is a whole number of tokens, at least 1, such as 400, or a rule by level, such as "
     '{"rule": "level_table", "tokens": {"1": 200, "2": 250, "3": 350, "4": 450, "5": 600}}'
@@ -202,9 +205,15 @@ class Settings(BaseModel):
 
     @field_validator("budget", mode="before")
     @classmethod
-    def _at_least_one_token(cls, budget: object) -> object:
-        known = isinstance(budget, int | Mapping | BaseModel) and not isinstance(budget, bool)
-        if not known or (isinstance(budget, int) and budget < 1):
+    def _a_rule_or_a_number(cls, budget: object) -> object:
+        """Told apart here: pydantic would say of each mistake why it is no number, too."""
+        if isinstance(budget, Mapping) and budget.get("rule") in _RULES:
+            try:
+                return _RULE.validate_python(budget)
+            except ValidationError as error:
+                raise ValueError(describe_errors(error)) from error
+        number = isinstance(budget, int) and not isinstance(budget, bool) and budget >= 1
+        if not (number or isinstance(budget, LevelTable | PerLevel | Fixed)):
             raise ValueError(_BUDGETS)
         return budget
 

@@ -57,6 +57,24 @@ def test_what_is_out_of_range_is_refused_with_the_range(
         Settings(**chosen)
 
 
+@pytest.mark.parametrize(
+    ("rule", "complaint"),
+    [
+        ({"tokens": {"1": 200}}, "budget: a budget is a whole number of tokens"),
+        ({"1": 200, "2": 250}, "budget: a budget is a whole number of tokens"),
+        ({"rule": "flat", "tokens": 300}, "budget: a budget is a whole number of tokens"),
+        ({"rule": ["fixed"], "tokens": 300}, "budget: a budget is a whole number of tokens"),
+        (Bam(), "budget: a budget is a whole number of tokens"),
+        ({"rule": "level_table", "tokens": {"1": 9}}, "budget: level_table.tokens: tokens must"),
+        ({"rule": "per_level", "initial": 9}, "budget: per_level.per_level: Field required"),
+    ],
+    ids=str,
+)
+def test_what_is_no_rule_of_a_budget_is_refused_in_one_sentence(rule: Any, complaint: str) -> None:  # noqa: ANN401
+    with pytest.raises(InputError, match=rf"^{complaint}[^;]*$"):
+        Settings.read({"budget": rule})
+
+
 def test_settings_do_not_change() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         Settings().method = "vanilla"
