@@ -157,13 +157,13 @@ def _ceiling(state: State, steps: int, total: int, run: NodeContext) -> int:
     may be one call more, when the last step comes to nothing.
     """
     settings, method = run.settings, METHODS[run.settings.method]
-    several_calls = settings.stepwise or method.budgets == "given"
+    most = method.most(settings, state["query"])
+    by_total = settings.stepwise or method.budgets == "given"
     synthesis = settings.stepwise and settings.synthesis == "call"
     if settings.enforcement == "prompt":
-        most = method.most(settings, state["query"])
         to_come = settings.cutoff * (steps + 1) if settings.stepwise else most
     else:
-        to_come = total if several_calls else min(total, settings.cutoff)
+        to_come = total if by_total else min(total, most)
         if synthesis:
             to_come += min(synthesis_cap(total, steps, settings), settings.cutoff)
     return most_billed(state["charges"]) + at_hand(to_come, ever=True)

@@ -14,7 +14,7 @@ from pb_graph.prompts import Turn, problem
 from pb_graph.runtime.node import NodeContext
 from pb_graph.settings import choices
 from pb_graph.state import Query, State
-from tests.support.chat_model import HTTPError, ScriptedChat
+from tests.support.chat_model import HTTPError, ScriptedChat, runs_on
 from tests.support.graphs import Way, report_of
 
 WAYS: tuple[Way, ...] = ("invoke", "ainvoke")
@@ -78,6 +78,13 @@ def test_a_method_of_several_calls_has_each_in_the_ledger(twice: str, way: Way) 
 def test_its_ceiling_holds_where_its_budget_is_only_said(twice: str) -> None:
     report = report_of(ScriptedChat(), method=twice, budget=100, enforcement="prompt", cutoff=70)
     assert report["ceiling"] == 140
+
+
+def test_its_ceiling_is_of_both_calls_where_each_is_cut_off_sooner(twice: str) -> None:
+    model = ScriptedChat(solve=runs_on)
+    report = report_of(model, method=twice, budget=100, enforcement="cap", cutoff=70)
+    assert report["usage"]["output_tokens"] == report["ceiling"] == 100
+    assert report["warnings"] == []
 
 
 def test_a_call_that_fails_is_a_warning_and_no_answer(twice: str) -> None:
