@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast, get_args, get_origin
@@ -363,6 +363,32 @@ class Context:
         if self.settings.plans and not base.plans:  # named, or implied by what is said of plans
             changed["method"] = self.settings.method
         return Settings.model_validate(dict(base) | changed)
+
+    @property
+    def brought(self) -> dict[str, str | None]:
+        """The models and the program of the run by their names; None for objects, as JSON."""
+        given = {name: getattr(self, name) for name in ("model", "planner", "planner_program")}
+        return {
+            name: str(one) if isinstance(one, str | Path) else None
+            for name, one in given.items()
+            if one is not None
+        }
+
+    def going_on(self, brought: Mapping[str, str | None]) -> Context:
+        """The context of a run that goes on, with what the run began with and is not given again.
+
+        Raises:
+            InputError: That was an object, which no checkpoint holds.
+        """
+        missing: dict[str, Any] = {
+            name: kept for name, kept in brought.items() if getattr(self, name) is None
+        }
+        for name, kept in missing.items():
+            if kept is None:
+                msg = f"the run began with a {name} of its own, which no checkpoint can hold: "
+                msg += f"give it again, as context=Context({name}=…)"
+                raise InputError(msg)
+        return replace(self, **missing)
 
     @classmethod
     def resolve(cls, found: object) -> Context:

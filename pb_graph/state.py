@@ -124,6 +124,8 @@ class State(Input, total=False):
 
     settings: dict[str, Any]
     """The settings of this run as JSON, so that a resumed run keeps the ones it began with."""
+    brought: dict[str, str | None]
+    """Names of the models that the run's context brought, likewise; None for an object."""
     query: Query
     plan: list[SubQuestion]
     total: int | None
@@ -171,6 +173,7 @@ class SolveTask(TypedDict):
     """What one ``solve`` node needs to know, sent to it by ``allocate``."""
 
     settings: dict[str, Any]
+    brought: NotRequired[dict[str, str | None]]
     query: Query
     plan: list[SubQuestion]
     results: list[StepResult]

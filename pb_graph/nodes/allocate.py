@@ -64,6 +64,7 @@ def _task(state: State, index: int, settings: Settings) -> Send:
     needed = transitive_dependencies(state["plan"], index, settings)
     task = SolveTask(
         settings=state["settings"],
+        brought=state.get("brought", {}),
         query=state["query"],
         plan=state["plan"],
         results=[done[earlier] for earlier in needed],

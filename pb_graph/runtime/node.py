@@ -123,10 +123,13 @@ class Node(Runnable[Any, State]):
 
     async def _update(self, state: Any, *, blocking: bool) -> State:  # noqa: ANN401
         context = Context.resolve(get_runtime().context)
-        if not self._opens:
-            settings = Settings.model_validate(state["settings"])
-        else:
+        opening: State = {}
+        if self._opens:
             settings = await self._registry.settings_of(context, blocking=blocking)
+            opening = {"brought": context.brought}
+        else:
+            settings = Settings.model_validate(state["settings"])
+            context = context.going_on(state.get("brought", {}))
         unusable = {} if self._opens else state.get("unusable") or {}
         calls = ModelCalls(self._registry, settings, context, blocking=blocking, unusable=unusable)
         drawn = drawn_on(self._registry.shared_budget(context))
@@ -140,7 +143,7 @@ class Node(Runnable[Any, State]):
             update = await given if inspect.isawaitable(given) else given
         account = calls.account(self.name, update.get("warnings", []))
         shared = {"shared_budget": drawn[0].snapshot()} if drawn else {}
-        return cast("State", {**update, **account, **shared})
+        return cast("State", {**update, **account, **shared, **opening})
 
 
 Decision = Callable[[Any, Settings], "str | list[Send]"]
