@@ -240,21 +240,26 @@ def _mended(body: str) -> object:
 def _steps(found: object, text: str) -> list[PlannedStep]:
     """The plan in the JSON that was found, else in the lines of the text."""
     steps = [step for row in _rows(found) if (step := _json_step(row))]
-    steps = steps or list(_numbered_steps(text[:MAX_TEXT]))
+    from_0 = isinstance(found, Mapping) and "0" in found
+    if not steps:
+        steps = list(_numbered_steps(text[:MAX_TEXT]))
+        first = _NUMBERED.search(text[:MAX_TEXT])
+        from_0 = first is not None and int(first[1]) == 0
     if not steps:
         msg = "no sub-question found: write each as an item of its own"
         raise ValueError(msg)
-    return _counted_from_1(steps[:MAX_ITEMS])
+    return _counted_from_1(steps[:MAX_ITEMS], from_0=from_0)
 
 
-def _counted_from_1(steps: list[PlannedStep]) -> list[PlannedStep]:
+def _counted_from_1(steps: list[PlannedStep], *, from_0: bool) -> list[PlannedStep]:
     """Steps whose needs were read as numbers from 1, set right where the model counted from 0.
 
-    It did if it speaks of a number 0, and all that is needed is earlier then. Who counts from 1, as
-    asked, and says 0 for nothing, says so of the first step, too.
+    It did if it numbers its steps so, or speaks of a number 0, and all that is needed is earlier
+    then. Who counts from 1, as asked, and says 0 for nothing, says so of the first step, too.
     """
     said = [(place, old + 1) for place, step in enumerate(steps) for old in step.depends_on or ()]
-    if all(number for _, number in said) or any(not 0 <= number < place for place, number in said):
+    from_0 = from_0 or any(number == 0 for _, number in said)
+    if not from_0 or any(not 0 <= number < place for place, number in said):
         return steps
     return [
         step.model_copy(update={"depends_on": [old + 1 for old in step.depends_on]})

@@ -129,6 +129,18 @@ def test_a_plan_that_speaks_of_a_number_0_is_counted_from_0_if_it_can_be(
     assert [read.depends_on for read in Plan.read(json.dumps(rows)).steps] == indices
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0. a?\n1. b?\n2. c? | after 1\n3. d? | after 1, 2",
+        "Step 0: a?\nStep 1: b?\nStep 2: c? | after 1\nStep 3: d? | after 1, 2",
+        '{"0": "a?", "1": "b?", "2": "c? | after 1", "3": "d? | after 1, 2"}',
+    ],
+)
+def test_a_plan_that_is_numbered_from_0_is_counted_from_0(text: str) -> None:
+    assert [read.depends_on for read in Plan.read(text).steps] == [None, None, [1], [1, 2]]
+
+
 def test_nothing_said_about_needs_is_not_the_same_as_needing_nothing() -> None:
     assert step("What? | divide by 7").depends_on is None
 
