@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     source="arXiv:2305.11860",
     samples=True,
     tools=False,
+    uses=("samples", "confidence"),
     ceiling=lambda settings, _: settings.samples * settings.cutoff,
 )
 async def adaptive_consistency(asked: Asked, run: NodeContext) -> State:

@@ -97,6 +97,7 @@ def _most(settings: Settings, query: Query) -> int:
     "Asks by_kind within a cap; by a policy fitted to logs, after a short try if that pays.",
     source=OURS,
     budgets="given",
+    uses=("auto", "enforcement", "reserve"),
     ceiling=_most,
 )
 async def auto(asked: Asked, run: NodeContext) -> State:

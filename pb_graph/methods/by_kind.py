@@ -70,6 +70,7 @@ def _most(settings: Settings, query: Query) -> int:
     "by_kind",
     "Asks as calculation, numbered_steps, direct or vanilla, by how the question is written.",
     source=OURS,
+    uses=("reserve",),
     ceiling=_most,
 )
 async def by_kind(asked: Asked, run: NodeContext) -> State:

@@ -130,6 +130,7 @@ def _most(settings: Settings, _: Query) -> int:
     "Writes the calculation, which is worked out exactly; where it fails, asks as numbered_steps.",
     source="PAL, arXiv:2211.10435",
     tools=False,
+    uses=("reserve",),
     ceiling=_most,
 )
 async def calculation(asked: Asked, run: NodeContext) -> State:

@@ -33,6 +33,7 @@ def _most(settings: Settings, _: Query) -> int:
     source="Dynasor, arXiv:2412.20993",
     continues=True,
     tools=False,
+    uses=("probe_every", "probes_agree"),
     ceiling=_most,
 )
 async def certaindex(asked: Asked, run: NodeContext) -> State:

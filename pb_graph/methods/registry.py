@@ -59,6 +59,7 @@ class _Description:
         continues: Whether it needs a server that continues an unfinished reply.
         tools: Whether the model may call the solver's tools; a report says where it may not.
         thinking: ``off`` keeps a model from thinking; None leaves that to the budget.
+        uses: Settings that it goes by itself, beside those that what is said above takes.
         ceiling: The most completion tokens that all its calls for a query can cost where no budget
             bounds them; None for one call, which ``Settings.cutoff`` bounds.
     """
@@ -74,6 +75,7 @@ class _Description:
     continues: bool = False
     tools: bool = True
     thinking: Literal["off"] | None = None
+    uses: Sequence[str] = ()
     ceiling: Callable[[Settings, Query], int] | None = None
 
 

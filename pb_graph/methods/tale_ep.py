@@ -29,6 +29,7 @@ _NUMBER = re.compile(r"\d[\d,]{0,8}")
     "tale_ep",
     "Has the tokens of the answer estimated first, and says that number as the budget.",
     source="arXiv:2412.18547",
+    uses=("planner_cap", "enforcement", "reserve", "prompt_unit"),
     ceiling=lambda settings, _: settings.planner_cap + settings.cutoff,
 )
 async def tale_ep(asked: Asked, run: NodeContext) -> State:

@@ -10,6 +10,7 @@ from pb_graph.budget import LEVELS
 from pb_graph.errors import InputError
 from pb_graph.methods import METHODS
 from pb_graph.nodes.conversation import encodable, read_conversation
+from pb_graph.nodes.unused import unused
 from pb_graph.runtime.langgraph_internals import checkpointer
 from pb_graph.state import Query, State, emptied
 
@@ -66,19 +67,16 @@ async def intake(state: State, run: NodeContext) -> State:
 
 def _settings(budget: object, run: NodeContext) -> tuple[Settings, list[str]]:
     """The settings of this question, and a warning for what is given and has no use."""
-    settings, unused = run.settings, list[str]()
-    method = f"intake: the method {settings.method!r}"
+    settings = run.settings
+    if budget is not None:
+        if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
+            msg = f"A budget is a whole number of tokens, at least 1, not {budget!r}."
+            raise InputError(msg)
+        settings = settings.model_copy(update={"budget": budget})
+    notes = unused(settings)
     if run.options.tools and not METHODS[settings.method].tools:
-        unused.append(f"{method} calls no tools: those given were not used")
-    if budget is None:
-        return settings, unused
-    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
-        msg = f"A budget is a whole number of tokens, at least 1, not {budget!r}."
-        raise InputError(msg)
-    own = settings.model_copy(update={"budget": budget})
-    if not own.budgets:
-        unused.append(f"{method} has no budget: {budget} was not used")
-    return own, unused
+        notes.append(f"the method {settings.method!r} calls no tools: those given were not used")
+    return settings, [f"intake: {note}" for note in notes]
 
 
 def _question(given: object) -> str:
