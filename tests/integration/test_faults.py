@@ -251,11 +251,11 @@ def test_a_server_that_is_not_there_is_said_to_be_so(solve: Solve) -> None:
 def test_where_it_should_be_is_told_once_and_without_the_password(
     planner_lives: bool, way: Way
 ) -> None:
-    with FaultServer() as server:
-        pass
-    address = server.url.replace("//", "//me:secret@")
     policy = RetryPolicy(1, initial_interval=0.01)
     with FaultServer() as other:
+        with FaultServer() as server:  # within, lest the other is given its port
+            pass
+        address = server.url.replace("//", "//me:secret@")
         gone = ChatClient(chat_to(address, max_retries=0), retry_policy=policy)
         settings = Settings(method="plan_and_budget", execution="stepwise", parallel=False)
         planner = chat_to(other.url, max_retries=0) if planner_lives else None
