@@ -165,7 +165,8 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         self, request: ModelRequest[Any], ask: Ask, *, blocking: bool
     ) -> ExtendedModelResponse[Any]:
         own = await self._resumed(request.state, blocking=blocking)
-        within, kept, per_call, retries = (own,), self._kept(own), self.per_call, None
+        kept, per_call, retries = self._kept(own), self.per_call, None
+        within: tuple[Budget, ...] = (own,)
         if isinstance(model := request.model, BudgetedChatModel):  # one of the two has to count
             its, retries = model.budget, model.retries
             per_call = min((most for most in (per_call, model.per_call) if most), default=None)

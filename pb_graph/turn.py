@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.language_models import BaseChatModel
@@ -73,9 +73,9 @@ class Turn:
 
     def __post_init__(self) -> None:
         """Of a configurable model, ask the one that the run chooses, which has a word for a cap."""
-        model: Any = self.request.model
-        if not isinstance(model, BaseChatModel):
-            self.request = self.request.override(model=configured(model) or model)
+        model: object = self.request.model  # typed as a chat model, which such a one is not
+        if not isinstance(model, BaseChatModel) and (chosen := configured(model)):
+            self.request = self.request.override(model=cast("BaseChatModel", chosen))
 
     async def response(self) -> ModelResponse[Any]:
         """The answer, or the tool calls; once nothing at all is left, a message that says so.
