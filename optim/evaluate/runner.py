@@ -124,7 +124,7 @@ class Runner:
         Without what is said of settings that have no effect: they are those of many rows.
         """
         notes = report["warnings"]
-        report["warnings"] = [note for note in notes if not note.startswith("intake: ")]
+        report["warnings"] = [note for note in notes if "intake: without effect" not in note]
         if self._truncation is not None:
             report["budget"] = self._truncation.budget
             report["ceiling"] = planning_tokens(report) + self._truncation.budget
