@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.tools import BaseTool
 from langgraph.graph import END, START, StateGraph
@@ -13,7 +13,8 @@ from langgraph.types import Checkpointer, Send
 from pydantic import BaseModel
 
 from pb_graph.budget.around import checked
-from pb_graph.budget.ledger import Prices, read_prices
+from pb_graph.budget.ledger import Prices
+from pb_graph.budget.prices import read_prices
 from pb_graph.budget.shared import Budget
 from pb_graph.models.caps import CapPolicy, load_caps
 from pb_graph.nodes.allocate import allocate, route_next_wave
@@ -27,8 +28,9 @@ from pb_graph.nodes.solve import solve
 from pb_graph.nodes.synthesize import synthesize
 from pb_graph.program import HasPlanner, PlannerProgram
 from pb_graph.runtime.answer_type import AnswerType
+from pb_graph.runtime.budgeted_call import GraphOptions
 from pb_graph.runtime.checked_input import CheckedGraph
-from pb_graph.runtime.node import Edge, GraphOptions, Node
+from pb_graph.runtime.node import Edge, Node
 from pb_graph.runtime.registry import Model, ModelRegistry, Program
 from pb_graph.runtime.tools import made_tools
 from pb_graph.settings import Context, Settings
@@ -94,8 +96,9 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         planner_program = PlannerProgram.load(planner_program)
     if settings is None and isinstance(planner_program, PlannerProgram | HasPlanner):
         settings = planner_program.settings
+    program: object = planner_program
     if isinstance(planner_program, HasPlanner):
-        planner_program = planner_program.prompts
+        program = planner_program.prompts
     settings = Settings() if settings is None else Settings.read(settings)
     if planner is not None or planner_program is not None:
         settings = settings.with_plans()
@@ -105,7 +108,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         model,
         planner,
         settings,
-        planner_program,
+        cast("Program | None", program),
         cap_policy,
         checked("shared_budget", shared_budget),
         estimator=estimator,

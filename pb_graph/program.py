@@ -10,15 +10,12 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol, Self, runtime_checkable
+from typing import Annotated, Any, Final, Literal, Protocol, Self, runtime_checkable
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from pb_graph.errors import PlannerProgramError
 from pb_graph.settings import Settings
-
-if TYPE_CHECKING:
-    from pb_graph.planner.planner import Planner
 
 FORMAT: Final = "plan-and-budget planner"
 VERSION: Final = 1
@@ -103,7 +100,7 @@ class HasPlanner(Protocol):
     """Whatever brings a planner and the settings it works under: `optim.tune.GraphProgram`."""
 
     @property
-    def prompts(self) -> Planner:
+    def prompts(self) -> object:
         """The planner, with the prompts as they are now."""
 
     @property

@@ -14,6 +14,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    NonNegativeFloat,
     PositiveInt,
     TypeAdapter,
     ValidationError,
@@ -22,18 +23,17 @@ from pydantic import (
 )
 
 from pb_graph.budget.around import checked
-from pb_graph.budget.rules import BudgetRule, Fixed, LevelTable, PerLevel
+from pb_graph.budget.rules import BudgetRule, Fixed, Level, LevelTable, PerLevel
 from pb_graph.budget.schedules import Bam as Bam  # noqa: PLC0414 -- for others, too
 from pb_graph.budget.schedules import Schedule as PositionalSchedule
 from pb_graph.budget.schedules import Shape
 from pb_graph.errors import InputError, describe_errors, did_you_mean
-from pb_graph.methods import METHODS, known_method
-from pb_graph.methods.auto import AutoPolicy as AutoPolicy  # noqa: PLC0414 -- likewise
+from pb_graph.method import known_method, methods
 
 Method = Annotated[
     str,
     AfterValidator(known_method),
-    Field(json_schema_extra=lambda schema: schema.update(enum=list(METHODS))),
+    Field(json_schema_extra=lambda schema: schema.update(enum=list(methods()))),
 ]
 """How the question is answered: a name of `pb_graph.methods.METHODS`."""
 
@@ -65,6 +65,64 @@ _BUDGETS = (
     "a budget is a whole number of tokens, at least 1, such as 400, or a rule by level, such as "
     '{"rule": "level_table", "tokens": {"1": 200, "2": 250, "3": 350, "4": 450, "5": 600}}'
 )
+
+
+MATHEMATICS, OTHERS = 1000, 4000
+"""Completion tokens at length. Of mathematics, no longer answer that was seen was right; other
+questions may want a plan, a program or a story, which is no use cut off."""
+
+
+class AutoPolicy(BaseModel):
+    """What `method="auto"` tries, in which order; `pb-optim tune --tune auto` fits it to logs.
+
+    The default is a fixed rule: the question as `by_kind` asks it, and no short try: on the
+    questions that it was measured on, believing one cost more right answers than it saved.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    short: PositiveInt = Field(default=200, description="Completion tokens of a short try.")
+    tries: Literal[0, 1, 2] = Field(
+        default=0, description="Short tries; two must state the same answer to be believed."
+    )
+    confidence: float = Field(
+        default=0.3,
+        ge=0,
+        lt=1,
+        description="Least confidence at which a short try is believed: how probable its figures "
+        "are together. Where the server tells no probabilities, there is no single short try; 0 to "
+        "believe any.",
+    )
+    plain: PositiveInt | None = Field(
+        default=None,
+        description="Completion tokens of the question at length, its ending included; null for "
+        f"{MATHEMATICS:,} for mathematics, and {OTHERS:,} for all else, which may be a long text.",
+    )
+    surprisal: NonNegativeFloat = Field(
+        default=30.0,
+        description="Nats: how improbable, as a whole, a reply to a question in formulas may "
+        "become before it is over, and asked for its result. Where the run has no budget of its "
+        "own, the temperature is 0, and the server tells probabilities and can be made to stop; "
+        "0 for no limit.",
+    )
+    plain_from: Level | None = Field(
+        default=None,
+        description="Questions known to be of this level or above are asked at length at once.",
+    )
+
+    def starts_short(self, level: int | None) -> bool:
+        """Whether a question of this level gets a short try; one of unknown level does."""
+        hard = self.plain_from is not None and level is not None and level >= self.plain_from
+        return self.tries > 0 and not hard
+
+    def believes(self, confidence: float | None) -> bool:
+        """Whether a short try that the model wrote with this confidence is believed.
+
+        Where none is told, it is if any is, or if another try has to agree.
+        """
+        if confidence is None:
+            return self.confidence == 0 or self.tries > 1
+        return confidence >= self.confidence
 
 
 class Settings(BaseModel):
@@ -257,12 +315,12 @@ class Settings(BaseModel):
     @property
     def plans(self) -> bool:
         """Whether the method decomposes the question."""
-        return METHODS[self.method].plans
+        return methods()[self.method].plans
 
     @property
     def budgets(self) -> bool:
         """Whether the method has a total budget: always, never, or where one is chosen."""
-        has = METHODS[self.method].budgets
+        has = methods()[self.method].budgets
         return self.budget != default_budget() if has == "given" else has
 
     @property
@@ -274,7 +332,7 @@ class Settings(BaseModel):
     @property
     def splits(self) -> bool:
         """Whether the method splits its budget over the sub-questions."""
-        return METHODS[self.method].splits
+        return methods()[self.method].splits
 
     @property
     def graded(self) -> bool:
@@ -318,7 +376,7 @@ def value_of(text: str) -> object:
 def choices(name: str) -> tuple[str, ...]:
     """The names that a setting takes, in order; none where it takes something else than names."""
     if name == "method":
-        return tuple(METHODS)
+        return tuple(methods())
     kind = Settings.model_fields[name].annotation
     return get_args(kind) if get_origin(kind) is Literal else ()
 

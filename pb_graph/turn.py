@@ -23,8 +23,7 @@ from pb_graph.models.usage import finish_of, reported, tokens_of
 from pb_graph.models.wrapped import configured
 
 if TYPE_CHECKING:
-    from pb_graph.budget.reserved import Call
-    from pb_graph.budget.shared import Budget
+    from pb_graph.budget.shared import Budget, Call
     from pb_graph.models.retry import RetryPolicy
 
 FINISH = "The token budget is nearly used up. Give your best final answer now, in brief."

@@ -4,25 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, NotRequired, cast
+from typing import NotRequired, cast
 
-from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict  # pydantic cannot read typing's own before Python 3.12
-
-from pb_graph.errors import InputError
 
 Prices = Mapping[str, Sequence[float]]
 """Dollars per million tokens by model: of input, of output and, if it differs, of cached input."""
-
-_PRICES = TypeAdapter(
-    dict[
-        str,
-        Annotated[
-            tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...],
-            Field(min_length=2, max_length=3),
-        ],
-    ]
-)
 
 REPETITION = "repetition"
 """How a reply ended that went round in circles: vLLM's word, and ours where we end it."""
@@ -152,20 +139,6 @@ def _cost(row: Charge, prices: Prices) -> float | None:
     read = row["cached_tokens"]
     paid = (row["input_tokens"] - read) * fresh + read * cached + row["output_tokens"] * output
     return paid / 1_000_000
-
-
-def read_prices(given: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
-    """A table of prices as a user wrote it.
-
-    Raises:
-        InputError: Which price is wrong, and what one looks like.
-    """
-    try:
-        return _PRICES.validate_python(given)
-    except ValidationError as error:
-        msg = "prices are dollars per million tokens of input and output, such as "
-        msg += f'{{"gpt-5-mini": (0.25, 2.0)}}, not {given!r:.100}'
-        raise InputError(msg) from error
 
 
 def spent(charges: Iterable[Charge]) -> int:

@@ -10,17 +10,102 @@ from __future__ import annotations
 
 import asyncio
 import math
+import threading
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextvars import ContextVar
 from typing import Any, Self
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from pb_graph.budget.checks import whole_number
-from pb_graph.budget.reserved import LOCK, Call, in_loop, is_making_a_call, new_turn, wake
-from pb_graph.budget.snapshots import merge, plain, process, tick
+from pb_graph.budget.snapshots import process, raise_to, tick
 from pb_graph.errors import BudgetUsedUpError
+
+# One lock for all accounts, held for some microseconds: a call concerns several of them.
+LOCK = threading.Lock()
+_WAITING: set[Future[None]] = set()
+
+# Calls that this thread or task is in the middle of.
+_MAKING: ContextVar[tuple[Call, ...]] = ContextVar("pb_graph_calls", default=())
+
+
+class Call:
+    """Tokens reserved for one call, until it is settled.
+
+    Attributes:
+        tokens: The call's cap.
+        account: What they were reserved from.
+    """
+
+    def __init__(self, account: Budget, tokens: int, lines: list[Budget]) -> None:
+        self.tokens = tokens
+        self.account, self._lines = account, lines
+        self._settled = False
+
+    def settle(self, tokens: int) -> None:
+        """Count what the call cost, and give back the rest; a second time, nothing happens.
+
+        Args:
+            tokens: Completion tokens, reasoning included; 0 when it was refused, and costs nothing.
+        """
+        self._close("_spent", whole_number("tokens", tokens, least=0))
+
+    def keep(self) -> None:
+        """The call may have been paid for, and nobody can say how much: keep all of it reserved."""
+        self._close("_unknown", self.tokens)
+
+    def _close(self, column: str, tokens: int) -> None:
+        with LOCK:
+            if self._settled:
+                return
+            self._settled = True
+            for account in self._lines:
+                account._in_flight -= self.tokens
+            self.account._count(column, tokens)
+            self.account._drop()
+        wake()
+
+    def __enter__(self) -> Self:
+        _MAKING.set((*_MAKING.get(), self))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _MAKING.set(tuple(call for call in _MAKING.get() if call is not self))
+        self.keep()
+
+
+def is_making_a_call() -> bool:
+    """Whether this thread or task is in the middle of a call of its own."""
+    return bool(_MAKING.get())
+
+
+def new_turn() -> Future[None]:
+    """What is done as soon as a call gives something back; called with the lock held."""
+    turn: Future[None] = Future()
+    _WAITING.add(turn)
+    return turn
+
+
+def wake() -> None:
+    """Let all that wait look again."""
+    with LOCK:
+        waiting = [*_WAITING]
+        _WAITING.clear()
+    for turn in waiting:
+        if turn.set_running_or_notify_cancel():
+            turn.set_result(None)
+
+
+def in_loop() -> bool:
+    """Whether this thread runs an event loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
 
 # Accounts of this process by id, and the last ones for a while after nobody holds them any more:
 # a run that is resumed, or branches off, finds the account as it is, not as it once was.
@@ -376,3 +461,46 @@ def limited(tokens: int, above: Iterable[Budget], given: int | None = None) -> B
     made = Budget.__new__(Budget)
     made._open_account(max(0, tokens), uuid4().hex, above, given)
     return made
+
+
+def plain(account: Budget) -> dict[str, Any]:
+    """All that `merge` needs; called with the lock held."""
+    lasting = {
+        grant.id.removeprefix(f"{account.id}/"): plain(grant)
+        for grant in account._grants.values()
+        if grant._lasting and grant._funder is account
+    }
+    return {
+        "id": account.id,
+        "total": account.total,
+        "closed": account._closed,
+        "by": process(),
+        "version": account._version,
+        "ceiling": None if math.isinf(account._ceiling) else account._ceiling,
+        "spent": dict(account._spent),
+        "unknown": dict(account._unknown),
+        "grants": lasting,
+        "above": [plain(above) for above in account._above],
+    }
+
+
+def merge(account: Budget, snapshot: Mapping[str, Any]) -> None:
+    """Count what a snapshot knows beyond the account; called with the lock held.
+
+    It never lowers anything, and never touches the total.
+    """
+    own = snapshot["id"] == account.id and snapshot["by"] == process()
+    if own and snapshot["version"] <= account._version:
+        return  # how this account once was
+    for line in account._lines(funders=True):
+        raise_to(line._spent, snapshot["spent"])
+        line._version = tick()
+    for line in account._lines():
+        raise_to(line._unknown, snapshot["unknown"])
+    for name, known in snapshot["grants"].items():
+        grant = account._grants.get(account._id_of(name))
+        grant = grant or account._new_grant(known["total"], name, lasting=True)
+        grant._closed = grant._closed or known["closed"]
+        merge(grant, known)
+    for above, known in zip(account._above, snapshot["above"], strict=False):
+        merge(above, known)

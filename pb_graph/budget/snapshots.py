@@ -1,17 +1,12 @@
 """An account as plain JSON: what a checkpoint keeps of it, and how copies are put together."""
-# ruff: noqa: SLF001 -- the other half of `Budget`
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
-
-if TYPE_CHECKING:
-    from pb_graph.budget.shared import Budget
 
 _PROCESS = uuid4().hex[:12]
 _NOBODY = ""
@@ -27,49 +22,6 @@ def process() -> str:
 def tick() -> int:
     """A version that is later than all before, also of an account that was made anew since."""
     return next(_TICKS)
-
-
-def plain(account: Budget) -> dict[str, Any]:
-    """All that `merge` needs; called with the lock held."""
-    lasting = {
-        grant.id.removeprefix(f"{account.id}/"): plain(grant)
-        for grant in account._grants.values()
-        if grant._lasting and grant._funder is account
-    }
-    return {
-        "id": account.id,
-        "total": account.total,
-        "closed": account._closed,
-        "by": process(),
-        "version": account._version,
-        "ceiling": None if math.isinf(account._ceiling) else account._ceiling,
-        "spent": dict(account._spent),
-        "unknown": dict(account._unknown),
-        "grants": lasting,
-        "above": [plain(above) for above in account._above],
-    }
-
-
-def merge(account: Budget, snapshot: Mapping[str, Any]) -> None:
-    """Count what a snapshot knows beyond the account; called with the lock held.
-
-    It never lowers anything, and never touches the total.
-    """
-    own = snapshot["id"] == account.id and snapshot["by"] == process()
-    if own and snapshot["version"] <= account._version:
-        return  # how this account once was
-    for line in account._lines(funders=True):
-        _raise(line._spent, snapshot["spent"])
-        line._version = tick()
-    for line in account._lines():
-        _raise(line._unknown, snapshot["unknown"])
-    for name, known in snapshot["grants"].items():
-        grant = account._grants.get(account._id_of(name))
-        grant = grant or account._new_grant(known["total"], name, lasting=True)
-        grant._closed = grant._closed or known["closed"]
-        merge(grant, known)
-    for above, known in zip(account._above, snapshot["above"], strict=False):
-        merge(above, known)
 
 
 def newer(
@@ -98,7 +50,7 @@ def together(before: Mapping[str, Any], after: Mapping[str, Any]) -> Mapping[str
             return one
     both = {column: dict(before[column]) for column in _COLUMNS}
     for column, entries in both.items():
-        _raise(entries, after[column])
+        raise_to(entries, after[column])
     grants = {**before["grants"], **after["grants"]}
     for name in before["grants"].keys() & after["grants"].keys():
         grants[name] = together(before["grants"][name], after["grants"][name])
@@ -118,6 +70,7 @@ def _knows(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     )
 
 
-def _raise(entries: dict[str, int], known: Mapping[str, int]) -> None:
+def raise_to(entries: dict[str, int], known: Mapping[str, int]) -> None:
+    """Raise each entry to the larger of the two counts."""
     for who, tokens in known.items():
         entries[who] = max(tokens, entries.get(who, 0))

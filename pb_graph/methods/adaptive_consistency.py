@@ -14,7 +14,7 @@ from pb_graph.methods.registry import Asked, method
 from pb_graph.prompts import whole_question
 
 if TYPE_CHECKING:
-    from pb_graph.runtime.node import NodeContext
+    from pb_graph.runtime.budgeted_call import NodeContext
     from pb_graph.state import State
 
 

@@ -17,7 +17,7 @@ from pb_graph.prompts import Teaching, Turn, after_examples, final_line, forced
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from pb_graph.runtime.node import NodeContext
+    from pb_graph.runtime.budgeted_call import NodeContext
     from pb_graph.settings import Settings
     from pb_graph.state import Query, State
 

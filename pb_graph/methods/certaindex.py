@@ -13,7 +13,7 @@ from pb_graph.prompts import Turn, final_line, whole_question
 
 if TYPE_CHECKING:
     from pb_graph.models.reply import Reply
-    from pb_graph.runtime.node import NodeContext
+    from pb_graph.runtime.budgeted_call import NodeContext
     from pb_graph.settings import Settings
     from pb_graph.state import Query, State
 

@@ -1,23 +1,30 @@
-"""What a method is, and the decorator that registers one."""
+"""What a method gets, and what it may be."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass
-from typing import TYPE_CHECKING, Literal, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from pb_graph.errors import did_you_mean
+from pb_graph.method import METHODS, OURS, PAPER, Method, known_method, method
 
 if TYPE_CHECKING:
     from pb_graph.prompts import Turn
-    from pb_graph.runtime.node import NodeContext
+    from pb_graph.runtime.budgeted_call import NodeContext
     from pb_graph.settings import Settings
     from pb_graph.state import Query, State, SubQuestion
 
-OURS = "ours"
-PAPER = "Plan and Budget, arXiv:2505.16122"
-"""Sources of what is no rival: methods of our own, and the paper's."""
+__all__ = [
+    "METHODS",
+    "OURS",
+    "PAPER",
+    "Answer",
+    "Asked",
+    "Method",
+    "Prompt",
+    "known_method",
+    "method",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,86 +48,3 @@ class Asked:
 
 Prompt = Callable[[Asked], "list[Turn]"]
 Answer = Callable[[Asked, "NodeContext"], "Awaitable[State]"]
-_Function = TypeVar("_Function", bound=Prompt | Answer)
-
-
-@dataclass(frozen=True, slots=True)
-class _Description:
-    """What there is to know of a method.
-
-    Attributes:
-        name: What settings, reports and tables call it.
-        what: What it does, in one sentence.
-        source: Where it comes from: ``arXiv:…``, or `OURS`.
-        plans: Whether the question is decomposed first.
-        budgets: Whether it has a total budget; ``given``: only where another than the usual one is.
-        splits: Whether the budget is split over the sub-questions, and steps may be calls.
-        samples: Whether it needs a model that samples, at a temperature above 0.
-        continues: Whether it needs a server that continues an unfinished reply.
-        tools: Whether the model may call the solver's tools; a report says where it may not.
-        thinking: ``off`` keeps a model from thinking; None leaves that to the budget.
-        uses: Settings that it goes by itself, beside those that what is said above takes.
-        ceiling: The most completion tokens that all its calls for a query can cost where no budget
-            bounds them; None for one call, which ``Settings.cutoff`` bounds.
-    """
-
-    name: str
-    what: str
-    _: KW_ONLY
-    source: str
-    plans: bool = False
-    budgets: Literal[True, False, "given"] = False
-    splits: bool = False
-    samples: bool = False
-    continues: bool = False
-    tools: bool = True
-    thinking: Literal["off"] | None = None
-    uses: Sequence[str] = ()
-    ceiling: Callable[[Settings, Query], int] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Method(_Description):
-    """A way to answer a question.
-
-    Attributes:
-        function: The prompt or the coroutine; see the package's docstring.
-    """
-
-    function: Prompt | Answer
-
-    @property
-    def is_prompt(self) -> bool:
-        """Whether the function gives a prompt, rather than making calls of its own."""
-        return not inspect.iscoroutinefunction(self.function)
-
-    def most(self, settings: Settings, query: Query) -> int:
-        """Completion tokens that answering can cost where no budget bounds it."""
-        return self.ceiling(settings, query) if self.ceiling else settings.cutoff
-
-
-METHODS: dict[str, Method] = {}
-
-
-class method(_Description):  # noqa: N801 -- a decorator
-    """Register a function as a method. A name's last function counts."""
-
-    __slots__ = ()
-
-    def __call__(self, function: _Function) -> _Function:
-        """Register it; it stays what it is."""
-        METHODS[self.name] = Method(**asdict(self), function=function)
-        return function
-
-
-def known_method(name: str) -> str:
-    """The name, if there is a method of it.
-
-    Raises:
-        ValueError: There is none; it says which there are.
-    """
-    if name not in METHODS:
-        close = did_you_mean(name, METHODS)
-        msg = f"there is no method {name!r}; there are: {', '.join(METHODS)}{close}"
-        raise ValueError(msg)
-    return name

@@ -10,7 +10,7 @@ from pb_graph.methods.registry import OURS, Asked, method
 from pb_graph.prompts import SHORT_LINES, Teaching, Turn, after_examples, exchanges
 
 if TYPE_CHECKING:
-    from pb_graph.runtime.node import NodeContext
+    from pb_graph.runtime.budgeted_call import NodeContext
     from pb_graph.state import State
 
 

@@ -11,7 +11,7 @@ from pb_graph.models.provider_errors import may_be_paid
 from pb_graph.models.usage import reported, tokens_of
 
 if TYPE_CHECKING:
-    from pb_graph.budget.reserved import Call
+    from pb_graph.budget.shared import Call
     from pb_graph.models.attempts import Attempts
     from pb_graph.models.caps import Limits
     from pb_graph.models.reply import Reply

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from langchain_core.outputs import LLMResult
 
-    from pb_graph.budget.reserved import Call
-    from pb_graph.budget.shared import Budget
+    from pb_graph.budget.shared import Budget, Call
 
 
 class InnerCalls(BaseCallbackHandler):

@@ -19,7 +19,7 @@ from pb_graph.state import SolveTask, State, SubQuestion
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pb_graph.runtime.node import NodeContext
+    from pb_graph.runtime.budgeted_call import NodeContext
 
 
 def allocate(state: State, run: NodeContext) -> State:

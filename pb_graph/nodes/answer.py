@@ -12,7 +12,7 @@ from pb_graph.models.reply import Purpose
 
 if TYPE_CHECKING:
     from pb_graph.methods.registry import Answer, Prompt
-    from pb_graph.runtime.node import NodeContext
+    from pb_graph.runtime.budgeted_call import NodeContext
     from pb_graph.state import State
 
 

@@ -13,7 +13,7 @@ from pb_graph.planner.parsing import Difficulty, expected_level
 from pb_graph.planner.requests import UnreadableReplyError, estimation, level_alone
 
 if TYPE_CHECKING:
-    from pb_graph.runtime.node import NodeContext
+    from pb_graph.runtime.budgeted_call import NodeContext
     from pb_graph.state import Query, State
 
 _REFUSED = {400, 422}

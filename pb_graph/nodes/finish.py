@@ -13,7 +13,7 @@ from pb_graph.runtime.answer_stream import MESSAGE_NAME
 from pb_graph.state import Report, State, StepReport
 
 if TYPE_CHECKING:
-    from pb_graph.runtime.node import NodeContext
+    from pb_graph.runtime.budgeted_call import NodeContext
     from pb_graph.settings import Settings
 
 

@@ -15,7 +15,7 @@ from pb_graph.runtime.langgraph_internals import checkpointer
 from pb_graph.state import Query, State, emptied
 
 if TYPE_CHECKING:
-    from pb_graph.runtime.node import NodeContext
+    from pb_graph.runtime.budgeted_call import NodeContext
     from pb_graph.settings import Settings
 
 MAX_QUESTION = 100_000

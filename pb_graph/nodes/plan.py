@@ -9,7 +9,7 @@ from pb_graph.planner.requests import decomposition, graded_decomposition
 from pb_graph.state import State, SubQuestion
 
 if TYPE_CHECKING:
-    from pb_graph.runtime.node import NodeContext
+    from pb_graph.runtime.budgeted_call import NodeContext
 
 
 async def plan(state: State, run: NodeContext) -> State:

@@ -11,7 +11,7 @@ from pb_graph.errors import describe_errors
 from pb_graph.nodes.plan_edit import PlanEdit, apply_edits
 
 if TYPE_CHECKING:
-    from pb_graph.runtime.node import NodeContext
+    from pb_graph.runtime.budgeted_call import NodeContext
     from pb_graph.settings import Settings
     from pb_graph.state import State
 

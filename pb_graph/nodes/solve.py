@@ -11,7 +11,7 @@ from pb_graph.runtime.budgeted_call import BudgetedReply
 from pb_graph.state import SolveTask, State, StepResult
 
 if TYPE_CHECKING:
-    from pb_graph.runtime.node import NodeContext
+    from pb_graph.runtime.budgeted_call import NodeContext
 
 
 async def solve(task: SolveTask, run: NodeContext) -> State:

@@ -12,7 +12,7 @@ from pb_graph.prompts import put_together
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pb_graph.runtime.node import NodeContext
+    from pb_graph.runtime.budgeted_call import NodeContext
     from pb_graph.state import State, StepResult
 
 

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from pb_graph.answers import is_in_form
 from pb_graph.budget.around import at_hand, current, using
-from pb_graph.budget.ledger import LEFT, SURPRISAL, spent
+from pb_graph.budget.ledger import LEFT, SURPRISAL, most_billed, spent
 from pb_graph.errors import ModelCallError
 from pb_graph.models.repetition import repeated
 from pb_graph.prompts import forced
+from pb_graph.runtime.calls import tell
 from pb_graph.runtime.tools import MAX_ROUNDS, without_tools
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from langchain_core.messages import BaseMessage
+    from langchain_core.tools import BaseTool
 
-    from pb_graph.budget.ledger import Charge
+    from pb_graph.budget.ledger import Charge, Prices
     from pb_graph.models.caps import Thinking
     from pb_graph.models.reply import Purpose, Reply
     from pb_graph.prompts import Turn
-    from pb_graph.runtime.node import NodeContext
+    from pb_graph.runtime.answer_type import AnswerType
+    from pb_graph.runtime.calls import ModelCalls
+    from pb_graph.settings import Settings
     from pb_graph.state import Finish, Query, State
 
     Ask = Callable[..., Awaitable[Reply]]
@@ -193,3 +198,38 @@ def _most_reserved(cap: int, *, closing: bool) -> int:
     The smallest share (24 tokens by default) so ends in 16 tokens, enough for a boxed number.
     """
     return cap * 2 // 3 if closing else cap // 2
+
+
+@dataclass(frozen=True, slots=True)
+class GraphOptions:
+    """What `build_graph` was given beside models and settings."""
+
+    prices: Prices | None = None
+    answer_type: AnswerType | None = None
+    tools: tuple[BaseTool, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeContext:
+    """What a node has besides the state: the settings of this run, and the models."""
+
+    settings: Settings
+    calls: ModelCalls
+    options: GraphOptions = GraphOptions()
+
+    call_within_budget = call_within_budget
+    tell = staticmethod(tell)
+
+    def cap_of(self, budget: int | None) -> int:
+        """Completion tokens a request may cost: its budget if that is enforced, else the cutoff."""
+        if budget is None or self.settings.enforcement == "prompt":
+            return self.settings.cutoff
+        return min(budget, self.settings.cutoff)
+
+    def forces(self, budget: int | None) -> bool:
+        """Whether an unfinished reply is asked for its result, for which a reserve is kept back."""
+        return budget is not None and self.settings.enforcement == "force"
+
+    def gone(self, charges: Iterable[Charge]) -> int:
+        """Completion tokens that calls took off a budget; strictly, the most that may be billed."""
+        return (most_billed if self.settings.strict_ceiling else spent)(charges)

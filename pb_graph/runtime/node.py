@@ -7,69 +7,28 @@ that it awaits blocks instead, so that it is over at the first step.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from langchain_core.runnables import Runnable
 from langgraph.runtime import get_runtime
 
 from pb_graph.budget.around import drawn_on, using, within_all
-from pb_graph.budget.ledger import most_billed, spent
 from pb_graph.budget.shared import Budget
 from pb_graph.models.client import finished
-from pb_graph.runtime import budgeted_call
 from pb_graph.runtime.branches import known_everywhere
-from pb_graph.runtime.calls import ModelCalls, tell
+from pb_graph.runtime.budgeted_call import GraphOptions, NodeContext
+from pb_graph.runtime.calls import ModelCalls
 from pb_graph.settings import Context, Settings
 from pb_graph.state import State
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
-    from langchain_core.tools import BaseTool
     from langgraph.types import Send
 
-    from pb_graph.budget.ledger import Charge, Prices
-    from pb_graph.runtime.answer_type import AnswerType
     from pb_graph.runtime.registry import ModelRegistry
 
 __all__ = ["Edge", "GraphOptions", "Node", "NodeContext", "finished"]
-
-
-@dataclass(frozen=True, slots=True)
-class GraphOptions:
-    """What `build_graph` was given beside models and settings."""
-
-    prices: Prices | None = None
-    answer_type: AnswerType | None = None
-    tools: tuple[BaseTool, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class NodeContext:
-    """What a node has besides the state: the settings of this run, and the models."""
-
-    settings: Settings
-    calls: ModelCalls
-    options: GraphOptions = GraphOptions()
-
-    # Functions of other modules: `run.call_within_budget(prompt, budget, …)`, `run.tell(event)`.
-    call_within_budget = budgeted_call.call_within_budget
-    tell = staticmethod(tell)
-
-    def cap_of(self, budget: int | None) -> int:
-        """Completion tokens a request may cost: its budget if that is enforced, else the cutoff."""
-        if budget is None or self.settings.enforcement == "prompt":
-            return self.settings.cutoff
-        return min(budget, self.settings.cutoff)
-
-    def forces(self, budget: int | None) -> bool:
-        """Whether an unfinished reply is asked for its result, for which a reserve is kept back."""
-        return budget is not None and self.settings.enforcement == "force"
-
-    def gone(self, charges: Iterable[Charge]) -> int:
-        """Completion tokens that calls took off a budget; strictly, the most that may be billed."""
-        return (most_billed if self.settings.strict_ceiling else spent)(charges)
 
 
 NodeFunction = Callable[[Any, NodeContext], State | Awaitable[State]]

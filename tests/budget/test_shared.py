@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pb_graph.budget import reserved, shared, snapshots
+from pb_graph.budget import shared, snapshots
 from pb_graph.budget.around import current, drawn_on, using, within_all
 from pb_graph.budget.shared import Budget
 from pb_graph.budget.snapshots import newer
@@ -129,7 +129,7 @@ class TestWaiting:
         first, got = budget.reserve(), list[int]()
         thread = threading.Thread(target=lambda: got.append(budget.reserve(50, at_least=50).tokens))
         thread.start()
-        while not reserved._WAITING:
+        while not shared._WAITING:
             pass
         assert got == []
         first.settle(30)
@@ -145,7 +145,7 @@ class TestWaiting:
 
             first = budget.reserve()
             task = asyncio.create_task(wait())
-            while not reserved._WAITING:
+            while not shared._WAITING:
                 await asyncio.sleep(0)
             said.append("the loop goes on")
             first.settle(10)
@@ -159,7 +159,7 @@ class TestWaiting:
             budget = Budget(100)
             grant, under_way = budget.grant(80), budget.reserve(10)
             task = asyncio.create_task(budget.areserve(50, at_least=50))
-            while not reserved._WAITING:
+            while not shared._WAITING:
                 await asyncio.sleep(0)
             grant.close()
             got = (await asyncio.wait_for(task, 5)).tokens
@@ -182,7 +182,7 @@ class TestWaiting:
             budget = Budget(100)
             first = budget.reserve()
             task = asyncio.create_task(budget.areserve(50, at_least=50))
-            while not reserved._WAITING:
+            while not shared._WAITING:
                 await asyncio.sleep(0)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
