@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pb_graph.graph import build_graph
     from pb_graph.program import Artefact, PlannerProgram
     from pb_graph.settings import Context, Settings
-    from pb_graph.state import Report
+    from pb_graph.types import Report
 
     __version__: str
 
@@ -42,7 +42,7 @@ _HOMES = {
     "PlanAndBudgetError": "errors",
     "PlannerProgram": "program",
     "PlannerProgramError": "errors",
-    "Report": "state",
+    "Report": "types",
     "Settings": "settings",
     "TokenBudgetMiddleware": "agents",
     "WeightsError": "errors",

@@ -18,8 +18,8 @@ from pb_graph.graph import build_graph
 from pb_graph.middleware import TokenBudgetMiddleware
 from pb_graph.runtime.node import finished
 from pb_graph.runtime.registry import Model
-from pb_graph.state import Report
 from pb_graph.turn import FINISH
+from pb_graph.types import Report
 
 __all__ = ["FINISH", "BudgetedChatModel", "TokenBudgetMiddleware", "plan_and_budget_tool"]
 

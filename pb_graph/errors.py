@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-    from pb_graph.budget.ledger import Charge
-    from pb_graph.state import Report
+    from pb_graph.types import Charge, Report
 
 
 class PlanAndBudgetError(RuntimeError):

@@ -6,8 +6,7 @@ from typing import Literal
 
 from typing_extensions import TypedDict  # pydantic cannot read typing's own before Python 3.12
 
-from pb_graph.budget.ledger import Charge, QueryUsage
-from pb_graph.state import StepResult, SubQuestion
+from pb_graph.types import Charge, QueryUsage, StepResult, SubQuestion
 
 
 class QuestionTaken(TypedDict):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from pb_graph.settings import Settings
-    from pb_graph.state import Query, StepResult, SubQuestion
+    from pb_graph.types import Query, StepResult, SubQuestion
 
 Turn = tuple[Literal["system", "human", "ai"], str | list[str | dict[str, Any]]]
 """Who speaks, and what: a message as LangChain's models take it, too. Blocks hold what is no text,

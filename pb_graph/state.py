@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from functools import cache
-from typing import Annotated, Any, Literal, NotRequired, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NotRequired, get_args, get_origin, get_type_hints
 
 from langchain_core.messages import AnyMessage
 from langgraph.channels import EphemeralValue
@@ -12,83 +12,8 @@ from langgraph.graph.message import add_messages
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict  # pydantic cannot read typing's own before Python 3.12
 
-from pb_graph.budget.ledger import Charge, QueryUsage
 from pb_graph.budget.snapshots import newer
-
-Finish = Literal["stop", "length", "forced", "error"]
-"""How an answer or a step ended: by itself, at its cap, by a forced statement, or not at all."""
-
-
-class SubQuestion(TypedDict):
-    """One part of a plan. Indices count from 0; ``depends_on`` names earlier ones only."""
-
-    index: int
-    question: str
-    hint: str
-    depends_on: list[int]
-    level: int | None
-    credit: float | None
-    """Share of the question's 100 points; None until it has been estimated."""
-
-
-class StepResult(TypedDict):
-    """What solving one sub-question gave, and the share it was given for that."""
-
-    index: int
-    budget: int
-    cap: int
-    tokens: int
-    finish: Finish
-    answer: str
-
-
-class StepReport(SubQuestion):
-    """A sub-question with its budget and its outcome; in one pass only the budget is known."""
-
-    budget: int | None
-    cap: int | None
-    tokens: int | None
-    finish: Finish | None
-    answer: str | None
-
-
-class Report(TypedDict):
-    """The account of one query, plain JSON. ``usage["output_tokens"]`` is its T."""
-
-    method: str
-    execution: str | None
-    schedule: str | None
-    level: int | None
-    budget: int | None
-    """Solving tokens the question was given; None for methods without a budget."""
-    ceiling: int | None
-    """Completion tokens that this query cannot exceed, known before the first solving call."""
-    most_billed: int
-    """Completion tokens that may have been billed at most: those in ``usage``, where attempts that
-    were lost on the way, and whose bill is unknown, count as their whole cap."""
-    answer: str
-    finish: NotRequired[Finish]
-    """How the answer ended; missing where a method makes it of several replies."""
-    steps: list[StepReport]
-    usage: QueryUsage
-    warnings: list[str]
-    confidence: NotRequired[float]
-    """How probable the figures of the last reply are together that this was asked of, and told."""
-
-
-class Query(TypedDict):
-    """The question as it is being answered; ``level`` is None until it is given or estimated."""
-
-    question: str
-    reference: str | None
-    instruction: str | None
-    answer_format: str | None
-    domain: str
-    level: int | None
-    conversation: NotRequired[str | None]
-    """What was said beside the question, marked off as data; None for a question of its own."""
-    media: NotRequired[list[dict[str, Any]]]
-    """Images and files for the solver: content blocks as the host wrote them, plain JSON."""
+from pb_graph.types import Charge, Finish, Query, Report, StepResult, SubQuestion
 
 
 class Input(TypedDict, total=False):

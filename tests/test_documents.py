@@ -14,7 +14,7 @@ from typer.main import get_command
 import optim.cli
 import pb_graph.cli.app
 from pb_graph import Settings, build_graph
-from pb_graph.state import Report
+from pb_graph.types import Report
 from tests.support.chat_model import ScriptedChat, with_schema
 from tests.support.documents import PAGES, ROOT, name_of, snippets
 from tests.support.graphs import QUESTION

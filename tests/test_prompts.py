@@ -10,7 +10,7 @@ import pytest
 from pb_graph import prompts
 from pb_graph.prompts import Turn, amount, forced, one_step, put_together, whole_question
 from pb_graph.settings import Settings
-from pb_graph.state import Query, StepResult, SubQuestion
+from pb_graph.types import Query, StepResult, SubQuestion
 
 PLAN = [
     SubQuestion(index=i, question=q, hint=hint, depends_on=[], level=3, credit=50)

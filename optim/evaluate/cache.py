@@ -20,10 +20,10 @@ from weakref import WeakValueDictionary
 
 from optim.datasets.dataset import digest
 from optim.evaluate.journal import Claims, Journal, StorageError
-from pb_graph.budget.ledger import Charge
 from pb_graph.errors import ModelCallError, PlanAndBudgetError
 from pb_graph.models.client import ChatClient
-from pb_graph.models.reply import Purpose, Reply
+from pb_graph.models.reply import Reply
+from pb_graph.types import Charge, Purpose
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence

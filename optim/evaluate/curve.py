@@ -20,9 +20,9 @@ from pb_graph.budget.rules import Fixed
 from pb_graph.errors import InputError
 from pb_graph.methods import METHODS
 from pb_graph.models.client import ChatClient
-from pb_graph.models.reply import Purpose, Reply
+from pb_graph.models.reply import Reply
 from pb_graph.prompts import forced
-from pb_graph.state import Query
+from pb_graph.types import Purpose, Query
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from optim.evaluate.limits import TokenLimit
     from optim.evaluate.task import Job
-    from pb_graph.state import Report
+    from pb_graph.types import Report
 
 _EVERY = 30.0  # seconds between two lines where nothing can be drawn over
 

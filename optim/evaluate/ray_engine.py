@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from optim.evaluate.experiment import Experiment
     from optim.evaluate.limits import TokenLimit
     from optim.evaluate.task import Job
-    from pb_graph.state import Report
+    from pb_graph.types import Report
 
 _RESTARTS = 3  # of a part whose worker died
 _LOOKS = 1.0  # seconds between two looks at how far it is

@@ -17,7 +17,8 @@ from pb_graph.errors import NoAnswerError
 from pb_graph.graph import build_graph
 from pb_graph.models.resolve import LOCAL_PREFIX
 from pb_graph.settings import PLANNED, Context
-from pb_graph.state import Input, Report
+from pb_graph.state import Input
+from pb_graph.types import Report
 
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from optim.evaluate.models import Models
     from optim.methods import Method
     from optim.scorers import Scorer
-    from pb_graph.state import Report
+    from pb_graph.types import Report
 
 
 class Callback(Protocol):

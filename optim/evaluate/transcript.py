@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from optim.evaluate.cache import Call, Message
     from optim.evaluate.runner import Outcome
-    from pb_graph.state import Report, StepReport
+    from pb_graph.types import Report, StepReport
 
 PROVIDER = "recorded"
 KINDS = {"system": ChatMessageSystem, "human": ChatMessageUser, "ai": ChatMessageAssistant}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from inspect_ai.log import EvalLog, EvalSample
 
-    from pb_graph.state import Report
+    from pb_graph.types import Report
 
 REMOTE: Final = "://"
 """What an address has and a path has not."""

@@ -12,7 +12,7 @@ from optim.methods import ENDING
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pb_graph.state import Report
+    from pb_graph.types import Report
 
 LevelSource = Literal["label", "estimated"]
 """Whose word a question's level is: the data set's, free of charge, or the planner's, paid for."""

@@ -13,7 +13,7 @@ from optim.report.svg import Child, Scale, line, svg, tag, text, ticks
 from optim.summary import PARTS
 
 if TYPE_CHECKING:
-    from pb_graph.state import Report
+    from pb_graph.types import Report
 
 _WIDTH, _SIDE, _TOP = 480, 14, 44
 _ROW, _BAR = 42, 14

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from optim.scorers import Scorer
     from optim.tune.candidate import Candidate
     from pb_graph.models.caps import CapPolicy
-    from pb_graph.state import Report
+    from pb_graph.types import Report
 
 RESULTS, CLOCK, CLAIMS = "results.jsonl", "clock.jsonl", ".claims"
 _TRIES = 3  # of an answer that does not come for a reason outside

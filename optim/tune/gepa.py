@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from optim.e3 import Incumbent
     from optim.tune.candidate import Candidate
     from optim.tune.optimizer import Round
-    from pb_graph.state import Report
+    from pb_graph.types import Report
 
 FAR_BELOW = -100.0
 """The score of what is no result: below any honest one that an optimizer can tell from others."""

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from pb_graph.planner.planner import Planner, Program
     from pb_graph.program import PlannerProgram
     from pb_graph.settings import Settings
-    from pb_graph.state import Input, Output, State, StepReport
+    from pb_graph.state import Input, Output, State
+    from pb_graph.types import StepReport
 
     Graph = CompiledStateGraph[State, Context, Input, Output]
 

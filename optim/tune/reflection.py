@@ -20,10 +20,11 @@ from optim.tune.program import GUARD
 from pb_graph.errors import PlanAndBudgetError
 from pb_graph.models.caps import Limits
 from pb_graph.models.client import ChatClient
-from pb_graph.models.reply import Purpose, Reply
+from pb_graph.models.reply import Reply
 from pb_graph.models.resolve import model_name, resolve, retry_policy_for
 from pb_graph.planner.engine import LangChainEngine, language_model
 from pb_graph.settings import Settings
+from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

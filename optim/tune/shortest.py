@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from optim.datasets import Question
     from optim.tune.candidate import Candidate
     from optim.tune.evaluator import Result
-    from pb_graph.budget.ledger import Usage
+    from pb_graph.types import Usage
 
 _FEWEST = 2  # examples: a single one shows its subject rather than a style
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NotRequired, cast
+from typing import cast
 
-from typing_extensions import TypedDict  # pydantic cannot read typing's own before Python 3.12
+from pb_graph.types import Charge, NodeUsage, QueryUsage, Usage
 
 Prices = Mapping[str, Sequence[float]]
 """Dollars per million tokens by model: of input, of output and, if it differs, of cached input."""
@@ -21,75 +20,6 @@ LEFT = (REPETITION, SURPRISAL)
 """How replies end that are left before they say so: what they cost is not reported."""
 
 _UNKNOWN = ("error", *LEFT)
-
-EASY = 2
-"""The highest level that counts as easy."""
-
-
-@dataclass(frozen=True, slots=True)
-class Purpose:
-    """What a call is made for, as the ledger and the traces show it."""
-
-    node: str
-    step: int | None = None
-    level: int | None = None
-    """How hard it is, as far as that is known."""
-
-    @property
-    def is_easy(self) -> bool:
-        """Whether a smaller model may do it, if there is one."""
-        return self.level is not None and self.level <= EASY
-
-
-class Charge(TypedDict):
-    """One model call, as it was charged: the unit of token truth."""
-
-    node: str
-    """The graph node that made the call."""
-    step: int | None
-    """Index of the sub-question it was made for, if any."""
-    cap: int
-    """Completion tokens the call was allowed."""
-    input_tokens: int
-    output_tokens: int
-    """Completion tokens, reasoning included; of a lost attempt what is known to have arrived."""
-    reasoning_tokens: int
-    cached_tokens: int
-    seconds: float
-    finish: str
-    """Why it ended: stop, length, filter, repetition, surprisal or error."""
-    measured: bool
-    """Whether the provider reported the tokens; otherwise they are estimated."""
-    model: NotRequired[str | None]
-    """The model's name as its provider knows it."""
-    confidence: NotRequired[float]
-    """How probable its figures are together, where that was asked for and told."""
-
-
-class Usage(TypedDict):
-    """Sums over calls; ``seconds`` adds up the calls' own durations, parallel ones too."""
-
-    input_tokens: int
-    output_tokens: int
-    reasoning_tokens: int
-    cached_tokens: int
-    calls: int
-    seconds: float
-    measured: bool
-    cost: NotRequired[float | None]
-    """Dollars, where there is a table of prices; None when a model is not in it."""
-
-
-class NodeUsage(Usage):
-    """The usage of one node, with the names of the models that it asked."""
-
-    models: NotRequired[list[str]]
-
-
-class QueryUsage(Usage):
-    """The usage of one query, also split by node."""
-
-    by_node: dict[str, NodeUsage]
 
 
 def total(charges: Iterable[Charge], prices: Prices | None = None) -> Usage:

@@ -27,7 +27,8 @@ from pb_graph.errors import NoAnswerError
 if TYPE_CHECKING:
     from pb_graph.cli.display import Display
     from pb_graph.serve.answers import Graph
-    from pb_graph.state import Input, Report
+    from pb_graph.state import Input
+    from pb_graph.types import Report
 
 app = typer.Typer(name="pb-graph", no_args_is_help=True, pretty_exceptions_enable=False)
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from pb_graph.state import Report, SubQuestion
+    from pb_graph.types import Report, SubQuestion
 
 _MIB = 2**20
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # all but tab and newline

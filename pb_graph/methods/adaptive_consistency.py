@@ -8,10 +8,10 @@ from math import comb
 from typing import TYPE_CHECKING
 
 from pb_graph.answers import comparable, stated_answer
-from pb_graph.budget.ledger import Purpose
 from pb_graph.errors import ModelCallError
 from pb_graph.methods.registry import Asked, method
 from pb_graph.prompts import whole_question
+from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
     from pb_graph.runtime.budgeted_call import NodeContext

@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pb_graph.answers import comparable, stated_answer
-from pb_graph.budget.ledger import Purpose
 from pb_graph.errors import ModelCallError
 from pb_graph.methods.by_kind import answered_by_kind, kind_of
 from pb_graph.methods.registry import METHODS, OURS, Asked, method
 from pb_graph.methods.worked_examples import examples_prompt
 from pb_graph.settings import MATHEMATICS, OTHERS, AutoPolicy
+from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
     from pb_graph.runtime.budgeted_call import NodeContext
     from pb_graph.settings import Settings
-    from pb_graph.state import Query, State
+    from pb_graph.state import State
+    from pb_graph.types import Query
 
 
 def at_length(policy: AutoPolicy, query: Query) -> int:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal
 
-from pb_graph.budget.ledger import Purpose
 from pb_graph.methods.calculation import calculated, wants_more_than_a_number
 from pb_graph.methods.direct import direct
 from pb_graph.methods.numbered_steps import numbered_steps
 from pb_graph.methods.registry import METHODS, OURS, Asked, method
 from pb_graph.prompts import whole_question
+from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
     from pb_graph.runtime.budgeted_call import NodeContext
     from pb_graph.settings import Settings
-    from pb_graph.state import Query, State
+    from pb_graph.state import State
+    from pb_graph.types import Query
 
 # As pandoc has it, what stands between dollar signs that are no prices or variables of a shell:
 # nothing blank inside of them, and no letter or digit after the second. Else what LaTeX alone

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING
 from pb_graph.answers import is_in_form
 from pb_graph.arithmetic import result_of
 from pb_graph.budget.around import at_hand
-from pb_graph.budget.ledger import Purpose
 from pb_graph.errors import ModelCallError
 from pb_graph.methods.numbered_steps import numbered_steps
 from pb_graph.methods.registry import Asked, method
 from pb_graph.prompts import Teaching, Turn, after_examples, final_line, forced
+from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
     from pb_graph.runtime.budgeted_call import NodeContext
     from pb_graph.settings import Settings
-    from pb_graph.state import Query, State
+    from pb_graph.state import State
+    from pb_graph.types import Query
 
 WAY = """Write the solution as Python assignments, one line for each step, under a short \
 comment that says what it is and why. Give each quantity a name in words, and compute it from \

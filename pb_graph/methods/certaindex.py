@@ -6,16 +6,17 @@ import re
 from typing import TYPE_CHECKING
 
 from pb_graph.answers import comparable, without_thinking
-from pb_graph.budget.ledger import Purpose
 from pb_graph.errors import ModelCallError
 from pb_graph.methods.registry import Asked, method
 from pb_graph.prompts import Turn, final_line, whole_question
+from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
     from pb_graph.models.reply import Reply
     from pb_graph.runtime.budgeted_call import NodeContext
     from pb_graph.settings import Settings
-    from pb_graph.state import Query, State
+    from pb_graph.state import State
+    from pb_graph.types import Query
 
 PROBE_TOKENS = 20
 PROBE = "\n\nI can already tell the result of the whole problem.\n\n**Final answer:** \\boxed{"

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from pb_graph.prompts import Turn
     from pb_graph.runtime.budgeted_call import NodeContext
     from pb_graph.settings import Settings
-    from pb_graph.state import Query, State, SubQuestion
+    from pb_graph.state import State
+    from pb_graph.types import Query, SubQuestion
 
 __all__ = [
     "METHODS",

@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pb_graph.budget.around import at_hand
-from pb_graph.budget.ledger import Purpose, most_billed
+from pb_graph.budget.ledger import most_billed
 from pb_graph.errors import ModelCallError
 from pb_graph.methods.registry import Asked, method
 from pb_graph.prompts import Turn, problem, system, whole_question
+from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
     from pb_graph.runtime.budgeted_call import NodeContext

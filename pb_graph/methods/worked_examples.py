@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pb_graph.budget.ledger import Purpose
 from pb_graph.examples import examples_for
 from pb_graph.methods.registry import OURS, Asked, method
 from pb_graph.prompts import SHORT_LINES, Teaching, Turn, after_examples, exchanges
+from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
     from pb_graph.runtime.budgeted_call import NodeContext

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import BaseMessage
 
-    from pb_graph.budget.ledger import Charge
     from pb_graph.models.caps import Limits
-    from pb_graph.models.reply import Purpose, Reply
+    from pb_graph.models.reply import Reply
     from pb_graph.models.retry import RetryPolicy
     from pb_graph.models.streaming import OnText
+    from pb_graph.types import Charge, Purpose
 
 _UNSUPPORTED = frozenset({400, 422})
 Wish = Literal["schema", "probabilities", "stream", "repetition"]

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.runnables import RunnableConfig
 
-    from pb_graph.models.reply import Purpose, Reply
+    from pb_graph.models.reply import Reply
     from pb_graph.models.streaming import OnText
+    from pb_graph.types import Purpose
 
 T = TypeVar("T")
 

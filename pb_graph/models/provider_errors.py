@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pb_graph.errors import ModelCallError
 
 if TYPE_CHECKING:
-    from pb_graph.budget.ledger import Charge
+    from pb_graph.types import Charge
 
 _SECRETS = re.compile(
     r"(bearer\s+"

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import message_to_dict
 
-from pb_graph.budget.ledger import LEFT, Charge, most_billed, spent
-from pb_graph.budget.ledger import Purpose as Purpose  # noqa: PLC0414 -- for others, too
+from pb_graph.budget.ledger import LEFT, most_billed, spent
 from pb_graph.models.usage import (
     LONGEST_TOKEN,
     Tokens,
@@ -19,6 +18,7 @@ from pb_graph.models.usage import (
     read_usage,
     visible_text,
 )
+from pb_graph.types import Charge, Purpose
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

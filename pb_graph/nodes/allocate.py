@@ -14,7 +14,8 @@ from pb_graph.nodes.plan import whole_question
 from pb_graph.nodes.waves import is_closing, next_wave, transitive_dependencies
 from pb_graph.planner.normalize import MIDDLE
 from pb_graph.settings import Settings
-from pb_graph.state import SolveTask, State, SubQuestion
+from pb_graph.state import SolveTask, State
+from pb_graph.types import SubQuestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -8,7 +8,7 @@ from pb_graph.budget.around import at_hand
 from pb_graph.budget.ledger import most_billed
 from pb_graph.errors import ModelCallError
 from pb_graph.methods import METHODS, Asked
-from pb_graph.models.reply import Purpose
+from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
     from pb_graph.methods.registry import Answer, Prompt

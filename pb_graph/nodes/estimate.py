@@ -14,7 +14,8 @@ from pb_graph.planner.requests import UnreadableReplyError, estimation, level_al
 
 if TYPE_CHECKING:
     from pb_graph.runtime.budgeted_call import NodeContext
-    from pb_graph.state import Query, State
+    from pb_graph.state import State
+    from pb_graph.types import Query
 
 _REFUSED = {400, 422}
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, cast
 from langchain_core.messages import AIMessage
 from langchain_core.messages.ai import UsageMetadata
 
-from pb_graph.budget.ledger import Prices, QueryUsage, by_node, most_billed, spent
+from pb_graph.budget.ledger import Prices, by_node, most_billed, spent
 from pb_graph.errors import NoAnswerError
 from pb_graph.runtime.answer_stream import MESSAGE_NAME
-from pb_graph.state import Report, State, StepReport
+from pb_graph.state import State
+from pb_graph.types import QueryUsage, Report, StepReport
 
 if TYPE_CHECKING:
     from pb_graph.runtime.budgeted_call import NodeContext

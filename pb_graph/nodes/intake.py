@@ -12,7 +12,8 @@ from pb_graph.methods import METHODS
 from pb_graph.nodes.conversation import encodable, read_conversation
 from pb_graph.nodes.unused import unused
 from pb_graph.runtime.langgraph_internals import checkpointer
-from pb_graph.state import Query, State, emptied
+from pb_graph.state import State, emptied
+from pb_graph.types import Query
 
 if TYPE_CHECKING:
     from pb_graph.runtime.budgeted_call import NodeContext

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from pb_graph.planner.normalize import normalize_graded, normalize_plan
 from pb_graph.planner.requests import decomposition, graded_decomposition
-from pb_graph.state import State, SubQuestion
+from pb_graph.state import State
+from pb_graph.types import SubQuestion
 
 if TYPE_CHECKING:
     from pb_graph.runtime.budgeted_call import NodeContext

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_vali
 
 from pb_graph.budget.rules import Level
 from pb_graph.planner.normalize import ALL_CREDITS
-from pb_graph.state import SubQuestion
+from pb_graph.types import SubQuestion
 
 _Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=2000)]
 _Index = Annotated[int, Field(ge=0, strict=True)]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pb_graph.errors import ModelCallError
-from pb_graph.models.reply import Purpose
 from pb_graph.prompts import one_step
 from pb_graph.runtime.budgeted_call import BudgetedReply
-from pb_graph.state import SolveTask, State, StepResult
+from pb_graph.state import SolveTask, State
+from pb_graph.types import Purpose, StepResult
 
 if TYPE_CHECKING:
     from pb_graph.runtime.budgeted_call import NodeContext

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pb_graph.errors import ModelCallError
-from pb_graph.models.reply import Purpose
 from pb_graph.nodes.allocate import synthesis_cap
 from pb_graph.prompts import put_together
+from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pb_graph.runtime.budgeted_call import NodeContext
-    from pb_graph.state import State, StepResult
+    from pb_graph.state import State
+    from pb_graph.types import StepResult
 
 
 async def synthesize(state: State, run: NodeContext) -> State:

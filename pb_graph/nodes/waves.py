@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pb_graph.settings import Settings
-    from pb_graph.state import SubQuestion
+    from pb_graph.types import SubQuestion
 
 
 def is_closing(plan: Sequence[SubQuestion], index: int, settings: Settings) -> bool:

@@ -18,9 +18,9 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from pb_graph.models.caps import Limits
 from pb_graph.models.provider_errors import is_from_callback, to_model_call_error
-from pb_graph.models.reply import Purpose
 from pb_graph.planner.adapter import TerseAdapter
 from pb_graph.planner.requests import PlannerReply, PlannerRequest, UnreadableReplyError
+from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
     from pb_graph.models.client import ChatClient

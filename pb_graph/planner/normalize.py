@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from pb_graph.planner.parsing import Difficulty, GradedPlan, Plan, PlannedStep
 from pb_graph.planner.wording import asking_part, key_of, names_a_value, numbers_in
-from pb_graph.state import SubQuestion
+from pb_graph.types import SubQuestion
 
 EASIEST, MIDDLE, HARDEST = 1, 3, 5
 ALL_CREDITS = 100.0

@@ -12,7 +12,7 @@ from pb_graph.planner.parsing import Difficulty, GradedPlan, Level, Plan
 if TYPE_CHECKING:
     from pb_graph.models.reply import Reply
     from pb_graph.settings import Settings
-    from pb_graph.state import Query, SubQuestion
+    from pb_graph.types import Query, SubQuestion
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -16,9 +16,10 @@ from pb_graph.models.caps import Limits, constructor_overrides
 from pb_graph.models.caps.select import continuation
 from pb_graph.models.client import ChatClient
 from pb_graph.models.provider_errors import status_of
-from pb_graph.models.reply import Purpose, Reply
+from pb_graph.models.reply import Reply
 from pb_graph.models.retry import RetryPolicy
 from pb_graph.models.usage import tokens_of
+from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

@@ -22,14 +22,15 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
     from langchain_core.tools import BaseTool
 
-    from pb_graph.budget.ledger import Charge, Prices
+    from pb_graph.budget.ledger import Prices
     from pb_graph.models.caps import Thinking
-    from pb_graph.models.reply import Purpose, Reply
+    from pb_graph.models.reply import Reply
     from pb_graph.prompts import Turn
     from pb_graph.runtime.answer_type import AnswerType
     from pb_graph.runtime.calls import ModelCalls
     from pb_graph.settings import Settings
-    from pb_graph.state import Finish, Query, State
+    from pb_graph.state import State
+    from pb_graph.types import Charge, Finish, Purpose, Query
 
     Ask = Callable[..., Awaitable[Reply]]
 

@@ -23,17 +23,16 @@ if TYPE_CHECKING:
     from langchain_core.messages import AIMessage, BaseMessage, MessageLikeRepresentation
     from langchain_core.tools import BaseTool
 
-    from pb_graph.budget.ledger import Charge
     from pb_graph.budget.shared import Budget
     from pb_graph.events import Event
     from pb_graph.models.caps import Thinking
     from pb_graph.models.client import ChatClient
-    from pb_graph.models.reply import Purpose
     from pb_graph.planner.planner import Planner
     from pb_graph.prompts import Teaching
     from pb_graph.runtime.registry import ModelRegistry, Program, Role
     from pb_graph.settings import Context, Settings
     from pb_graph.state import State
+    from pb_graph.types import Charge, Purpose
 
 T = TypeVar("T")
 P = TypeVar("P")

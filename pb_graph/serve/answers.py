@@ -14,7 +14,8 @@ from pb_graph.settings import Context
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
 
-    from pb_graph.state import Input, Output, Report, State
+    from pb_graph.state import Input, Output, State
+    from pb_graph.types import Report
 
     Graph = CompiledStateGraph[State, Context, Input, Output]
 

@@ -34,7 +34,7 @@ from pb_graph.planner.requests import (
     level_alone,
 )
 from pb_graph.settings import Settings
-from pb_graph.state import Query
+from pb_graph.types import Query
 
 RESAMPLES = 2000
 MIDDLE = 3.0

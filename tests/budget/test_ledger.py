@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.language_models import ModelProfile
 
-from pb_graph.budget.ledger import Charge, by_node, spent, total
+from pb_graph.budget.ledger import by_node, spent, total
+from pb_graph.types import Charge
 
 NUMBERS = ("input_tokens", "output_tokens", "reasoning_tokens", "cached_tokens")
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from pb_graph.cli.display import Display, account, print_models
 from pb_graph.local import catalog, weights
-from pb_graph.state import Report
+from pb_graph.types import Report
 from tests.support.chat_model import ScriptedChat
 from tests.support.graphs import QUESTION, graph_of
 

@@ -13,7 +13,7 @@ from pb_graph import NoAnswerError, Settings, build_graph
 from pb_graph.errors import WeightsError
 from pb_graph.local import server as local
 from pb_graph.local import weights
-from pb_graph.state import Report
+from pb_graph.types import Report
 from tests.support.graphs import checked
 
 pytestmark = pytest.mark.integration

@@ -20,8 +20,9 @@ from pb_graph.local import catalog, weights
 from pb_graph.local import server as local
 from pb_graph.models.caps import Limits
 from pb_graph.models.client import ChatClient
-from pb_graph.models.reply import Purpose, Reply
+from pb_graph.models.reply import Reply
 from pb_graph.probe.run import probe
+from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,8 @@ from pb_graph.budget.ledger import most_billed
 from pb_graph.models.caps import CapPolicy, Limits, llama_cpp, sglang, vllm
 from pb_graph.models.caps.compatible import openai_compatible
 from pb_graph.models.client import ChatClient
-from pb_graph.models.reply import Purpose, Reply
+from pb_graph.models.reply import Reply
+from pb_graph.types import Purpose
 from tests.support.endpoints import chat_to
 from tests.support.fault_server import FaultServer, Request
 from tests.support.promise_server import PromiseServer, promising

@@ -18,9 +18,9 @@ from pb_graph import PlanAndBudgetError, Settings, build_graph
 from pb_graph.errors import ModelCallError
 from pb_graph.models.caps import Limits
 from pb_graph.models.client import ChatClient
-from pb_graph.models.reply import Purpose
 from pb_graph.models.retry import RetryPolicy
 from pb_graph.models.secrets import _LOGGERS
+from pb_graph.types import Purpose
 from tests.support.endpoints import chat_to
 from tests.support.fault_server import Fault, FaultServer, Script, always, well_behaved
 from tests.support.graphs import QUESTION, Way

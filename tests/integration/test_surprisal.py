@@ -16,7 +16,8 @@ from pb_graph.methods.auto import MATHEMATICS, AutoPolicy
 from pb_graph.models.caps import CapPolicy, Limits, llama_cpp, vllm
 from pb_graph.models.caps.compatible import openai_compatible
 from pb_graph.models.client import ChatClient
-from pb_graph.models.reply import Purpose, Reply
+from pb_graph.models.reply import Reply
+from pb_graph.types import Purpose
 from tests.support.endpoints import chat_to
 from tests.support.fault_server import FaultServer, Request
 from tests.support.promise_server import PromiseServer, promising

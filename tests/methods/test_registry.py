@@ -9,11 +9,11 @@ import pytest
 from pb_graph import InputError, Settings
 from pb_graph.errors import ModelCallError
 from pb_graph.methods import METHODS, Asked, method
-from pb_graph.models.reply import Purpose
 from pb_graph.prompts import Turn, problem
 from pb_graph.runtime.node import NodeContext
 from pb_graph.settings import choices
-from pb_graph.state import Query, State
+from pb_graph.state import State
+from pb_graph.types import Purpose, Query
 from tests.support.chat_model import HTTPError, ScriptedChat, runs_on
 from tests.support.graphs import Way, report_of
 

@@ -25,8 +25,9 @@ from pb_graph.budget import using
 from pb_graph.errors import ModelCallError
 from pb_graph.models.caps import Limits
 from pb_graph.models.client import ChatClient
-from pb_graph.models.reply import Purpose, Reply
+from pb_graph.models.reply import Reply
 from pb_graph.models.retry import RetryPolicy
+from pb_graph.types import Purpose
 from tests.support.chat_model import (
     Call,
     CutOffError,

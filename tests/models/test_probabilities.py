@@ -14,9 +14,9 @@ from pydantic import SecretStr
 
 from pb_graph.models.caps import CapPolicy, Limits, llama_cpp, sglang, vllm
 from pb_graph.models.client import ChatClient
-from pb_graph.models.reply import Purpose
 from pb_graph.models.usage import confidence_of, likely_tokens
 from pb_graph.planner.parsing import expected_level
+from pb_graph.types import Purpose
 from tests.support.payloads import ELSEWHERE, openai_body
 
 ASK = [HumanMessage("How hard?")]

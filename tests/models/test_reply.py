@@ -6,7 +6,8 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from pb_graph.models.caps import Limits
-from pb_graph.models.reply import Purpose, Reply, reply_of
+from pb_graph.models.reply import Reply, reply_of
+from pb_graph.types import Purpose
 
 FORTY = "word " * 32
 """About forty tokens, as they are estimated."""

@@ -14,7 +14,8 @@ from pb_graph.errors import ModelSetupError
 from pb_graph.models.caps import Limits
 from pb_graph.models.caps.limits import policy
 from pb_graph.models.client import ChatClient
-from pb_graph.models.reply import Purpose, Reply
+from pb_graph.models.reply import Reply
+from pb_graph.types import Purpose
 from tests.support.chat_model import Call, ScriptedChat, in_turn, with_schema
 
 ASK = [HumanMessage("Count.")]

@@ -16,7 +16,7 @@ from langgraph.types import Command
 from pb_graph import Budget, Context, InputError, Settings
 from pb_graph.nodes.plan_edit import PlanEdit, apply_edits
 from pb_graph.runtime import registry
-from pb_graph.state import SubQuestion
+from pb_graph.types import SubQuestion
 from tests.support.chat_model import HTTPError, ScriptedChat
 from tests.support.graphs import CHAIN, QUESTION, Way, checked, graph_of, run
 

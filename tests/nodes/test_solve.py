@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from pb_graph.state import Finish
+from pb_graph.types import Finish
 from tests.support.chat_model import (
     Call,
     HTTPError,

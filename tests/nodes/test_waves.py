@@ -6,7 +6,7 @@ import pytest
 
 from pb_graph import Settings
 from pb_graph.nodes.waves import is_closing, next_wave, transitive_dependencies
-from pb_graph.state import SubQuestion
+from pb_graph.types import SubQuestion
 
 
 def plan(*needs: list[int]) -> list[SubQuestion]:

@@ -13,8 +13,8 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from pb_graph.errors import ModelCallError
 from pb_graph.models.caps import Limits
 from pb_graph.models.client import ChatClient
-from pb_graph.models.reply import Purpose
 from pb_graph.planner.engine import AsyncLangChainEngine, LangChainEngine, language_model
+from pb_graph.types import Purpose
 from tests.support.chat_model import HTTPError, Said, ScriptedChat, runs_on
 
 Ask = Callable[[LangChainEngine], Awaitable[str]]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pb_graph.planner.normalize import normalize_difficulty, normalize_graded, normalize_plan
 from pb_graph.planner.parsing import Difficulty, GradedPlan, Plan, PlannedStep
-from pb_graph.state import SubQuestion
+from pb_graph.types import SubQuestion
 
 MOST = 5
 

@@ -22,7 +22,7 @@ from pb_graph.planner.planner import Planner
 from pb_graph.planner.requests import PlannerReply, PlannerRequest, UnreadableReplyError
 from pb_graph.runtime.node import finished
 from pb_graph.settings import Settings
-from pb_graph.state import Query, SubQuestion
+from pb_graph.types import Query, SubQuestion
 from tests.support.chat_model import HTTPError, ScriptedChat, runs_on, with_schema
 
 SETTINGS = Settings(planner_cap=100, max_steps=4, level_examples="EXAMPLES")

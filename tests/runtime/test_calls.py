@@ -16,12 +16,13 @@ from langgraph.graph import START, StateGraph
 from pb_graph import Budget, ModelCallError, Settings, build_graph
 from pb_graph.budget import shared, snapshots
 from pb_graph.models.client import ChatClient
-from pb_graph.models.reply import Purpose, Reply
+from pb_graph.models.reply import Reply
 from pb_graph.planner.requests import decomposition
 from pb_graph.runtime.node import Node, NodeContext, finished
 from pb_graph.runtime.registry import ModelRegistry
 from pb_graph.settings import Context
-from pb_graph.state import Query, State
+from pb_graph.state import State
+from pb_graph.types import Purpose, Query
 from tests.support.chat_model import HTTPError, ScriptedChat, in_turn
 from tests.support.graphs import CHAIN, QUESTION, Way, run
 

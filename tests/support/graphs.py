@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from pb_graph import Budget, Settings, build_graph
 from pb_graph.settings import PLANNED
-from pb_graph.state import Report
+from pb_graph.types import Report
 from tests.support.chat_model import ScriptedChat, with_schema
 
 Way = Literal["invoke", "ainvoke"]

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from pb_graph.errors import ModelCallError
 from pb_graph.models.caps import CapPolicy, Limits
 from pb_graph.models.client import ChatClient
-from pb_graph.models.reply import Purpose
+from pb_graph.types import Purpose
 from tests.support.chat_model import HTTPError, ScriptedChat
 
 ASK = [HumanMessage("What is 6 * 7?")]

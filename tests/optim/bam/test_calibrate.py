@@ -13,8 +13,7 @@ from optim.bam.power_law import error_chance
 from optim.records import Record
 from pb_graph import InputError, Settings
 from pb_graph.budget import LEVELS
-from pb_graph.budget.ledger import Usage
-from pb_graph.state import Report
+from pb_graph.types import Report, Usage
 
 BUDGETS = (25, 50, 100, 200, 400, 800)
 TRUE_C = {1: 40.0, 2: 40.0, 3: 40.0, 4: 40.0, 5: 15.0}

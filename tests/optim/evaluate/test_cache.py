@@ -13,7 +13,8 @@ from optim.evaluate.journal import Journal, StorageError
 from pb_graph import InputError, ModelCallError
 from pb_graph.models.caps import Limits
 from pb_graph.models.client import ChatClient
-from pb_graph.models.reply import Purpose, Reply
+from pb_graph.models.reply import Reply
+from pb_graph.types import Purpose
 from tests.support.chat_model import CutOffError, ScriptedChat, in_turn, with_schema
 
 LIMITS = Limits(cap=50, timeout=1.0)

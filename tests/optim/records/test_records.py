@@ -26,7 +26,7 @@ from optim.records import planning_tokens, read_records
 from optim.report.tables import by_level, latency
 from optim.summary import rows
 from pb_graph import InputError
-from pb_graph.state import Report
+from pb_graph.types import Report
 from tests.optim.report.samples import _usage, report
 from tests.support.chat_model import ScriptedChat
 from tests.support.evaluations import (

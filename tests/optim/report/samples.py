@@ -8,8 +8,7 @@ from typing import Any
 
 from optim.methods import NAMES
 from optim.records import Record
-from pb_graph.budget.ledger import Usage
-from pb_graph.state import Report, StepReport
+from pb_graph.types import Report, StepReport, Usage
 
 BUDGETS = {1: 200, 2: 250, 3: 350, 4: 450, 5: 600}
 _STEPS = ("Read what is given.", "Set up the equation.", "Solve it for the unknown.")

@@ -23,8 +23,8 @@ from pb_graph import (
 )
 from pb_graph.models.caps import Limits
 from pb_graph.models.client import ChatClient
-from pb_graph.models.reply import Purpose
 from pb_graph.planner.engine import LangChainEngine, language_model
+from pb_graph.types import Purpose
 from tests.support.chat_model import Call, HTTPError, ScriptedChat, with_schema
 from tests.support.tuning_world import DEV, MINIMAL, THOROUGH, TRAIN, world
 

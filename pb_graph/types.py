@@ -1,0 +1,153 @@
+"""The plain data that all parts of the package exchange: JSON-compatible, without behavior."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, NotRequired
+
+from typing_extensions import TypedDict  # pydantic cannot read typing's own before Python 3.12
+
+Finish = Literal["stop", "length", "forced", "error"]
+"""How an answer or a step ended: by itself, at its cap, by a forced statement, or not at all."""
+
+
+EASY = 2
+"""The highest level that counts as easy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Purpose:
+    """What a call is made for, as the ledger and the traces show it."""
+
+    node: str
+    step: int | None = None
+    level: int | None = None
+    """How hard it is, as far as that is known."""
+
+    @property
+    def is_easy(self) -> bool:
+        """Whether a smaller model may do it, if there is one."""
+        return self.level is not None and self.level <= EASY
+
+
+class Charge(TypedDict):
+    """One model call, as it was charged: the unit of token truth."""
+
+    node: str
+    """The graph node that made the call."""
+    step: int | None
+    """Index of the sub-question it was made for, if any."""
+    cap: int
+    """Completion tokens the call was allowed."""
+    input_tokens: int
+    output_tokens: int
+    """Completion tokens, reasoning included; of a lost attempt what is known to have arrived."""
+    reasoning_tokens: int
+    cached_tokens: int
+    seconds: float
+    finish: str
+    """Why it ended: stop, length, filter, repetition, surprisal or error."""
+    measured: bool
+    """Whether the provider reported the tokens; otherwise they are estimated."""
+    model: NotRequired[str | None]
+    """The model's name as its provider knows it."""
+    confidence: NotRequired[float]
+    """How probable its figures are together, where that was asked for and told."""
+
+
+class Usage(TypedDict):
+    """Sums over calls; ``seconds`` adds up the calls' own durations, parallel ones too."""
+
+    input_tokens: int
+    output_tokens: int
+    reasoning_tokens: int
+    cached_tokens: int
+    calls: int
+    seconds: float
+    measured: bool
+    cost: NotRequired[float | None]
+    """Dollars, where there is a table of prices; None when a model is not in it."""
+
+
+class NodeUsage(Usage):
+    """The usage of one node, with the names of the models that it asked."""
+
+    models: NotRequired[list[str]]
+
+
+class QueryUsage(Usage):
+    """The usage of one query, also split by node."""
+
+    by_node: dict[str, NodeUsage]
+
+
+class SubQuestion(TypedDict):
+    """One part of a plan. Indices count from 0; ``depends_on`` names earlier ones only."""
+
+    index: int
+    question: str
+    hint: str
+    depends_on: list[int]
+    level: int | None
+    credit: float | None
+    """Share of the question's 100 points; None until it has been estimated."""
+
+
+class StepResult(TypedDict):
+    """What solving one sub-question gave, and the share it was given for that."""
+
+    index: int
+    budget: int
+    cap: int
+    tokens: int
+    finish: Finish
+    answer: str
+
+
+class StepReport(SubQuestion):
+    """A sub-question with its budget and its outcome; in one pass only the budget is known."""
+
+    budget: int | None
+    cap: int | None
+    tokens: int | None
+    finish: Finish | None
+    answer: str | None
+
+
+class Report(TypedDict):
+    """The account of one query, plain JSON. ``usage["output_tokens"]`` is its T."""
+
+    method: str
+    execution: str | None
+    schedule: str | None
+    level: int | None
+    budget: int | None
+    """Solving tokens the question was given; None for methods without a budget."""
+    ceiling: int | None
+    """Completion tokens that this query cannot exceed, known before the first solving call."""
+    most_billed: int
+    """Completion tokens that may have been billed at most: those in ``usage``, where attempts that
+    were lost on the way, and whose bill is unknown, count as their whole cap."""
+    answer: str
+    finish: NotRequired[Finish]
+    """How the answer ended; missing where a method makes it of several replies."""
+    steps: list[StepReport]
+    usage: QueryUsage
+    warnings: list[str]
+    confidence: NotRequired[float]
+    """How probable the figures of the last reply are together that this was asked of, and told."""
+
+
+class Query(TypedDict):
+    """The question as it is being answered; ``level`` is None until it is given or estimated."""
+
+    question: str
+    reference: str | None
+    instruction: str | None
+    answer_format: str | None
+    domain: str
+    level: int | None
+    conversation: NotRequired[str | None]
+    """What was said beside the question, marked off as data; None for a question of its own."""
+    media: NotRequired[list[dict[str, Any]]]
+    """Images and files for the solver: content blocks as the host wrote them, plain JSON."""
