@@ -4,9 +4,8 @@
 
     from optim import Experiment, evaluate, load, read_records, report, tune
 
-The names load on first use, so that importing the package stays light. ``evaluate``, ``report`` and
-``tune`` are packages that are called like the function of their name (`make_callable`): an import
-binds the package to that name whenever it happens, so a function there would come and go.
+The names load on first use, so that importing the package stays light. ``report`` and ``tune`` are
+packages that are called like the function of their name (`make_callable`), until they are renamed.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from inspect import Signature
 
     from optim.datasets import load
-    from optim.evaluate import Experiment, evaluate
+    from optim.evaluation import Experiment, evaluate
     from optim.records import read_records
     from optim.report import report
     from optim.tune import tune
@@ -46,8 +45,9 @@ def on_first_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]
 
 __getattr__ = on_first_use(
     __name__,
-    {"Experiment": "evaluate", "load": "datasets", "read_records": "records"}
-    | dict.fromkeys(("evaluate", "report", "tune"), ""),
+    {"Experiment": "evaluation", "evaluate": "evaluation", "load": "datasets"}
+    | {"read_records": "records"}
+    | dict.fromkeys(("report", "tune"), ""),
 )
 
 

@@ -46,7 +46,7 @@ def _registered(dataset: str) -> Callable[..., Task]:
             skip_bad_rows: Leave out rows that are no questions.
         """
         given = {name: value for name, value in locals().items() if name != "dataset"}
-        from optim.evaluate.registered import task_for  # noqa: PLC0415 -- LangGraph takes a second
+        from optim.evaluation.registered import task_for  # noqa: PLC0415 -- LangGraph takes a second
 
         return task_for(dataset, **given)
 

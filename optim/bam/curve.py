@@ -1,6 +1,6 @@
 """Accuracy against budget from one long answer per question: what `pb-optim curve` found.
 
-The records are those of `optim.evaluate.curve.curve_methods`. Points of one curve share their long
+The records are those of `optim.evaluation.curve.curve_methods`. Points of one curve share long
 answers, so they rise and fall together: the difference of two points is better known than their
 intervals say.
 """
@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from optim.e3 import Comparison, Sample, compare, smoothed_e3
-from optim.evaluate.curve import CURVE, curve_name
+from optim.evaluation.curve import CURVE, curve_name
 from optim.methods import ENDING
 from optim.records import level_of, planning_tokens
 from optim.statistics.estimates import PERCENT

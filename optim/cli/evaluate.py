@@ -14,7 +14,7 @@ import typer
 
 from optim.cli.options import AsJson, with_options
 from optim.cli.terminal import echo, exits, numbers, print_rows
-from optim.evaluate import Experiment
+from optim.evaluation import Experiment
 from optim.methods import Ending, Grid, method_from_file
 from optim.records.parts import PARTS
 from optim.statistics.estimates import PERCENT
@@ -22,8 +22,8 @@ from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     from optim.bam.curve import BudgetCurve
-    from optim.evaluate import Evaluation
-    from optim.evaluate.models import ModelSpec
+    from optim.evaluation import Evaluation
+    from optim.evaluation.models import ModelSpec
     from optim.records import Record
 
 _REASONS = 3  # of errors that are shown; the logs have all
@@ -105,7 +105,7 @@ def evaluate_planners(
 
     Answers that need no planner are paid for once. A limit of tokens is for all of it.
     """
-    from optim.evaluate import Evaluation, evaluate  # noqa: PLC0415 -- Inspect takes seconds
+    from optim.evaluation import Evaluation, evaluate  # noqa: PLC0415 -- Inspect takes seconds
     from optim.records import Records  # noqa: PLC0415
     from optim.summary import rows  # noqa: PLC0415
 
@@ -230,8 +230,8 @@ def curve(  # noqa: PLR0913 -- one parameter for each option
     The same command again goes on where it was, and --check may be added to it.
     """
     from optim.bam.curve import curve_of  # noqa: PLC0415 -- Inspect takes seconds
-    from optim.evaluate import evaluate  # noqa: PLC0415
-    from optim.evaluate.curve import curve_methods  # noqa: PLC0415
+    from optim.evaluation import evaluate  # noqa: PLC0415
+    from optim.evaluation.curve import curve_methods  # noqa: PLC0415
 
     experiment = Experiment(**options | {"methods": methods})
     method, *more = experiment.chosen_methods()

@@ -9,7 +9,7 @@ import typer
 
 from optim.cli.options import AsJson, with_options
 from optim.cli.terminal import echo, plain_errors
-from optim.evaluate.limits import Limits
+from optim.evaluation.limits import Limits
 from optim.tune.options import AUTO, TuneOptions
 from pb_graph.errors import InputError
 
@@ -62,7 +62,7 @@ def tune_program(  # noqa: PLR0913 -- one parameter for each option
 
 def _fit_auto(options: dict[str, Any], logs: str | None, loss: float, *, as_json: bool) -> None:
     from optim.e3 import describe  # noqa: PLC0415 -- numpy
-    from optim.evaluate.resume import held  # noqa: PLC0415
+    from optim.evaluation.resume import held  # noqa: PLC0415
     from optim.records import read_records  # noqa: PLC0415 -- Inspect takes seconds
     from optim.tune.auto_policy import fit_policy, program_of, traces  # noqa: PLC0415
 

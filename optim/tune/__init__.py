@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from optim import make_callable, on_first_use
 
 if TYPE_CHECKING:
-    from optim.evaluate.limits import Limits
+    from optim.evaluation.limits import Limits
     from optim.tune.program import GraphProgram
     from optim.tune.search import Silence
     from optim.tune.tuning import TuneResult, tune

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optim.datasets import data_set, load
-from optim.evaluate.identity import made_by, scorer_name
-from optim.evaluate.limits import Limits
+from optim.evaluation.identity import made_by, scorer_name
+from optim.evaluation.limits import Limits
 from optim.extras import require
 from optim.report import write
 from optim.tune.examples import part

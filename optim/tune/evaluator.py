@@ -1,7 +1,7 @@
 """Measures candidates: answers questions, scores them, and pays for none twice.
 
 Two files of the run folder hold what was paid for: ``replies.jsonl`` every reply of a model, under
-its request (`optim.evaluate.cache`), and ``results.jsonl`` a line for each answer that was counted
+its request (`optim.evaluation.cache`), ``results.jsonl`` a line for each answer that was counted
 against the budget, with its score. A run that is started again makes the same requests; so it gets
 the same replies, takes the scores as they were, and goes the same way.
 """
@@ -21,18 +21,18 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from anyio.from_thread import start_blocking_portal
 
 from optim.datasets.dataset import digest
-from optim.evaluate.cache import REPLIES, ReplyCache
-from optim.evaluate.identity import (
+from optim.evaluation.cache import REPLIES, ReplyCache
+from optim.evaluation.identity import (
     planner_identity,
     question_identity,
     scorer_identity,
     scorer_name,
 )
-from optim.evaluate.journal import Claims, Journal
-from optim.evaluate.limits import BudgetSpentError, Limits, Meter
-from optim.evaluate.models import build_models
-from optim.evaluate.resume import held, joined, of_others, refuse_former
-from optim.evaluate.runner import Runner, judged
+from optim.evaluation.journal import Claims, Journal
+from optim.evaluation.limits import BudgetSpentError, Limits, Meter
+from optim.evaluation.models import build_models
+from optim.evaluation.resume import held, joined, of_others, refuse_former
+from optim.evaluation.runner import Runner, judged
 from optim.methods import Method
 from optim.scorers import ScorerError, as_scorer
 from optim.tune.optimizer import Uncopied
@@ -41,9 +41,9 @@ from pb_graph.settings import Settings
 
 if TYPE_CHECKING:
     from optim.datasets import Question
-    from optim.evaluate.limits import Spent
-    from optim.evaluate.models import ModelSpec
-    from optim.evaluate.runner import Outcome
+    from optim.evaluation.limits import Spent
+    from optim.evaluation.models import ModelSpec
+    from optim.evaluation.runner import Outcome
     from optim.scorers import Scorer
     from optim.tune.candidate import Candidate
     from pb_graph.models.caps import CapPolicy

@@ -13,7 +13,7 @@ from optim.datasets import Question
 from optim.datasets.dataset import digest
 from optim.datasets.jsonl import parse
 from optim.datasets.loading import drawn_by_level, folded
-from optim.evaluate.identity import question_identity
+from optim.evaluation.identity import question_identity
 from optim.scorers import Scorer
 from optim.scorers.base import FunctionScorer, as_scorer, is_inspect
 from pb_graph.errors import InputError

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from optim.evaluate.limits import Limits
-    from optim.evaluate.models import ModelSpec
+    from optim.evaluation.limits import Limits
+    from optim.evaluation.models import ModelSpec
     from optim.scorers import Scorer
     from pb_graph.models.caps import CapPolicy
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
 
     from optim.datasets import Question
-    from optim.evaluate.models import ModelSpec
+    from optim.evaluation.models import ModelSpec
     from optim.tune.evaluator import Evaluator, Result
     from pb_graph.models.caps import CapPolicy
     from pb_graph.planner.planner import Planner, Program

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from optim.evaluate.progress import Progress
+from optim.evaluation.progress import Progress
 from optim.report.formatting import settings
 from optim.tune.artefact import changed
 from optim.tune.selection import Measurement

@@ -14,8 +14,8 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 from langchain_core.messages import HumanMessage
 
-from optim.evaluate.cache import CachedClient, Recording, recording
-from optim.evaluate.identity import model_identity
+from optim.evaluation.cache import CachedClient, Recording, recording
+from optim.evaluation.identity import model_identity
 from optim.tune.program import GUARD
 from pb_graph.errors import PlanAndBudgetError
 from pb_graph.models.caps import Limits
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import BaseMessage
 
-    from optim.evaluate.cache import ReplyCache
+    from optim.evaluation.cache import ReplyCache
     from optim.tune.optimizer import Round
     from pb_graph.models.caps import CapPolicy
     from pb_graph.models.streaming import OnText

@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from optim.evaluate.limits import BudgetSpentError
-from optim.evaluate.resume import claim
+from optim.evaluation.limits import BudgetSpentError
+from optim.evaluation.resume import claim
 from optim.tune.candidate import Candidate, predictors_of
 from optim.tune.evaluator import OutageError
 from optim.tune.optimizer import NOT_ANSWERED, NOT_MEASURED, Optimizer, Proposal, Round
@@ -24,7 +24,7 @@ from optim.tune.shortest import shortest
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
-    from optim.evaluate.limits import Spent
+    from optim.evaluation.limits import Spent
     from optim.tune.evaluator import Evaluator
     from optim.tune.examples import Split
     from optim.tune.reflection import Reflector

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from optim.e3 import Incumbent, Interval, Sample, compare, describe, e3, interval, smoothed_e3
-from optim.evaluate.limits import BudgetSpentError
+from optim.evaluation.limits import BudgetSpentError
 from optim.report.formatting import certainty
 from optim.statistics.estimates import PERCENT
 from optim.tune.evaluator import OutageError

@@ -21,7 +21,7 @@ import numpy as np
 from typing_extensions import TypeIs
 
 from optim.datasets.loading import sample
-from optim.evaluate.limits import BudgetSpentError
+from optim.evaluation.limits import BudgetSpentError
 from optim.tune.evaluator import OutageError
 from optim.tune.optimizer import NOT_ANSWERED, NOT_MEASURED, Round, optimizer
 from optim.tune.selection import Measurement

@@ -7,7 +7,7 @@ from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING
 
-from optim.evaluate.limits import BudgetSpentError
+from optim.evaluation.limits import BudgetSpentError
 from optim.records import PLANNING
 from optim.tune.evaluator import OutageError
 from optim.tune.optimizer import Round, optimizer

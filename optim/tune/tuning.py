@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
-from optim.evaluate.limits import Limits
+from optim.evaluation.limits import Limits
 from optim.extras import require
 from optim.tune.artefact import artefact_of, tuning_of
 from optim.tune.candidate import predictors_of

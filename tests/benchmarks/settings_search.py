@@ -26,7 +26,7 @@ import numpy as np
 from optim.datasets import Question
 from optim.datasets.arithmetic import generate
 from optim.e3 import Incumbent
-from optim.evaluate.limits import BudgetSpentError
+from optim.evaluation.limits import BudgetSpentError
 from optim.tune.candidate import Candidate
 from optim.tune.evaluator import Result
 from optim.tune.optimizer import Round

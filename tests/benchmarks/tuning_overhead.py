@@ -16,7 +16,7 @@ from time import process_time
 from typing import Any
 
 from optim.datasets.arithmetic import generate
-from optim.evaluate.limits import Limits
+from optim.evaluation.limits import Limits
 from optim.scorers import Score
 from optim.tune.candidate import Candidate
 from optim.tune.evaluator import Evaluator

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from optim.evaluate.resume import held
+from optim.evaluation.resume import held
 from optim.records import Record, read_records
 from tests.support.evaluations import leaks_collected, tolerates_inspect
 from tests.support.killed import Victim, whole_lines

@@ -21,7 +21,7 @@ from pydantic import SecretStr
 from rich.console import Console
 
 from optim.datasets.arithmetic import generate
-from optim.evaluate import Experiment, evaluate
+from optim.evaluation import Experiment, evaluate
 from optim.records import read_records
 from optim.report import report
 from optim.tune import GraphProgram, tune

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import optim
-from optim.evaluate import Evaluation
+from optim.evaluation import Evaluation
 from optim.records import Records, planning_tokens, read_records
 from optim.report.terminal import Figures
 from optim.summary import rows
@@ -33,7 +32,7 @@ pytestmark = tolerates_inspect
 HEAVY = ("inspect_ai", "dspy", "numpy", "pandas", "langgraph", "jinja2", "pydantic")
 ORDERS = [
     "from optim import evaluate, report, tune",
-    "import optim.evaluate, optim.report, optim.tune; from optim import evaluate, report, tune",
+    "import optim.evaluation, optim.report, optim.tune; from optim import evaluate, report, tune",
     "import optim; evaluate, report, tune = optim.evaluate, optim.report, optim.tune",
 ]
 
@@ -58,7 +57,7 @@ def test_its_names_are_the_functions_whatever_was_imported_before() -> None:
     """Each order meets the package as it is in a fresh process; what it needs stays loaded."""
     checked = (
         "print(*(next(iter(inspect.signature(f).parameters)) for f in (evaluate, report, tune)))",
-        "from optim.evaluate import Experiment, evaluate as whole",
+        "from optim.evaluation import Experiment, evaluate as whole",
         "print(inspect.isfunction(whole))",
         "for name in [n for n in sys.modules if n.partition('.')[0] == 'optim']:",
         "    del sys.modules[name]",
@@ -153,9 +152,3 @@ def test_a_report_that_cannot_be_says_why(
 ) -> None:
     with pytest.raises(InputError, match=told):
         optim.report(found, tmp_path / path)
-
-
-def test_the_called_packages_have_the_signature_of_their_function() -> None:
-    from optim.evaluate.run import evaluate  # noqa: PLC0415 -- beside the package of its name
-
-    assert inspect.signature(optim.evaluate) == inspect.signature(evaluate)

@@ -14,7 +14,7 @@ from inspect_ai._display.log.display import LogDisplay
 from rich.console import Console
 
 from optim.datasets.arithmetic import generate
-from optim.evaluate import Evaluation, Experiment, evaluate
+from optim.evaluation import Evaluation, Experiment, evaluate
 from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, with_schema
 
 tolerates_inspect = [

@@ -140,7 +140,7 @@ def _load() -> None:
     import langgraph.checkpoint.sqlite.aio  # noqa: F401, PLC0415
 
     import optim.cli  # noqa: PLC0415
-    import optim.evaluate.run  # noqa: PLC0415
+    import optim.evaluation.run  # noqa: PLC0415
     import optim.tune.optimizers  # noqa: PLC0415
     import optim.tune.tuning  # noqa: F401, PLC0415
     import pb_graph.cli.app  # noqa: PLC0415

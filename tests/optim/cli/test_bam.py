@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from optim import cli
 from optim.bam.simulate import RULES
 from optim.cli.bam import _next
-from optim.evaluate import Experiment
+from optim.evaluation import Experiment
 from optim.methods import Method, method_from_file
 from pb_graph import Settings
 from pb_graph.errors import InputError

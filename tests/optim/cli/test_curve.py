@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from optim import cli
-from optim.evaluate import Evaluation, Experiment
+from optim.evaluation import Evaluation, Experiment
 from optim.methods import Method, methods
 from optim.records import Record
 from optim.summary import rows
@@ -36,7 +36,7 @@ class Stub:
 def stub(monkeypatch: pytest.MonkeyPatch) -> Stub:
     checked = [record(1, 100, 100 + number, "separate") for number in range(12)]
     found = Stub([*records(), *checked])
-    monkeypatch.setattr("optim.evaluate.evaluate", found)
+    monkeypatch.setattr("optim.evaluation.evaluate", found)
     return found
 
 

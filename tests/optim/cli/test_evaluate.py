@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from optim import cli
-from optim.evaluate import Evaluation, Experiment
+from optim.evaluation import Evaluation, Experiment
 from optim.methods import Method
 from optim.report.tables import sensitivity
 from optim.summary import rows
@@ -43,7 +43,7 @@ class Stub:
 @pytest.fixture
 def stub(monkeypatch: pytest.MonkeyPatch) -> Stub:
     found = Stub()
-    monkeypatch.setattr("optim.evaluate.evaluate", found)
+    monkeypatch.setattr("optim.evaluation.evaluate", found)
     return found
 
 
@@ -191,7 +191,7 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("optim.evaluate.evaluate", interrupted)
+    monkeypatch.setattr("optim.evaluation.evaluate", interrupted)
     done = evaluation()
     assert done.exit_code == cli.INTERRUPTED
     assert "the same command goes on from here" in done.stderr

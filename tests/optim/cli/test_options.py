@@ -14,7 +14,7 @@ from optim import cli
 from optim.bam.simulate import World
 from optim.cli.options import OPTIONS, with_options
 from optim.datasets import DATASETS
-from optim.evaluate import Experiment
+from optim.evaluation import Experiment
 from optim.methods import NAMES
 from optim.scorers import NAMES as SCORERS
 from optim.tune.options import OPTIMIZERS, TuneOptions

@@ -15,7 +15,7 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from optim.cli import app
-from optim.evaluate import Evaluation, evaluate
+from optim.evaluation import Evaluation, evaluate
 from optim.records import Record, read_records
 from optim.records.parts import Part
 from optim.summary import rows

@@ -21,7 +21,7 @@ from inspect_ai.log import (
 )
 from rich.console import Console
 
-from optim.evaluate import Evaluation, evaluate
+from optim.evaluation import Evaluation, evaluate
 from optim.records import planning_tokens, read_records
 from optim.report.tables import by_level, latency
 from optim.summary import rows

@@ -182,7 +182,7 @@ def pb_optim(*arguments: object) -> Result:
 def model(monkeypatch: pytest.MonkeyPatch) -> ScriptedChat:
     """What every model string stands for."""
     scripted = world()
-    monkeypatch.setattr("optim.evaluate.models.resolve", lambda *_, **__: scripted)
+    monkeypatch.setattr("optim.evaluation.models.resolve", lambda *_, **__: scripted)
     return scripted
 
 

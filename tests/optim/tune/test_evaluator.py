@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from optim.evaluate.limits import BudgetSpentError, Limits
+from optim.evaluation.limits import BudgetSpentError, Limits
 from optim.scorers import Score, ScorerError
 from optim.tune.candidate import MAX_CHARACTERS, OWN, Candidate
 from optim.tune.evaluator import OutageError

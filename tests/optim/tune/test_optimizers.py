@@ -11,7 +11,7 @@ import dspy
 import pytest
 
 from optim.datasets import Question
-from optim.evaluate.runner import Outcome, Runner
+from optim.evaluation.runner import Outcome, Runner
 from optim.tune.evaluator import Evaluator
 from optim.tune.examples import examples, split_of
 from optim.tune.gepa import gepa

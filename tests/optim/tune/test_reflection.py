@@ -7,7 +7,7 @@ import dspy
 import pytest
 from dspy.utils.exceptions import AdapterParseError
 
-from optim.evaluate.limits import BudgetSpentError
+from optim.evaluation.limits import BudgetSpentError
 from optim.tune.program import GUARD
 from optim.tune.reflection import ReflectionAdapter, ReflectionError, Reflector, instruction_in
 from tests.support.chat_model import ScriptedChat

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from optim.evaluate.resume import claim
+from optim.evaluation.resume import claim
 from optim.tune.candidate import Candidate, predictors_of
 from optim.tune.evaluator import OutageError
 from optim.tune.examples import split_of

@@ -14,7 +14,7 @@ import pytest
 from optim.datasets import Question, load
 from optim.datasets.arithmetic import generate
 from optim.e3 import Incumbent, e3
-from optim.evaluate.limits import BudgetSpentError, Limits
+from optim.evaluation.limits import BudgetSpentError, Limits
 from optim.tune.candidate import Candidate
 from optim.tune.command import TuneOptions, run
 from optim.tune.evaluator import OutageError, Result

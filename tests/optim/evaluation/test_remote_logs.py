@@ -13,7 +13,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from typer.testing import CliRunner
 
 from optim.cli import app
-from optim.evaluate import Evaluation
+from optim.evaluation import Evaluation
 from optim.records import Record, read_records
 from pb_graph import InputError
 from tests.support.chat_model import ScriptedChat

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from langchain_core.language_models import BaseChatModel
 
-from optim.evaluate.cache import CachedClient
-from optim.evaluate.identity import model_identity, planner_identity
+from optim.evaluation.cache import CachedClient
+from optim.evaluation.identity import model_identity, planner_identity
 from pb_graph.errors import InputError, ModelSetupError
 from pb_graph.local import server, weights
 from pb_graph.models.client import ChatClient
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from optim.evaluate.cache import ReplyCache
+    from optim.evaluation.cache import ReplyCache
     from pb_graph.models.caps import CapPolicy
     from pb_graph.planner.planner import Planner
     from pb_graph.settings import Settings

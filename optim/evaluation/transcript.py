@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from inspect_ai.solver import TaskState
     from inspect_ai.tool import ToolChoice, ToolInfo
 
-    from optim.evaluate.cache import Call, Message
-    from optim.evaluate.runner import Outcome
+    from optim.evaluation.cache import Call, Message
+    from optim.evaluation.runner import Outcome
     from pb_graph.types import Report, StepReport
 
 PROVIDER = "recorded"

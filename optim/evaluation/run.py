@@ -1,7 +1,7 @@
 """Runs an experiment: all methods, the same questions, on Inspect, resumable after a kill.
 
 Inspect runs and logs. Beside its logs the folder holds ``replies.jsonl``, every reply that was paid
-for under its request (`optim.evaluate.cache`). The same command again makes the same requests, so
+for under its request (`optim.evaluation.cache`). The same command again makes the same requests, so
 it goes on within a question, pays for what is missing only, and `spent` is what the models wrote.
 Inspect's own recovery of finished samples would lose the steps of unfinished ones.
 """
@@ -22,15 +22,15 @@ from inspect_ai import eval as inspect_eval
 from inspect_ai.model import get_model
 from rich.console import Console
 
-from optim.evaluate.cache import REPLIES, ReplyCache
-from optim.evaluate.journal import StorageError, storage_error
-from optim.evaluate.limits import ConcurrencyLimit, TokenLimit
-from optim.evaluate.models import build_models
-from optim.evaluate.progress import EvaluationProgress
-from optim.evaluate.resume import LogFolder, held, refuse_former
-from optim.evaluate.runner import PATIENCE
-from optim.evaluate.task import Callback, Job, job_of, stopping_of, task_of
-from optim.evaluate.transcript import PROVIDER
+from optim.evaluation.cache import REPLIES, ReplyCache
+from optim.evaluation.journal import StorageError, storage_error
+from optim.evaluation.limits import ConcurrencyLimit, TokenLimit
+from optim.evaluation.models import build_models
+from optim.evaluation.progress import EvaluationProgress
+from optim.evaluation.resume import LogFolder, held, refuse_former
+from optim.evaluation.runner import PATIENCE
+from optim.evaluation.task import Callback, Job, job_of, stopping_of, task_of
+from optim.evaluation.transcript import PROVIDER
 from optim.extras import require
 from optim.records import location
 from optim.records.parts import PARTS, Part
@@ -41,7 +41,7 @@ from pb_graph.errors import InputError, PlanAndBudgetError
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog
 
-    from optim.evaluate.experiment import Experiment
+    from optim.evaluation.experiment import Experiment
     from optim.records import Records
     from optim.scorers import Scorer
     from optim.summary import Row
@@ -122,7 +122,7 @@ def evaluate(
         msg = f"the engine is here or ray, and there is at least 1 part, not {engine!r}, {parts}"
         raise InputError(msg)
     require("ray")
-    from optim.evaluate.ray_engine import run_parts  # noqa: PLC0415 -- of an extra
+    from optim.evaluation.ray_engine import run_parts  # noqa: PLC0415 -- of an extra
 
     return run_parts(experiment, parts, console)
 

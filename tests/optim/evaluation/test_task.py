@@ -11,7 +11,7 @@ import pytest
 from inspect_ai.event import InfoEvent, ModelEvent, SpanBeginEvent
 from inspect_ai.log import EvalLog, EvalSample, list_eval_logs, read_eval_log
 
-from optim.evaluate import Evaluation
+from optim.evaluation import Evaluation
 from tests.support.chat_model import Call, ScriptedChat
 from tests.support.evaluations import (
     evaluated,

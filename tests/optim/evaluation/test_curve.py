@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
 
-from optim.evaluate import Evaluation
-from optim.evaluate.curve import CurveName, beginning, curve_methods, curve_name
+from optim.evaluation import Evaluation
+from optim.evaluation.curve import CurveName, beginning, curve_methods, curve_name
 from optim.methods import Method, Truncation, methods
 from optim.records import Record, cut_off
 from pb_graph.errors import InputError

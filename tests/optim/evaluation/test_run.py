@@ -22,9 +22,9 @@ from rich.console import Console
 
 from optim.cli.evaluate import evaluate_planners
 from optim.datasets import Question
-from optim.evaluate import Evaluation, Experiment, evaluate
-from optim.evaluate.journal import Journal, StorageError, storage_error
-from optim.evaluate.resume import LOCK, _changes
+from optim.evaluation import Evaluation, Experiment, evaluate
+from optim.evaluation.journal import Journal, StorageError, storage_error
+from optim.evaluation.resume import LOCK, _changes
 from optim.methods import Grid, Method, methods
 from optim.records import Record
 from optim.report.tables import sensitivity
@@ -198,7 +198,7 @@ def test_models_have_the_patience_of_the_most_patient_row(
         made.append(settings)
         return ScriptedChat(solve=solves)
 
-    monkeypatch.setattr("optim.evaluate.models.resolve", resolved)
+    monkeypatch.setattr("optim.evaluation.models.resolve", resolved)
     mine = Method("mine", Settings(method="vanilla", timeout=901, max_retries=7))
     asked = experiment(ScriptedChat(), tmp_path, methods=["vanilla", mine], limit=1)
     evaluate(dataclasses.replace(asked, model="fake:model"), console=Console(quiet=True))
@@ -518,7 +518,7 @@ def test_a_terminal_shows_live_totals(tmp_path: Path) -> None:
 def test_elsewhere_a_line_says_now_and_then_how_far_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("optim.evaluate.progress._EVERY", 0.0)
+    monkeypatch.setattr("optim.evaluation.progress._EVERY", 0.0)
     out = io.StringIO()
     shown(ScriptedChat(solve=solves), tmp_path, Console(file=out, width=100))
     lines = out.getvalue().splitlines()
@@ -715,7 +715,7 @@ def test_a_log_that_cannot_be_written_is_said_plainly_too(
         msg = "Attempt to write to ZIP archive that was already closed"
         raise ValueError(msg) from full
 
-    monkeypatch.setattr("optim.evaluate.run.inspect_eval", broken)
+    monkeypatch.setattr("optim.evaluation.run.inspect_eval", broken)
     with pytest.raises(StorageError, match=f"cannot write {tmp_path}: the disk is full"):
         evaluated(ScriptedChat(solve=solves), tmp_path)
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from inspect_ai.util import EarlyStop
     from pydantic import JsonValue
 
-    from optim.evaluate.cache import ReplyCache
-    from optim.evaluate.journal import Journal
+    from optim.evaluation.cache import ReplyCache
+    from optim.evaluation.journal import Journal
 
 
 class TokenLimit:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optim.datasets import data_set, level_examples, load
-from optim.evaluate.identity import made_by, scorer_name
+from optim.evaluation.identity import made_by, scorer_name
 from optim.methods import ALL, ESTIMATED, NAMES, Method, check_distinct, methods
 from optim.records import REMOTE
 from optim.records.parts import Part
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from optim.datasets import Question
-    from optim.evaluate.models import ModelSpec
+    from optim.evaluation.models import ModelSpec
     from optim.scorers import Scorer
     from pb_graph.models.caps import CapPolicy
     from pb_graph.planner.planner import Planner
@@ -135,7 +135,7 @@ class Experiment:
             raise InputError(msg)
         if self.epochs == 1:
             return
-        from optim.evaluate.models import temperature_of  # noqa: PLC0415 -- loads LangChain
+        from optim.evaluation.models import temperature_of  # noqa: PLC0415 -- loads LangChain
 
         if temperature_of(self.model, self.temperature) == 0:
             msg = (

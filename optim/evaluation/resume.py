@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from filelock import AcquireReturnProxy
 
-    from optim.evaluate.task import Job
+    from optim.evaluation.task import Job
     from optim.records import LogHeader, Records
 
 LOCK, RUN = ".pb-optim.lock", "run.json"

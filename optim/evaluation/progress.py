@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console, RenderableType
 
-    from optim.evaluate.limits import TokenLimit
-    from optim.evaluate.task import Job
+    from optim.evaluation.limits import TokenLimit
+    from optim.evaluation.task import Job
     from pb_graph.types import Report
 
 _EVERY = 30.0  # seconds between two lines where nothing can be drawn over

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 from weakref import WeakValueDictionary
 
 from optim.datasets.dataset import digest
-from optim.evaluate.journal import Claims, Journal, StorageError
+from optim.evaluation.journal import Claims, Journal, StorageError
 from pb_graph.errors import ModelCallError, PlanAndBudgetError
 from pb_graph.models.client import ChatClient
 from pb_graph.models.reply import Reply

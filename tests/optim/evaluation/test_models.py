@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from langchain_ollama import ChatOllama
 
-from optim.evaluate.cache import ReplyCache
-from optim.evaluate.models import Models, build_models
+from optim.evaluation.cache import ReplyCache
+from optim.evaluation.models import Models, build_models
 from pb_graph import InputError
 from pb_graph.settings import Settings
 from tests.support.chat_model import ScriptedChat
@@ -40,7 +40,7 @@ def test_logs_name_a_model_but_not_where_its_file_lies(
     given: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "some-model.gguf").write_bytes(b"GGUF")
-    monkeypatch.setattr("optim.evaluate.models.resolve", lambda *_: ScriptedChat())
+    monkeypatch.setattr("optim.evaluation.models.resolve", lambda *_: ScriptedChat())
     models = built(tmp_path, given.format(folder=tmp_path))
     assert (models.model, models.planner_model) == (shown, shown)
 
@@ -54,7 +54,7 @@ def test_a_model_made_from_a_name_is_made_with_the_sampling(
         asked.update(options)
         return Warm(**options)
 
-    monkeypatch.setattr("optim.evaluate.models.resolve", made)
+    monkeypatch.setattr("optim.evaluation.models.resolve", made)
     models = built(tmp_path, "fake:model", sampling={"temperature": 0.7, "top_p": 0.9})
     assert asked == {"temperature": 0.7, "top_p": 0.9}
     assert models.temperature == 0.7

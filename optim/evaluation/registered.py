@@ -19,10 +19,10 @@ from langchain_core.messages.ai import InputTokenDetails, OutputTokenDetails, Us
 from langchain_core.outputs import ChatGeneration, ChatResult
 
 from optim.datasets.dataset import digest
-from optim.evaluate.experiment import Experiment
-from optim.evaluate.models import Models, program_of
-from optim.evaluate.task import job_of, task_of
-from optim.evaluate.transcript import KINDS
+from optim.evaluation.experiment import Experiment
+from optim.evaluation.models import Models, program_of
+from optim.evaluation.task import job_of, task_of
+from optim.evaluation.transcript import KINDS
 from pb_graph.errors import InputError
 from pb_graph.models.caps import generic
 from pb_graph.models.client import ChatClient

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from optim import make_callable, on_first_use
+from optim import on_first_use
 
 if TYPE_CHECKING:
-    from optim.evaluate.experiment import Experiment
-    from optim.evaluate.run import Evaluation, EvaluationError, evaluate
+    from optim.evaluation.experiment import Experiment
+    from optim.evaluation.run import Evaluation, EvaluationError, evaluate
 
 __all__ = ["Evaluation", "EvaluationError", "Experiment", "evaluate"]
 
-make_callable(__name__)
 __getattr__ = on_first_use(
     __name__,
     {"Experiment": "experiment"}

@@ -19,10 +19,10 @@ from ray.exceptions import RayError, RayTaskError
 from rich.console import Console
 from rich.text import Text
 
-from optim.evaluate.cache import REPLIES, ReplyCache
-from optim.evaluate.progress import Progress
-from optim.evaluate.resume import held
-from optim.evaluate.run import Evaluation, EvaluationError, run_here
+from optim.evaluation.cache import REPLIES, ReplyCache
+from optim.evaluation.progress import Progress
+from optim.evaluation.resume import held
+from optim.evaluation.run import Evaluation, EvaluationError, run_here
 from optim.records import REMOTE, read_records
 from optim.summary import rows
 from pb_graph.errors import InputError, PlanAndBudgetError
@@ -30,9 +30,9 @@ from pb_graph.errors import InputError, PlanAndBudgetError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from optim.evaluate.experiment import Experiment
-    from optim.evaluate.limits import TokenLimit
-    from optim.evaluate.task import Job
+    from optim.evaluation.experiment import Experiment
+    from optim.evaluation.limits import TokenLimit
+    from optim.evaluation.task import Job
     from pb_graph.types import Report
 
 _RESTARTS = 3  # of a part whose worker died
@@ -69,7 +69,7 @@ class Account:
 
 
 def run_parts(experiment: Experiment, parts: int, console: Console) -> Evaluation:
-    """Run an experiment in parts on Ray, and pool them; `optim.evaluate.evaluate` is the way in.
+    """Run an experiment in parts on Ray, and pool them; `optim.evaluation.evaluate` is the way in.
 
     Raises:
         InputError: As `evaluate`; or the experiment cannot be sent to other processes, or the

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage
 
-from optim.evaluate.cache import CachedClient, Recording, ReplyCache, UnknownReplyError, recording
-from optim.evaluate.journal import Journal, StorageError
+from optim.evaluation.cache import CachedClient, Recording, ReplyCache, UnknownReplyError, recording
+from optim.evaluation.journal import Journal, StorageError
 from pb_graph import InputError, ModelCallError
 from pb_graph.models.caps import Limits
 from pb_graph.models.client import ChatClient

@@ -21,10 +21,10 @@ from inspect_ai.solver import solver
 
 from optim.datasets.dataset import digest
 from optim.e3 import interval
-from optim.evaluate.identity import question_identity, scorer_identity
-from optim.evaluate.limits import ConcurrencyLimit, EarlyStopping, TokenLimit
-from optim.evaluate.runner import Runner, judged
-from optim.evaluate.transcript import show
+from optim.evaluation.identity import question_identity, scorer_identity
+from optim.evaluation.limits import ConcurrencyLimit, EarlyStopping, TokenLimit
+from optim.evaluation.runner import Runner, judged
+from optim.evaluation.transcript import show
 from optim.records import planning_tokens
 from optim.records.parts import Part
 from pb_graph.errors import InputError, PlanAndBudgetError
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from inspect_ai.solver import Generate, Solver, TaskState
 
     from optim.datasets import Question
-    from optim.evaluate.experiment import Experiment
-    from optim.evaluate.models import Models
+    from optim.evaluation.experiment import Experiment
+    from optim.evaluation.models import Models
     from optim.methods import Method
     from optim.scorers import Scorer
     from pb_graph.types import Report

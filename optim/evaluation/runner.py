@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from optim.evaluate.cache import Call, Recording, UnknownReplyError, recording
-from optim.evaluate.curve import TruncatingClient
-from optim.evaluate.journal import StorageError
+from optim.evaluation.cache import Call, Recording, UnknownReplyError, recording
+from optim.evaluation.curve import TruncatingClient
+from optim.evaluation.journal import StorageError
 from optim.records import paid_for_nothing, planning_tokens
 from optim.scorers import Score
 from pb_graph.budget.ledger import by_node, most_billed
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
 
     from optim.datasets import Question
-    from optim.evaluate.models import Models
+    from optim.evaluation.models import Models
     from optim.methods import Ending, Method
     from optim.scorers import Scorer
     from pb_graph.settings import Settings
