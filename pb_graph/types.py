@@ -46,13 +46,11 @@ class Charge(TypedDict):
     cached_tokens: int
     seconds: float
     finish: str
-    """Why it ended: stop, length, filter, repetition, surprisal or error."""
+    """Why it ended: stop, length, filter or error."""
     measured: bool
     """Whether the provider reported the tokens; otherwise they are estimated."""
     model: NotRequired[str | None]
     """The model's name as its provider knows it."""
-    confidence: NotRequired[float]
-    """How probable its figures are together, where that was asked for and told."""
 
 
 class Usage(TypedDict):
@@ -134,8 +132,6 @@ class Report(TypedDict):
     steps: list[StepReport]
     usage: QueryUsage
     warnings: list[str]
-    confidence: NotRequired[float]
-    """How probable the figures of the last reply are together that this was asked of, and told."""
 
 
 class Query(TypedDict):

@@ -154,15 +154,13 @@ class ReplyCache:
             return None
         charged = {"node": purpose.node, "step": purpose.step}
         lost = tuple(cast("Charge", charge | charged) for charge in entry["lost"])
-        likely = entry.get("likely", ())
-        return Reply(entry["text"], entry["finish"], entry["charge"] | charged, lost, likely=likely)
+        return Reply(entry["text"], entry["finish"], entry["charge"] | charged, lost)
 
     def keep(self, key: str, reply: Reply) -> None:
         """Write a reply down, unless it is empty and was free: then it is worth another try."""
         if reply.text or reply.tokens:
             entry = {"text": reply.text, "finish": reply.finish, "charge": dict(reply.charge)}
-            likely = {"likely": list(reply.likely)} if reply.likely else {}
-            self._append(key, entry | {"lost": list(map(dict, reply.lost))} | likely)
+            self._append(key, entry | {"lost": list(map(dict, reply.lost))})
 
     def keep_lost(self, key: str, lost: Iterable[Charge]) -> None:
         """Write down what a call has cost that failed in the end."""
@@ -231,13 +229,7 @@ class CachedClient(ChatClient):
         asked = [Message(role=told.type, content=str(told.text)) for told in messages]
         sample = 1 if self._one_sample and not limits.sampled else record.sample
         request: list[object] = [limits.cap, limits.schema, limits.thinking, sample]
-        request += [
-            how for how in ("sampled", "continues", "ends_repetition") if getattr(limits, how)
-        ]
-        if limits.surprisal:
-            request.append(f"{limits.surprisal} nats")
-        if limits.probabilities:  # with what is kept of them: a reply of before has another figure
-            request.append("confidence of figures")
+        request += [how for how in ("sampled", "continues") if getattr(limits, how)]
         key = digest([self._identity, asked, *request])
         record.asked[key] += 1
         key = f"{key}-{record.asked[key]}"

@@ -136,7 +136,6 @@ def traces(records: Iterable[Record]) -> list[Trace]:
             ways[PLAIN].level,
             _seen(ways[SHORT]),
             _seen(ways[PLAIN]),
-            ways[SHORT].report.get("confidence"),
         )
         for asked, ways in both
     ]

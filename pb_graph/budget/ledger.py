@@ -10,17 +10,6 @@ from pb_graph.types import Charge, NodeUsage, QueryUsage, Usage
 Prices = Mapping[str, Sequence[float]]
 """Dollars per million tokens by model: of input, of output and, if it differs, of cached input."""
 
-REPETITION = "repetition"
-"""How a reply ended that went round in circles: vLLM's word, and ours where we end it."""
-
-SURPRISAL = "surprisal"
-"""How a reply ended that had become too improbable to be worth reading on."""
-
-LEFT = (REPETITION, SURPRISAL)
-"""How replies end that are left before they say so: what they cost is not reported."""
-
-_UNKNOWN = ("error", *LEFT)
-
 
 def total(charges: Iterable[Charge], prices: Prices | None = None) -> Usage:
     """Sum up ``charges``; the sum is measured only when every part of it is."""
@@ -79,13 +68,12 @@ def spent(charges: Iterable[Charge]) -> int:
 def most_billed(charges: Iterable[Charge]) -> int:
     """Completion tokens that the provider may have charged for: `spent`, at most.
 
-    A lost attempt, whose bill is unknown, counts as its whole cap, and so does a reply that was
-    stopped as it repeated itself, unless its server counted along. One that arrived whole counts as
-    it was charged, also where that is an estimate.
+    A lost attempt, whose bill is unknown, counts as its whole cap. A reply that arrived whole
+    counts as it was charged, also where that is an estimate.
     """
     return sum(
         max(row["output_tokens"], row["cap"])
-        if row["finish"] in _UNKNOWN and not row["measured"]
+        if row["finish"] == "error" and not row["measured"]
         else row["output_tokens"]
         for row in charges
     )

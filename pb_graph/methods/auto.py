@@ -60,7 +60,7 @@ async def auto(asked: Asked, run: NodeContext) -> State:
     paid = 0
     shown = not (run.options.tools or run.options.answer_type)
     starts_short = shown and policy.starts_short(asked.query["level"])
-    if starts_short and (policy.believes(None) or await run.calls.tells_probabilities()):
+    if starts_short and policy.believes(None):
         cap = policy.short if total is None else min(policy.short, total // (policy.tries + 1))
         answer, paid = await _short(asked, run, cap, warnings) if cap else (None, 0)
         if answer is not None:
@@ -87,7 +87,6 @@ async def _short(
                 [prompt[0], *shown, question],
                 min(cap, run.settings.cutoff),
                 Purpose("short", level=asked.query["level"]),
-                confidence=True,
             )
         except ModelCallError as failure:
             warnings.append(f"short: {failure}")
@@ -95,7 +94,7 @@ async def _short(
         paid += run.gone((*reply.lost, reply.charge))
         text = reply.text
         answer = stated_answer(text)
-        believed = policy.believes(reply.charge.get("confidence"))
+        believed = policy.believes(None)
         if reply.finish == "length" or answer is None or not believed:
             return None, paid
         stated.add(comparable(answer))

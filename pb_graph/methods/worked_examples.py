@@ -30,7 +30,6 @@ async def worked_examples(asked: Asked, run: NodeContext) -> State:
         asked.budget,
         asked.query,
         Purpose("answer", level=asked.query["level"]),
-        confidence=True,  # what `auto` is fitted to
     )
     return reply.update()
 

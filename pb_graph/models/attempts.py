@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.messages import AIMessage
 
 from pb_graph.budget.ledger import most_billed, spent
 from pb_graph.errors import ModelCallError
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pb_graph.types import Charge, Purpose
 
 _UNSUPPORTED = frozenset({400, 422})
-Wish = Literal["schema", "probabilities", "stream", "repetition"]
+Wish = Literal["schema", "stream"]
 """What a call can do without, where its server refuses it or its policy does not pass it on."""
 
 
@@ -59,7 +59,6 @@ class Attempts:
         self._failed = 0
         self._started = 0.0
         self.on_text: OnText | None = None
-        self.watches = False
         self.refused: set[Wish] = set()
         self._streamed: StreamedReply | None = None
 
@@ -76,15 +75,8 @@ class Attempts:
 
     def streamed(self, model: BaseChatModel, seconds: float) -> StreamedReply | None:
         """Where to gather the reply of this attempt; None when it is not to be streamed."""
-        if self.on_text or self.watches:
-            self._streamed = StreamedReply(
-                model,
-                self.on_text,
-                seconds,
-                self._within.cap,
-                watches=self._limits.ends_repetition and self.watches,
-                surprisal=self._limits.surprisal,
-            )
+        if self.on_text:
+            self._streamed = StreamedReply(model, self.on_text, seconds, self._within.cap)
         return self._streamed
 
     def rescued(self, error: Exception) -> AIMessage | None:
@@ -127,13 +119,10 @@ class Attempts:
         """Leave out the next thing that the server may have refused; whether there was one left."""
         if self._limits.schema is not None:  # a server that cannot constrain says 400
             return self._without("schema", schema=None)
-        if self._limits.probabilities:
-            return self._without("probabilities", probabilities=0)
-        if self.on_text or self.watches:
-            self.on_text, self.watches = None, False
-            return self._without("stream", ends_repetition=False)
-        asked = self._limits.ends_repetition
-        return asked and self._without("repetition", ends_repetition=False)
+        if self.on_text:
+            self.on_text = None
+            return self._without("stream")
+        return False
 
     def _without(self, refused: Wish, **changes: Any) -> bool:  # noqa: ANN401
         self.refused.add(refused)
@@ -152,14 +141,7 @@ class Attempts:
 
     def reply(self, message: AIMessage) -> Reply:
         """What the attempt that succeeded came to, and what those before it cost."""
-        counted = self._streamed.counted if self._streamed else 0
-        reply = reply_of(
-            message, self._prompt, self._within, self._purpose, self._seconds(), counted
-        )
-        # Of a stream that was left, or broke off behind the reply, only the text stays.
-        only_text = self._streamed and not isinstance(message, AIMessageChunk)
-        if self._limits.probabilities and reply.text and not (reply.likely or only_text):
-            self.refused.add("probabilities")  # silently left out
+        reply = reply_of(message, self._prompt, self._within, self._purpose, self._seconds())
         return replace(reply, charge=self._named(reply.charge), lost=self.lost)
 
     def _note(self, error: Exception) -> None:

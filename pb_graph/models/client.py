@@ -10,14 +10,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from langchain_core.globals import get_llm_cache
 from langchain_core.messages import AIMessage, BaseMessage
 
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
 from pb_graph.models.attempts import Attempts, Wish, joined, limits_after
 from pb_graph.models.caps import CapPolicy, Limits, constructor_overrides, policy_for
 from pb_graph.models.caps.limits import capped_arguments
-from pb_graph.models.caps.select import continuation, stops_when_closed
+from pb_graph.models.caps.select import continuation
 from pb_graph.models.charging import Attempt
 from pb_graph.models.connections import Connections
 from pb_graph.models.naming import name_of
@@ -92,7 +91,7 @@ class ChatClient:
         sampler = self.model.model_copy(update={"cache": False})  # no two samples are one
         self._connections = Connections(self.model, speaking, sampler)
         self.continues = continuation(self._policy)
-        self._stops, self.thinks_regardless = stops_when_closed(self._policy), False
+        self.thinks_regardless = False
         self._lacks = _not_passed_on(self._policy, self.model)
         ours = RetryPolicy(max_retries=0) if has_own_retries(model) else retry_policy
         self._retry_policy = ours or RetryPolicy()
@@ -100,11 +99,6 @@ class ChatClient:
         self.name = name_of(model)
         bound_timeout = self._bound.get("timeout")
         self._own_timeout = own_timeout(model) if bound_timeout is None else float(bound_timeout)
-
-    @property
-    def tells_probabilities(self) -> bool:
-        """Whether its server does, by what its policy knows and what was found since."""
-        return "probabilities" not in self._lacks
 
     def call(
         self,
@@ -276,28 +270,13 @@ class ChatClient:
             raise ModelSetupError(_NO_CONTINUATION)
         if limits.continues and self.continues == "repeats":
             limits = replace(limits, repeats=True)
-        stops = self._stops and self._can_stop()
-        ends = stops if self._stops else "repetition" not in self._lacks
         if "schema" in self._lacks:
             limits = replace(limits, schema=None)
-        # What is drawn at random is improbable whether or not it is right.
-        greedy = self._bound.get("temperature", getattr(self.model, "temperature", None)) == 0
-        watched = limits.surprisal if stops and greedy and self.tells_probabilities else 0.0
-        told = limits.probabilities or int(watched > 0) if self.tells_probabilities else 0
-        ends = ends and limits.ends_repetition
-        limits = replace(limits, surprisal=watched, probabilities=told, ends_repetition=ends)
         attempts = Attempts(
             messages, limits, purpose, self._retry_policy, self._secrets, self.model
         )
         attempts.on_text = None if "stream" in self._lacks else on_text
-        attempts.watches = stops and (limits.ends_repetition or watched > 0)
         return attempts
-
-    def _can_stop(self) -> bool:
-        """Whether replies can be streamed, and LangChain has no cache: it never asks that then."""
-        own = getattr(self.model, "cache", None)
-        cached = bool(own) or (own is None and get_llm_cache() is not None)
-        return "stream" not in self._lacks and not cached
 
     def _learn(self, refused: set[Wish], reply: Reply, limits: Limits) -> None:
         full = reply.charge["output_tokens"] >= reply.charge["cap"]
@@ -325,10 +304,5 @@ def finished(work: Coroutine[Any, Any, T]) -> T:
 def _not_passed_on(policy: CapPolicy, model: BaseChatModel) -> set[Wish]:
     """The wishes that a policy keeps to itself; no request is refused for one of them."""
     free = Limits(cap=1024, timeout=1.0)
-    wishes: dict[Wish, Limits] = {
-        "schema": replace(free, schema={"type": "object"}),
-        "probabilities": replace(free, probabilities=1),
-        "repetition": replace(free, ends_repetition=True),
-    }
-    plain = policy(model, free)
-    return {wish for wish, wanted in wishes.items() if policy(model, wanted) == plain}
+    wanted = replace(free, schema={"type": "object"})
+    return {"schema"} if policy(model, wanted) == policy(model, free) else set()

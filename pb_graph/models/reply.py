@@ -7,21 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import message_to_dict
 
-from pb_graph.budget.ledger import LEFT, most_billed, spent
+from pb_graph.budget.ledger import most_billed, spent
 from pb_graph.models.usage import (
     LONGEST_TOKEN,
     Tokens,
-    confidence_of,
     estimate,
     finish_of,
-    likely_tokens,
     read_usage,
     visible_text,
 )
 from pb_graph.types import Charge, Purpose
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from langchain_core.messages import AIMessage, BaseMessage
 
@@ -36,8 +34,7 @@ class Reply:
 
     ``lost`` are the charges of attempts that came to nothing before it, where they may be paid for;
     one of unknown cost is there with what arrived of it, and not ``measured``. ``doubt`` says why
-    the tokens that a server reported were not believed. ``likely`` has the first few tokens and
-    what might have stood in their place, with its probability, where that was asked for and told.
+    the tokens that a server reported were not believed.
     """
 
     text: str
@@ -47,7 +44,6 @@ class Reply:
     doubt: str = ""
     calls_tools: dict[str, Any] | None = None
     """The whole message, as JSON, where it calls tools: some providers want all of it back."""
-    likely: Sequence[Mapping[str, float]] = ()
 
     @property
     def tokens(self) -> int:
@@ -60,37 +56,27 @@ class Reply:
         return most_billed((*self.lost, self.charge))
 
 
-def reply_of(  # noqa: PLR0913, PLR0917 -- what a call is made of
+def reply_of(
     message: AIMessage,
     prompt: Sequence[BaseMessage],
     limits: Limits,
     purpose: Purpose,
     seconds: float,
-    counted: int = 0,
 ) -> Reply:
-    """Read what a model wrote, and charge it; a text far beyond its cap is cut off.
-
-    ``counted`` are the tokens of a stream, as far as they could be counted; of one that was left,
-    nobody says more.
-    """
+    """Read what a model wrote, and charge it; a text far beyond its cap is cut off."""
     finish = finish_of(message)
     found = read_usage(message, limits.cap)
     doubt = found if isinstance(found, str) else ""
     if not isinstance(found, Tokens):
         found = estimate(message, prompt)
-        left = counted if finish in LEFT else 0
-        found = found._replace(output=left or _plausible(found.output, finish, limits.cap))
+        found = found._replace(output=_plausible(found.output, finish, limits.cap))
     charge = charge_of(found, limits.cap, purpose, seconds, finish)
     text = _piece(message, prompt, limits) if limits.continues else visible_text(message)
     longest = max(_LEAST_READ, limits.cap * LONGEST_TOKEN)
     if len(text) > longest:  # only from a server that takes no notice of the cap
         text, finish = text[:longest], "length"
     calls = message_to_dict(message) if message.tool_calls else None
-    likely = likely_tokens(message) if limits.probabilities else ()
-    confidence = confidence_of(message) if limits.probabilities else None
-    if confidence is not None:
-        charge["confidence"] = round(confidence, 4)
-    return Reply(text, finish, charge, doubt=doubt, calls_tools=calls, likely=likely)
+    return Reply(text, finish, charge, doubt=doubt, calls_tools=calls)
 
 
 def _piece(message: AIMessage, prompt: Sequence[BaseMessage], limits: Limits) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import time
 from collections.abc import Callable
@@ -10,11 +9,8 @@ from typing import TYPE_CHECKING
 
 from langchain_core.messages import AIMessage, AIMessageChunk
 
-from pb_graph.budget.ledger import REPETITION, SURPRISAL
 from pb_graph.models.caps.compatible import is_openai_like
-from pb_graph.models.repetition import SEEN, repeated
 from pb_graph.models.reply import passes_cap
-from pb_graph.models.usage import log_probabilities
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -23,7 +19,6 @@ OnText = Callable[[str | None], None]
 """Is told the next piece of a reply's visible text; None says that the reply begins (anew)."""
 
 _CHARACTERS_A_TOKEN = 4
-_LOOKS = 60  # characters between two looks for repetition
 _LONGEST_PIECE = 16  # characters on average
 _REASONS = ("finish_reason", "stop_reason", "status")
 _OPEN, _CLOSED = "<think>", "</think>"
@@ -39,29 +34,18 @@ class StreamedReply:
             if nobody wants to be told.
         seconds: How long the reply may take; a client's own time limit starts anew with each chunk.
         cap: Completion tokens that were asked for.
-        watches: Whether it is over as soon as it goes round in circles.
-        surprisal: Nats; it is over, too, once it is less probable than this. 0 for no limit.
     """
 
-    def __init__(  # noqa: PLR0913 -- what to read, for whom, and until when
-        self,
-        model: BaseChatModel,
-        on_text: OnText | None,
-        seconds: float,
-        cap: int,
-        *,
-        watches: bool = False,
-        surprisal: float = 0.0,
+    def __init__(
+        self, model: BaseChatModel, on_text: OnText | None, seconds: float, cap: int
     ) -> None:
         # OpenAI's and Anthropic's protocols end with a reason; without it, the stream broke off.
         self._says_why = "stream_usage" in type(model).model_fields
         # Where each report of usage is a sum so far; other protocols report differences.
         self._counts_up = is_openai_like(model)
         self._on_text = on_text
-        self._given_up = self.repeats = False
-        self._tail, self._next_look = "", _LOOKS if watches else math.inf
-        self._pieces = self._judged = 0
-        self._surprisal, self._most_surprisal = 0.0, surprisal or math.inf
+        self._given_up = False
+        self._pieces = 0
         self._cap, self._characters = cap, 0
         self._ends = time.perf_counter() + seconds
         self._chunks: list[AIMessageChunk] = []
@@ -88,13 +72,6 @@ class StreamedReply:
         if self._on_text and (visible := self._visible(chunk.text)):
             self._told = True
             self._on_text(visible)
-        chances = log_probabilities(chunk) if chunk.text else []  # thinking may go astray
-        self._judged += len(chances)
-        self._surprisal -= sum(chances)
-        self._tail = (self._tail + chunk.text)[-SEEN:]
-        if self._characters >= self._next_look:
-            self._next_look = self._characters + _LOOKS
-            self.repeats = repeated(self._tail) > 0
 
     def give_up(self) -> None:
         """Tell nothing more, whoever may still be reading the stream."""
@@ -102,31 +79,13 @@ class StreamedReply:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is to be paid for.
-
-        It repeats itself, has become too improbable, or is far beyond its cap.
-        """
-        return self.repeats or self._wanders or self._full
+        """Whether it is far beyond its cap: more text has come than the cap can carry."""
+        return passes_cap(self._characters // _CHARACTERS_A_TOKEN, self._cap)
 
     @property
     def counted(self) -> int:
-        """Tokens so far: the pieces, hidden thinking too, or those whose probability was told.
-
-        0 if the pieces are too long for tokens, as something on the way has put them together, and
-        nothing was told.
-        """
-        single = self._characters < _LONGEST_PIECE * self._pieces
-        return max(self._judged, self._pieces if single else 0)
-
-    @property
-    def _wanders(self) -> bool:
-        """Whether it has become less probable than wanted."""
-        return self._surprisal > self._most_surprisal
-
-    @property
-    def _full(self) -> bool:
-        """Whether more text has come than the cap can carry."""
-        return passes_cap(self._characters // _CHARACTERS_A_TOKEN, self._cap)
+        """Tokens so far: the pieces, hidden thinking too; 0 if these are too long for tokens."""
+        return self._pieces if self._characters < _LONGEST_PIECE * self._pieces else 0
 
     @property
     def begun(self) -> bool:
@@ -144,15 +103,9 @@ class StreamedReply:
         Raises:
             ConnectionError: The stream ended before the reply did.
         """
-        if self._full:  # what it cost in the end, nobody will tell
+        if self.is_over:  # what it cost in the end, nobody will tell
             return AIMessage(self.arrived, response_metadata={"finish_reason": "length"})
         reports = [chunk.usage_metadata for chunk in self._chunks if chunk.usage_metadata]
-        if self.repeats or self._wanders:  # it is read no further
-            return AIMessage(
-                self.arrived,
-                response_metadata={"finish_reason": REPETITION if self.repeats else SURPRISAL},
-                usage_metadata=reports[-1] if reports and self._counts_up else None,
-            )
         if not self._chunks:
             msg = "the stream was empty"
             raise ConnectionError(msg)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, TypeGuard
 
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.utils import count_tokens_approximately
-
-from pb_graph.budget.ledger import LEFT
 
 LENGTH_REASONS = frozenset(
     {
@@ -30,7 +27,6 @@ FILTER_REASONS = frozenset(
     }
 )
 
-_FIRST_TOKENS, _MOST_LIKELY = 4, 20
 LONGEST_TOKEN = 100
 """Characters that no tokenizer's tokens have on average."""
 _NO_CALL_HAS = 10_000_000
@@ -160,7 +156,7 @@ def _reply_in(trace: TracebackType | None) -> Any:  # noqa: ANN401 -- of OpenAI'
 
 
 def finish_of(message: AIMessage) -> str:
-    """Why it ended, in one vocabulary: ``stop``, ``length``, ``filter`` or one of `LEFT`."""
+    """Why it ended, in one vocabulary: ``stop``, ``length`` or ``filter``."""
     meta = message.response_metadata
     incomplete = meta.get("incomplete_details") or {}
     reason = (
@@ -174,55 +170,7 @@ def finish_of(message: AIMessage) -> str:
     reason = str(reason).lower()
     if reason in LENGTH_REASONS:
         return "length"
-    if reason in LEFT:
-        return reason
     return "filter" if reason in FILTER_REASONS else "stop"
-
-
-def likely_tokens(message: AIMessage) -> list[dict[str, float]]:
-    """The first tokens of a reply, each with those that might have stood there: probabilities.
-
-    As servers of OpenAI's protocol tell them; empty where one does not, or not in this form.
-    """
-    try:
-        return [
-            {
-                row["token"]: math.exp(min(0.0, row["logprob"]))
-                for row in [token, *(token.get("top_logprobs") or [])[:_MOST_LIKELY]]
-            }
-            for token in _logprobs(message)[:_FIRST_TOKENS]
-        ]
-    except (TypeError, KeyError, ValueError, AttributeError):
-        return []
-
-
-def confidence_of(message: AIMessage) -> float | None:
-    """How probable a reply's figures are: the product over its tokens that have a digit.
-
-    Words can be chosen in many ways, and a model that is sure of its reasoning is still unsure of
-    them; figures follow from it. A reply without any digit is judged by all its tokens. None where
-    a server tells no probabilities.
-    """
-    try:
-        told = [(token["token"], min(0.0, float(token["logprob"]))) for token in _logprobs(message)]
-        figures = [chance for text, chance in told if any(map(str.isdigit, text))]
-    except (TypeError, KeyError, ValueError):
-        return None
-    chance = math.exp(sum(figures or [chance for _, chance in told])) if told else math.nan
-    return None if math.isnan(chance) else chance
-
-
-def log_probabilities(message: AIMessage) -> list[float]:
-    """Those of a reply's tokens, in nats; empty where a server tells none, or not in this form."""
-    try:
-        return [min(0.0, float(token["logprob"])) for token in _logprobs(message)]
-    except (TypeError, KeyError, ValueError):
-        return []
-
-
-def _logprobs(message: AIMessage) -> list[Any]:
-    told = message.response_metadata.get("logprobs")
-    return (told.get("content") or []) if isinstance(told, Mapping) else []
 
 
 def visible_text(message: AIMessage) -> str:

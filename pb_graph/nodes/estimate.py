@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pb_graph.errors import ModelCallError
 from pb_graph.planner.normalize import normalize_difficulty
-from pb_graph.planner.parsing import Difficulty, expected_level
+from pb_graph.planner.parsing import Difficulty
 from pb_graph.planner.requests import UnreadableReplyError, estimation, level_alone
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ async def estimate(state: State, run: NodeContext) -> State:
 
 
 async def _level_alone(query: Query, run: NodeContext) -> tuple[Difficulty | None, list[str]]:
-    """The level from one token, by the chances of all five; None where it is to be asked in full.
+    """The level from one token; None where it is to be asked in full.
 
     Some models cannot answer so shortly: they think all the same, or their server refuses.
     """
@@ -54,5 +54,4 @@ async def _level_alone(query: Query, run: NodeContext) -> tuple[Difficulty | Non
         if failure.status in _REFUSED:
             return None, [f"estimate: {failure} Asked for in full."]
         return Difficulty(), [f"estimate: {failure} Going on without."]
-    mean = expected_level(reply.replies[-1].likely)
-    return Difficulty(level=reply.value.level if mean is None else int(mean + 0.5)), []
+    return Difficulty(level=reply.value.level), []

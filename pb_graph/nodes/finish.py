@@ -106,9 +106,6 @@ def build_report(state: State, settings: Settings, prices: Prices | None = None)
     )
     if ended := state.get("finish"):
         report["finish"] = ended
-    told = [charge["confidence"] for charge in state["charges"] if "confidence" in charge]
-    if told:
-        report["confidence"] = told[-1]
     return report
 
 

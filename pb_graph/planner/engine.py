@@ -162,7 +162,6 @@ async def ask_planner(  # noqa: PLR0913 -- who is asked what, by whom, and how
         request.schema,
         thinking="off" if brief else "bounded",
         strict=settings.strict_ceiling,
-        probabilities=20 if brief else 0,  # of all digits
     )
     engine = LangChainEngine(client, limits, Purpose(request.node))
     predictor = getattr(planner, request.predictor)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from json_repair import repair_json
@@ -38,7 +38,6 @@ _NEEDS_NOTHING = re.compile(
 )
 _LABEL = re.compile(r"^\W*(?:sub-?question|step)\s*\d*\W*:\s*", re.IGNORECASE)
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-_DIGITS = frozenset("12345")
 _LEVEL_DIGIT = re.compile(r"(?<![\w.-])[Ll]?([1-5])(?!\w|\.\d)")
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _BRACKET = re.compile(r"[\[{]")
@@ -191,26 +190,6 @@ class Level(BaseModel):
     def written(self) -> str:
         """As it is asked for."""
         return f"L{self.level:.0f}"
-
-
-def expected_level(likely: Sequence[Mapping[str, float]]) -> float | None:
-    """The mean of the levels 1 to 5 by their probabilities, 1.0 to 5.0.
-
-    Args:
-        likely: For each token of a reply, those that may stand there and their probabilities.
-
-    Returns:
-        The mean at the token that is a level most surely; None where none is, by a half.
-    """
-    mean, most = None, 0.5
-    for tokens in likely:
-        # To some tokenizers "L3" is one token.
-        named = [(token.strip().removeprefix("L"), p) for token, p in tokens.items()]
-        levels = [(int(digit), p) for digit, p in named if digit in _DIGITS]
-        mass = sum(p for _, p in levels)
-        if mass > most:
-            mean, most = sum(level * p for level, p in levels) / mass, mass
-    return mean
 
 
 def _json_in(text: str) -> object:

@@ -91,7 +91,7 @@ class PlannerRequest(Generic[T_co]):
         schema: The same as a JSON schema, for servers that constrain decoding; None for no JSON.
         examples: Exchanges to imitate, where the form needs some.
         cap: Completion tokens, where the reply needs fewer than any planner's; then the model is
-            not to think, and to say how likely other tokens were, if it can.
+            not to think.
     """
 
     predictor: str

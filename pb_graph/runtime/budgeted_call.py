@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pb_graph.answers import is_in_form
 from pb_graph.budget.around import at_hand, current, using
-from pb_graph.budget.ledger import LEFT, SURPRISAL, most_billed, spent
+from pb_graph.budget.ledger import most_billed, spent
 from pb_graph.errors import ModelCallError
-from pb_graph.models.repetition import repeated
 from pb_graph.prompts import forced
 from pb_graph.runtime.calls import tell
 from pb_graph.runtime.tools import MAX_ROUNDS, without_tools
@@ -70,16 +69,12 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
     closing: bool = True,
     stream: bool = True,
     thinking: Thinking | None = None,
-    confidence: bool = False,
-    surprisal: float = 0.0,
+    surprisal: float = 0.0,  # noqa: ARG001 -- goes with the methods that give it
 ) -> BudgetedReply:
     """Ask once; under ``force``, keep a reserve back for asking an unfinished answer's result.
 
-    A reply that goes round in circles is unfinished, too: where its server can be made to stop, it
-    ends there, and what it says again is not said to the model. So is one that has become too
-    improbable, where that is to be minded. Out of what is left, an answer that
-    ended without the box that its format asks for is asked for it: small models told to be short
-    leave it out, and what reads the answer looks for it.
+    Out of what is left, an answer that ended without the box that its format asks for is asked for
+    it: small models told to be short leave it out, and what reads the answer looks for it.
 
     Args:
         run: The models, and the settings: enforcement, reserve and cutoff.
@@ -90,9 +85,7 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
         closing: Whether an unfinished reply is asked for the final answer of the question.
         stream: Whether a host that streams is shown the reply as the answer.
         thinking: How much the model may think, where that is not for the budget to say.
-        confidence: Whether to charge the reply with the model's confidence.
-        surprisal: Nats; under ``force``, a reply that is less probable than this is over. 0 for
-            no limit.
+        surprisal: Without effect.
 
     Raises:
         ModelCallError: The request failed for good; a forced ending that fails is in the reply.
@@ -103,7 +96,6 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
     reserve = min(least, _most_reserved(at_hand(cap), closing=closing)) if forces else 0
     # A budget that is only said must not show elsewhere.
     said_only = budget is None or run.settings.enforcement == "prompt"
-    watches = forces and not run.options.tools
     ask = partial(
         run.calls.solver,
         purpose=purpose,
@@ -111,9 +103,6 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
         # What is written while there are tools may turn out to be no answer.
         follows="" if stream and not run.options.tools else None,
         tools=run.options.tools,
-        ends_repetition=watches,
-        surprisal=surprisal if watches else 0.0,
-        confidence=confidence,
     )
     # Of a shared budget, others that ask meanwhile leave the reserve.
     with around.grant(reserve) if around else nullcontext() as kept:
@@ -126,9 +115,7 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
             schema=answer_type.schema if answer_type else None,
         )
         with using(max(kept, around, key=lambda one: one.left) if kept and around else None):
-            return await _ended(
-                run, close, prompt, reply, made, budget, query, reserve=reserve, closing=closing
-            )
+            return await _ended(run, close, prompt, reply, made, budget, query, closing=closing)
 
 
 async def _worked(
@@ -162,16 +149,12 @@ async def _ended(  # noqa: PLR0913, PLR0917 -- what was asked, what came of it, 
     budget: int | None,
     query: Query,
     *,
-    reserve: int,
     closing: bool,
 ) -> BudgetedReply:
     """The reply as it is; or with its result, for which ``close`` asks, where it is unfinished."""
     paid, cap, forces = spent(made), run.cap_of(budget), run.forces(budget)
-    finish: Finish = "length" if reply.finish in ("length", *LEFT) else "stop"
+    finish: Finish = "length" if reply.finish == "length" else "stop"
     left = cap - run.gone(made)
-    again = repeated(reply.text) if forces and finish == "length" else 0
-    if again or reply.finish == SURPRISAL:
-        left = min(left, reserve)
     if answer_type := run.options.answer_type if closing else None:
         fits = answer_type.read(reply.text) is not None
     else:
@@ -180,9 +163,8 @@ async def _ended(  # noqa: PLR0913, PLR0917 -- what was asked, what came of it, 
     asks_again = not fits if whole else forces or bool(reply.calls_tools)
     if left <= 0 or not asks_again:
         return BudgetedReply(reply.text, paid, finish, max(0, paid - cap))
-    begun = reply.text[:-again].rstrip() if again else reply.text
     try:
-        stated = await close(forced(without_tools(prompt), begun, query, final=closing), left)
+        stated = await close(forced(without_tools(prompt), reply.text, query, final=closing), left)
     except ModelCallError as failure:  # what was paid for already is kept
         finish, paid = finish if reply.text else "error", paid + failure.tokens
         return BudgetedReply(reply.text, paid, finish, max(0, paid - cap), str(failure))

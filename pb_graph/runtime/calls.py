@@ -81,9 +81,6 @@ class ModelCalls:
         tools: tuple[BaseTool, ...] = (),
         sampled: bool = False,
         continues: bool = False,
-        ends_repetition: bool = False,
-        surprisal: float = 0.0,
-        confidence: bool = False,
     ) -> Reply:
         """Ask the solver one thing.
 
@@ -98,10 +95,6 @@ class ModelCalls:
             tools: What the model may call.
             sampled: Whether the reply is one of several that are to differ.
             continues: Whether it is a piece of a text, which a last turn of the model's begins.
-            ends_repetition: Whether it is over when it goes round in circles, where that can be.
-            surprisal: Nats; it is over when it is less probable than this, where that can be; 0 for
-                no limit.
-            confidence: Whether to charge it with the model's confidence, where the server tells it.
 
         Raises:
             ModelCallError: The call failed for good.
@@ -117,9 +110,6 @@ class ModelCalls:
             strict=settings.strict_ceiling,
             sampled=sampled,
             continues=continues,
-            ends_repetition=ends_repetition,
-            surprisal=surprisal,
-            probabilities=int(confidence),
         )
         role: Role = "easy" if purpose.is_easy else "solver"
         self._check_usable(role)
@@ -229,10 +219,6 @@ class ModelCalls:
         """
         program = self._registry.program(self._context)
         return None if program is None else (await self._planner(program)).teaching
-
-    async def tells_probabilities(self) -> bool:
-        """Whether the solver's server tells how probable the tokens were, as far as is known."""
-        return (await self._client("solver")).tells_probabilities
 
     async def thinks_regardless(self) -> bool:
         """Whether the solver has been found to think where it was asked to answer at once."""

@@ -126,10 +126,7 @@ def decode(plain: Mapping[str, Any], form: type[Any] | None = None) -> Any:  # n
         raise ModelCallError(plain["error"], plain["status"], lost, fatal=fatal)
     if "tool" in plain:
         return str(plain["tool"])
-    replies = [
-        Reply(**reply | {"lost": tuple(reply["lost"]), "likely": tuple(reply.get("likely", ()))})
-        for reply in plain["replies"]
-    ]
+    replies = [Reply(**reply | {"lost": tuple(reply["lost"])}) for reply in plain["replies"]]
     if "unreadable" in plain:
         raise UnreadableReplyError(plain["unreadable"], replies)
     if form is None:

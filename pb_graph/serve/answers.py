@@ -7,7 +7,6 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pb_graph.budget.ledger import LEFT
 from pb_graph.runtime.answer_stream import MESSAGE_NAME
 from pb_graph.settings import Context
 
@@ -75,7 +74,7 @@ async def answer(
     assert report is not None  # noqa: S101 -- the last node either writes it or raises
     # Of an ending that was asked for, the report does not tell whether it was cut off, too.
     ended = report.get("finish", "forced")
-    cut = (last if ended == "forced" else ended) in ("length", *LEFT)
+    cut = (last if ended == "forced" else ended) == "length"
     yield Done(report, "length" if cut else "stop")
 
 

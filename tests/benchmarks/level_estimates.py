@@ -6,7 +6,7 @@
 Prints, for each way, Spearman's rank correlation with the data set's labels (with its 95 % interval
 by bootstrap), the share of equal levels, and completion tokens; last the difference of the first
 two correlations on the same questions. Good is a level alone whose correlation is not below the
-JSON's, for fewer tokens. "alone, mean" is the mean before it is rounded: what rounding costs.
+JSON's, for fewer tokens.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from pb_graph.errors import ModelCallError
 from pb_graph.models.client import ChatClient
 from pb_graph.models.resolve import resolve
 from pb_graph.planner.engine import ask_planner
-from pb_graph.planner.parsing import expected_level
 from pb_graph.planner.planner import load_planner
 from pb_graph.planner.requests import (
     PlannerRequest,
@@ -54,7 +53,7 @@ async def estimates(questions: Sequence[Question], model: str, program: str | No
     """Ask for every level both ways, one question after another."""
     settings = Settings()
     client, planner = ChatClient(resolve(model, settings)), load_planner(program)
-    alone, exact, full = Way("alone"), Way("alone, mean"), Way("JSON")
+    alone, full = Way("alone"), Way("JSON")
     for question in questions:
         query = Query(
             question=question.question,
@@ -69,7 +68,7 @@ async def estimates(questions: Sequence[Question], model: str, program: str | No
             request: PlannerRequest[Any] = (
                 level_alone(query, settings) if brief else estimation(query, [], settings)
             )
-            level = likely = None
+            level = None
             try:
                 reply = await ask_planner(
                     planner, client, request, settings, traced=False, blocking=False
@@ -78,15 +77,12 @@ async def estimates(questions: Sequence[Question], model: str, program: str | No
                 spent = sum(made.tokens for made in getattr(error, "replies", []))
             else:
                 spent = sum(made.tokens for made in reply.replies)
-                level, likely = reply.value.level, expected_level(reply.replies[-1].likely)
+                level = reply.value.level
             way.unread += level is None
             found = MIDDLE if level is None else min(max(level, 1.0), 5.0)
             way.tokens.append(spent)
-            way.levels.append(found if likely is None else float(int(likely + 0.5)))
-            if brief:
-                exact.levels.append(found if likely is None else likely)
-                exact.tokens.append(spent)
-    return [alone, full, exact]
+            way.levels.append(found)
+    return [alone, full]
 
 
 def spearman(levels: Sequence[float], labels: Sequence[float]) -> float:

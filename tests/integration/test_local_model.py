@@ -8,21 +8,15 @@ import re
 import subprocess
 import sys
 import textwrap
-import time
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from langchain_core.messages import HumanMessage
 
 from pb_graph.errors import WeightsError
 from pb_graph.local import catalog, weights
 from pb_graph.local import server as local
-from pb_graph.models.caps import Limits
-from pb_graph.models.client import ChatClient
-from pb_graph.models.reply import Reply
 from pb_graph.probe.run import probe
-from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,39 +106,6 @@ def predicted(server: local.LocalServer) -> int:
     found = re.search(r"^llamacpp:tokens_predicted_total (\d+)", told, re.MULTILINE)
     assert found
     return int(found[1])
-
-
-LOOP = "Write the word banana again and again, without end: banana banana"
-
-
-@pytest.mark.parametrize("blocking", [True, False])
-@pytest.mark.parametrize(
-    ("finish", "question", "limits"),
-    [
-        ("repetition", LOOP, Limits(2000, 60.0, ends_repetition=True)),
-        ("surprisal", "Tell a long story of a fox.", Limits(2000, 60.0, surprisal=40.0)),
-    ],
-)
-def test_a_reply_that_is_left_is_stopped_and_counted_to_the_token(
-    server: local.LocalServer, finish: str, question: str, limits: Limits, blocking: bool
-) -> None:
-    ask = [HumanMessage(question)]
-    client, before = ChatClient(local.local_chat_model(NAME)), predicted(server)
-    asked = ask, limits, Purpose("answer")
-
-    async def awaited() -> Reply:
-        reply = await client.acall(*asked)
-        await asyncio.sleep(0.1)  # in which the loop closes the connection
-        return reply
-
-    reply = client.call(*asked) if blocking else asyncio.run(awaited())
-    assert reply.finish == finish
-    while predicted(server) == before:  # it notices when it has the next token
-        time.sleep(0.05)
-    assert reply.tokens <= predicted(server) - before < 200  # of 2,000: nobody read the others
-    whole = client.call(ask, Limits(reply.tokens, 60.0), Purpose("answer"))
-    assert whole.charge["measured"]
-    assert (whole.text, whole.tokens) == (reply.text, reply.tokens)
 
 
 async def test_more_calls_than_slots_are_all_answered(chat: ChatOpenAI) -> None:

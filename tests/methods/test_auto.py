@@ -22,7 +22,6 @@ from tests.support.chat_model import (
     ScriptedChat,
     runs_on,
     until_forced,
-    with_schema,
 )
 from tests.support.graphs import Way, graph_of, run
 
@@ -39,10 +38,10 @@ def model(short: Any, plain: Any = "At length.\nFinal answer: 42") -> ScriptedCh
         answer: Said = said(call) if callable(said) else said
         return answer
 
-    return ScriptedChat(solve=solve, confidence=0.99)
+    return ScriptedChat(solve=solve)
 
 
-TRY = {"tries": 1}
+TRY = {"tries": 1, "confidence": 0}
 
 
 def report_of(
@@ -87,38 +86,6 @@ def test_a_long_text_may_be_longer_than_any_right_answer_of_mathematics(
     report = report_of(chat, query, method="auto", auto={"plain": plain})
     assert report["ceiling"] == (plain or most)
     assert report["ceiling"] - 48 <= chat.output_tokens <= report["ceiling"]
-
-
-def test_without_probabilities_no_single_short_try_is_made() -> None:
-    silent = model("Final answer: 41")
-    report = run(build_graph(silent, settings=Settings(auto=TRY)), QUESTION)[
-        "report"
-    ]  # a policy sends none
-    assert nodes(report) == {"answer": 1}
-    agreeing = build_graph(silent, settings=Settings(auto={"tries": 2}))
-    assert nodes(run(agreeing, QUESTION)["report"]) == {"short": 2}
-
-
-def test_a_server_that_leaves_probabilities_out_is_asked_for_a_short_try_once() -> None:
-    chat = model("Final answer: 41")
-    chat.confidence = None
-    graph = build_graph(chat, settings=Settings(auto=TRY), cap_policy=with_schema)
-    assert [nodes(run(graph, QUESTION)["report"]) for _ in range(2)] == [
-        {"short": 1, "answer": 1},
-        {"answer": 1},
-    ]
-
-
-def test_a_short_answer_is_believed_where_the_model_was_confident() -> None:
-    for confidence, asked in ((0.95, {"short": 1}), (0.25, {"short": 1, "answer": 1})):
-        chat = model("Final answer: 42")  # one token has digits
-        chat.confidence = confidence
-        report = report_of(chat, method="auto", auto=TRY)
-        assert report["confidence"] == confidence
-        assert nodes(report) == asked
-    chat = model("Final answer: 42")
-    chat.confidence = 0.1
-    assert nodes(report_of(chat, method="auto", auto=TRY | {"confidence": 0})) == {"short": 1}
 
 
 @pytest.mark.parametrize("budget", [1, 2, 90, 1000])

@@ -588,16 +588,6 @@ class TestOverHTTP:
         (lost,) = caught.value.lost
         assert (lost["output_tokens"], lost["measured"]) == (0, False)
 
-    def test_a_stream_that_broke_off_behind_its_reply_does_not_cost_the_probabilities(self) -> None:
-        whole = self.streamed({"content": "4"}).text
-        broken = whole.replace('"choices": [], "usage"', '"error": {"code": 500}, "usage"')
-        headers = {"content-type": "text/event-stream"}
-        client = self.client(lambda _: httpx.Response(200, headers=headers, text=broken))
-        limits = Limits(10, 5.0, probabilities=1)
-        reply = client.call(ASK, limits, PURPOSE, lambda _: None)
-        assert (reply.text, reply.charge["measured"]) == ("4", False)
-        assert client.tells_probabilities
-
     def test_a_stream_that_is_refused_before_it_begins_costs_nothing(self) -> None:
         said = iter([self.streamed(code=500), self.streamed({"content": "4"})])
         client, budget = self.client(lambda _: next(said)), Budget(1000)

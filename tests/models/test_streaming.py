@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -136,105 +134,6 @@ def test_a_reply_that_had_ended_is_rescued_when_only_its_usage_is_lost() -> None
     rescued = reply.rescued()
     assert rescued
     assert (rescued.text, finish_of(rescued)) == ("forty two", "stop")
-
-
-LOOP = "and so on, "
-
-
-@pytest.mark.parametrize("heard", [True, False])
-def test_a_watched_reply_is_over_when_it_goes_round_in_circles(heard: bool) -> None:
-    told: list[str | None] = []
-    reply = StreamedReply(openai(), told.append if heard else None, PATIENCE, CAP, watches=True)
-    for _ in range(1000):
-        reply.add(AIMessageChunk(content=LOOP))
-        if reply.is_over:
-            break
-    assert 240 / len(LOOP) <= reply.counted <= 240 / len(LOOP) + 10
-    message = reply.message()
-    assert message.text == LOOP * reply.counted
-    assert finish_of(message) == "repetition"
-    assert message.usage_metadata is None
-    assert "".join(map(str, told[1:])) == (message.text.rstrip() if heard else "")
-
-
-def test_a_reply_that_nobody_watches_goes_on() -> None:
-    reply = StreamedReply(openai(), lambda _: None, PATIENCE, CAP)
-    for _ in range(100):
-        reply.add(AIMessageChunk(content=LOOP))
-    assert not reply.is_over
-
-
-def test_where_a_server_counts_along_its_last_count_is_taken() -> None:
-    reply = StreamedReply(openai(), None, PATIENCE, CAP, watches=True)
-    count = 0
-    while not reply.is_over:
-        count += 4
-        reply.add(AIMessageChunk(content=LOOP, usage_metadata=usage(count)))
-    told = reply.message().usage_metadata
-    assert told
-    assert told["output_tokens"] == count
-
-
-def test_hidden_thinking_is_counted_with_what_was_left() -> None:
-    reply = StreamedReply(openai(), None, PATIENCE, CAP, watches=True)
-    for _ in range(1 + 50):  # the first says whose reply it is
-        reply.add(AIMessageChunk(content=""))
-    while not reply.is_over:
-        reply.add(AIMessageChunk(content=LOOP))
-    assert reply.counted == 50 + len(reply.message().text) // len(LOOP)
-
-
-def judged(text: str, *chances: float) -> AIMessageChunk:
-    """A piece of a reply, with the probability of each of its tokens."""
-    told = [{"token": "t", "logprob": math.log(chance)} for chance in chances]
-    return AIMessageChunk(content=text, response_metadata={"logprobs": {"content": told}})
-
-
-@given(st.lists(st.floats(0.001, 1), max_size=60), st.floats(0.1, 60))
-def test_a_reply_is_over_once_it_is_less_probable_than_wanted(
-    chances: list[float], surprisal: float
-) -> None:
-    reply = StreamedReply(openai(), None, PATIENCE, CAP, surprisal=surprisal)
-    gone, number = 0.0, 0
-    for number, chance in enumerate(chances, start=1):
-        gone -= math.log(chance)
-        reply.add(judged(f"{number} ", chance))
-        if reply.is_over:
-            break
-    assert reply.is_over == (gone > surprisal)
-    assert reply.counted == number
-    if reply.is_over:
-        message = reply.message()
-        assert message.text.split() == [str(n + 1) for n in range(number)]
-        assert finish_of(message) == "surprisal"
-
-
-def test_all_tokens_of_a_piece_are_counted_and_judged() -> None:
-    reply = StreamedReply(openai(), None, PATIENCE, CAP, surprisal=2.0)
-    reply.add(judged("so it is then, " * 20, *[0.5] * 60))
-    assert reply.is_over
-    assert reply.counted == 60
-
-
-def test_thinking_that_is_hidden_is_not_judged() -> None:
-    reply = StreamedReply(openai(), None, PATIENCE, CAP, surprisal=2.0)
-    for _ in range(100):
-        reply.add(judged("", 0.1))
-    assert not reply.is_over
-
-
-@pytest.mark.parametrize("logprobs", [None, [], {"content": [{}]}, {"content": [{"logprob": "x"}]}])
-def test_probabilities_that_cannot_be_read_end_nothing(logprobs: object) -> None:
-    reply = StreamedReply(openai(), None, PATIENCE, CAP, surprisal=0.1)
-    reply.add(AIMessageChunk(content="so", response_metadata={"logprobs": logprobs}))
-    assert not reply.is_over
-
-
-def test_pieces_that_are_longer_than_tokens_are_not_counted_as_such() -> None:
-    reply = StreamedReply(openai(), None, PATIENCE, CAP, watches=True)
-    reply.add(AIMessageChunk(content=LOOP * 100))
-    assert reply.is_over
-    assert reply.counted == 0
 
 
 def test_a_reason_that_is_said_twice_is_one() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.chat_model import Call, HTTPError, Role, Said, ScriptedChat, thinks_in_vain
-from tests.support.graphs import CHAIN, QUESTION, graph_of, report_of, run
+from tests.support.chat_model import HTTPError, Role, ScriptedChat, thinks_in_vain
+from tests.support.graphs import CHAIN, QUESTION, report_of
 
 KNOWN = QUESTION | {"level": 4}
 STEPWISE: dict[str, Any] = {
@@ -178,43 +178,6 @@ def test_with_grades_the_level_comes_along_as_before() -> None:
     (call,) = (call for call in model.calls if call.role == "estimate")
     assert call.schema
     assert set(call.schema["properties"]) == {"level", "levels", "credits"}
-
-
-@pytest.mark.parametrize(
-    ("chances", "level"),
-    [
-        ({"2": 0.45, "5": 0.3, "4": 0.2}, 3),
-        ({" 2": 0.3, "2": 0.3, "1": 0.3, "x": 0.1}, 2),
-        ({"L2": 0.45, "L5": 0.3, "L4": 0.2}, 3),
-        ({"1": 1e-3, "Well": 0.9}, 2),
-        ({"9": 0.9, "-1": 0.1}, 2),
-    ],
-    ids=[
-        "the mean, not the likeliest",
-        "spellings",
-        "one token",
-        "no level there",
-        "no level at all",
-    ],
-)
-def test_the_level_is_the_mean_by_chances_where_a_server_tells_them(
-    chances: dict[str, float], level: int
-) -> None:
-    model = ScriptedChat(level=2, chances=chances)
-    report = report_of(model, method="global_budget", budget=TABLE)
-    assert (report["level"], report["budget"]) == (level, 100 * level)
-
-
-def test_a_server_that_tells_no_chances_is_asked_without_once_and_for_all() -> None:
-    def refuses(call: Call) -> Said:
-        return HTTPError(400) if call.arguments.get("logprobs") else "4"
-
-    model = ScriptedChat(planner=refuses)
-    graph = graph_of(model, method="global_budget", budget=TABLE)
-    reports = [run(graph, QUESTION)["report"] for _ in range(2)]
-    assert [(report["level"], report["warnings"]) for report in reports] == [(4, []), (4, [])]
-    asked = [bool(call.arguments.get("logprobs")) for call in model.calls if call.role != "solve"]
-    assert asked == [True, False, False]
 
 
 def test_a_model_that_thinks_first_is_asked_for_the_level_in_full() -> None:

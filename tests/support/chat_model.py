@@ -8,11 +8,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import math
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -123,8 +122,7 @@ class CutOffError(ConnectionError):
 @policy(continues="adds")
 def with_schema(_: BaseChatModel, limits: Limits) -> dict[str, Any]:
     """Cap policy of a server that can constrain decoding: the model sees the JSON schema, too."""
-    told = {"logprobs": True} if limits.probabilities else {}
-    return {"max_tokens": limits.cap, "schema": limits.schema} | told
+    return {"max_tokens": limits.cap, "schema": limits.schema}
 
 
 class Record:
@@ -157,8 +155,6 @@ class ScriptedChat(BaseChatModel):
         level: Estimated level of the question.
         levels: Estimated levels of the sub-questions; all 3 when not given.
         credits: Estimated credits; equal when not given.
-        chances: Probabilities of the first token, told where they are asked for.
-        confidence: Probability of each token that it solves with, told where it is asked for.
         planner: Answers planner calls instead of the four above.
         solve: Answers everything else.
         reports_usage: Whether responses carry their tokens.
@@ -173,8 +169,6 @@ class ScriptedChat(BaseChatModel):
     level: Any = 3
     levels: Any = None
     credits: Any = None
-    chances: Mapping[str, float] | None = None
-    confidence: float | None = None
     planner: Any = None
     solve: Any = "Final answer: 42"
     reports_usage: bool = True
@@ -263,22 +257,9 @@ class ScriptedChat(BaseChatModel):
             "".join(written),
             tool_calls=list(reply.tool_calls),
             usage_metadata=_usage(call, reasoning) if self.reports_usage else None,
-            response_metadata={"model_name": self.model_name, "finish_reason": call.finish}
-            | self._logprobs(call, written),
+            response_metadata={"model_name": self.model_name, "finish_reason": call.finish},
         )
         return ChatResult(generations=[ChatGeneration(message=message)])
-
-    def _logprobs(self, call: Call, written: Sequence[str]) -> dict[str, Any]:
-        if not call.arguments.get("logprobs") or not written:
-            return {}
-        if call.role == "solve" and self.confidence is not None:
-            of_each = [{"token": t, "logprob": math.log(self.confidence)} for t in written]
-            return {"logprobs": {"content": of_each}}
-        if self.chances is None:
-            return {}
-        rows = [{"token": t, "logprob": math.log(p)} for t, p in self.chances.items()]
-        first = {"token": written[0], "logprob": -9.0, "top_logprobs": rows}
-        return {"logprobs": {"content": [first]}}
 
     def _said(self, call: Call) -> Said:
         script = self.solve if call.role == "solve" else self._planning()

@@ -14,7 +14,6 @@ import contextlib
 import copy
 import itertools
 import json
-import math
 import random
 import re
 import socket
@@ -165,7 +164,6 @@ class FaultServer:
         counts: When a stream reports its usage: at the end, twice there, or with each word the sum
             so far.
         obeys_cap: Whether a reply ends at its cap.
-        chance: How probable it says each word to be, where that is asked for; None for not telling.
 
     Attributes:
         billed: Completion tokens that were written, whoever received and reported them.
@@ -186,7 +184,6 @@ class FaultServer:
         changed: Callable[[dict[str, Any]], dict[str, Any]] = lambda reply: reply,
         counts: Literal["once", "twice", "each"] = "once",
         obeys_cap: bool = True,
-        chance: float | None = None,
     ) -> None:
         self.script, self.plan, self.answer = script, plan, answer
         self.latency, self.stall, self.key, self.wait = latency, stall, key, wait
@@ -194,7 +191,6 @@ class FaultServer:
         self.requests: list[Request] = []
         self.served = self.billed = 0
         self.changed, self.counts, self.obeys_cap = changed, counts, obeys_cap
-        self.chance = chance
         self._remembers = remembers
         self._open: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
@@ -293,8 +289,7 @@ class FaultServer:
         self.billed += 0 if streams else written
         reply = self.changed(copy.deepcopy(reply))
         if streams:
-            tells = self.chance if request.body.get("logprobs") else None
-            parts = _events(request, reply, self.counts, tells)
+            parts = _events(request, reply, self.counts)
         else:
             body = json.dumps(reply).encode()
             if request.fault == "invalid_json":
@@ -386,9 +381,7 @@ def _reply(request: Request, text: str, cap: int) -> dict[str, Any]:
     return reply if fault == "no_usage" else reply | {"usage": usage}
 
 
-def _events(
-    request: Request, reply: dict[str, Any], counts: str, chance: float | None
-) -> list[bytes]:
+def _events(request: Request, reply: dict[str, Any], counts: str) -> list[bytes]:
     """The same completion as server-sent events, a word in each."""
     frame = {name: reply[name] for name in ("id", "created", "model")}
     frame["object"] = "chat.completion.chunk"
@@ -404,9 +397,6 @@ def _events(
     for count, word in enumerate(words, start=1):
         so_far = {"usage": _counted(usage, count)} if counts == "each" else {}
         chunks.append(chunk({"content": word}) | so_far)
-        if chance:
-            told = [{"token": word, "logprob": math.log(chance), "bytes": None, "top_logprobs": []}]
-            chunks[-1]["choices"][0]["logprobs"] = {"content": told}
     if reply["choices"] != []:
         chunks.append(chunk({}, choice["finish_reason"]))
     if usage is not None and (request.body.get("stream_options") or {}).get("include_usage"):

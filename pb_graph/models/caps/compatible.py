@@ -38,7 +38,7 @@ def openai_compatible(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     if settings.use_responses_api:
         return bound | text_format(model, limits)
     if _OPENAI_NAMES.match(settings.model_name or ""):
-        return bound | with_body(model, response_format(limits) | probabilities(limits))
+        return bound | with_body(model, response_format(limits))
     return capped_body(model, limits, response_format(limits))
 
 
@@ -49,7 +49,7 @@ def capped_body(model: BaseChatModel, limits: Limits, extra: dict[str, Any]) -> 
     # LangChain would send the caller's own cap beside ours; responses have another name for it.
     if settings.max_tokens is not None or settings.use_responses_api:
         bound["max_tokens"] = limits.cap
-    return bound | with_body(model, {"max_tokens": limits.cap} | probabilities(limits) | extra)
+    return bound | with_body(model, {"max_tokens": limits.cap} | extra)
 
 
 def with_body(model: BaseChatModel, extra: dict[str, Any]) -> dict[str, Any]:
@@ -69,12 +69,6 @@ def response_format(limits: Limits) -> dict[str, Any]:
         return {}
     schema = {"name": "reply", "schema": limits.schema}
     return {"response_format": {"type": "json_schema", "json_schema": schema}}
-
-
-def probabilities(limits: Limits) -> dict[str, Any]:
-    """What asks for the likeliest tokens in OpenAI's protocol, which allows 20."""
-    asked = limits.probabilities
-    return {"logprobs": True, "top_logprobs": asked} if asked else {}
 
 
 def text_format(model: BaseChatModel, limits: Limits) -> dict[str, Any]:

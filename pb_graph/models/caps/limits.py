@@ -46,13 +46,6 @@ class Limits:
         sampled: Whether the reply is one of several that are to differ.
         continues: Whether the reply is a piece of a text, which a last turn of the model's begins.
         repeats: Whether the server says that beginning again, in front of the piece.
-        ends_repetition: Whether a reply that goes round in circles is to be ended, where the server
-            does so, or stops writing when nobody reads on.
-        surprisal: Nats. A reply is to be ended once it is less probable, as a whole, than this,
-            where the likeliest token is picked each time, and the server tells probabilities and
-            stops writing when nobody reads on. 0 for no limit.
-        probabilities: For each token written, of how many of the likeliest to tell the
-            probability, where the server can; at most 20.
     """
 
     cap: int
@@ -64,9 +57,6 @@ class Limits:
     sampled: bool = False
     continues: bool = False
     repeats: bool = False
-    ends_repetition: bool = False
-    surprisal: float = 0.0
-    probabilities: int = 0
 
     @property
     def thinking_room(self) -> int:
@@ -93,7 +83,6 @@ BY_CLASS: dict[str, CapPolicy] = {}
 BY_DOMAIN: dict[str, CapPolicy] = {}
 CHANGES: list[tuple[CapPolicy, Change]] = []
 CONTINUING: list[tuple[CapPolicy, Continuation]] = []
-STOPPING: list[CapPolicy] = []
 
 
 def policy(
@@ -102,7 +91,6 @@ def policy(
     domains: Sequence[str] = (),
     change: Change | None = None,
     continues: Continuation | None = None,
-    stops: bool = False,
 ) -> Callable[[_Policy], _Policy]:
     """Register a policy for the models that it fits.
 
@@ -113,7 +101,6 @@ def policy(
             was given beside, or instead of, what a call says.
         continues: What comes of an unfinished reply that ends the messages: their servers add to
             it, or repeat it and add to it. None where they do neither.
-        stops: Whether their servers stop writing when the stream of a reply is closed.
     """
 
     def register(made: _Policy) -> _Policy:
@@ -122,7 +109,6 @@ def policy(
         BY_DOMAIN.update(dict.fromkeys(domains, made))
         CHANGES.extend([(made, change)] if change else [])
         CONTINUING.extend([(made, continues)] if continues else [])
-        STOPPING.extend([made] if stops else [])
         return made
 
     return register

@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from pb_graph.models.caps.compatible import (
-    probabilities,
     response_format,
     text_format,
     timeout_argument,
@@ -47,7 +46,7 @@ def openai(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     bound = {"max_tokens": limits.cap, **timeout_argument(model, limits), **_effort(model, limits)}
     if settings.use_responses_api:
         return bound | text_format(model, limits)
-    return bound | with_body(model, response_format(limits) | probabilities(limits))
+    return bound | with_body(model, response_format(limits))
 
 
 def _effort(model: BaseChatModel, limits: Limits) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pb_graph.local import server
 from pb_graph.models.caps.compatible import address_of, host_of, is_openai_like, openai_compatible
 from pb_graph.models.caps.generic import generic
-from pb_graph.models.caps.limits import BY_CLASS, BY_DOMAIN, CHANGES, CONTINUING, STOPPING
+from pb_graph.models.caps.limits import BY_CLASS, BY_DOMAIN, CHANGES, CONTINUING
 from pb_graph.models.caps.openai import openai
 from pb_graph.models.caps.probed import ProbedPolicy
 from pb_graph.models.caps.self_hosted import llama_cpp
@@ -44,11 +44,6 @@ def continuation(policy: CapPolicy) -> Continuation | None:
     """What its servers make of an unfinished reply that ends the messages."""
     base = _base(policy)
     return next((how for known, how in CONTINUING if known is base), None)
-
-
-def stops_when_closed(policy: CapPolicy) -> bool:
-    """Whether its servers stop writing when the stream of a reply is closed."""
-    return _base(policy) in STOPPING
 
 
 def _base(policy: CapPolicy) -> CapPolicy:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pb_graph.models.caps.limits import Limits
 
 _GOES_ON = {"continue_final_message": True}
-_ENDS_LOOPS = {"min_pattern_size": 16, "max_pattern_size": 256, "min_count": 4}  # in tokens
-_COUNTS_ALONG = {"include_usage": True, "continuous_usage_stats": True}
 
 
 @policy(change=without_cap, continues="adds")
@@ -28,41 +26,36 @@ def vllm(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     """VLLM, started with ``--reasoning-parser``: without it, it refuses a thinking budget.
 
     ``thinking_token_budget`` goes into the body at its top level (as one of ``vllm_xargs`` or
-    ``extra_args`` it would be ignored). Source: vLLM's pages on reasoning outputs. From 0.17 on it
-    ends replies that go round in circles by itself (its pull request 35451).
+    ``extra_args`` it would be ignored). Source: vLLM's pages on reasoning outputs.
     """
     own = _body(model).get("thinking_token_budget")
     # Whether it takes a budget of 0 is not documented.
     budget = {"thinking_token_budget": max(1, _at_most(own, limits.thinking_room))}
-    extra: dict[str, Any] = {"repetition_detection": _ENDS_LOOPS} if limits.ends_repetition else {}
-    if limits.continues:
-        extra |= _GOES_ON | {"add_generation_prompt": False}
+    extra = _GOES_ON | {"add_generation_prompt": False} if limits.continues else {}
     return _bounded(model, limits, budget, extra)
 
 
-@policy(change=without_cap, continues="adds", stops=True)
+@policy(change=without_cap, continues="adds")
 def sglang(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     """SGLang, started with ``--reasoning-parser`` and ``--enable-strict-thinking``.
 
     Without the latter, ``custom_params.thinking_budget`` is ignored. Source: SGLang's page on
-    thinking budgets. Known not to hold for Qwen3.6 in 0.5.12 (SGLang's issue 25536). A stream that
-    may be closed early is counted as it is written (its pull request 12241).
+    thinking budgets. Known not to hold for Qwen3.6 in 0.5.12 (SGLang's issue 25536).
     """
     own = _body(model).get("custom_params") or {}
     budget = _at_most(own.get("thinking_budget"), limits.thinking_room)
     custom = {"custom_params": {**own, "thinking_budget": budget}}
-    extra: dict[str, Any] = {"stream_options": _COUNTS_ALONG} if limits.ends_repetition else {}
-    return _bounded(model, limits, custom, extra | (_GOES_ON if limits.continues else {}))
+    return _bounded(model, limits, custom, _GOES_ON if limits.continues else {})
 
 
-@policy(change=without_cap, continues="repeats", stops=True)
+@policy(change=without_cap, continues="repeats")
 def llama_cpp(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     """llama.cpp's server: ``reasoning_budget_tokens``, which models that do not think ignore.
 
     Builds before July 2026 (b9982) know it by its other name only, and heed it only when started
     without ``--reasoning-budget``. Source: the server's code. It goes on from a last turn of the
-    model's by itself, and says that again in front of what it adds; it stops writing when a stream
-    is closed, each piece of which is a token (checked on the local model).
+    model's by itself, and says that again in front of what it adds (checked on the local
+    model).
     """
     names = ("reasoning_budget_tokens", "thinking_budget_tokens")
     own = next((found for name in names if (found := _body(model).get(name)) is not None), None)

@@ -15,7 +15,7 @@ from pb_graph.models.caps import Limits
 from pb_graph.models.client import ChatClient
 from pb_graph.models.reply import Reply
 from pb_graph.types import Purpose
-from tests.support.chat_model import CutOffError, ScriptedChat, in_turn, with_schema
+from tests.support.chat_model import CutOffError, ScriptedChat, in_turn
 
 LIMITS = Limits(cap=50, timeout=1.0)
 PLAN = Purpose("plan")
@@ -76,12 +76,9 @@ def test_the_charge_goes_to_the_node_that_asked(model: ScriptedChat, tmp_path: P
         {"limits": Limits(51, 1.0)},
         {"limits": Limits(50, 1.0, {"type": "object"})},
         {"limits": Limits(50, 1.0, thinking="off")},
-        {"limits": Limits(50, 1.0, probabilities=20)},
-        {"limits": Limits(50, 1.0, ends_repetition=True)},
-        {"limits": Limits(50, 1.0, surprisal=40)},
         {"record": Recording(sample=2)},
     ],
-    ids=["messages", "cap", "schema", "thinking", "probabilities", "loops", "surprisal", "sample"],
+    ids=["messages", "cap", "schema", "thinking", "sample"],
 )
 def test_another_request_is_made_anew(
     model: ScriptedChat, tmp_path: Path, other: dict[str, Any]
@@ -89,28 +86,6 @@ def test_another_request_is_made_anew(
     client = asking(model, tmp_path)
     assert ask(client) != ask(client, **other)
     assert len(model.calls) == 2
-
-
-def test_a_reply_that_may_not_be_as_improbable_is_another(
-    model: ScriptedChat, tmp_path: Path
-) -> None:
-    client = asking(model, tmp_path)
-    limits = [Limits(50, 1.0, surprisal=nats) for nats in (30, 40, 30)]
-    first, second, again = (ask(client, limits=limit) for limit in limits)
-    assert first == again != second
-
-
-def test_how_likely_its_tokens_were_is_kept_with_a_reply(tmp_path: Path) -> None:
-    model = ScriptedChat(solve="4", chances={"4": 0.5, "5": 0.25})
-    limits = Limits(2, 1.0, probabilities=20)
-    replies = []
-    for _ in range(2):
-        cache = ReplyCache(tmp_path / "replies.jsonl")
-        client = CachedClient(ChatClient(model, with_schema), "name", "identity", cache)
-        replies.append(ask(client, limits=limits))
-    assert replies[0] == replies[1]
-    assert replies[1].likely == [pytest.approx({"4": 0.5, "5": 0.25})]
-    assert len(model.calls) == 1
 
 
 def test_a_longer_time_out_is_no_other_request(model: ScriptedChat, tmp_path: Path) -> None:
