@@ -29,7 +29,6 @@ from pb_graph.nodes.synthesize import synthesize
 from pb_graph.program import HasPlanner, PlannerProgram
 from pb_graph.runtime.answer_type import AnswerType
 from pb_graph.runtime.budgeted_call import GraphOptions
-from pb_graph.runtime.checked_input import CheckedGraph
 from pb_graph.runtime.node import Edge, Node
 from pb_graph.runtime.registry import Model, ModelRegistry, Program
 from pb_graph.runtime.tools import made_tools
@@ -140,9 +139,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     builder.add_edge("synthesize", "finish")
     builder.add_conditional_edges("finish", Edge(_after_finish), ["no_answer", END])
     builder.add_edge("no_answer", END)
-    compiled = builder.compile(checkpointer=checkpointer, name="plan_and_budget")
-    compiled.__class__ = CheckedGraph  # what `compile` makes cannot be chosen
-    return compiled
+    return builder.compile(checkpointer=checkpointer, name="plan_and_budget")
 
 
 def _after_intake(_: State, settings: Settings) -> str:

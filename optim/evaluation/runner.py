@@ -120,12 +120,7 @@ class Runner:
         return Outcome(self._within_budget(output["report"]), record.calls)
 
     def _within_budget(self, report: Report) -> Report:
-        """The report with the budget that the graph was not told of.
-
-        Without what is said of settings that have no effect: they are those of many rows.
-        """
-        notes = report["warnings"]
-        report["warnings"] = [note for note in notes if "intake: without effect" not in note]
+        """The report with the budget that the graph was not told of."""
         if self._truncation is not None:
             report["budget"] = self._truncation.budget
             report["ceiling"] = planning_tokens(report) + self._truncation.budget

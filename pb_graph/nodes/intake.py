@@ -10,7 +10,6 @@ from pb_graph.budget import LEVELS
 from pb_graph.errors import InputError
 from pb_graph.methods import METHODS
 from pb_graph.nodes.conversation import encodable, read_conversation
-from pb_graph.nodes.unused import unused
 from pb_graph.runtime.langgraph_internals import checkpointer
 from pb_graph.state import State, emptied
 from pb_graph.types import Query
@@ -74,7 +73,7 @@ def _settings(budget: object, run: NodeContext) -> tuple[Settings, list[str]]:
             msg = f"A budget is a whole number of tokens, at least 1, not {budget!r}."
             raise InputError(msg)
         settings = settings.model_copy(update={"budget": budget})
-    notes = unused(settings)
+    notes = []
     if run.options.tools and not METHODS[settings.method].tools:
         notes.append(f"the method {settings.method!r} calls no tools: those given were not used")
     return settings, [f"intake: {note}" for note in notes]

@@ -2,7 +2,6 @@
 
 Without the handlers' classes no token of an answer is streamed: a host gets the answer as a whole.
 Without the checkpointer a node that is cut off between two calls makes the finished one again.
-Without what reads a host's state, a key that a host's function mistypes is not noticed.
 """
 
 from __future__ import annotations
@@ -13,14 +12,10 @@ from langgraph.config import get_config
 from langgraph.runtime import get_runtime
 
 if TYPE_CHECKING:
-    from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
 # Where LangGraph puts the checkpointer of the outermost graph for the graphs within.
 _CHECKPOINTER = "__pregel_checkpointer"
-
-# Where it puts what reads the state of the graph whose node is at work.
-_READ = "__pregel_read"
 
 try:
     from langchain_core.tracers._streaming import _StreamingCallbackHandler as TokenHandler
@@ -36,22 +31,6 @@ def checkpointer() -> BaseCheckpointSaver[Any] | None:
     """The checkpointer of the run that the caller is part of."""
     found: BaseCheckpointSaver[Any] | None = get_config()["configurable"].get(_CHECKPOINTER)
     return found
-
-
-def host_has(key: object, config: RunnableConfig) -> bool:
-    """Whether the state of the host's graph has a key; also where there is no telling.
-
-    Args:
-        key: Of what the host's node, or a function that it calls, hands on.
-        config: Of that node.
-    """
-    read = config["configurable"].get(_READ)
-    try:
-        if read is not None:
-            read([key])
-    except KeyError:
-        return False
-    return True
 
 
 def someone_takes_tokens() -> bool:

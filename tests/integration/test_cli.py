@@ -151,8 +151,7 @@ def test_a_server_that_cannot_constrain_is_asked_in_words(server: type[Handler])
     done = solve("--json", "--method", "planned_vanilla")
     assert done.returncode == 0
     report = checked(json.loads(done.stdout))
-    unused = "without effect with planned_vanilla: execution (for plan_and_budget)"
-    assert report["warnings"] == [f"intake: {unused}"]  # all runs here name an execution
+    assert report["warnings"] == []
     assert len(report["steps"]) == 2
     assert [("response_format" in body) for body in server.bodies] == [True, False, False]
 

@@ -143,11 +143,3 @@ def test_a_budget_given_with_the_question_is_that_of_this_question_only(way: Way
     second = checked(run(graph, QUESTION, way, config=thread)["report"])
     assert (first["budget"], second["budget"]) == (99, 400)
     assert sum(step["budget"] for step in first["steps"]) == 99
-
-
-def test_a_budget_without_use_is_said() -> None:
-    (note,) = report_of(ScriptedChat(), QUESTION | {"budget": 99}, method="vanilla")["warnings"]
-    assert note == (
-        "intake: without effect with vanilla: budget "
-        "(it has no budget: cutoff bounds each of its calls)"
-    )

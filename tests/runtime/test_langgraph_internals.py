@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 
@@ -55,20 +54,6 @@ def test_so_is_the_checkpointer() -> None:
         {"question": "?"}, {"configurable": {"thread_id": "1"}}
     )
     assert found == [saver], "LangGraph has moved its checkpointer"
-
-
-def test_so_is_what_reads_a_hosts_state() -> None:
-    found: list[bool] = []
-
-    def node(_: State, config: RunnableConfig) -> State:
-        found.extend(langgraph_internals.host_has(key, config) for key in ("question", "levle"))
-        return {}
-
-    builder = StateGraph(State)
-    builder.add_node("node", node)
-    builder.add_edge(START, "node")
-    builder.compile().invoke({"question": "?"})
-    assert found == [True, False], "LangGraph has moved what reads the state"
 
 
 def test_without_the_handlers_an_answer_is_shown_as_a_whole() -> None:
