@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pb_graph
 from optim.datasets import data_set
 from optim.datasets.dataset import digest
-from optim.scorers.base import FunctionScorer, as_scorer, is_inspect
+from optim.scorers import as_scorer
+from optim.scorers.base import FunctionScorer
+from optim.scorers.inspect_scorers import is_inspect_scorer
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -69,14 +71,16 @@ def scorer_name(scorer: object) -> str:
     """What a scorer is called: its name, else that of its function or class."""
     if isinstance(scorer, str):
         return scorer
-    scorer = as_scorer(scorer) if is_inspect(scorer) else scorer  # its arguments are part of it
+    scorer = (
+        as_scorer(scorer) if is_inspect_scorer(scorer) else scorer
+    )  # its arguments are part of it
     name = getattr(scorer, "name", None) or getattr(scorer, "__name__", None)
     return str(name or type(scorer).__qualname__)
 
 
 def scorer_identity(scorer: object) -> list[str]:
     """What tells a scorer of the user's own from another of its name: how it is written."""
-    if isinstance(scorer, str) or is_inspect(scorer):
+    if isinstance(scorer, str) or is_inspect_scorer(scorer):
         return []  # known by name, and by arguments
     scorer = scorer.function if isinstance(scorer, FunctionScorer) else scorer
     written = scorer if inspect.isroutine(scorer) or isinstance(scorer, type) else type(scorer)

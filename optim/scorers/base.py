@@ -1,35 +1,30 @@
-"""What every scorer gives back and how it fails, and the scorers by name."""
+"""The interface of all scorers, and the scorers by name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
-
-from typing_extensions import TypeIs
 
 from pb_graph.errors import InputError, PlanAndBudgetError, did_you_mean
 
 if TYPE_CHECKING:
-    from inspect_ai.scorer import Scorer as InspectsScorer
-
     from optim.datasets import Question
 
 
 class ScorerError(PlanAndBudgetError):
-    """A scorer could not do its work: the answer is unscored, which is not the same as wrong."""
+    """An answer could not be scored. It is unscored, which is not the same as wrong."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """How good one answer is.
+    """The score of one answer.
 
     Attributes:
         value: From 0 (wrong) to 1 (perfect).
-        answer: What was read out of the model's output; None when nothing could be.
-        explanation: Why the value is what it is, for a person.
-        metadata: Plain JSON details of the scorer, for tables and logs.
+        answer: The answer that was read out of the output. None when none was found.
+        explanation: The reason for the value, for a person.
+        metadata: Details of the scorer as plain JSON, for tables and logs.
     """
 
     value: float
@@ -41,36 +36,37 @@ class Score:
         if not 0.0 <= self.value <= 1.0:  # also refuses NaN
             msg = f"a score lies between 0 and 1, not {self.value!r}"
             raise ValueError(msg)
-        object.__setattr__(self, "value", float(self.value))  # of numpy's numbers JSON knows none
+        object.__setattr__(self, "value", float(self.value))  # JSON knows no number of NumPy
 
 
 @runtime_checkable
 class Scorer(Protocol):
-    """Judges one output against one question; safe to call from several threads.
+    """Scores one output for one question. Several threads may call it.
 
-    One that waits for others, such as for a model that judges, also has ``async def score_async``
-    with the same arguments; it is awaited in its place.
+    A scorer that awaits something, such as a model that judges, also has
+    ``async def score_async`` with the same arguments. It is awaited instead of `score`.
     """
 
     def score(self, output: str, question: Question) -> Score:
         """Score the output.
 
         Raises:
-            ScorerError: The output could not be judged at all.
+            ScorerError: The output could not be scored at all.
         """
 
 
-Judgement = Callable[[str, "Question"], "Score | float"]
-"""A scoring function: what an answer is worth, from 0 to 1, or whether it is right."""
+ScoreFunction = Callable[[str, "Question"], "Score | float"]
+"""A function of output and question that returns a number from 0 to 1, a truth value or a `Score`.
+"""
 
 _Made = TypeVar("_Made", bound=Callable[..., Any])
 _SCORERS: dict[str, Callable[..., Any]] = {}
 NAMES = _SCORERS.keys()
-"""The names of the scorers: those of this folder, and whatever else `register` has decorated."""
+"""The names of the scorers: those of this folder, and all others under `register`."""
 
 
 def register(name: str) -> Callable[[_Made], _Made]:
-    """Give a scorer its name: a class that is made without arguments, or a scoring function.
+    """Register a scorer: a class that is made without arguments, or a scoring function.
 
     ::
 
@@ -78,11 +74,11 @@ def register(name: str) -> Callable[[_Made], _Made]:
         def exact(output, question):
             return output.strip() in question.targets
 
-    Libraries that take long to load belong into the class's ``__init__``: all scorers of this
-    folder are imported as soon as one is asked for.
+    Import slow libraries in the class's ``__init__``: all scorers of this folder are imported as
+    soon as one of them is asked for.
 
     Raises:
-        ValueError: There is a scorer of that name already.
+        ValueError: There is a scorer with this name already.
     """
 
     def decorate(made: _Made) -> _Made:
@@ -95,60 +91,33 @@ def register(name: str) -> Callable[[_Made], _Made]:
     return decorate
 
 
-def scorer(name: str) -> Scorer:
-    """Make the scorer of that name, with its defaults.
+def make_registered(name: str) -> Any:  # noqa: ANN401 -- a scorer, or a scoring function
+    """Make the registered scorer with this name. A scoring function is returned as it is.
 
     Raises:
-        InputError: No such scorer.
+        InputError: There is no scorer with this name.
         ScorerError: Its libraries are not installed.
     """
     if name not in _SCORERS:
         msg = f"no scorer named {name!r}; there are: {', '.join(NAMES)}"
         raise InputError(msg + did_you_mean(name, NAMES))
+    made = _SCORERS[name]
     try:
-        return as_scorer(_SCORERS[name])
+        return made() if isinstance(made, type) else made
     except ImportError as error:
         msg = f"the scorer {name!r} needs {error.name}: pip install 'plan-and-budget[eval]'"
         raise ScorerError(msg) from error
 
 
-def is_inspect(value: object) -> TypeIs[InspectsScorer]:
-    """Whether a function under Inspect's ``@scorer`` has made this."""
-    return getattr(getattr(value, "__registry_info__", None), "type", None) == "scorer"
-
-
-def as_scorer(value: str | Scorer | type[Scorer] | Judgement | InspectsScorer) -> Scorer:
-    """Give a scorer for a name, a scorer, its class, or a function of output and question.
-
-    A scorer of Inspect, such as ``inspect_ai.scorer.match()``, is one, too.
-
-    Raises:
-        InputError: There is no scorer of that name.
-        ScorerError: It is none of these, or the scorer of that name cannot be made.
-    """
-    if isinstance(value, str):
-        return scorer(value)
-    if isinstance(value, type):
-        return as_scorer(value())
-    if is_inspect(value):
-        from optim.scorers.inspect_scorers import InspectScorer  # noqa: PLC0415 -- it imports this
-
-        return InspectScorer(value)
-    if isinstance(value, Scorer):
-        return value
-    if callable(value) and not iscoroutinefunction(value):
-        return FunctionScorer(value)
-    msg = (
-        f"{value!r} is no scorer: give one of {', '.join(NAMES)}, an object with score(output, "
-        "question), a function (output, question) that is not async, or a scorer of Inspect"
-    )
-    raise ScorerError(msg)
-
-
 class FunctionScorer:
-    """Scores with a function, which stays there for whoever asks how it is written."""
+    """Scores with a function.
 
-    def __init__(self, function: Judgement) -> None:
+    Attributes:
+        function: The scoring function, whose source identifies the scorer.
+        name: The function's qualified name.
+    """
+
+    def __init__(self, function: ScoreFunction) -> None:
         self.function = function
         self.name: str = getattr(function, "__qualname__", type(function).__qualname__)
 
@@ -156,7 +125,7 @@ class FunctionScorer:
         """Score the output.
 
         Raises:
-            ScorerError: The function failed, or gave no number from 0 to 1.
+            ScorerError: The function failed, or returned no number from 0 to 1.
         """
         try:
             value = self.function(output, question)

@@ -1,7 +1,7 @@
 """Scorers of Inspect as scorers of ours: match, choice, pattern, model-graded, and your own.
 
 ``as_scorer(inspect_ai.scorer.match())`` makes one, so an `Experiment` takes them as they are.
-Inspect takes seconds to import, so that is done when one is made.
+Inspect takes seconds to import, so it is imported when a scorer is made.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import json
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+
+from typing_extensions import TypeIs
 
 from optim.datasets.dataset import digest
 from optim.scorers.base import Score, ScorerError, register
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
     from optim.datasets import Question
 
 _LONGEST = 60  # characters of an argument; of longer ones, such as templates, a digest is shown
-_WORTH = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # Inspect's words for right, partly, wrong, none
-_SAYS = re.compile(
+_VALUES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # correct, partial, incorrect, no answer
+_STATED = re.compile(
     r"(?:^[ \t*]*answer[ \t]*:|\b(?:answer|option|choice) is\b:?)[ \t*]*(.*)$",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -35,14 +37,19 @@ _LETTER = re.compile(r"(?<![^\W_])[(*$]*([A-Za-z])[)*$.]*(?![^\W_])")
 _HEAD = re.compile(r"[(*]*([A-Za-z])[)*]*[).:][)*]*[ \t]+\w{2}")  # "B) Paris"
 
 
+def is_inspect_scorer(value: object) -> TypeIs[TheirScorer]:
+    """Return whether a function under Inspect's ``@scorer`` made this value."""
+    return getattr(getattr(value, "__registry_info__", None), "type", None) == "scorer"
+
+
 class InspectScorer:
-    """Scores with a scorer of Inspect; its tokens, of a judge for example, are not the method's.
+    """Scores with a scorer of Inspect. Tokens of a judging model do not count for the method.
 
     Attributes:
-        name: The scorer's and its arguments, for logs.
+        name: The scorer's name with its arguments, for logs.
 
     Args:
-        theirs: What a function under Inspect's ``@scorer`` has made.
+        theirs: A scorer made by a function under Inspect's ``@scorer``.
     """
 
     def __init__(self, theirs: TheirScorer) -> None:
@@ -50,7 +57,7 @@ class InspectScorer:
         self.name = _name(theirs)
 
     def score(self, output: str, question: Question) -> Score:
-        """Score the output; for callers outside an event loop.
+        """Score the output outside an event loop.
 
         Raises:
             ScorerError: As `score_async`.
@@ -61,14 +68,14 @@ class InspectScorer:
         """Score the output in the caller's event loop.
 
         Raises:
-            ScorerError: The scorer failed, or gave no single value from 0 to 1.
+            ScorerError: The scorer failed, or returned no single value from 0 to 1.
         """
         from inspect_ai.scorer import Target  # noqa: PLC0415
 
         try:
             state = _state(output, question)
             found = await self._theirs(state, Target(list(question.targets)))
-            return _ours(found, self.name)
+            return _convert(found, self.name)
         except Exception as error:
             msg = f"the scorer {self.name} failed: {type(error).__name__}: {error}"
             raise ScorerError(msg) from error
@@ -76,7 +83,7 @@ class InspectScorer:
 
 @register("match")
 class MatchScorer(InspectScorer):
-    """Whether the answer ends with a target; letter case and punctuation do not count."""
+    """1 if the answer ends with a target. Letter case and punctuation do not count."""
 
     def __init__(self) -> None:
         from inspect_ai.scorer import match  # noqa: PLC0415
@@ -86,7 +93,7 @@ class MatchScorer(InspectScorer):
 
 @register("choice")
 class ChoiceScorer(InspectScorer):
-    """Whether the letter that the answer states is that of the right choice."""
+    """1 if the answer states the letter of the right choice."""
 
     def __init__(self) -> None:
         from inspect_ai.scorer import choice  # noqa: PLC0415
@@ -95,26 +102,26 @@ class ChoiceScorer(InspectScorer):
 
 
 def _name(theirs: Callable[..., Any]) -> str:
-    """``match``, or ``match(location="any")``: other arguments are another scorer."""
+    """Return a name such as ``match(location="any")``: other arguments are another scorer."""
     info = getattr(theirs, "__registry_info__", None)
     name = str(getattr(info, "name", type(theirs).__qualname__)).rpartition("/")[2]
     given = getattr(theirs, "__registry_params__", {})
-    texts = (f"{key}={_told(value)}" for key, value in given.items())
+    texts = (f"{key}={_shorten(value)}" for key, value in given.items())
     return f"{name}({', '.join(texts)})" if given else name
 
 
-def _told(value: object) -> str:
-    """An argument in short; of a model only its name, since its arguments may hold a key."""
+def _shorten(value: object) -> str:
+    """Return an argument as short text; of a model only its name, as the rest may hold a key."""
     if isinstance(value, Mapping) and "model_args" in value:
-        return _told(value.get("model"))
+        return _shorten(value.get("model"))
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_told, value))}]"
+        return f"[{', '.join(map(_shorten, value))}]"
     text = json.dumps(value, default=lambda other: type(other).__qualname__)
     return text if len(text) <= _LONGEST else f"#{digest(text)[:8]}"
 
 
 def _state(output: str, question: Question) -> TaskState:
-    """The state of a sample that was answered so."""
+    """Return the state of a sample with this output."""
     from inspect_ai.model import (  # noqa: PLC0415
         ChatMessageAssistant,
         ChatMessageUser,
@@ -143,26 +150,27 @@ def _state(output: str, question: Question) -> TaskState:
 
 
 def _letters(output: str, choices: int) -> Sequence[int]:
-    r"""Which choices an output states: in its box, "Final answer:" line, or after "answer is".
+    r"""Return the choices that an output states, as indices from 0.
 
-    None where it states none, or something beside letters of choices.
+    They stand in its box, its "Final answer:" line, or after "answer is". Return none where the
+    output states no choice, or anything besides letters of choices.
     """
-    said = without_thinking(output)
-    stated = stated_answer(output) or (_SAYS.findall(said) or [said])[-1]
+    visible = without_thinking(output)
+    stated = stated_answer(output) or (_STATED.findall(visible) or [visible])[-1]
     text = without_text_commands(stated).strip()
     head = _HEAD.match(text)
     letters = [head[1]] if head else _LETTER.findall(text)
-    more = not head and re.sub(r"\band\b|[\s,;]", "", _LETTER.sub("", text))
+    has_more = not head and re.sub(r"\band\b|[\s,;]", "", _LETTER.sub("", text))
     places = [ord(letter.upper()) - ord("A") for letter in letters]
-    return () if more or any(place >= choices for place in places) else places
+    return () if has_more or any(place >= choices for place in places) else places
 
 
-def _ours(found: TheirScore | None, name: str) -> Score:
+def _convert(found: TheirScore | None, name: str) -> Score:
     if found is None:
-        msg = "it gave no score"
+        msg = "it returned no score"
         raise ValueError(msg)
-    value = _WORTH.get(found.value, found.value) if isinstance(found.value, str) else found.value
+    value = _VALUES.get(found.value, found.value) if isinstance(found.value, str) else found.value
     if not isinstance(value, int | float):
-        msg = f"it gave {value!r:.80}, not one number from 0 to 1"
+        msg = f"it returned {value!r:.80}, not one number from 0 to 1"
         raise TypeError(msg)
     return Score(float(value), found.answer, found.explanation or name)

@@ -1,17 +1,14 @@
-r"""Mathematical answers: Math-Verify, in a process whose computing time is limited."""
+r"""Mathematical answers, compared by Math-Verify in a worker process."""
 
 from __future__ import annotations
 
 import re
 from decimal import Decimal
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from optim.extras import require
 from optim.scorers.base import Score, ScorerError, register
-from optim.scorers.child_process import ChildProcess
-from optim.scorers.magnitude import is_beyond_computing, is_larger_than_all
+from optim.scorers.math_worker import MathWorker
 from pb_graph.answers import (
     boxed_answer,
     final_answer,
@@ -23,8 +20,7 @@ from pb_graph.answers import (
 if TYPE_CHECKING:
     from optim.datasets import Question
 
-_PROGRAM = Path(__file__).with_name("math_process.py")
-_TIME_LIMIT = 5.0  # seconds of computing; a sound comparison takes milliseconds
+_TIME_LIMIT = 5.0  # seconds of CPU time; a sound comparison takes milliseconds
 _LONGEST = 20_000  # characters kept from the end, where the answer stands
 _GSM8K_MARK = re.compile(r"####\s*(?=[-+$€£.\d])")
 _TEXT_COMMAND = re.compile(r"\\(?:text|mbox)\s*\{[^{}]*\}")
@@ -43,7 +39,7 @@ _SCALED = re.compile(  # 1.2 million, 1.2\text{ million}
 _BASED = re.compile(r"\$?(\d[0-9A-Za-z]*)_\{?(\d+)\}?\$?")
 _FIGURE = re.compile(r"(?<![\^{])\d")  # not the power of a unit
 _MIXED = re.compile(r"(?<![\d.,/])(\d+)(?:\\?\s)+(\d+)/(\d+)(?![.,/]?\d)")
-# What models and people write, and Math-Verify takes for something else or for nothing.
+# Notations that Math-Verify misreads or ignores.
 _REWRITTEN = (
     (_MIXED, r"\1\\frac{\2}{\3}"),  # 3 1/2
     (re.compile(r"(?<=\d)\\,(?=\d{3}(?!\d))"), ""),  # 1\,800
@@ -58,45 +54,40 @@ _WORD = re.compile(r"(?!and\b)[A-Za-z]{3,}")
 _SPREAD = (r"\begin", r"\[", "$$")  # what a formula of several lines starts with
 
 
-@cache
-def _process(program: Path, limit: float) -> ChildProcess:
-    """The one process that all scorers of this interpreter compare with; it ends at exit."""
-    return ChildProcess(program, limit)
+_WORKER = MathWorker()
 
 
 @register("math")
 class MathScorer:
-    r"""1 for an answer equal to a reference, 0 for any other; thinking does not count.
+    r"""1 for an answer equal to a reference, 0 for any other. Thinking does not count.
 
-    The last `\boxed{}` is the answer (boxes side by side are read together). Without one it is
-    what the last "Final answer:" line says; without that the text, from GSM8K's "####" on where
-    there is one, goes to Math-Verify, which looks for "the answer is …", then for the last
-    expression or number. Equal texts are equal; everything else is compared by Math-Verify, as
-    `verify($gold$, prediction)`. Units do not count: whoever boxes "5 oranges" for "5 apples", or
-    "5 km" for "5 m", has the number that was asked for. Numbers that both say their base do, by
-    their worth.
+    The last `\boxed{}` is the answer (boxes side by side are read together). Without a box it is
+    the last "Final answer:" line. Without that line Math-Verify reads the text, from GSM8K's "####"
+    on where there is one: it looks for "the answer is …", then for the last expression or number.
+    Equal texts are equal; everything else is compared by Math-Verify, as
+    `verify($gold$, prediction)`. Units do not count: "5 oranges" is right for "5 apples", and
+    "5 km" for "5 m". Numbers that both state their base are compared by their value.
 
-    Safe to call from several threads, one comparison at a time. It blocks: call it through
-    `asyncio.to_thread` from an event loop. All scorers share one process, which starts with the
-    first comparison and ends at exit.
+    What cannot be compared within the time limit, such as a tower of powers, is wrong.
+
+    Several threads may call it; they wait for each other. It blocks, so call it through
+    `asyncio.to_thread` from an event loop. All scorers share one worker process, which starts with
+    the first comparison and ends at exit.
 
     Args:
-        time_limit: Seconds of computing (not of waiting: a busy machine changes no score) for
-            one comparison. What takes longer is tried once more and then an error.
-        program: What to compare with; for tests.
+        time_limit: Seconds of CPU time for one comparison. Waiting does not count, so a busy
+            machine changes no score.
     """
 
-    def __init__(self, *, time_limit: float = _TIME_LIMIT, program: Path = _PROGRAM) -> None:
-        if program == _PROGRAM:  # that needs it, once there are answers to compare
-            require("math_verify")
-        self._process = _process(program, time_limit)
+    def __init__(self, *, time_limit: float = _TIME_LIMIT) -> None:
+        require("math_verify", "loky")
+        self._time_limit = time_limit
 
     def score(self, output: str, question: Question) -> Score:
         """Score an output against the question's targets.
 
         Raises:
-            ScorerError: The question has no target, the comparison takes too much time or memory,
-                the answer is too large to be worked out, or the process cannot run.
+            ScorerError: The question has no target, or the worker process cannot run.
         """
         if not question.targets:
             msg = "a question without a target cannot be scored by the math scorer"
@@ -109,62 +100,54 @@ class MathScorer:
         if not text:
             return Score(0.0, None, "the output holds no answer outside its thinking", metadata)
         expected = " or ".join(question.targets)
-        said = boxed if boxed is not None else final_answer(text)
-        if said is not None and _plain(said) in map(_plain, targets):
-            return Score(1.0, said, f"{said} equals {expected}", metadata)
-        if said is not None and is_larger_than_all(said, targets):
-            return Score(0.0, said, f"{said} differs from {expected}", metadata)
-        if said is not None and is_beyond_computing(said):
-            msg = f"{said[:60]!r} is too large to be worked out"
-            raise ScorerError(msg)
-        prediction = rf"\boxed{{{_readable(boxed)}}}" if boxed is not None else _unboxed(said, text)
+        stated = boxed if boxed is not None else final_answer(text)
+        if stated is not None and _plain(stated) in map(_plain, targets):
+            return Score(1.0, stated, f"{stated} equals {expected}", metadata)
+        prediction = (
+            rf"\boxed{{{_readable(boxed)}}}" if boxed is not None else _unboxed(stated, text)
+        )
         golds = [_readable(_DOLLAR.sub("", target)) for target in targets]
-        reply = self._process.ask({"golds": golds, "prediction": prediction})
-        read = said if said is not None else reply["answer"]
-        value, *wanted = map(_in_base, (read or "", *targets))
-        if None not in {value, *wanted}:  # Math-Verify leaves bases out of account
-            reply["correct"] = value in wanted
-        return _judge(reply, read, expected, metadata)
-
-
-def _judge(
-    reply: dict[str, Any], read: str | None, expected: str, metadata: dict[str, Any]
-) -> Score:
-    if memory := reply.get("memory"):
-        msg = f"comparing {read!r} takes too much memory: {memory}"
-        raise ScorerError(msg)
-    if error := reply.get("error"):
-        details = {**metadata, "error": error}
-        return Score(0.0, read, f"could not be compared: {error}", details)
-    if read is None:
-        return Score(0.0, None, f"no mathematical answer found; expected {expected}", metadata)
-    verdict = "equals" if reply["correct"] else "differs from"
-    return Score(float(reply["correct"]), read, f"{read} {verdict} {expected}", metadata)
+        compared = _WORKER.compare(golds, prediction, self._time_limit)
+        answer = stated if stated is not None else compared.answer
+        if compared.error is not None:
+            details = {**metadata, "error": compared.error}
+            return Score(0.0, answer, f"could not be compared: {compared.error}", details)
+        if answer is None:
+            return Score(0.0, None, f"no mathematical answer found; expected {expected}", metadata)
+        value, *wanted = map(_in_base, (answer, *targets))
+        # Math-Verify ignores bases.
+        correct = compared.correct if None in {value, *wanted} else value in wanted
+        verdict = "equals" if correct else "differs from"
+        return Score(float(correct), answer, f"{answer} {verdict} {expected}", metadata)
 
 
 def _in_digits(found: re.Match[str]) -> str:
-    """Such as 1200000 for 1.2 million."""
+    """Return a number in digits: 1200000 for 1.2 million."""
     zeros = sum(_ZEROS[word] for word in found["words"].lower().split())
     number = found["number"].replace(",", "")
     return f"{Decimal(f'{number}E{zeros}'):f}{found['between']}"
 
 
 def _in_base(text: str) -> int | str | None:
-    """What a number such as 4210_5 is worth; itself if it has digits that its base has not."""
+    """Return the value of a number with a base, such as 4210_5, or None for any other text.
+
+    A number with a digit that its base does not have, such as 4210_3, is returned as it is. A
+    coefficient before a letter with an index, such as 3a_2, is no number.
+    """
     found = _BASED.fullmatch(text)
     try:
         return found and int(found[1], int(found[2]))
     except ValueError:
-        return text
+        return text if found and found[1].isdecimal() else None
 
 
 def _plain(text: str) -> str:
-    """A text for comparison letter by letter: "The answer is east." is "east"."""
+    """Return a text for comparison letter by letter: "east" for "The answer is east."."""
     return "".join(without_lead(without_text_commands(text)).removesuffix(".").split())
 
 
 def _readable(formula: str) -> str:
-    r"""A formula for Math-Verify: "18 dollars" and `\text{18 dollars}` as 18, bare words as is."""
+    r"""Return a formula for Math-Verify: 18 for "18 dollars" and for `\text{18 dollars}`."""
     if _TEXT_COMMAND.fullmatch(formula) and any(map(str.isdigit, formula)):
         formula = without_text_commands(formula)
     quantity = _QUANTITY.fullmatch(formula)
@@ -175,18 +158,18 @@ def _readable(formula: str) -> str:
     return formula.translate(_SYMBOLS)
 
 
-def _unboxed(said: str | None, text: str) -> str:
-    """What Math-Verify is to read where there is no box."""
-    if said is not None:
-        return _formula(said)
+def _unboxed(stated: str | None, text: str) -> str:
+    """Return the text that Math-Verify reads where there is no box."""
+    if stated is not None:
+        return _formula(stated)
     marks = list(_GSM8K_MARK.finditer(text))
-    stated = text[marks[-1].end() :] if marks else text
-    return stated if "$" in stated else _MIXED.sub(r"$\1\\frac{\2}{\3}$", stated)
+    rest = text[marks[-1].end() :] if marks else text
+    return rest if "$" in rest else _MIXED.sub(r"$\1\\frac{\2}{\3}$", rest)
 
 
-def _formula(said: str) -> str:
-    """A "Final answer:" in dollars, unless it has its own, or is a sentence with a number in it."""
-    line = said if said.startswith(_SPREAD) else said.partition("\n")[0]
+def _formula(stated: str) -> str:
+    """Return a "Final answer:" in dollars, unless it has its own or is a sentence."""
+    line = stated if stated.startswith(_SPREAD) else stated.partition("\n")[0]
     if len(_DOLLAR.findall(line)) % 2:
         line = _DOLLAR.sub("", line)  # a price
     if _DOLLAR.search(line) or r"\(" in line or r"\[" in line:

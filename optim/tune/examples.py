@@ -14,8 +14,9 @@ from optim.datasets.dataset import digest
 from optim.datasets.jsonl import parse
 from optim.datasets.loading import drawn_by_level, folded
 from optim.evaluation.identity import question_identity
-from optim.scorers import Scorer
-from optim.scorers.base import FunctionScorer, as_scorer, is_inspect
+from optim.scorers import Scorer, as_scorer
+from optim.scorers.base import FunctionScorer
+from optim.scorers.inspect_scorers import is_inspect_scorer
 from pb_graph.errors import InputError
 
 Metric = Callable[..., Any]
@@ -72,7 +73,7 @@ def scorer_of(given: Judge) -> str | Scorer:
     """A scorer for the bench; a metric is wrapped, and sees the example that it knows."""
     if isinstance(given, str | Scorer):
         return given
-    if is_inspect(given):
+    if is_inspect_scorer(given):
         return as_scorer(given)
     metric = given
 

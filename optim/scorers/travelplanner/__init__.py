@@ -34,9 +34,8 @@ from optim.scorers.travelplanner.constraints import (
     HARD,
     Case,
     applicable,
-    read_city_states,
 )
-from optim.scorers.travelplanner.plan import read_plan, write_plan
+from optim.scorers.travelplanner.plan import read_plan
 from optim.scorers.travelplanner.trip import Query, Trip, cost
 from pb_graph.answers import without_thinking
 
@@ -45,14 +44,7 @@ if TYPE_CHECKING:
 
     from optim.datasets import Question
 
-__all__ = [
-    "Rates",
-    "TravelPlannerScorer",
-    "by_constraint",
-    "rates",
-    "read_city_states",
-    "read_plan",
-]
+__all__ = ["Rates", "TravelPlannerScorer", "by_constraint", "rates", "read_plan"]
 
 _UNREAD = "no plan could be read"
 _LONGEST = 100_000  # characters kept from the end; a plan of seven days has five thousand
@@ -65,14 +57,7 @@ class TravelPlannerScorer:
     The question's metadata holds the data set's fields: org, dest, days, people_number, budget,
     local_constraint, reference_information, and, where known, visiting_city_number. The score's
     metadata says, for each check and constraint, whether it passed, and the reason when not.
-
-    Args:
-        city_states: City -> state of the benchmark's city set (`read_city_states`), to check that
-            longer trips stay in their state; without it the rest of the route is checked.
     """
-
-    def __init__(self, *, city_states: Mapping[str, str] | None = None) -> None:
-        self._city_states = city_states
 
     def score(self, output: str, question: Question) -> Score:
         """Score a plan.
@@ -82,14 +67,15 @@ class TravelPlannerScorer:
         """
         query = Query.from_metadata(question.metadata)
         trip = Trip.from_reference(question.metadata.get("reference_information"))
-        days = read_plan(without_thinking(output)[-_LONGEST:])
-        case = Case(query, trip, (days or [])[: query.days], self._city_states)
+        text = without_thinking(output)[-_LONGEST:]
+        days = read_plan(text)
+        case = Case(query, trip, (days or [])[: query.days])
         metadata = _judge(case, delivered=days is not None)
         if days is None:
             return Score(0.0, None, _UNREAD, metadata)
         said = "; ".join(f"{name}: {reason}" for name, reason in metadata["reasons"].items())
         passed = float(all(metadata["hard"].values()))
-        return Score(passed, write_plan(days), said or "keeps every constraint", metadata)
+        return Score(passed, text, said or "keeps every constraint", metadata)
 
 
 def _judge(case: Case, *, delivered: bool) -> dict[str, Any]:

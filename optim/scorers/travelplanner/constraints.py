@@ -7,11 +7,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from optim.scorers.base import ScorerError
-from optim.scorers.travelplanner.plan import FIELDS, Day, city_name, place, squeezed
+from optim.scorers.travelplanner.plan import FIELDS, Day, place, squeezed
 from optim.scorers.travelplanner.trip import Query, Row, Trip, cost, journey, number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 _PARTS = FIELDS[1:]  # whatever a day has beside its city
 
@@ -36,7 +36,6 @@ class Case:
     query: Query
     trip: Trip
     days: Sequence[Day]
-    states: Mapping[str, str] | None = None
 
 
 # --- Commonsense.
@@ -108,23 +107,14 @@ def within_current_city(case: Case) -> str | None:
 
 
 def reasonable_route(case: Case) -> str | None:
-    """A closed circle from the origin, each city visited once, in the state asked for."""
+    """Check for a closed circle from the origin that visits each city once."""
     cities = [city for day in case.days for city in day.cities]
     first = next(iter(case.days), None)
     if first and first.route and first.route[0] != case.query.origin:
         return f"the trip starts in {first.route[0]}, not in {case.query.origin}"
     if not cities or cities[0] != cities[-1]:
         return "the trip does not end where it starts"
-    if (reason := _sequence(cities)) or case.states is None:
-        return reason
-    for city in cities:
-        if city not in case.states:
-            return f"{city} is no city of the sandbox"
-    # Trips of up to three days go to one city, whatever its state.
-    for city in cities[1:-1] if case.query.days > 3 else ():  # noqa: PLR2004
-        if case.states[city] != case.query.destination:
-            return f"{city} is not in {case.query.destination}"
-    return None
+    return _sequence(cities)
 
 
 def _sequence(cities: Sequence[str]) -> str | None:
@@ -192,12 +182,6 @@ COMMONSENSE: dict[str, Callable[[Case], str | None]] = {
     )
 }
 GATES = ("complete_information", "within_sandbox")
-
-
-def read_city_states(text: str) -> dict[str, str]:
-    """The city set of TravelPlanner, one "city<TAB>state" a line, as city -> state."""
-    pairs = (line.split("\t") for line in text.splitlines() if "\t" in line)
-    return {city_name(city): state.strip() for city, state, *_ in pairs}
 
 
 # --- Hard constraints: the budget always, the others where the traveller asks for them.

@@ -83,20 +83,6 @@ def read_plan(text: str) -> list[Day] | None:
     return [days for days, count in zip(readings, complete, strict=True) if count == best][-1]
 
 
-def write_plan(days: list[Day]) -> str:
-    """The plan in the prescribed format; a missing field has no line."""
-    lines: list[str] = []
-    for number, day in enumerate(days, start=1):
-        lines += [f"Day {number}:"]
-        lines += [
-            f"{name.replace('_', ' ').title()}: {value or '-'}"
-            for name in FIELDS
-            if (value := getattr(day, name)) is not None
-        ]
-        lines += [""]
-    return "\n".join(lines).strip()
-
-
 def place(text: str) -> Place | None:
     """Read "name, city"; the name may have commas itself. None when there is no city."""
     name, comma, city = text.strip().rstrip(".;").rpartition(",")

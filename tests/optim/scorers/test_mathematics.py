@@ -1,16 +1,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from optim.scorers import ScorerError, math_process
+from optim.scorers import ScorerError, mathematics
+from optim.scorers.math_worker import MathWorker
 from optim.scorers.mathematics import MathScorer
 
 if TYPE_CHECKING:
@@ -101,6 +99,8 @@ def test_a_reference_equals_itself_in_a_box(scorer: MathScorer, gold: str) -> No
         ("5 apples", r"\boxed{5 oranges}"),  # units do not count
         ("4210_5", r"\boxed{4210}"),
         ("3_{10}", "The answer is $11_2$."),
+        ("3a_{2}", r"\boxed{3a_2}"),  # a letter with an index, and no number with a base
+        ("5n_0", r"\boxed{5n_{0}}"),
         (f"{'7' * 40}000", rf"\boxed{{{'7' * 40} thousand}}"),
     ],
 )
@@ -201,68 +201,18 @@ def test_the_score_says_that_there_was_no_box(scorer: MathScorer, output: str) -
     assert scorer.score(r"\boxed{41}", Question(("42",))).metadata == {"boxed": True}
 
 
-def test_equal_text_needs_no_process(tmp_path: Path) -> None:
-    scorer = MathScorer(program=tmp_path / "missing.py")
-    for output in (r"\boxed{84}", r"\boxed{ 84 }", "Final answer: 84"):
-        assert scorer.score(output, Question(("83", "84"))).value == 1
-
-
-BOMBS = [
-    "9^{9^{9^{9}}}",
-    "9999999^{9999999^{99}}",
-    "(10^9)!",
-    "2^(10^(10^10))",
-    r"3 \cdot (4 + 10^{12})!",
-    "(9!)^{(9!)!}",
-]
-
-
-@pytest.mark.parametrize("bomb", BOMBS)
-def test_a_number_too_large_to_compute_differs_from_any_small_one(
-    bomb: str, tmp_path: Path
-) -> None:
-    scorer = MathScorer(program=tmp_path / "missing.py")
-    for gold in ("1", r"\frac{3}{4}", "2^{10}", r"\text{east}", "x^2 + 1"):
-        assert scorer.score(rf"\boxed{{{bomb}}}", Question((gold,))).value == 0
-        assert scorer.score(f"Final answer: {bomb}", Question((gold,))).value == 0
+@pytest.mark.parametrize("bomb", ["9^{9^{9^{9}}}", "x + 9999999^{9999999^{99}}", "(10^9)!"])
+def test_a_number_too_large_to_compute_is_wrong_and_ends_no_run(bomb: str) -> None:
+    scorer = MathScorer(time_limit=0.5)
+    score = scorer.score(rf"\boxed{{{bomb}}}", Question(("1",)))
+    assert score.value == 0
     assert scorer.score(rf"\boxed{{{bomb}}}", Question((bomb,))).value == 1
-    with pytest.raises(ScorerError):  # it may be equal to what is as large: the process is asked
-        scorer.score(rf"\boxed{{{bomb}}}", Question(("9^{9^{9}} - 1",)))
-    with pytest.raises(ScorerError):
-        scorer.score(rf"\boxed{{1^{{{bomb}}}}}", Question(("2",)))
+    assert scorer.score(r"\boxed{\frac12}", Question(("0.5",))).value == 1
 
 
 @pytest.mark.parametrize(("gold", "output"), [("512", "2^{3^2}"), ("720", "6!"), ("7", "3! + 1")])
 def test_what_only_looks_large_is_computed(scorer: MathScorer, gold: str, output: str) -> None:
     assert scorer.score(rf"\boxed{{{output}}}", Question((gold,))).value == 1
-
-
-def test_what_cannot_be_computed_in_time_is_an_error_not_a_0() -> None:
-    scorer = MathScorer(time_limit=0.5)
-    with pytest.raises(ScorerError, match=r"longer than 0.5 s|too much memory|too large"):
-        scorer.score(r"\boxed{x + 9999999^{9999999^{99}}}", Question(("1",)))
-
-
-def test_a_busy_machine_changes_no_score() -> None:
-    scorer = MathScorer(time_limit=0.5)
-    wrong = scorer.score(r"\boxed{2}", Question(("1",)))
-    child = scorer._process._child
-    assert child is not None
-    # As if others had the processor: the process waits for three times its limit.
-    os.kill(child.process.pid, signal.SIGSTOP)
-    threading.Timer(1.5, os.kill, (child.process.pid, signal.SIGCONT)).start()
-    assert scorer.score(r"\boxed{\frac12}", Question(("0.5",))).value == 1
-    assert scorer.score(r"\boxed{2}", Question(("1",))) == wrong
-
-
-def test_all_scorers_share_one_process() -> None:
-    processes = {id(MathScorer()._process) for _ in range(3)}
-    assert len(processes) == 1
-
-
-def test_a_worker_that_cannot_work_is_an_error_not_a_0(tmp_path: Path) -> None:
-    with pytest.raises(ScorerError):
-        MathScorer(program=tmp_path / "missing.py").score(r"\boxed{1}", Question(("2",)))
 
 
 def test_threads_share_one_scorer(scorer: MathScorer) -> None:
@@ -282,15 +232,10 @@ async def test_it_can_be_called_from_an_event_loop(scorer: MathScorer) -> None:
     assert sum(score.value for score in scores) == 1
 
 
-def test_the_worker_reports_what_it_cannot_compare() -> None:
-    reply = math_process.answer("no json")
-    assert (reply["correct"], reply["answer"]) == (False, None)
-    assert "JSONDecodeError" in reply["error"]
-
-
 def test_the_worker_runs_nothing_it_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    scorer = MathScorer(time_limit=30)  # in a process of its own, which starts in that folder
+    monkeypatch.setattr(mathematics, "_WORKER", MathWorker())  # which starts in that folder
+    scorer = MathScorer()
     for code in ("__import__('os').mkdir('owned')", "os.mkdir('owned')", r"\input{|mkdir owned}"):
         scorer.score(rf"\boxed{{{code}}}", Question(("1",)))
         scorer.score(f"The answer is {code}", Question(("1",)))
