@@ -18,7 +18,7 @@ from optim.cli.terminal import numbers, plain_errors
 from optim.datasets import DATASETS, data_set
 from optim.methods import ALL, NAMES, RIVALS
 from optim.scorers import NAMES as SCORERS
-from optim.tune.options import AUTO, OPTIMIZERS, TUNED
+from optim.tune.options import OPTIMIZERS, TUNED
 from pb_graph.cli.options import assignments, fields_set
 from pb_graph.settings import Settings
 
@@ -135,9 +135,9 @@ OPTIONS: dict[str, Option] = {
     "retry_errors": Option("Answer failed questions again."),
     # Tuning
     "tuned": Option(
-        "A prompt, all of them, settings, or auto's policy:",
+        "A prompt, all of them, or settings:",
         "--tune",
-        names=(*TUNED, AUTO),
+        names=TUNED,
         reads=str,
     ),
     "optimizer": Option(

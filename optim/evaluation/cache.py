@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections import Counter
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 from weakref import WeakValueDictionary
 
 from optim.datasets.dataset import digest
-from optim.evaluation.journal import Claims, Journal, StorageError
+from optim.evaluation.journal import Journal, StorageError
 from pb_graph.errors import ModelCallError, PlanAndBudgetError
 from pb_graph.models.client import ChatClient
 from pb_graph.models.reply import Reply
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from pb_graph.models.streaming import OnText
 
 REPLIES = "replies.jsonl"
-_WAIT = 0.05  # seconds before a request of another process is looked at again
 
 
 class UnknownReplyError(PlanAndBudgetError):
@@ -97,8 +95,6 @@ class ReplyCache:
 
     Args:
         path: The file; made with the first reply.
-        others: Gives the files of other processes that share their replies.
-        claims: Keeps these processes from asking for the same.
 
     Attributes:
         spent: Completion tokens that all of it has cost, this run and earlier ones together.
@@ -108,15 +104,9 @@ class ReplyCache:
         InputError: A line within the file is damaged.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        others: Callable[[], Iterable[Path]] = tuple,
-        claims: Claims | None = None,
-    ) -> None:
-        self._journal, self._claims = Journal(path, others), claims
+    def __init__(self, path: Path) -> None:
+        self._journal = Journal(path)
         self.spent = sum(map(_tokens, self._journal.entries()))
-        self.spent += sum(map(_tokens, self._journal.refresh()))
         self.failure: StorageError | None = None
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._lock = threading.Lock()
@@ -127,25 +117,7 @@ class ReplyCache:
         same = nullcontext() if blocking else self._locks.setdefault(key, asyncio.Lock())
         with self._lock if blocking else nullcontext():
             async with same:
-                while not self._claimed(key):  # another process has it
-                    if blocking:
-                        time.sleep(_WAIT)  # noqa: ASYNC251 -- this one blocks
-                    else:
-                        await asyncio.sleep(_WAIT)
-                try:
-                    yield
-                finally:
-                    if self._claims is not None:
-                        self._claims.release(key)
-
-    def _claimed(self, key: str) -> bool:
-        """Take the key, unless another process has it; then know what others have written."""
-        if self._claims is None:
-            return True
-        taken = self._claims.take(key)
-        if taken:
-            self.spent += sum(map(_tokens, self._journal.refresh()))
-        return taken
+                yield
 
     def get(self, key: str, purpose: Purpose) -> Reply | None:
         """The reply under a key, charged to this purpose as if it had just been made."""

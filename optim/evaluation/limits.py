@@ -1,9 +1,8 @@
-"""What a run may use: so many answers at once, and so many tokens, answers or minutes in all."""
+"""What a run may use: so many answers at once, and so many tokens or answers in all."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -146,7 +145,6 @@ class Limits:
     Attributes:
         calls: Answers, each one run of the graph.
         tokens: Completion tokens, those of the reflection model included.
-        minutes: Wall-clock minutes.
 
     Raises:
         InputError: A limit that is not above 0.
@@ -154,7 +152,6 @@ class Limits:
 
     calls: int | None = None
     tokens: int | None = None
-    minutes: float | None = None
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -166,46 +163,37 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Answers, completion tokens that the models wrote, and seconds: of all starts together."""
+    """Answers, and completion tokens that the models wrote: of all starts together."""
 
     calls: int = 0
     tokens: int = 0
-    seconds: float = 0.0
 
 
 class Meter:
-    """Counts a tuning's answers, tokens and seconds; says when no more may begin.
-
-    Answers and tokens are those of the folder, whichever process has paid for them.
+    """Counts a tuning's answers and tokens; says when no more may begin.
 
     Args:
         limits: What the folder may cost.
-        clock: Keeps the seconds of all starts.
         cache: Knows the tokens.
-        answers: Every answer that was counted, under its key, also those of other processes as far
-            as they have been read.
+        answers: Every answer that was counted, under its key.
 
     Attributes:
         reserved: Answers to keep back for what comes last, such as the held-out comparison.
     """
 
-    def __init__(self, limits: Limits, clock: Journal, cache: ReplyCache, answers: Journal) -> None:
+    def __init__(self, limits: Limits, cache: ReplyCache, answers: Journal) -> None:
         self.limits = limits
         self.reserved = 0
-        self._clock, self._cache, self._answers = clock, cache, answers
+        self._cache, self._answers = cache, answers
         self._begun: list[str] = []  # counts here until it is among the answers
         self._again = 0  # paid for once more, though they are among them
-        latest = {entry["start"]: float(entry["seconds"]) for entry in clock.entries()}
-        self._earlier = sum(latest.values())
-        self._began = time.monotonic()
-        self._start = str(len(clock) + 1)
 
     @property
     def spent(self) -> Spent:
         """So far."""
         under_way = sum(key not in self._answers for key in self._begun)
         calls = len(self._answers) + under_way + self._again
-        return Spent(calls, self._cache.spent, self._earlier + self._elapsed())
+        return Spent(calls, self._cache.spent)
 
     def begin(self, key: str) -> None:
         """Count the answer of this key, which begins now."""
@@ -228,13 +216,6 @@ class Meter:
             )
             raise BudgetSpentError(msg)
 
-    def tick(self) -> None:
-        """Note the time, so that a killed run does not forget it."""
-        self._clock.append(self._start, {"start": self._start, "seconds": self._elapsed()})
-
-    def _elapsed(self) -> float:
-        return time.monotonic() - self._began
-
     def _reached(self) -> str | None:
         """The first limit that is reached, in words. Reserved answers cost the mean so far."""
         spent, limits = self.spent, self.limits
@@ -243,6 +224,4 @@ class Meter:
             return f"{limits.calls} answers"
         if limits.tokens is not None and spent.tokens * share >= limits.tokens:
             return f"{limits.tokens} tokens"
-        if limits.minutes is not None and spent.seconds * share >= limits.minutes * 60.0:
-            return f"{limits.minutes:g} minutes"
         return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
@@ -56,31 +55,6 @@ def held(folder: Path) -> AcquireReturnProxy:
     except OSError as error:
         msg = f"cannot write to {folder}: {error.strerror}"
         raise InputError(msg) from error
-
-
-def joined(folder: Path) -> tuple[AcquireReturnProxy, Path, int]:
-    """Take the folder, or, beside other processes of the same run, a folder of one's own in it.
-
-    Returns:
-        What lets go of it; the folder to write to; and a number for this process, from 1.
-
-    Raises:
-        InputError: As `held`; and without locks that processes can share, where it is in use.
-    """
-    number, own = 1, folder
-    while True:
-        try:
-            return held(own), own, number
-        except FolderInUseError:
-            if find_spec("fcntl") is None:
-                raise
-            number, own = number + 1, folder / f"worker-{number + 1}"
-
-
-def of_others(folder: Path, own: Path, name: str) -> list[Path]:
-    """Files of that name that the other processes of a run write."""
-    files = (folder / name, *sorted(folder.glob(f"worker-*/{name}")))
-    return [file for file in files if file != own / name and file.exists()]
 
 
 def refuse_former(folder: Path) -> None:

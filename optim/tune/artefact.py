@@ -168,11 +168,10 @@ class Data(_Part):
 
 
 class Cost(_Part):
-    """Questions answered, completion tokens of all models with reflection, and wall time."""
+    """Questions answered, and completion tokens of all models with reflection."""
 
     metric_calls: _Count
     tokens: _Count
-    seconds: _Amount
 
 
 class Tuning(_Part):
@@ -256,7 +255,7 @@ def artefact_of(
         settings_before=result.original.candidate.settings,
         dev=_dev(result),
         held_out=_split(before, after, found.comparison) if before and after else None,
-        cost=Cost(metric_calls=spent.calls, tokens=spent.tokens, seconds=round(spent.seconds, 1)),
+        cost=Cost(metric_calls=spent.calls, tokens=spent.tokens),
         ended=result.ended,
         **_candidates(result),
     )

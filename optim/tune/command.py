@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from optim.tune.tuning import TuneResult
 
 _TRAIN = (1, 4)  # a quarter of the questions
-_SPARE = 200  # questions beyond the limit that may be held out as well
 _PASSED_ON = (
     *("run_dir", "optimizer", "reflection_model", "tuned", "candidates", "rounds", "seed"),
     *("estimate_level", "concurrency", "retry_errors", "dataset"),
@@ -61,14 +60,13 @@ def run(options: TuneOptions) -> Tuned:
         planner_program=options.program,
         cap_policy=options.cap_policy,
     )
-    train, dev, spare = _questions(options, chosen)
+    train, dev = _questions(options, chosen)
     result = tune(
         program,
         train,
         dev,
         scorer=options.scorer or data_set(options.dataset).scorer,
         budget=options.limits or Limits(),
-        spare=spare,
         **{name: getattr(options, name) for name in _PASSED_ON},
     )
     result, path = _with_origin(result, options), Path(options.run_dir) / "program.json"
@@ -91,16 +89,11 @@ def _with_origin(result: TuneResult, options: TuneOptions) -> TuneResult:
     return replace(result, artefact=result.artefact.model_copy(update={"tuning": tuning}))
 
 
-def _questions(
-    options: TuneOptions, chosen: Optimizer
-) -> tuple[list[Question], list[Question], list[Question]]:
-    """Train, dev and spare. Who writes no instructions from examples leaves train to dev."""
+def _questions(options: TuneOptions, chosen: Optimizer) -> tuple[list[Question], list[Question]]:
+    """Train and dev. Who writes no instructions from examples leaves train to dev."""
     about: dict[str, Any] = {"path": options.data}
     about |= {name: getattr(options, name) for name in _OF_THE_QUESTIONS}
     questions = load(options.dataset, limit=options.limit, **about)
-    used = {question.id for question in questions}
-    more = load(options.dataset, limit=len(questions) + _SPARE, **about)
-    spare = [question for question in more if question.id not in used]
     if chosen.tunes != "settings" and (chosen.learns or options.tuned == "all"):
-        return *part(questions, *_TRAIN, options.seed), spare
-    return [], questions, spare
+        return part(questions, *_TRAIN, options.seed)
+    return [], questions

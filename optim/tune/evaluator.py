@@ -9,12 +9,9 @@ the same replies, takes the scores as they were, and goes the same way.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -28,10 +25,10 @@ from optim.evaluation.identity import (
     scorer_identity,
     scorer_name,
 )
-from optim.evaluation.journal import Claims, Journal
+from optim.evaluation.journal import Journal
 from optim.evaluation.limits import BudgetSpentError, Limits, Meter
 from optim.evaluation.models import build_models
-from optim.evaluation.resume import held, joined, of_others, refuse_former
+from optim.evaluation.resume import held, refuse_former
 from optim.evaluation.runner import Runner, judged
 from optim.methods import Method
 from optim.scorers import ScorerError, as_scorer
@@ -49,7 +46,7 @@ if TYPE_CHECKING:
     from pb_graph.models.caps import CapPolicy
     from pb_graph.types import Report
 
-RESULTS, CLOCK, CLAIMS = "results.jsonl", "clock.jsonl", ".claims"
+RESULTS = "results.jsonl"
 _TRIES = 3  # of an answer that does not come for a reason outside
 _IN_A_ROW = 12  # tries without a token, one after the other, that are taken for an outage
 
@@ -95,8 +92,6 @@ class Evaluator(Uncopied):
         limits: What the folder may cost over all its starts.
         settings: Time-out and retries of the models.
         retry_errors: Judge again what nobody could judge in an earlier start.
-        joins: Whether other processes may work in the folder at the same time, each asking for what
-            no other has asked for. Minutes are then counted for each process.
 
     The other arguments are as for `optim.tune.tune`.
 
@@ -128,7 +123,6 @@ class Evaluator(Uncopied):
         settings: Settings | None = None,
         cap_policy: CapPolicy | None = None,
         retry_errors: bool = False,
-        joins: bool = False,
     ) -> None:
         if concurrency < 1:
             msg = f"concurrency must be at least 1, not {concurrency}"
@@ -138,17 +132,12 @@ class Evaluator(Uncopied):
         self._judge, self._scorer_name = as_scorer(scorer), scorer_name(scorer)
         self._estimate_level, self._retry_errors = estimate_level, retry_errors
         folder = self.run_dir
-        taken, own, self._number = joined(folder) if joins else (held(folder), folder, 1)
-        self._lock = taken.lock
-        self._claims = Claims(folder / CLAIMS) if joins and find_spec("fcntl") else None
+        self._lock = held(folder).lock
         try:
             refuse_former(folder)
-            self._results = Journal(own / RESULTS, partial(of_others, folder, own, RESULTS))
-            self._results.refresh()
-            replies = partial(of_others, folder, own, REPLIES)
-            self.reflections = cache = ReplyCache(own / REPLIES, replies, self._claims)
-            clock = Journal(own / CLOCK)
-            self.meter = Meter(limits or Limits(), clock, cache, self._results)
+            self._results = Journal(folder / RESULTS)
+            self.reflections = cache = ReplyCache(folder / REPLIES)
+            self.meter = Meter(limits or Limits(), cache, self._results)
             self.models = build_models(
                 model,
                 planner,
@@ -158,7 +147,7 @@ class Evaluator(Uncopied):
                 cap_policy=cap_policy,
             )
         except BaseException:
-            self._let_go()
+            self._lock.release()
             raise
         written = scorer_identity(scorer)
         self._written = {"scorer": digest(written)} if written else {}
@@ -194,21 +183,13 @@ class Evaluator(Uncopied):
             with suppress(RuntimeError):  # it is closed already
                 self._portal.call(self._portal.stop, True)
             self._ended.close()
-            if self.reflections.failure is None:
-                self.meter.tick()
         finally:
             getattr(self._judge, "close", lambda: None)()
-            self._let_go()
-
-    def _let_go(self) -> None:
-        if self._claims is not None:
-            self._claims.close()
-        self._lock.release()
+            self._lock.release()
 
     @property
     def spent(self) -> Spent:
-        """What the folder has cost: this start, earlier ones, and other processes, together."""
-        self._results.refresh()
+        """What the folder has cost: this start and earlier ones, together."""
         return self.meter.spent
 
     def measure(
@@ -235,11 +216,6 @@ class Evaluator(Uncopied):
     def is_known(self, candidate: Candidate, questions: Sequence[Question], epoch: int = 1) -> bool:
         """Whether measuring would cost nothing."""
         return self._run(self._is_known, candidate, questions, epoch)
-
-    def in_turn(self, items: Sequence[T]) -> Sequence[T]:
-        """Items in an order of this process's own, so that several begin with different ones."""
-        draw = random.Random(self._number)  # noqa: S311 -- a draw, not a secret
-        return items if self._number == 1 else draw.sample(items, len(items))
 
     def reserve(self, answers: int) -> None:
         """Keep so many answers back for what comes last; 0 lets go of them."""
@@ -269,10 +245,8 @@ class Evaluator(Uncopied):
     async def _all(
         self, candidate: Candidate, questions: Sequence[Question], epoch: int
     ) -> list[Result]:
-        turns = self.in_turn(range(len(questions)))
-        jobs = [self._once(candidate, questions[turn], epoch) for turn in turns]
-        given = dict(zip(turns, await asyncio.gather(*jobs, return_exceptions=True), strict=True))
-        outcomes = [given[place] for place in range(len(questions))]
+        jobs = [self._once(candidate, question, epoch) for question in questions]
+        outcomes = await asyncio.gather(*jobs, return_exceptions=True)
         errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
         if errors:
             raise self.refusal if self.refusal in errors else errors[0]
@@ -308,7 +282,6 @@ class Evaluator(Uncopied):
         self, candidate: Candidate, question: Question, epoch: int
     ) -> Outcome | None:
         """What the cache gives by itself, for an answer that was counted before."""
-        self._results.refresh()
         if self._key(candidate, question, epoch) not in self._results:
             return None
         outcome = await self._runner_of(candidate).recall(question, epoch)
@@ -356,7 +329,6 @@ class Evaluator(Uncopied):
                 error = f"{kind}{failure}"
             entry = {**what, "question": question.id, "score": score, "error": error}
             self._results.append(key, entry)
-            self.meter.tick()
         tokens = report["usage"]["output_tokens"]
         return Result(question.id, entry["score"], tokens, report, entry["error"])
 

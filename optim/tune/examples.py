@@ -106,21 +106,16 @@ class Split:
         train: What optimizers learn from.
         dev: What candidates are chosen by.
         held_out: What decides whether a choice is better than the original.
-        spare: More of the same data, in the order in which they are held out as well where the
-            budget allows.
     """
 
     train: Sequence[Question]
     dev: Sequence[Question]
     held_out: Sequence[Question]
-    spare: Sequence[Question] = ()
 
     @property
     def identity(self) -> dict[str, str]:
         """A digest of each set, with its targets: they bear on the scores."""
         sets = {"train": self.train, "dev": self.dev, "held_out": self.held_out}
-        if self.spare:
-            sets["spare"] = self.spare
         return {
             name: digest([[question_identity(q), list(q.targets)] for q in questions])
             for name, questions in sets.items()
@@ -132,11 +127,10 @@ def split_of(
     dev: Sequence[Question],
     held_out: Sequence[Question] | None,
     seed: int,
-    spare: Sequence[Question] = (),
 ) -> Split:
     """Check the sets, and take the held-out third from dev, evenly by level, where none is given.
 
-    Without questions to train on, optimizers learn from dev. Spare ones of other sets are left out.
+    Without questions to train on, optimizers learn from dev.
 
     Raises:
         InputError: Too few dev questions, none held out, or a question that is in two sets.
@@ -159,9 +153,7 @@ def split_of(
         (dev, held_out, "held-out and dev"),
     ):
         _check_apart(one, other, names)
-    used = {folded(question.question) for question in (*train, *dev, *held_out)}
-    left = [question for question in spare if folded(question.question) not in used]
-    return Split(train or dev, dev, held_out, left)
+    return Split(train or dev, dev, held_out)
 
 
 def part(

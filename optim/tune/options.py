@@ -19,8 +19,6 @@ OPTIMIZERS = ("gepa", "copro", "miprov2", "simba", "random", "candidates", "shor
 """Names of those that tune a prompt, for help texts: the registry itself would load DSPy."""
 
 TUNED = ("decompose", "estimate", "solve", "all", "settings")
-AUTO = "auto"
-"""Tuned as well, but to logged answers: `optim.tune.auto_policy`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +37,7 @@ class TuneOptions:
         cap_policy: As for `build_graph`.
     """
 
-    dataset: str = ""  # what is fitted to logs needs none; all else refuses it by this name
+    dataset: str
     data: str | Path | None = None
     split: str | None = None
     fields: Mapping[str, str] = field(default_factory=dict)

@@ -75,7 +75,6 @@ def facts_of(tuning: Tuning) -> dict[str, str]:
         "fingerprint of the questions": data.fingerprint[:12],
         "answers": number(cost.metric_calls),
         "completion tokens": number(cost.tokens),
-        "minutes": number(cost.seconds / 60, 1),
         "the search ended": tuning.ended or NOTHING,
         "date": f"{tuning.date:%Y-%m-%d %H:%M %Z}",
         "versions": ", ".join(f"{name} {version}" for name, version in tuning.versions.items()),

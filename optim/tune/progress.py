@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from optim.tune.selection import Trial
 
 _SHOWN = 70  # characters of an instruction
-_SECONDS = 60.0
 
 
 class TuneProgress(Progress):
@@ -93,11 +92,9 @@ class TuneProgress(Progress):
         calls = evaluator.meter.limits.calls if evaluator else None
         if evaluator is None or calls is None:
             return
-        spent = evaluator.spent
-        minutes = calls * spent.seconds / max(1, spent.calls) / _SECONDS
         self._console.print(
             f"At this rate {calls} answers take about {calls * trial.measurement.tokens:,.0f} "
-            f"completion tokens and {minutes:.0f} minutes."
+            "completion tokens."
         )
 
     def _difference(self, candidate: Candidate) -> Text:
@@ -127,7 +124,6 @@ class TuneProgress(Progress):
         parts = [
             f"{spent.calls} answers",
             f"{spent.tokens:,} tokens",
-            f"{spent.seconds / _SECONDS:.1f} min",
         ]
         if self._best is not None:
             parts.append(f"best {_figures(self._best)}")
@@ -144,6 +140,5 @@ def _limits(evaluator: Evaluator) -> str:
     parts = [
         (limits.calls, "answers"),
         (limits.tokens, "completion tokens"),
-        (limits.minutes, "minutes"),
     ]
     return " and ".join(f"{value:,.9g} {name}" for value, name in parts if value) or "no limit"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -16,7 +15,6 @@ from pb_graph.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from optim.datasets import Question
     from optim.e3 import Comparison
     from optim.tune.candidate import Candidate
     from optim.tune.evaluator import Evaluator, Result
@@ -171,9 +169,7 @@ def judge(
 ) -> Verdict:
     """Compare the winner of dev with the original on the held-out questions, and decide.
 
-    What is left of the budget goes into more of them first (``split.spare``). How many is settled
-    before any of them is looked at, so there is no stopping at a lucky moment. A question that has
-    no answer for a reason outside is left out for both.
+    A question that has no answer for a reason outside is left out for both.
 
     Raises:
         OutageError: The model is out of reach.
@@ -181,27 +177,24 @@ def judge(
     if winner is None:
         return Verdict("kept", "No candidate had a higher E³ on dev than the original.")
     pair = (original.candidate, winner.candidate)
-    questions = [*split.held_out, *_affordable(evaluator, pair, split)]
+    questions = list(split.held_out)
     for candidate in pair:
         try:
             evaluator.measure(candidate, questions)
         except BudgetSpentError:
-            continue  # tokens or minutes ran out on the way: judged by what both have answered
+            continue  # tokens ran out on the way: judged by what both have answered
         except OutageError:
             if evaluator.refusal is not None:
                 raise
     answered = [one for one in questions if one.id not in evaluator.unanswered]
     left_out = len(questions) - len(answered)
-    held_out = [one for one in answered if one in split.held_out]
-    if left_out and len(held_out) < _FEWEST:
+    if left_out and len(answered) < _FEWEST:
         reason = "Too few held-out questions had an answer: the others failed for a reason outside."
         return Verdict("kept", reason, winner)
-    if not all(evaluator.is_known(candidate, held_out) for candidate in pair):
+    if not all(evaluator.is_known(candidate, answered) for candidate in pair):
         reason = "The budget did not suffice for a comparison on the held-out questions."
         return Verdict("kept", reason, winner)
-    both = itertools.takewhile(lambda q: all(evaluator.is_known(c, [q]) for c in pair), answered)
-    questions = list(both)
-    before, after = (Measurement(evaluator.measure(candidate, questions)) for candidate in pair)
+    before, after = (Measurement(evaluator.measure(candidate, answered)) for candidate in pair)
     comparison = after.against(before, seed)
     verdict = decide(after, before, comparison)
     words = [_reason(verdict, comparison, before, after)]
@@ -210,39 +203,6 @@ def judge(
     if verdict == "undecided":
         words.append(_MORE)
     return Verdict(verdict, " ".join(words), winner, before, after, comparison)
-
-
-def _affordable(evaluator: Evaluator, pair: Sequence[Candidate], split: Split) -> list[Question]:
-    """The first of the spare questions that both can be asked within what is left."""
-    left = _answers_left(evaluator)
-    if left is None:
-        return []  # without a limit there is nothing left over to spend
-
-    def cost(question: Question) -> int:
-        return sum(not evaluator.is_known(candidate, [question]) for candidate in pair)
-
-    left -= sum(map(cost, split.held_out))
-    chosen = []
-    for question in split.spare:
-        left -= cost(question)
-        if left < 0:
-            break
-        chosen.append(question)
-    return chosen
-
-
-def _answers_left(evaluator: Evaluator) -> int | None:
-    """How many more answers the limits leave room for, at what one has cost so far."""
-    limits, spent = evaluator.meter.limits, evaluator.spent
-    each = max(1, spent.calls)
-    room = []
-    if limits.calls is not None:
-        room.append(limits.calls - spent.calls)
-    if limits.tokens is not None and spent.tokens:
-        room.append(int((limits.tokens - spent.tokens) / (spent.tokens / each)))
-    if limits.minutes is not None and spent.seconds:
-        room.append(int((limits.minutes * 60.0 - spent.seconds) / (spent.seconds / each)))
-    return min(room) if room else None
 
 
 def _reason(

@@ -197,7 +197,7 @@ class _Race:
             if rung:
                 joining = list(self._predicted(self._plan.joining(rung)))
                 racing = [*self._better(racing, self._plan.kept(rung) - len(joining)), *joining]
-            for entry in self._task.evaluator.in_turn(racing):
+            for entry in racing:
                 self._extend(entry, count)
             racing = [entry for entry in racing if not entry.fallen]
 

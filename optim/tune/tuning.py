@@ -106,7 +106,6 @@ def tune(  # noqa: PLR0913 -- all but three by name
     tuned: str = "decompose",
     candidates: Texts | None = None,
     held_out: Sequence[Question | dspy.Example] | None = None,
-    spare: Sequence[Question | dspy.Example] = (),
     rounds: int = 3,
     threshold: float = 0.01,
     seed: int = 0,
@@ -145,7 +144,7 @@ def tune(  # noqa: PLR0913 -- all but three by name
             ``metric(example, prediction, trace=None)`` from 0 to 1, which judges an answer. What
             is optimised is E³ of a whole set, made of that and the tokens.
         budget: How many answers the run folder may cost over all its starts, or `Limits` in
-            answers, tokens and minutes.
+            answers and tokens.
         run_dir: A local folder for what has been paid for.
         optimizer: One of `optim.tune.optimizers.OPTIMIZERS` (when not given ``gepa``, or
             ``shortest`` for ``solve``), or an `optim.tune.optimizer.Optimizer`, such as a function
@@ -159,8 +158,6 @@ def tune(  # noqa: PLR0913 -- all but three by name
         candidates: Instructions, or the path of a file of them. ``random`` and ``candidates``
             choose from them instead of the package's list; others measure them first.
         held_out: Questions for the last comparison; None takes a third of dev.
-        spare: More questions of the same data, held out as well as far as what is left of the
-            budget goes.
         rounds: How often the tangent of E³ is moved to the best so far, at most.
         threshold: Gain of E³ below which a round was the last one, relative.
         seed: Of everything drawn by chance.
@@ -187,9 +184,7 @@ def tune(  # noqa: PLR0913 -- all but three by name
     first, *more = predictors_of(start.settings, tuned)
     chosen, pool = choose(optimizer, tuned, first, candidates)
     others = None if held_out is None else questions_of(held_out)
-    split = split_of(
-        questions_of(train), questions_of(dev), others, seed, spare=questions_of(spare)
-    )
+    split = split_of(questions_of(train), questions_of(dev), others, seed)
     if first == "level" and not more and not estimate_level and all(q.level for q in split.dev):
         msg = (
             "the level of every question is known, so no prompt that judges it is asked: let it be "
@@ -208,7 +203,6 @@ def tune(  # noqa: PLR0913 -- all but three by name
         settings=start.settings,
         cap_policy=program.graphs.cap_policy,
         retry_errors=retry_errors,
-        joins=chosen.tunes == "settings",
     )
     with evaluator, nullcontext(callback) if callback else TuneProgress() as shown:
         writes = reflection_model or program.graphs.planner or program.graphs.model

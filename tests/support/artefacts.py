@@ -94,7 +94,7 @@ def tuning(**changes: Any) -> Tuning:  # noqa: ANN401 -- fields of Tuning
         "settings_before": Settings(),
         "dev": split(1.8),
         "held_out": split(1.6),
-        "cost": Cost(metric_calls=400, tokens=123_456, seconds=3_725.0),
+        "cost": Cost(metric_calls=400, tokens=123_456),
         "candidates": CANDIDATES,
     }
     return Tuning(**fields | changes)

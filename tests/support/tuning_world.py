@@ -104,7 +104,7 @@ def bench_in(
     **options: Any,  # noqa: ANN401
 ) -> Evaluator:
     """A bench for this world."""
-    limits = Limits(**{name: options.pop(name, None) for name in ("calls", "tokens", "minutes")})
+    limits = Limits(**{name: options.pop(name, None) for name in ("calls", "tokens")})
     return Evaluator(
         world() if model is None else model,
         scorer=options.pop("scorer", Exact()),

@@ -21,7 +21,7 @@ from optim.tune.options import OPTIMIZERS, TuneOptions
 from pb_graph import Settings
 
 ONLY_IN_PYTHON = {"cap_policy"}  # an object
-MORE_THAN_ONE_OPTION = {"limits"}  # --budget-calls, --budget-tokens and --budget-minutes
+MORE_THAN_ONE_OPTION = {"limits"}  # --budget-calls and --budget-tokens
 
 
 @pytest.mark.parametrize("choices", [Experiment, TuneOptions, World])

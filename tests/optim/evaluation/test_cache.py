@@ -233,18 +233,6 @@ def test_of_several_lines_with_one_key_the_last_counts(tmp_path: Path) -> None:
         assert (one.get("a"), len(one), len(list(one.entries()))) == ({"n": 2}, 1, 2)
 
 
-def test_a_failure_of_another_process_hides_no_reply_that_is_there(tmp_path: Path) -> None:
-    other = Journal(tmp_path / "other.jsonl")
-    journal = Journal(tmp_path / "journal.jsonl", lambda: [other.path])
-    journal.append("a", {"text": "a plan", "lost": []})
-    other.append("a", {"lost": [1]})
-    other.append("b", {"lost": [2]})
-    assert journal.refresh() == [{"lost": [1]}, {"lost": [2]}]
-    assert journal.get("a") == {"text": "a plan", "lost": []}
-    other.append("b", {"text": "another", "lost": [2]})
-    assert journal.refresh() == [journal.get("b")]
-
-
 def test_any_text_survives(tmp_path: Path) -> None:
     nasty = 'é\n\r\u2028\x00"\\ \ud800 😀'
     Journal(tmp_path / "journal.jsonl").append("a", {"text": nasty})

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -76,7 +75,6 @@ def test_what_is_known_costs_nothing_in_this_start_and_in_the_next(tmp_path: Pat
         assert bench.is_known(original(), FEW)
         assert bench.measure(original(), FEW) == first
         assert (bench.spent.calls, bench.spent.tokens) == (spent.calls, spent.tokens)
-        assert bench.spent.seconds > spent.seconds
     assert len(model.calls) == calls
     assert spent.calls == len(FEW)
     assert spent.tokens == model.output_tokens
@@ -224,17 +222,6 @@ def test_a_limit_of_tokens_begins_no_answer_once_it_is_reached(tmp_path: Path) -
         assert 1 <= bench.spent.calls <= 2
 
 
-def test_a_limit_of_minutes_counts_earlier_starts(tmp_path: Path) -> None:
-    (tmp_path / "clock.jsonl").write_text(
-        json.dumps({"key": "1", "entry": {"start": "1", "seconds": 50.0}}) + "\n"
-        + json.dumps({"key": "1", "entry": {"start": "1", "seconds": 119.9}}) + "\n"
-    )  # fmt: skip
-    with bench_in(tmp_path, minutes=2) as bench:
-        assert 119.9 <= bench.spent.seconds < 179
-        with pytest.raises(BudgetSpentError, match="2 minutes"):
-            bench.measure(original(), DEV)
-
-
 def test_what_is_reserved_is_left_for_the_end(tmp_path: Path) -> None:
     with bench_in(tmp_path, calls=8) as bench:
         bench.reserve(4)
@@ -245,19 +232,10 @@ def test_what_is_reserved_is_left_for_the_end(tmp_path: Path) -> None:
         assert len(bench.measure(original(), FEW)) == 6
 
 
-def test_the_limit_of_answers_is_for_all_processes_in_the_folder(tmp_path: Path) -> None:
-    limited = {"calls": 6, "joins": True}
-    with bench_in(tmp_path, **limited) as one, bench_in(tmp_path, **limited) as other:
-        one.measure(original(), DEV[:4])
-        with pytest.raises(BudgetSpentError, match="budget of 6 answers is spent"):
-            other.measure(original(), DEV[:8])  # four of them are there already
-        assert one.spent.calls == other.spent.calls == 6
-
-
-@pytest.mark.parametrize("limit", [{"calls": 0}, {"tokens": -1}, {"minutes": 0.0}])
-def test_a_limit_that_allows_nothing_is_refused(limit: dict[str, float]) -> None:
+@pytest.mark.parametrize("limit", [{"calls": 0}, {"tokens": -1}])
+def test_a_limit_that_allows_nothing_is_refused(limit: dict[str, int]) -> None:
     with pytest.raises(InputError, match="must be above 0"):
-        Limits(**limit)  # type: ignore[arg-type]
+        Limits(**limit)
 
 
 def test_a_server_that_is_gone_ends_the_run_instead_of_spending_its_answers(

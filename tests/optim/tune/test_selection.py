@@ -21,7 +21,6 @@ from tests.support.tuning_world import (
     MINIMAL,
     PLAIN,
     THOROUGH,
-    TRAIN,
     Style,
     asked_in,
     bench_in,
@@ -33,17 +32,16 @@ ALWAYS_RIGHT = {"minimal": Style(1.0, 100), "usual": Style(1.0, 400)}
 ON_DEV = {question.id for question in DEV}
 
 
-def judged(  # noqa: PLR0913 -- all but four by name
+def judged(
     folder: Path,
     model: ScriptedChat,
     texts: list[str] | None = None,
     held_out: int = 6,
     *,
-    spare: list[Question] | None = None,
     calls: int | None = 300,
     **limits: Any,  # noqa: ANN401
 ) -> SearchResult:
-    split = split_of((), DEV[:12], HELD_OUT[:held_out], 0, spare=spare or ())
+    split = split_of((), DEV[:12], HELD_OUT[:held_out], 0)
     with bench_in(folder, model, calls=calls, **limits) as bench:
         return search(bench, split, candidates(texts=texts or [MINIMAL]), start=original())
 
@@ -146,56 +144,14 @@ class TestKept:
         assert result.spent.calls == 2 * 12
 
 
-class TestWhatIsLeftOfTheBudget:
-    def test_it_goes_into_more_held_out_questions(self, tmp_path: Path) -> None:
-        result = judged(
-            tmp_path, world(ALWAYS_RIGHT), spare=[*HELD_OUT[6:50], *TRAIN], calls=24 + 12 + 41
-        )
-        assert result.verdict.comparison is not None
-        assert result.verdict.comparison.questions == 6 + 20
-        assert result.spent.calls == 24 + 12 + 40
-
-    def test_a_second_start_compares_on_the_same(self, tmp_path: Path) -> None:
-        spare = list(HELD_OUT[6:50])
-        first = judged(tmp_path, world(ALWAYS_RIGHT), spare=spare, calls=60)
-        model = world(ALWAYS_RIGHT)
-        second = judged(tmp_path, model, spare=spare, calls=60)
-        assert second.verdict == first.verdict
-        assert not model.calls
-
-    def test_without_a_limit_nothing_is_left_over(self, tmp_path: Path) -> None:
-        result = judged(tmp_path, world(ALWAYS_RIGHT), spare=list(HELD_OUT[6:50]), calls=None)
-        assert result.spent.calls == 24 + 12
-
-    def test_a_limit_of_tokens_is_kept_too(self, tmp_path: Path) -> None:
-        result = judged(
-            tmp_path, world(ALWAYS_RIGHT), spare=list(HELD_OUT[6:90]), calls=None, tokens=20_000
-        )
-        assert result.verdict.comparison is not None
-        assert 6 < result.verdict.comparison.questions < 90
-        assert result.spent.tokens < 22_000
-
-    def test_what_would_decide_it_is_no_further_look_at_the_same_questions(
-        self, tmp_path: Path
-    ) -> None:
-        styles = {"minimal": Style(1, 300), "usual": Style(1, 400)}
-        reason = judged(tmp_path, world(styles), None, 3).verdict.reason
-        assert "give more, and the budget for them, in a run of their own" in reason
-
-    def test_a_question_that_is_used_elsewhere_is_not_spare(self) -> None:
-        split = split_of(TRAIN[:3], DEV[:6], HELD_OUT[:3], 0, spare=[*DEV[:9], *TRAIN[:4]])
-        assert split.spare == [*DEV[6:9], TRAIN[3]]
-
-
-@pytest.mark.parametrize("place", [3, 10], ids=["held out", "spare"])
-def test_a_question_that_a_server_refuses_costs_no_verdict(tmp_path: Path, place: int) -> None:
-    refused = HELD_OUT[place]
+def test_a_question_that_a_server_refuses_costs_no_verdict(tmp_path: Path) -> None:
+    refused = HELD_OUT[3]
 
     def answer(question: Question, plan: str) -> Said:
         words = {"minimal": 100, "usual": 400}[plan]
         return HTTPError(400) if question is refused else Style(1.0, words).answer(question)
 
-    found = judged(tmp_path, elsewhere(answer), spare=list(HELD_OUT[6:16])).verdict
+    found = judged(tmp_path, elsewhere(answer), held_out=16).verdict
     assert found.comparison is not None
     assert found.comparison.questions == 15
     assert found.reason.endswith("Left out, without an answer for a reason outside: 1.")

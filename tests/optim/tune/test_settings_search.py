@@ -94,9 +94,6 @@ class FakeBench:
             self.met[candidate] = 0
         return [self._one(candidate, question) for question in questions]
 
-    def in_turn(self, items: Sequence[Any]) -> Sequence[Any]:
-        return items
-
     def _one(self, candidate: Candidate, question: Question) -> Result:
         key = (candidate.identity, question.id)
         if question is DEV[0] and self.refused(candidate.settings):

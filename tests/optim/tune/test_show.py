@@ -51,7 +51,6 @@ def test_it_says_what_came_of_the_tuning_and_what_it_cost(path: Path) -> None:
         assert lines_with(shown, line)
     assert lines_with(shown, "answers: 400")
     assert lines_with(shown, "completion tokens: 123\N{NARROW NO-BREAK SPACE}456")
-    assert lines_with(shown, "minutes: 62.1")
     assert lines_with(shown, "the search ended: the budget of 400 answers is spent")
 
 

@@ -244,7 +244,6 @@ def test_gepa_is_given_no_folder_to_leave_a_pickle_in(
     assert names == {
         "replies.jsonl",
         "results.jsonl",
-        "clock.jsonl",
         ".pb-optim.lock",
     }
 

@@ -128,7 +128,7 @@ def test_where_nothing_is_better_the_original_is_kept(tmp_path: Path) -> None:
 
 
 def test_the_record_names_questions_models_and_cost(tmp_path: Path) -> None:
-    result = run(tmp_path, dataset="my questions", budget=Limits(calls=300, minutes=60.0))
+    result = run(tmp_path, dataset="my questions", budget=Limits(calls=300))
     record = result.record
     assert (record.data.name, record.data.dev, record.data.held_out) == ("my questions", 12, 6)
     assert record.models.solver == "scripted-1"
