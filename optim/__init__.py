@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from optim.evaluation import Experiment, evaluate
     from optim.records import read_records
     from optim.report import report
-    from optim.tune import tune
+    from optim.tuning import tune
 
 __all__ = ["Experiment", "evaluate", "load", "read_records", "report", "tune"]
 
@@ -46,8 +46,7 @@ def on_first_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]
 __getattr__ = on_first_use(
     __name__,
     {"Experiment": "evaluation", "evaluate": "evaluation", "load": "datasets"}
-    | {"read_records": "records"}
-    | dict.fromkeys(("report", "tune"), ""),
+    | {"read_records": "records", "report": "", "tune": "tuning"},
 )
 
 

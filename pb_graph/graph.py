@@ -64,7 +64,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         settings: Every other choice, also as a mapping of the fields that are to differ from the
             defaults. None takes those that a tuned ``planner_program`` was
             measured with, else the defaults.
-        planner_program: A tuned `Planner` or `optim.tune.GraphProgram`, or what was saved of one:
+        planner_program: A tuned `Planner` or `optim.tuning.GraphProgram`, or what was saved of one:
             a `PlannerProgram` or its path.
         checkpointer: For threads and interrupts; leave it out when a host graph has one. Where
             calls cost money, run with ``durability="sync"``: when a process dies or a checkpointer

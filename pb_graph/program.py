@@ -1,7 +1,7 @@
 """The planner program as one JSON file: tuned prompts, settings, and how they were come by.
 
 `Planner.save` writes the prompts alone. ``pb-optim tune`` adds the settings they were measured with
-and the record of the tuning, which is carried along unread: `optim.tune.artefact` knows its form.
+and the record of the tuning, which is carried along unread: `optim.tuning.artefact` knows its form.
 Both are the same format, and hold no pickle and no address of a model.
 """
 
@@ -97,7 +97,7 @@ Artefact = PlannerProgram
 
 @runtime_checkable
 class HasPlanner(Protocol):
-    """Whatever brings a planner and the settings it works under: `optim.tune.GraphProgram`."""
+    """Whatever brings a planner and the settings it works under: `optim.tuning.GraphProgram`."""
 
     @property
     def prompts(self) -> object:

@@ -18,7 +18,7 @@ from optim.cli.terminal import numbers, plain_errors
 from optim.datasets import DATASETS, data_set
 from optim.methods import ALL, NAMES, RIVALS
 from optim.scorers import NAMES as SCORERS
-from optim.tune.options import OPTIMIZERS, TUNED
+from optim.tuning.options import OPTIMIZERS, TUNED
 from pb_graph.cli.options import assignments, fields_set
 from pb_graph.settings import Settings
 

@@ -9,7 +9,7 @@ import typer
 from optim.cli.options import AsJson, with_options
 from optim.cli.terminal import echo, plain_errors
 from optim.evaluation.limits import Limits
-from optim.tune.options import TuneOptions
+from optim.tuning.options import TuneOptions
 
 if TYPE_CHECKING:
     from pb_graph.program import PlannerProgram
@@ -34,7 +34,7 @@ def tune_program(
     is kept. The same command again goes on where it was; nothing is paid for twice.
     """
     options["limits"] = Limits(budget_calls, budget_tokens)
-    from optim.tune.command import run  # noqa: PLC0415 -- DSPy takes a second
+    from optim.tuning.command import run  # noqa: PLC0415 -- DSPy takes a second
 
     outcome = run(TuneOptions(**options))
     _show_program(outcome.result.artefact, as_json=as_json)
@@ -55,7 +55,7 @@ def show(
 
 def _show_program(program: PlannerProgram, *, as_json: bool) -> None:
     from optim.report.terminal import console  # noqa: PLC0415
-    from optim.tune.show import document, shown  # noqa: PLC0415 -- DSPy takes a second
+    from optim.tuning.show import document, shown  # noqa: PLC0415 -- DSPy takes a second
 
     if as_json:
         echo(document(program))

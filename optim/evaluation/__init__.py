@@ -1,6 +1,6 @@
 """Evaluates methods: `evaluate(Experiment(...))` answers, scores, logs, and sums up.
 
-What is exported loads when it is asked for: `optim.tune` uses the cache and the limits without
+What is exported loads when it is asked for: `optim.tuning` uses the cache and the limits without
 Inspect.
 """
 

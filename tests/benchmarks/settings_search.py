@@ -27,11 +27,11 @@ from optim.datasets import Question
 from optim.datasets.arithmetic import generate
 from optim.e3 import Incumbent
 from optim.evaluation.limits import BudgetSpentError
-from optim.tune.candidate import Candidate
-from optim.tune.evaluator import Result
-from optim.tune.optimizer import Round
-from optim.tune.selection import Measurement
-from optim.tune.settings_search import settings_search
+from optim.tuning.candidate import Candidate
+from optim.tuning.evaluator import Result
+from optim.tuning.optimizer import Round
+from optim.tuning.selection import Measurement
+from optim.tuning.settings_search import settings_search
 from pb_graph.settings import Settings
 
 DEV = generate(40, split="settings")

@@ -18,12 +18,12 @@ from typing import Any
 from optim.datasets.arithmetic import generate
 from optim.evaluation.limits import Limits
 from optim.scorers import Score
-from optim.tune.candidate import Candidate
-from optim.tune.evaluator import Evaluator
-from optim.tune.examples import split_of
-from optim.tune.gepa import gepa
-from optim.tune.reflection import Reflector
-from optim.tune.search import search
+from optim.tuning.candidate import Candidate
+from optim.tuning.evaluator import Evaluator
+from optim.tuning.examples import split_of
+from optim.tuning.gepa import gepa
+from optim.tuning.reflection import Reflector
+from optim.tuning.search import search
 from pb_graph import Settings, build_graph
 from tests.benchmarks.graph_overhead import InstantChat
 

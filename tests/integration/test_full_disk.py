@@ -41,7 +41,7 @@ EVAL = BEGIN.format(
     run="evaluated(model, folder, methods='vanilla,stepwise', epochs=3, concurrency=2)",
 )
 TUNE = BEGIN.format(
-    imports="""from optim.tune import GraphProgram, tune
+    imports="""from optim.tuning import GraphProgram, tune
 from tests.support.tuning_world import DEV, HELD_OUT, MINIMAL, TRAIN, Exact, world""",
     model="""model = world()
 program = GraphProgram(model, settings={'method': 'planned_vanilla'}, cap_policy=with_schema)""",

@@ -24,7 +24,7 @@ from optim.datasets.arithmetic import generate
 from optim.evaluation import Experiment, evaluate
 from optim.records import read_records
 from optim.report import report
-from optim.tune import GraphProgram, tune
+from optim.tuning import GraphProgram, tune
 from pb_graph import NoAnswerError, Settings, build_graph
 from tests.support.endpoints import chat_to, endpoint_of
 from tests.support.evaluations import tolerates_inspect

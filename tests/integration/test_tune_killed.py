@@ -13,7 +13,7 @@ from tests.support.killed import Victim, whole_lines
 
 VICTIM = Victim("""
 import json, sys, zlib
-from optim.tune import GraphProgram, tune
+from optim.tuning import GraphProgram, tune
 from tests.support.chat_model import ScriptedChat, with_schema
 from tests.support.tuning_world import DEV, HELD_OUT, MINIMAL, PLAIN, THOROUGH, TRAIN, Exact, world
 

@@ -59,7 +59,7 @@ import optim
 from optim.datasets.arithmetic import generate
 from optim.records import Records
 from optim.scorers import scorer
-from optim.tune import GraphProgram
+from optim.tuning import GraphProgram
 from pb_graph import PlanAndBudgetError, build_graph
 from tests.support.chat_model import ScriptedChat
 

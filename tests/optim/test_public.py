@@ -32,7 +32,7 @@ pytestmark = tolerates_inspect
 HEAVY = ("inspect_ai", "dspy", "numpy", "pandas", "langgraph", "jinja2", "pydantic")
 ORDERS = [
     "from optim import evaluate, report, tune",
-    "import optim.evaluation, optim.report, optim.tune; from optim import evaluate, report, tune",
+    "import optim.evaluation, optim.report, optim.tuning; from optim import evaluate, report, tune",
     "import optim; evaluate, report, tune = optim.evaluate, optim.report, optim.tune",
 ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from optim.tune.artefact import (
+from optim.tuning.artefact import (
     CandidateRecord,
     Cost,
     Data,

@@ -141,8 +141,8 @@ def _load() -> None:
 
     import optim.cli  # noqa: PLC0415
     import optim.evaluation.run  # noqa: PLC0415
-    import optim.tune.optimizers  # noqa: PLC0415
-    import optim.tune.tuning  # noqa: F401, PLC0415
+    import optim.tuning.optimizers  # noqa: PLC0415
+    import optim.tuning.run  # noqa: F401, PLC0415
     import pb_graph.cli.app  # noqa: PLC0415
     import pb_graph.planner.planner  # noqa: F401, PLC0415
     import tests.support.evaluations  # noqa: PLC0415

@@ -19,12 +19,12 @@ from optim.datasets import Question
 from optim.datasets.arithmetic import generate
 from optim.evaluation.limits import Limits
 from optim.scorers import Score
-from optim.tune.candidate import Candidate
-from optim.tune.evaluator import Evaluator
-from optim.tune.examples import split_of
-from optim.tune.optimizer import Optimizer
-from optim.tune.reflection import Reflector
-from optim.tune.search import SearchResult, search
+from optim.tuning.candidate import Candidate
+from optim.tuning.evaluator import Evaluator
+from optim.tuning.examples import split_of
+from optim.tuning.optimizer import Optimizer
+from optim.tuning.reflection import Reflector
+from optim.tuning.search import SearchResult, search
 from pb_graph import Settings
 from tests.support.chat_model import Call, Said, ScriptedChat, with_schema
 

@@ -17,7 +17,7 @@ from optim.datasets import DATASETS
 from optim.evaluation import Experiment
 from optim.methods import NAMES
 from optim.scorers import NAMES as SCORERS
-from optim.tune.options import OPTIMIZERS, TuneOptions
+from optim.tuning.options import OPTIMIZERS, TuneOptions
 from pb_graph import Settings
 
 ONLY_IN_PYTHON = {"cap_policy"}  # an object
