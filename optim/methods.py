@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 from pb_graph.budget.rules import LevelTable, PerLevel
 from pb_graph.errors import InputError, did_you_mean
@@ -26,12 +26,6 @@ RIVALS = "rivals"
 ESTIMATED = "default_estimated"
 """``default`` where the planner estimates the level, and is paid for it."""
 
-Ending = Literal["continuation", "turn"]
-"""How the result of a cut answer is asked for, see `Truncation`."""
-
-ENDING = "ending"
-"""What the ledger calls the request for the result of an answer that was cut."""
-
 PAPER_DEFAULTS: Mapping[str, Any] = MappingProxyType(
     {
         "enforcement": "prompt",
@@ -44,40 +38,6 @@ PAPER_DEFAULTS: Mapping[str, Any] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Truncation:
-    """A budget at which a longer answer is cut, and its result asked for.
-
-    Attributes:
-        budget: Completion tokens of solving, those of the result included.
-        largest: The budget within which the answer was written; the same as ``budget`` for a run
-            of its own.
-        reserve: Tokens that are kept back for the result; of a small budget two thirds at most.
-        ending: How the result is asked for: the model goes on from its own words, where the server
-            lets it, or is told to stop in a further turn. None: the former for local models.
-    """
-
-    budget: int
-    largest: int
-    reserve: int = 32
-    ending: Ending | None = None
-
-    def __post_init__(self) -> None:
-        if not 1 < self.budget <= self.largest:
-            msg = f"a budget lies between 2 and the largest, {self.largest}, not at {self.budget}"
-            raise InputError(msg)
-
-    @property
-    def room(self) -> int:
-        """Tokens for the answer, as ``enforcement="force"`` has it; the rest is for the result."""
-        return self.budget - min(self.reserve, self.budget * 2 // 3)
-
-    @property
-    def asked(self) -> int:
-        """The cap at which the model is asked for the whole answer."""
-        return replace(self, budget=self.largest).room
-
-
-@dataclass(frozen=True, slots=True)
 class Method:
     """One way to answer.
 
@@ -86,7 +46,6 @@ class Method:
         settings: Of the graph.
         estimate_level: Whether the planner estimates a question's level, and is paid for it, also
             where the data set has a label.
-        truncation: A budget that a longer answer is cut at; None to answer as the settings say.
 
     Raises:
         InputError: The settings wait for a person.
@@ -95,7 +54,6 @@ class Method:
     name: str
     settings: Settings
     estimate_level: bool = False
-    truncation: Truncation | None = None
 
     def __post_init__(self) -> None:
         check_unattended(self.settings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from optim.cli import bam, evaluate, logs, tune
+from optim.cli import evaluate, logs, tune
 from pb_graph.cli.exit import FAILED, INTERRUPTED, USAGE, print_any_letter
 from pb_graph.cli.options import Version
 
@@ -19,15 +19,12 @@ def _every_command(*, version: Version = False) -> None:
 
 
 app.command("eval")(evaluate.evaluate_methods)
-app.command()(evaluate.curve)
 app.command()(logs.levels)
 app.command()(logs.latency)
 app.command()(logs.report)
 app.command()(logs.certify)
 app.command("tune")(tune.tune_program)
 app.command()(tune.show)
-app.command()(bam.simulate)
-app.command()(bam.calibrate)
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Options, each declared once: a command has those that the fields of a dataclass stand for.
 
-A new option is a field of `Experiment`, `TuneOptions` or `World`, and its line here. Defaults are
+A new option is a field of `Experiment` or `TuneOptions`, and its line here. Defaults are
 the dataclass's, and the names that an option takes are those of the registries.
 """
 
@@ -146,17 +146,6 @@ OPTIONS: dict[str, Option] = {
     "reflection_model": Option("Writes instructions. Default: the planner."),
     "candidates": Option("Instructions, with lines of --- between.", metavar="FILE"),
     "rounds": Option("How often the optimizer starts anew, at most."),
-    # The simulated world
-    "steps": Option("Sub-questions of a query."),
-    "front_loaded": Option("Hardest first, or in no order.", "--front-loaded/--even"),
-    "graded": Option("Credits follow levels, or are equal.", "--graded/--ungraded"),
-    "credits": Option(
-        "Credits by position instead, such as 16,18,20,22,24; `pb-optim levels` has a planner's.",
-        read=lambda text: numbers("--credits", text) if text else None,
-    ),
-    "c_spread": Option("Of log c about its level's."),
-    "beta_spread": Option("Of log beta about its level's."),
-    "aleatoric": Option("Most uncertainty that no tokens remove."),
 }  # fmt: skip
 """An option for each field that a command line can say."""
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from optim.evaluation.cache import Call, Recording, UnknownReplyError, recording
-from optim.evaluation.curve import TruncatingClient
 from optim.evaluation.journal import StorageError
-from optim.records import paid_for_nothing, planning_tokens
+from optim.records import paid_for_nothing
 from optim.scorers import Score
 from pb_graph.budget.ledger import by_node, most_billed
 from pb_graph.errors import NoAnswerError
 from pb_graph.graph import build_graph
-from pb_graph.models.resolve import LOCAL_PREFIX
 from pb_graph.settings import PLANNED, Context
 from pb_graph.state import Input
 from pb_graph.types import Report
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
 
     from optim.datasets import Question
     from optim.evaluation.models import Models
-    from optim.methods import Ending, Method
+    from optim.methods import Method
     from optim.scorers import Scorer
     from pb_graph.settings import Settings
     from pb_graph.state import Output, State
@@ -68,15 +66,6 @@ class Runner:
             "seed": seed,
             "estimate_level": method.estimate_level,
         }
-        self._solver = models.solver
-        self._truncation = method.truncation
-        if self._truncation is not None:
-            if self._truncation.ending is None:
-                # Llama.cpp goes on from a last message of the model's; of others it is not known.
-                local = models.model.startswith(LOCAL_PREFIX)
-                ending: Ending = "continuation" if local else "turn"
-                self._truncation = replace(self._truncation, ending=ending)
-            self.conditions["truncation"] = asdict(self._truncation)
         self._graph: Graph = build_graph(
             models.solver,
             planner=models.planner,
@@ -102,14 +91,11 @@ class Runner:
                 return None
 
     async def _outcome(self, question: Question, record: Recording) -> Outcome:
-        context = None
-        if self._truncation is not None:  # a solver that keeps to the budget of the answers
-            context = Context(model=TruncatingClient(self._solver, self._truncation, question))
         try:
-            output = await self._graph.ainvoke(self._input(question), context=context)
+            output = await self._graph.ainvoke(self._input(question))
         except NoAnswerError as error:
             wrong = paid_for_nothing(error.report)
-            report = self._within_budget(error.report)
+            report = error.report
             return Outcome(report, record.calls, None if wrong else str(error))
         except (StorageError, UnknownReplyError):
             raise
@@ -117,14 +103,7 @@ class Runner:
             reason = f"{type(error).__name__}: {error}"
             report = _broken_off(self.method.settings, question.level, record.calls)
             return Outcome(report, record.calls, reason)
-        return Outcome(self._within_budget(output["report"]), record.calls)
-
-    def _within_budget(self, report: Report) -> Report:
-        """The report with the budget that the graph was not told of."""
-        if self._truncation is not None:
-            report["budget"] = self._truncation.budget
-            report["ceiling"] = planning_tokens(report) + self._truncation.budget
-        return report
+        return Outcome(output["report"], record.calls)
 
     def _input(self, question: Question) -> Input:
         asked = Input(

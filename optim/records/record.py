@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from optim.extras import require
-from optim.methods import ENDING
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -146,8 +145,6 @@ def cut_off(record: Record) -> bool:
     off the tokens: those up to the ceiling, less what a forced ending keeps back.
     """
     report = record.report
-    if ENDING in report["usage"]["by_node"]:
-        return True
     if any(step["finish"] in {"length", "forced"} for step in report["steps"]):
         return True
     if "finish" in report:

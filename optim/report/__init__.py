@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from optim import make_callable
 from optim.report.figures import Figure, plot
-from optim.report.groups import Study, Versus, reachable, studies
+from optim.report.groups import Study, Versus, studies
 from optim.report.page import page
 from optim.report.published import published_of
 from optim.report.spending import plot_spending
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 _PAIRED = (  # the columns that were there first, and in this order
-    "ratio", "lower", "upper", "p_value", "p_value_method", "probability_better",
+    "ratio", "lower", "upper", "p_value",
     "accuracy_difference", "accuracy_p_value", "accuracy_test", "questions",
 )  # fmt: skip
 _ALSO = ("probability_higher", "tokens_ratio", "tokens_lower", "tokens_upper", "discordant")
@@ -130,7 +130,6 @@ def as_csv(found: Sequence[Study]) -> str:
 
 
 def _study(study: Study, *, paper: bool) -> dict[str, Any]:
-    best = reachable(study)
     whole = {
         "dataset": study.dataset,
         "model": study.model,
@@ -143,7 +142,6 @@ def _study(study: Study, *, paper: bool) -> dict[str, Any]:
         "tokens_by_part": {name: mean_parts(study.of(name)) for name in study.methods},
         "budgets": {name: _budgets(study, name) for name in study.methods},
         "made_by": study.made_by(),
-        "reachable": best and best.to_dict(),
     }
     if paper:
         whole["published"] = [asdict(row) for row in published_of(study.dataset)]

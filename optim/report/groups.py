@@ -1,6 +1,6 @@
 """What a report is about: per data set, solver and planner, its methods and their comparison.
 
-With the baseline, and with what the right row for every question could reach.
+With the baseline.
 """
 
 from __future__ import annotations
@@ -10,9 +10,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from optim.e3 import Comparison, compare, holm
-from optim.records import cut_off
-from optim.statistics.comparison import FEW
-from optim.statistics.oracle import Answer, Oracle, Waste, oracle, reached, waste
 from optim.summary import Row, grouped, rows, samples
 from pb_graph.errors import InputError
 
@@ -20,15 +17,6 @@ if TYPE_CHECKING:
     from optim.records import Record
 
 _USUAL_BASELINES = ("global_budget", "vanilla")
-
-WASTE: Mapping[str, str] = {
-    "needed": "right, as cheap as any",
-    "overthinking": "overthinking: beyond the cheapest right row",
-    "starvation": "starvation: cut off, a dearer row is right",
-    "missed": "other wrong answers where a row is right",
-    "futility": "futility: no row is right",
-}
-"""Parts of T, and what they are called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +40,6 @@ class Versus:
     lost: int
     why_not: str | None = None
     adjusted_accuracy_p: float | None = None
-
-    @property
-    def share_of_resamples(self) -> float | None:
-        """Percent of resampled question sets with a higher E³; None where it promises too much.
-
-        That is below `FEW` questions, where accuracy is undecided (what differs on no question
-        differs on no resampled one), and beside a p-value that is 1 after its correction.
-        """
-        found = self.comparison
-        if found is None or found.probability_better is None or self.adjusted_p == 1.0:
-            return None
-        blank = found.questions < FEW or found.accuracy_undecided
-        return None if blank else 100 * found.probability_better
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -125,35 +100,6 @@ class Study:
         return {method: number for method, number in missing.items() if number}
 
 
-@dataclass(frozen=True, slots=True)
-class Reachable:
-    """The oracle of a study, and its rows beside it."""
-
-    oracle: Oracle
-    shares: Mapping[str, Comparison]
-    waste: Mapping[str, Waste]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON."""
-        best = self.oracle
-        return {
-            "accuracy": best.accuracy,
-            "tokens": best.tokens,
-            "e3": best.e3,
-            "picks": dict(best.picks),
-            "questions": best.questions,
-            "split_halves": best.split,
-            "biased_upwards": not best.split,
-            "rows": {
-                name: {
-                    "share": {"ratio": one.ratio, "lower": one.lower, "upper": one.upper},
-                    "tokens": asdict(self.waste[name]),
-                }
-                for name, one in self.shares.items()
-            },
-        }
-
-
 def studies(records: Sequence[Record], baseline: str | None = None) -> list[Study]:
     """Sort records into studies, and compare the methods of each with its baseline.
 
@@ -173,28 +119,6 @@ def studies(records: Sequence[Record], baseline: str | None = None) -> list[Stud
         raise InputError(msg)
     groups = grouped(records, ("dataset", "model", "planner"))
     return [_study(key, group, baseline) for key, group in groups.items()]
-
-
-def reachable(study: Study) -> Reachable | None:
-    """Find out what a study's rows could reach together.
-
-    None with a single row, where answers are not just right or wrong, and where no question has an
-    answer of every row.
-    """
-    rows: dict[str, dict[str, list[Answer]]] = {method: {} for method in study.methods}
-    for record in sorted(study.records, key=lambda record: record.epoch):
-        if record.score is not None:
-            answer = Answer(record.score == 1, record.tokens, cut_off(record))
-            rows[record.method].setdefault(record.question, []).append(answer)
-    graded = any(record.score not in {None, 0.0, 1.0} for record in study.records)
-    if len(rows) == 1 or graded:
-        return None
-    try:
-        best = oracle(rows)
-        shares = {name: reached(rows, name, best) for name in rows}
-    except InputError:  # no shared question, or no token at all
-        return None
-    return Reachable(best, shares, {name: waste(rows, name) for name in rows})
 
 
 def _study(key: tuple[str, ...], records: Sequence[Record], wanted: str | None) -> Study:

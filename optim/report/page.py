@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -13,11 +12,10 @@ from markupsafe import Markup
 from optim.e3 import describe
 from optim.report import formatting
 from optim.report.figures import KINDS, key, kind_of, points, scatters
-from optim.report.groups import WASTE, reachable
 from optim.report.panels import RatioAxis, Series, budget_panel, level_panel, part_class, stacked
 from optim.report.published import PublishedRow, published_of
 from optim.report.svg import svg, tag, ticks
-from optim.report.template import is_right, render
+from optim.report.template import render
 from optim.report.terminal import COLUMNS, RATE_COLUMNS
 from optim.scorers.travelplanner import by_constraint
 from optim.statistics.comparison import FEW
@@ -25,7 +23,6 @@ from optim.summary import (
     PARTS,
     budget_use,
     by_position,
-    grouped,
     mean_parts,
     samples,
     scored,
@@ -38,9 +35,6 @@ if TYPE_CHECKING:
 
 _ALPHA = 0.05
 _MANY = 5  # names that a sentence can hold
-# Characters of answers in one page, and of one answer at most and at least: wrong ones, right ones.
-_ROOM = {False: (6_000_000, 6000, 400), True: (2_000_000, 2000, 200)}
-_STEPS_OF_RIGHT = 1000  # so many answers at most, and the steps of right ones are shown, too
 
 
 def page(found: Sequence[Study], *, paper: bool = False, title: str | None = None) -> str:
@@ -54,16 +48,10 @@ def page(found: Sequence[Study], *, paper: bool = False, title: str | None = Non
         names = (dict.fromkeys(s.dataset for s in found), dict.fromkeys(s.model for s in found))
         title = ": ".join(", ".join(part) for part in names)
     every = [record for study in found for record in study.records]
-    counts = Counter(map(is_right, every))
-    shown = {
-        right: max(least, min(most, whole // max(counts[right], 1)))
-        for right, (whole, most, least) in _ROOM.items()
-    }
     views = [_view(study, f"s{n}", paper=paper) for n, study in enumerate(found)]
     return render(
         "report/page.html.j2", title=title, views=views, paper=paper, few=FEW,
-        answers=len(every), tokens=sum(r.tokens for r in every), shown=shown,
-        all_steps=len(every) <= _STEPS_OF_RIGHT,
+        answers=len(every), tokens=sum(r.tokens for r in every),
     )  # fmt: skip
 
 
@@ -94,11 +82,7 @@ def _view(study: Study, name: str, *, paper: bool) -> dict[str, Any]:
         "by_level": _levels(study),
         "parts": _parts(study),
         "budgets": _budgets(study),
-        "reachable": reachable(study),
-        "waste": WASTE,
         "published": _published(study) if paper else None,
-        "cells": grouped(study.records, ("question", "method")),
-        "first": {record.question: record for record in reversed(study.records)},
     }
 
 

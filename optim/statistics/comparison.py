@@ -1,4 +1,4 @@
-"""Two methods on the same questions: ratio of E³, its interval, tests and bootstrap."""
+"""Two methods on the same questions: ratio of E³, its interval and tests."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ FEW = 30
 
 _SAME = 1e-12  # scores and standard errors that differ by less differ by rounding
 _NAMED = 5  # how many question ids an error spells out
-_DRAWS_AT_ONCE = 2_000_000  # resampled counts held in memory: 16 MB
 # Right/right, right/wrong, wrong/right and wrong/wrong, half a question each.
 _CELLS_A = Pseudo((1.0, 1.0, 0.0, 0.0), 0.5)
 _CELLS_B = Pseudo((1.0, 0.0, 1.0, 0.0), 0.5)
@@ -80,11 +79,8 @@ class Comparison:
         log_se: Standard error of the log ratio, with pseudo-questions; None with one question.
         p_value: Two-sided, for equal E³, below 1 - confidence exactly where the interval excludes
             1; None with a single question.
-        p_value_method: ``delta``: t on the log scale, with pseudo-questions; None likewise.
         probability_higher: One-sided confidence that a's E³ is the higher one, from the same t;
             0.5 where nothing speaks for either. None with a single question.
-        probability_better: Share of resampled question sets on which a has the higher E³, ties
-            counted half; None with a single question. With few questions it says too much.
         tokens_ratio: Mean tokens of a over those of b.
         tokens_lower: Lower end of its interval; None with a single question.
         tokens_upper: Upper end, likewise.
@@ -112,9 +108,7 @@ class Comparison:
     upper: float | None
     log_se: float | None
     p_value: float | None
-    p_value_method: Literal["delta"] | None
     probability_higher: float | None
-    probability_better: float | None
     tokens_ratio: float
     tokens_lower: float | None
     tokens_upper: float | None
@@ -138,14 +132,12 @@ class Comparison:
         return self.discordant == 0
 
 
-def compare(  # noqa: PLR0913 - five independent choices of one analysis, all with defaults
+def compare(
     a: Iterable[Sample],
     b: Iterable[Sample],
     *,
     confidence: float = 0.95,
     missing: Literal["error", "drop"] = "error",
-    resamples: int = 10_000,
-    seed: int = 0,
 ) -> Comparison:
     """Compare two methods on the same questions, paired by question.
 
@@ -158,7 +150,6 @@ def compare(  # noqa: PLR0913 - five independent choices of one analysis, all wi
     different sides of 1, or both methods have nothing right, the p-value is 1. Benchmarked, 95 %
     nominal is 95 % or more for 5 to 60 questions.
 
-    The bootstrap draws questions with replacement, each with all its samples of both methods.
     Each method's A and T are plain means over its samples, so a question sampled more often
     weighs more.
 
@@ -169,9 +160,6 @@ def compare(  # noqa: PLR0913 - five independent choices of one analysis, all wi
         missing: What to do about a question that only one method has: ``error`` names it,
             ``drop`` compares on the shared ones and lists it in `Comparison.dropped`. Dropping
             is fair only when being missing has nothing to do with the method.
-        resamples: Number of bootstrap draws; the probability's own error is about
-            0.5 / sqrt(resamples).
-        seed: Seed of the bootstrap.
 
     Raises:
         InputError: What `e3` refuses, no shared question, or different questions under
@@ -180,9 +168,6 @@ def compare(  # noqa: PLR0913 - five independent choices of one analysis, all wi
     check_confidence(confidence)
     if missing not in {"error", "drop"}:
         msg = f'missing is "error" or "drop", not {missing!r}'
-        raise InputError(msg)
-    if resamples < 1:
-        msg = f"resamples must be at least 1, not {resamples}"
         raise InputError(msg)
     by_a, by_b = _by_question(a), _by_question(b)
     shared, dropped = _shared(by_a, by_b, missing)
@@ -198,8 +183,6 @@ def compare(  # noqa: PLR0913 - five independent choices of one analysis, all wi
         e3_b=second.e3,
         ratio=first.e3 / second.e3 if second.e3 else None,
         **ratio._asdict(),
-        p_value_method=None if ratio.p_value is None else "delta",
-        probability_better=_bootstrap(first, second, resamples, seed) if len(shared) > 1 else None,
         tokens_ratio=tokens_ratio,
         tokens_lower=tokens_lower,
         tokens_upper=tokens_upper,
@@ -346,20 +329,3 @@ def _shared(
         msg = "the two methods share no question, so there is nothing to pair"
         raise InputError(msg)
     return shared, alone
-
-
-def _bootstrap(a: _Arm, b: _Arm, resamples: int, seed: int) -> float:
-    """Share of resampled question sets on which a has the higher E³, ties counted half."""
-    totals = np.concatenate([a.totals(), b.totals()], axis=1)
-    count = len(totals)
-    random = np.random.default_rng(seed)
-    wins, left = 0.0, resamples
-    while left:
-        draws = min(left, max(1, _DRAWS_AT_ONCE // count))
-        times = random.multinomial(count, np.full(count, 1.0 / count), size=draws)
-        score_a, tokens_a, n_a, score_b, tokens_b, n_b = (times @ totals).T
-        # Cross-multiplied: a draw without tokens or without a right answer needs no division.
-        margin = (score_a / n_a) ** 2 * (tokens_b / n_b) - (score_b / n_b) ** 2 * (tokens_a / n_a)
-        wins += float((margin > 0.0).sum() + 0.5 * (margin == 0.0).sum())
-        left -= draws
-    return wins / resamples

@@ -17,7 +17,6 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 from optim.datasets.dataset import digest
 from optim.e3 import accuracy_interval, token_interval
 from optim.report import formatting
-from optim.statistics.comparison import FEW
 from pb_graph.errors import PlannerProgramError
 from pb_graph.program import PlannerProgram, Text, damaged
 from pb_graph.settings import Settings
@@ -73,8 +72,6 @@ class Paired(_Part):
         lower: Lower end of the ratio's interval; None where the log scale does not apply.
         upper: Upper end, likewise.
         p_value: Two-sided, for equal E³.
-        probability_better: Share of resampled question sets on which the tuned one is better;
-            None below 30 questions or where no score differs, as it promises too much there.
         probability_higher: One-sided confidence that the tuned one's E³ is higher.
         accuracy_difference: In percentage points.
         tokens_ratio: Mean tokens of the tuned over those of the original.
@@ -87,7 +84,6 @@ class Paired(_Part):
     lower: _Amount | None = None
     upper: _Amount | None = None
     p_value: _Amount | None = None
-    probability_better: _Amount | None = None
     probability_higher: _Amount | None = None
     accuracy_difference: float
     tokens_ratio: _Amount | None = None
@@ -299,13 +295,11 @@ def _dev(result: SearchResult) -> SplitRecord:
     if winner is None:
         return _split(before, before, None)
     after = winner.measurement
-    return _split(before, after, after.against(before, result.seed))
+    return _split(before, after, after.against(before))
 
 
 def _split(before: Measurement, after: Measurement, compared: Comparison | None) -> SplitRecord:
     paired = Paired.model_validate(compared, from_attributes=True) if compared else None
-    if paired and (paired.questions < FEW or not paired.discordant):
-        paired = paired.model_copy(update={"probability_better": None})
     return SplitRecord(before=_measured(before), after=_measured(after), paired=paired)
 
 

@@ -196,7 +196,7 @@ class _Loop:
         winner = winner_of(list(self.trials.values()), first)
         self.evaluator.reserve(0)
         self.callback.judging(winner)
-        verdict = judge(self.evaluator, first, winner, self.split, self.seed)
+        verdict = judge(self.evaluator, first, winner, self.split)
         return SearchResult(
             candidate=winner.candidate if winner and verdict.adopted else original,
             verdict=verdict,

@@ -96,9 +96,9 @@ class Measurement:
             raise InputError(msg)
         return Incumbent.of(self.scores, self.costs)
 
-    def against(self, other: Measurement, seed: int = 0, resamples: int = 10_000) -> Comparison:
+    def against(self, other: Measurement) -> Comparison:
         """Compare with another on the same questions, paired."""
-        return compare(self._samples(), other._samples(), seed=seed, resamples=resamples)
+        return compare(self._samples(), other._samples())
 
     def _samples(self) -> list[Sample]:
         return [Sample(r.question, r.score, r.tokens) for r in self.results]
@@ -164,9 +164,7 @@ def decide(winner: Measurement, original: Measurement, comparison: Comparison) -
     return "better" if sure is not None and sure >= SURE else "undecided"
 
 
-def judge(
-    evaluator: Evaluator, original: Trial, winner: Trial | None, split: Split, seed: int = 0
-) -> Verdict:
+def judge(evaluator: Evaluator, original: Trial, winner: Trial | None, split: Split) -> Verdict:
     """Compare the winner of dev with the original on the held-out questions, and decide.
 
     A question that has no answer for a reason outside is left out for both.
@@ -195,7 +193,7 @@ def judge(
         reason = "The budget did not suffice for a comparison on the held-out questions."
         return Verdict("kept", reason, winner)
     before, after = (Measurement(evaluator.measure(candidate, answered)) for candidate in pair)
-    comparison = after.against(before, seed)
+    comparison = after.against(before)
     verdict = decide(after, before, comparison)
     words = [_reason(verdict, comparison, before, after)]
     if left_out:

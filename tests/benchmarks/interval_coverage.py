@@ -103,7 +103,7 @@ def comparisons(
     """Compare two methods in many runs."""
     random = np.random.default_rng(questions)
     drawn = (answers(random, accuracies, costs, questions, epochs) for _ in range(runs))
-    return [compare(samples(a), samples(b), resamples=1) for a, b in drawn]
+    return [compare(samples(a), samples(b)) for a, b in drawn]
 
 
 def paired(

@@ -70,7 +70,7 @@ def run(rng: np.random.Generator, held_out: int, candidates: int, factor: float)
         return "kept"
     before = answers(rng, rest)
     after = answers(rng, rest, factor if winner is trials[0] else 1.0)
-    return decide(after, before, after.against(before, resamples=1))
+    return decide(after, before, after.against(before))
 
 
 def shares(runs: int, factor: float, seed: int) -> Iterator[tuple[int, list[float], list[float]]]:

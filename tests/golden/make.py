@@ -19,11 +19,6 @@ from optim.records import read_records
 from tests.support import golden
 from tests.support.golden import pb_optim
 
-_SEVERAL_BUDGETS = (
-    "eval", "--dataset", "arithmetic", "--model", golden.MODEL, "--levels", "1,3",
-    "--limit", "12", "--methods", "global_budget", "--set", "enforcement=cap",
-    "--grid-initial", "25,50,100,400", "--grid-per-level", "0", "--json",
-)  # fmt: skip
 _TUNE = (
     "tune", "--dataset", "arithmetic", "--model", golden.MODEL, "--limit", "40", "--json",
     "--optimizer", "candidates", "--candidates", str(golden.CANDIDATES),
@@ -40,13 +35,8 @@ def main() -> None:
         with golden.served():
             _keep("eval.json", pb_optim(*golden.EVAL, "--log-dir", "logs"))
             pb_optim(*_TUNE, "--run-dir", "run")
-        with golden.served(golden.better_with_more_tokens):
-            pb_optim(*_SEVERAL_BUDGETS, "--log-dir", "budget_logs")
-        for folder in (golden.LOGS, golden.BUDGET_LOGS):
-            _copied(Path(folder.name), folder)
+        _copied(Path("logs"), golden.LOGS)
         golden.PROGRAM.write_bytes(Path("run", "program.json").read_bytes())
-    _keep("calibrate.json", pb_optim(*golden.CALIBRATE, "-o", str(golden.BAM)))
-    _keep("simulate.json", pb_optim(*golden.SIMULATE))
     _keep(
         "records.json", json.dumps([golden.essence(record) for record in read_records(golden.LOGS)])
     )

@@ -31,11 +31,10 @@ CALLS = {
     "optim.tune(program, [], QUESTIONS, scorer=score, run_dir=folder, tuned='settings')": "eval",
     "build_graph('local:smollm2-135m').invoke({'question': '2 + 2?'})": "local",
 }
-LOGS = ("levels", "latency", "report", "certify", "calibrate")
+LOGS = ("levels", "latency", "report", "certify")
 MODEL = ["--model", "openai:any"]
 COMMANDS: list[tuple[str, list[str], str]] = [
     ("optim", ["eval", "--dataset", "arithmetic", *MODEL], "eval"),
-    ("optim", ["curve", "--dataset", "arithmetic", "--budgets", "50,100", *MODEL], "eval"),
     *[("optim", [name, "logs"], "eval") for name in LOGS],
     ("optim", ["tune", "--dataset", "arithmetic", *MODEL], "eval"),
     ("pb_graph", ["models"], "local"),

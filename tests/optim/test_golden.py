@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from optim.e3 import Sample, accuracy_interval, compare, holm, interval, token_interval
 from optim.records import read_records
+from optim.report import studies
 from pb_graph import Settings, build_graph
 from tests.support import golden
 from tests.support.chat_model import ScriptedChat, with_schema
@@ -68,7 +71,9 @@ def check_values(old: Any, new: Any, where: str = "") -> None:  # noqa: ANN401
         for place, pair in enumerate(zip(old, new, strict=True)):
             check_values(*pair, f"{where}[{place}]")
     else:
-        assert new == (pytest.approx(old, rel=1e-6) if type(old) is float else old), where
+        assert new == (pytest.approx(old, rel=1e-9, abs=1e-12) if type(old) is float else old), (
+            where
+        )
 
 
 def of_one(rows: Any, method: str = "global_budget") -> list[Any]:  # noqa: ANN401
@@ -135,20 +140,58 @@ def test_the_same_evaluation_gives_the_same_figures(tmp_path: Path) -> None:
     assert now["spent"] == then["spent"]
 
 
-def test_a_simulation_gives_the_same_figures() -> None:
-    check_values(kept("simulate.json"), json.loads(pb_optim(*golden.SIMULATE)))
-
-
-def test_a_calibration_fits_the_same_curves(tmp_path: Path) -> None:
-    file = tmp_path / "bam.json"
-    done = pb_optim(*golden.CALIBRATE, "-o", str(file))
-    then, now = kept("calibrate.json"), json.loads(done)
-    check_shape(then, now, "calibrate.json")
-    check_values(then["settings"], now["settings"])
-    assert json.loads(file.read_text(encoding="utf-8")) == now["settings"]
-    for old, new in zip(then["levels"], now["levels"], strict=True):
-        check_values([old["source"], old["cells"]], [new["source"], new["cells"]])
-
-
 def test_the_word_problems_are_word_for_word_the_same() -> None:
     assert golden.digest() == (golden.FOLDER / "arithmetic.sha256").read_text().strip()
+
+
+ROWS = ("vanilla", "concise", "chain_of_draft", "numbered_steps", "plan_and_budget_estimated",
+        "worked_examples_14")  # fmt: skip
+
+
+@pytest.mark.parametrize("answers_to_a_question", [1, 2])
+def test_the_figures_of_recorded_answers_are_equal(answers_to_a_question: int) -> None:
+    """Real answers to MATH-500; with two to a "question" they form clusters."""
+    arms: dict[str, list[Sample]] = {}
+    with (golden.FOLDER.parent / "benchmarks/answers.csv").open(encoding="utf-8") as file:
+        for line in csv.DictReader(file):
+            if line["dataset"] == "math500" and line["row"] in ROWS:
+                question = str(int(line["place"]) // answers_to_a_question)
+                answer = Sample(question, float(line["score"]), int(line["tokens"]))
+                arms.setdefault(line["row"], []).append(answer)
+    then = kept("figures.json")[f"math500/{answers_to_a_question}"]
+    for name, figures in then["rows"].items():
+        check_values(figures, _figures(arms[name]), name)
+    pairs = {name: compare(arms[name], arms["vanilla"], missing="drop") for name in then["paired"]}
+    for name, figures in then["paired"].items():
+        now = {**asdict(pairs[name]), "dropped": len(pairs[name].dropped)}
+        check_values(figures, now, name)
+    for key, field in (("holm", "p_value"), ("holm_accuracy", "accuracy_p_value")):
+        adjusted = holm({name: getattr(pair, field) for name, pair in pairs.items()})
+        check_values(then[key], adjusted)
+
+
+def _figures(answers: list[Sample]) -> dict[str, Any]:
+    columns = [[getattr(a, name) for a in answers] for name in ("score", "tokens", "question")]
+    scores, tokens, questions = columns
+    found = interval(scores, tokens, clusters=questions)
+    names = ("e3", "lower", "upper", "log_se", "clusters")
+    return {
+        "accuracy": 100 * sum(scores) / len(scores),
+        "accuracy_interval": accuracy_interval(scores, clusters=questions),
+        "tokens": sum(tokens) / len(tokens),
+        "token_interval": token_interval(tokens, clusters=questions),
+        **{name: getattr(found, name) for name in names},
+    }
+
+
+def test_the_figures_of_a_recorded_log_are_equal() -> None:
+    [study] = studies(read_records(golden.LOGS))
+    then = kept("figures.json")["logs"]
+    for old, row in zip(then["rows"], study.rows, strict=True):
+        check_values(old, row.to_dict())
+    for versus in study.versus:
+        old = then["paired"][versus.method]
+        assert versus.comparison is not None
+        now = {**asdict(versus.comparison), "dropped": len(versus.comparison.dropped)}
+        now |= {"adjusted_p": versus.adjusted_p, "adjusted_accuracy_p": versus.adjusted_accuracy_p}
+        check_values(old, now)

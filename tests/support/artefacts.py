@@ -51,7 +51,6 @@ def split(ratio: float = 1.6) -> SplitRecord:
         lower=ratio * 0.8,
         upper=ratio * 1.2,
         p_value=0.01,
-        probability_better=0.98,
         probability_higher=0.71,
         accuracy_difference=0.0,
         tokens_ratio=0.5,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +19,7 @@ from optim.records import Record
 from tests.support.fault_server import Fault, FaultServer, Request
 
 FOLDER = Path(__file__).parents[1] / "golden"
-LOGS, BUDGET_LOGS = FOLDER / "logs", FOLDER / "budget_logs"
+LOGS = FOLDER / "logs"
 BAM, PROGRAM, CANDIDATES = FOLDER / "bam.json", FOLDER / "program.json", FOLDER / "candidates.txt"
 
 MODEL = "openai:scripted"
@@ -29,8 +28,6 @@ EVAL = (
     "eval", "--dataset", "arithmetic", "--model", MODEL, "--limit", "10",
     "--methods", "global_budget,cosine", "--set", "cutoff=300", "--json",
 )  # fmt: skip
-CALIBRATE = ("calibrate", str(BUDGET_LOGS), "--pool", "--aleatoric", "0.05", "--json")
-SIMULATE = ("simulate", "--queries", "500", "--budget", "100,400", "--json")
 READING = {
     "levels.json": ("levels", str(LOGS), "--json"),
     "latency.json": ("latency", str(LOGS), "--json"),
@@ -91,16 +88,6 @@ def longer_on_the_harder(request: Request) -> str:
     else:
         right, words = level <= 4 or number % 2 == 0, 9 * level
     return _said(question, right=right, words=words)
-
-
-def better_with_more_tokens(request: Request) -> str:
-    """Of the six questions of a level, 1 - 0.05 - c / b are solved, with c = 20 at level 3."""
-    _, question = _asked(request)
-    place, level = int(question.id.rpartition("-")[2]), question.level or 3
-    granted = re.search(r"(\d+) tokens", request.text)
-    assert granted, request.text
-    right = (place + 0.5) / 6 < 1 - 0.05 - 6.5 * level / int(granted[1])
-    return _said(question, right=right, words=0)
 
 
 def _said(question: Question, *, right: bool, words: int) -> str:

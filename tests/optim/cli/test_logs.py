@@ -30,7 +30,7 @@ def test_tables_from_logs(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert json.loads(pb_optim(table, "logs", "--json").stdout) == []
 
 
-@pytest.mark.parametrize("command", ["levels", "latency", "report", "certify", "calibrate"])
+@pytest.mark.parametrize("command", ["levels", "latency", "report", "certify"])
 def test_the_logs_of_parts_are_pooled_by_every_command(
     command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,6 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from optim import cli
-from optim.bam.simulate import World
 from optim.cli.options import OPTIONS, with_options
 from optim.datasets import DATASETS
 from optim.evaluation import Experiment
@@ -24,7 +23,7 @@ ONLY_IN_PYTHON = {"cap_policy"}  # an object
 MORE_THAN_ONE_OPTION = {"limits"}  # --budget-calls and --budget-tokens
 
 
-@pytest.mark.parametrize("choices", [Experiment, TuneOptions, World])
+@pytest.mark.parametrize("choices", [Experiment, TuneOptions])
 def test_every_field_can_be_said_on_the_command_line(choices: Any) -> None:  # noqa: ANN401
     names = {field.name for field in dataclasses.fields(choices)}
     assert names - OPTIONS.keys() <= ONLY_IN_PYTHON | MORE_THAN_ONE_OPTION

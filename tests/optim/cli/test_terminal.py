@@ -19,7 +19,6 @@ COMMANDS = [
     (["levels", "logs"], "inspect_ai", "eval"),
     (["latency", "logs"], "inspect_ai", "eval"),
     (["report", "logs"], "inspect_ai", "eval"),
-    (["calibrate", "logs"], "inspect_ai", "eval"),
     ([*TUNE, "--optimizer", "miprov2"], "optuna", "tune"),
     (TUNE, "filelock", "eval"),
 ]

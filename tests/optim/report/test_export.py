@@ -57,7 +57,7 @@ def test_columns_of_earlier_versions_keep_their_place() -> None:
     assert header.startswith(
         "dataset,method,model,planner,n,errors,accuracy,tokens,solving_tokens,e3,e3_lower,e3_upper,"
         "e3_with_errors,a_over_t,seconds,measured,baseline,vs_ratio,vs_lower,vs_upper,vs_p_value,"
-        "vs_p_value_method,vs_probability_better,vs_accuracy_difference,vs_accuracy_p_value,"
+        "vs_accuracy_difference,vs_accuracy_p_value,"
         "vs_accuracy_test,vs_questions,vs_p_value_holm,questions,level,unboxed,runs,"
     )
 

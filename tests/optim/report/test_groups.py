@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from optim.e3 import Sample, compare, holm
@@ -118,28 +116,6 @@ def test_accuracys_p_values_are_corrected_like_those_of_e3() -> None:
     plain = {v.method: v.comparison.accuracy_p_value for v in study.versus if v.comparison}
     assert {v.method: v.adjusted_accuracy_p for v in study.versus} == holm(plain)  # type: ignore[arg-type]
     assert any((v.adjusted_accuracy_p or 0) > (plain[v.method] or 0) for v in study.versus)
-
-
-@pytest.mark.parametrize(("questions", "shown"), [(29, False), (30, True)])
-def test_the_share_of_resamples_is_blank_for_few_questions(questions: int, *, shown: bool) -> None:
-    [study] = studies(records(["vanilla", "cosine"], questions=questions, errors=False))
-    assert (study.versus[0].share_of_resamples is not None) is shown
-
-
-def test_the_share_of_resamples_is_blank_where_no_score_differs() -> None:
-    """Fewer tokens at equal scores: no resample can tell how uncertain the accuracy is."""
-    found = [record(m, q, score=1.0) for m in ("vanilla", "cosine") for q in range(40)]
-    [study] = studies(found)
-    [versus] = study.versus
-    assert versus.comparison is not None
-    assert versus.comparison.probability_better is not None
-    assert versus.share_of_resamples is None
-
-
-def test_the_share_of_resamples_is_blank_beside_a_corrected_p_of_1() -> None:
-    [study] = studies(records(["vanilla", "cosine"], errors=False))
-    assert study.versus[0].share_of_resamples is not None
-    assert replace(study.versus[0], adjusted_p=1.0).share_of_resamples is None
 
 
 def test_the_comparison_is_the_one_of_e3() -> None:

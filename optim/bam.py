@@ -1,0 +1,269 @@
+"""The Budget Allocation Model as theory: a simulated world, and a fit of its two parameters.
+
+A sub-question with b tokens keeps the uncertainty U = c / b^beta + aleatoric (the paper's Eq. 1
+and 2). Its utility is 1 - U (Eq. 3 with alpha = 1), and the utility of a question is the sum over
+its sub-questions (Eq. 4).
+
+The paper does not say which accuracy an uncertainty stands for. This module assumes that a
+sub-question is solved with probability 1 - U, clipped to [0, 1], and that a question is right when
+all of its sub-questions are solved, independently of each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple, get_args
+
+import numpy as np
+
+from optim.statistics.checks import Floats, check_confidence
+from pb_graph.budget import LEVELS, Schedule, bam, schedule_weights
+from pb_graph.errors import InputError
+from pb_graph.settings import Settings
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+_SCHEDULES: Final[tuple[Schedule, ...]] = get_args(Schedule)
+RULES: Final = (*_SCHEDULES, "bam", "closed_form", "optimal")
+"""Rules that split a budget: by position and credits, by level, and by the true parameters."""
+
+_CLIP = 1e-3  # the lowest and highest modelled chance of an error, so that no answer is impossible
+_MAX_BETA = 8.0
+_MIN_BETA = 0.05
+_GRID = np.geomspace(_MIN_BETA, _MAX_BETA, 201)  # values of beta at which the profile is taken
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Distribution of the simulated questions.
+
+    Attributes:
+        settings: Settings whose `bam` gives the median c and beta of each level, and whose power,
+            gamma and epsilon shape the schedules.
+        steps: Number of sub-questions of a question.
+        front_loaded: Whether the hardest sub-questions come first; otherwise in random order.
+        graded: Whether credits are in proportion to the levels; otherwise all credits are equal.
+        c_spread: Standard deviation of log c within a level.
+        beta_spread: Standard deviation of log beta within a level.
+        aleatoric: Largest aleatoric uncertainty of a sub-question, from 0 to 1.
+        credits: Credits by position, which replace those of `graded`; one for each step.
+    """
+
+    settings: Settings = field(default_factory=Settings)
+    steps: int = 5
+    front_loaded: bool = True
+    graded: bool = True
+    c_spread: float = 0.5
+    beta_spread: float = 0.1
+    aleatoric: float = 0.1
+    credits: Sequence[float] | None = None
+
+
+class Questions(NamedTuple):
+    """Simulated questions as arrays of shape (steps, questions)."""
+
+    level: NDArray[np.int64]
+    c: Floats
+    beta: Floats
+    aleatoric: Floats
+
+
+class Outcome(NamedTuple):
+    """Mean result of one rule at one budget.
+
+    Attributes:
+        rule: One of `RULES`.
+        budget: Tokens of a question; all of them are spent.
+        utility: Mean utility of a question (Eq. 4), at most the number of steps.
+        accuracy: Percent of the questions that are right.
+        accuracy_se: Standard error of `accuracy`, in percentage points.
+        e3: accuracy² / budget.
+    """
+
+    rule: str
+    budget: int
+    utility: float
+    accuracy: float
+    accuracy_se: float
+    e3: float
+
+
+def simulate(
+    world: World, budgets: Sequence[int], *, questions: int = 20_000, seed: int = 0
+) -> list[Outcome]:
+    """Split every budget by every rule, on the same simulated questions.
+
+    Args:
+        world: Distribution of the questions.
+        budgets: Tokens of a question, each at least 1.
+        questions: Number of simulated questions, at least 2.
+        seed: Seed of the random numbers.
+
+    Returns:
+        One outcome for each budget and rule, in the order of `RULES`.
+    """
+    drawn = draw(world, questions, seed=seed)
+    found = []
+    for budget in budgets:
+        for rule, tokens in allocations(world, drawn, budget):
+            left = bam.utility(drawn.c, drawn.beta, tokens, aleatoric=drawn.aleatoric)
+            right = 100 * np.clip(left, 0.0, 1.0).prod(axis=0)
+            a, error = float(right.mean()), float(right.std(ddof=1)) / math.sqrt(questions)
+            utility = float(left.sum(axis=0).mean())
+            found.append(Outcome(rule, budget, utility, a, error, a**2 / budget))
+    return found
+
+
+def draw(world: World, questions: int, *, seed: int = 0) -> Questions:
+    """Return random questions: uniform levels, log-normal c and beta, uniform aleatoric part."""
+    rng = np.random.default_rng(seed)
+    shape = (world.steps, questions)
+    level = rng.integers(LEVELS.start, LEVELS.stop, shape)
+    if world.front_loaded:
+        level = -np.sort(-level, axis=0)
+    c, beta = _typical(world, level)
+    return Questions(
+        level,
+        c * np.exp(world.c_spread * rng.standard_normal(shape)),
+        beta * np.exp(world.beta_spread * rng.standard_normal(shape)),
+        world.aleatoric * rng.random(shape),
+    )
+
+
+def allocations(world: World, drawn: Questions, total: float) -> Iterator[tuple[str, Floats]]:
+    """Yield each rule with its split of `total` tokens: real numbers, shape (steps, questions).
+
+    The rules see what a planner knows, the levels; `bam` takes the settings' c and beta for them.
+    Only `closed_form` and `optimal` know the true c and beta.
+    """
+    for name in _SCHEDULES:
+        credit = drawn.level if world.graded and name != "uniform" else np.ones(drawn.level.shape)
+        if world.credits is not None and name != "uniform":
+            credit = np.ones(drawn.level.shape) * np.array(world.credits)[:, None]
+        rho = schedule_weights(name, world.steps, **world.settings.shape)
+        share = credit * np.array(rho)[:, None]
+        yield name, share * (total / share.sum(axis=0))
+    c, beta = _typical(world, drawn.level)
+    yield "bam", bam.optimal_allocation(c.T, beta.T, total).T
+    yield "closed_form", bam.closed_form_allocation(drawn.c.T, drawn.beta.T, total).T
+    yield "optimal", bam.optimal_allocation(drawn.c.T, drawn.beta.T, total).T
+
+
+def level_shares(settings: Settings | None = None, total: float = 500) -> dict[str, list[float]]:
+    """Return the split of `total` tokens over one sub-question of each level, easiest first.
+
+    Args:
+        settings: Settings whose `bam` gives c and beta of each level; the defaults if None.
+        total: Tokens to split.
+
+    Returns:
+        Tokens by rule: ``closed_form`` (Eq. 6), which rises and falls again with the difficulty,
+        and ``optimal``, the exact optimum of Eq. 5.
+    """
+    known = (settings or Settings()).bam
+    c, beta = ([values[level] for level in LEVELS] for values in (known.c, known.beta))
+    return {
+        "closed_form": bam.closed_form_allocation(c, beta, total).tolist(),
+        "optimal": bam.optimal_allocation(c, beta, total).tolist(),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Parameters of Eq. 2 that fit best to measured error rates.
+
+    Attributes:
+        c: Uncertainty after one token.
+        beta: Exponent with which tokens reduce the uncertainty.
+        beta_lower: Lower end of the profile-likelihood interval of beta.
+        beta_upper: Upper end; both ends are limits of the search (0.05 and 8) where the answers
+            do not bound beta.
+        aleatoric: Error rate that remains with any number of tokens.
+    """
+
+    c: float
+    beta: float
+    beta_lower: float
+    beta_upper: float
+    aleatoric: float
+
+    @property
+    def is_identified(self) -> bool:
+        """Whether the answers bound beta on both sides."""
+        return self.beta_lower > _MIN_BETA and self.beta_upper < _MAX_BETA
+
+
+def fit(
+    tokens: ArrayLike,
+    answers: ArrayLike,
+    right: ArrayLike,
+    *,
+    aleatoric: float | None = None,
+    confidence: float = 0.95,
+) -> Fit:
+    """Fit c and beta to the accuracy at several budgets, by maximum likelihood.
+
+    The error rate at b tokens is taken to be aleatoric + c / b^beta. Take b from the budget that
+    was granted, not from the tokens that were spent: wrong answers run long.
+
+    Args:
+        tokens: Budgets, shape (n,), above 0 and all different.
+        answers: Number of answers at each budget, shape (n,).
+        right: Number of right ones among them, shape (n,).
+        aleatoric: Error rate that no tokens remove, if known; None fits it, too.
+        confidence: Coverage of the interval of beta, between 0 and 1.
+
+    Raises:
+        InputError: Fewer budgets than parameters.
+    """
+    from scipy.optimize import minimize  # noqa: PLC0415 -- of the extra [eval]
+    from scipy.stats import chi2  # noqa: PLC0415
+
+    check_confidence(confidence)
+    b, n, hits = (np.asarray(values, dtype=np.float64) for values in (tokens, answers, right))
+    needed = 2 if aleatoric is not None else 3
+    if len(b) < needed:
+        msg = f"{len(b)} budgets do not determine {needed} parameters. Measure {needed} or more."
+        raise InputError(msg)
+    middle = math.exp(float(np.log(b).mean()))  # at which log c and beta are least correlated
+
+    def loss(point: Floats, beta: float) -> float:
+        floor = point[1] if aleatoric is None else aleatoric
+        wrong = np.clip(floor + np.exp(point[0]) * (b / middle) ** -beta, _CLIP, 1 - _CLIP)
+        return -float((hits * np.log1p(-wrong) + (n - hits) * np.log(wrong)).sum())
+
+    def best(beta: float) -> tuple[float, Floats]:
+        starts = [(math.log(rest), floor) for rest in (0.02, 0.2, 0.8) for floor in (0.0, 0.2)]
+        found = [
+            minimize(
+                loss, start, (beta,), "Nelder-Mead", bounds=[(-12.0, 7.0), (0.0, 0.99)],
+                options={"xatol": 1e-6, "fatol": 1e-8},
+            )
+            for start in starts
+        ]  # fmt: skip
+        winner = min(found, key=lambda one: one.fun)
+        return float(winner.fun), winner.x
+
+    profile = [best(beta) for beta in _GRID]
+    losses = np.array([value for value, _ in profile])
+    at = int(losses.argmin())
+    inside = _GRID[losses <= losses[at] + chi2.ppf(confidence, 1) / 2]
+    level, floor = profile[at][1]
+    beta = float(_GRID[at])
+    return Fit(
+        c=math.exp(level) * middle**beta,
+        beta=beta,
+        beta_lower=float(inside.min()),
+        beta_upper=float(inside.max()),
+        aleatoric=float(floor) if aleatoric is None else aleatoric,
+    )
+
+
+def _typical(world: World, level: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Return the settings' c and beta at these levels."""
+    known = world.settings.bam
+    c, beta = ([values[each] for each in LEVELS] for values in (known.c, known.beta))
+    return np.array(c)[level - LEVELS.start], np.array(beta)[level - LEVELS.start]

@@ -1,3 +1,0 @@
-"""The same as `optim.bam.calibrate`."""
-
-from optim.bam.calibrate import *  # noqa: F403

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from optim.bam import RULES, World, fit, level_shares, simulate
+from pb_graph.errors import InputError
+
+
+def is_unimodal(shares: list[float]) -> bool:
+    rises = np.sign(np.diff(shares))
+    return rises[0] > 0 > rises[-1] and bool((np.diff(rises) <= 0).all())
+
+
+def test_the_closed_form_gives_the_middle_level_most() -> None:
+    shares = level_shares(total=250)
+    assert is_unimodal(shares["closed_form"])
+    assert int(np.argmax(shares["closed_form"])) == 2
+    assert is_unimodal(shares["optimal"])
+    assert sum(shares["optimal"]) == pytest.approx(250)
+
+
+def test_no_rule_beats_the_exact_optimum_in_its_world() -> None:
+    outcomes = simulate(World(), [200, 800], questions=2000)
+    assert [one.rule for one in outcomes] == [*RULES, *RULES]
+    for budget in (200, 800):
+        utility = {one.rule: one.utility for one in outcomes if one.budget == budget}
+        assert max(utility, key=utility.__getitem__) == "optimal"
+    assert simulate(World(), [200, 800], questions=2000) == outcomes
+
+
+@pytest.mark.parametrize("known", [None, 0.05])
+def test_a_fit_recovers_c_and_beta(known: float | None) -> None:
+    budgets = np.array([25, 50, 100, 200, 400])
+    right = 5000 * (1 - 0.05 - 20 / budgets**1.0)
+    found = fit(budgets, [5000] * 5, right.clip(0), aleatoric=known)
+    assert found.beta == pytest.approx(1.0, abs=0.05)
+    assert found.c == pytest.approx(20, rel=0.15)
+    assert found.aleatoric == pytest.approx(0.05, abs=0.01)
+    assert found.beta_lower <= found.beta <= found.beta_upper
+    assert found.is_identified
+
+
+def test_answers_that_never_change_do_not_identify_beta() -> None:
+    assert not fit([50, 100, 200], [20] * 3, [20] * 3).is_identified
+    with pytest.raises(InputError, match="2 budgets do not determine 3 parameters"):
+        fit([50, 100], [20, 20], [10, 15])
