@@ -20,7 +20,7 @@ from pb_graph.budget.shared import Budget
 from pb_graph.errors import InputError
 from pb_graph.models.inner_calls import heard_on
 from pb_graph.models.naming import name_of
-from pb_graph.models.retry import RetryPolicy, has_own_retries, without_sdk_retries
+from pb_graph.models.retry import RetryPolicy, without_sdk_retries
 from pb_graph.runtime.node import finished
 from pb_graph.turn import Turn
 
@@ -42,8 +42,8 @@ class BudgetedChatModel(BaseChatModel):
     part is gone, too, the answer is a message that says so; it is no error, unless the answer is to
     have a type, which that message has not: then it is a `BudgetUsedUpError`.
 
-    A call that fails for a passing reason is tried again, within the budget, unless the model has
-    ``max_retries`` of its own.
+    A call that fails for a passing reason is tried again within the budget, and by
+    ``retry_policy`` alone: the model's own ``max_retries`` are set to 0.
 
     Attributes:
         model: The chat model. It is not changed.
@@ -88,12 +88,7 @@ class BudgetedChatModel(BaseChatModel):
     def plain(self) -> BaseChatModel:
         """The model without a budget, and without attempts that nobody sees."""
         heard = {name: getattr(self, name) for name in ("callbacks", "tags", "metadata")}
-        return self.model.model_copy(update=heard | without_sdk_retries(self.model))
-
-    @property
-    def retries(self) -> RetryPolicy | None:
-        """How often a failed call is tried again: not at all where its own client does so."""
-        return None if has_own_retries(self.model) else self.retry_policy
+        return without_sdk_retries(self.model).model_copy(update=heard)
 
     @property
     def model_name(self) -> str:
@@ -197,7 +192,7 @@ class BudgetedChatModel(BaseChatModel):
                 per_call=self.per_call,
                 warn_at=self.warn_at,
                 blocking=blocking,
-                retries=self.retries,
+                retries=self.retry_policy,
                 by_tool=self._by_tool,
             )
             return _result_of(await turn.response())

@@ -168,7 +168,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         kept, per_call, retries = self._kept(own), self.per_call, None
         within: tuple[Budget, ...] = (own,)
         if isinstance(model := request.model, BudgetedChatModel):  # one of the two has to count
-            its, retries = model.budget, model.retries
+            its, retries = model.budget, model.retry_policy
             per_call = min((most for most in (per_call, model.per_call) if most), default=None)
             request = request.override(model=model.plain)
             within = (own, its) if its and not own.is_part_of(its) else within

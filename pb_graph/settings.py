@@ -235,8 +235,8 @@ class Settings(BaseModel):
         ge=0,
         le=10,
         description="Further attempts of a call after a transient fault (rate limit, server "
-        "error, lost connection, time-out, broken reply); a local model, or a chat model object "
-        "whose own max_retries is above 0, gets none from us.",
+        "error, lost connection, time-out, broken reply); a local model gets none. The model's own "
+        "max_retries are switched off.",
     )
     domain: str = Field(
         default="general problem solving",

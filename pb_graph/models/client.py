@@ -20,7 +20,7 @@ from pb_graph.models.caps.select import continuation
 from pb_graph.models.charging import Attempt
 from pb_graph.models.connections import Connections
 from pb_graph.models.naming import name_of
-from pb_graph.models.retry import RetryPolicy, has_own_retries, without_sdk_retries
+from pb_graph.models.retry import RetryPolicy, without_sdk_retries
 from pb_graph.models.secrets import bare_addresses_in_logs, secrets_of
 from pb_graph.models.timeout import own_timeout, patient_stream, within_deadline
 
@@ -51,9 +51,9 @@ class ChatClient:
 
     Every attempt ends within a time limit: the model's own if it has one, else that of its limits.
     It is kept here, since an HTTP client's own starts anew with everything that it receives.
-    Transient faults are tried again, unless the model's own client does so by itself (a chat model
-    object with ``max_retries`` above 0 keeps its retries, and their cost stays unseen). Attempts of
-    one call share its cap: what a failed one is known to have cost is off limits to the next.
+    Transient faults are tried again by the retry policy alone: the SDK below repeats nothing.
+    Attempts of one call share its cap: what a failed one is known to have cost is off limits to the
+    next.
 
     Attributes:
         continues: What its server makes of an unfinished reply, by what its policy knows.
@@ -79,7 +79,8 @@ class ChatClient:
         self._bound = arguments or {}
         self._fallbacks: tuple[ChatClient, ...] = ()
         self._policy = policy or policy_for(model)
-        change = without_sdk_retries(model) | constructor_overrides(model, self._policy)
+        model = without_sdk_retries(model)
+        change = constructor_overrides(model, self._policy)
         if getattr(model, "n", None):
             change["n"] = 1  # of several answers each may cost the cap, and one is read
         quiet: dict[str, object] = {"disable_streaming": True} | change
@@ -93,8 +94,7 @@ class ChatClient:
         self.continues = continuation(self._policy)
         self.thinks_regardless = False
         self._lacks = _not_passed_on(self._policy, self.model)
-        ours = RetryPolicy(max_retries=0) if has_own_retries(model) else retry_policy
-        self._retry_policy = ours or RetryPolicy()
+        self._retry_policy = retry_policy or RetryPolicy()
         self._secrets = secrets_of(model)
         self.name = name_of(model)
         bound_timeout = self._bound.get("timeout")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pb_graph.models.caps.compatible import sdk_options
 from pb_graph.models.provider_errors import is_transient, retry_after
@@ -12,8 +13,10 @@ from pb_graph.models.provider_errors import is_transient, retry_after
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
+M = TypeVar("M", bound="BaseChatModel")
+
 # Google's clients count attempts and read 0 as 'the default': their word for no retries is 1.
-_COUNTS_ATTEMPTS = "langchain_google"
+_GOOGLE = "langchain_google"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,24 +54,23 @@ class RetryPolicy:
         return asked + random.uniform(0, ceiling)  # noqa: S311 -- spread, not secrecy
 
 
-def has_own_retries(model: BaseChatModel) -> bool:
-    """Whether a model's own client tries failed calls again, so that we must not do it as well."""
-    given = getattr(model, "max_retries", 0)
-    if type(model).__module__.startswith(_COUNTS_ATTEMPTS):
-        return bool(given != 1)
-    return bool(given)
+def without_sdk_retries(model: M) -> M:
+    """Return a copy of a chat model whose own client never repeats a request.
 
-
-def without_sdk_retries(model: BaseChatModel) -> dict[str, Any]:
-    """What to change in a copy of an OpenAI-like model so that its client leaves retrying to us.
-
-    Only where the user left the number open: LangChain then takes the SDK's default of two, which
-    nobody chose and whose paid attempts nobody would see. Empty for any other model.
+    An attempt that is repeated inside a provider's SDK may be billed, and is never seen here. The
+    copy shares the HTTP connections. A model whose class has no ``max_retries`` is returned as it
+    is.
     """
-    changed: dict[str, Any] = {}
-    if getattr(model, "max_retries", 0) is not None:
-        return changed
+    fields: Any = type(model).model_fields
+    if "max_retries" not in fields:
+        return model
+    counts_attempts = any(kind.__module__.startswith(_GOOGLE) for kind in type(model).__mro__)
+    changed: dict[str, Any] = {"max_retries": 1 if counts_attempts else 0}
     for side in ("client", "async_client"):
         if getattr(model, f"root_{side}", None) is not None:
-            changed |= sdk_options(model, side, max_retries=0)  # shares the HTTP connections
-    return changed
+            changed |= sdk_options(model, side, max_retries=0)
+    copy = model.model_copy(update=changed)
+    for kind in type(model).__mro__:  # Anthropic's clients, if a call has made them already
+        for name in [name for name, own in vars(kind).items() if isinstance(own, cached_property)]:
+            vars(copy).pop(name, None)
+    return copy

@@ -220,18 +220,10 @@ def test_a_model_named_by_a_string_is_tried_as_often_as_the_settings_say(
     assert server.served == 2
 
 
-def test_an_objects_own_retries_are_not_multiplied() -> None:
+@pytest.mark.parametrize("given", [None, 4])
+def test_a_model_object_is_retried_by_us_alone(given: int | None) -> None:
     with FaultServer(always("rate_limit_with_wait"), wait="0.01") as server:
-        model = chat_to(server.url, max_retries=2)
-        graph: Any = build_graph(model, settings=Settings(method="vanilla"))
-        with pytest.raises(NoAnswerError):
-            graph.invoke(QUESTION)
-    assert server.served == 3
-
-
-def test_an_object_with_an_open_number_is_retried_by_us_alone() -> None:
-    with FaultServer(always("rate_limit_with_wait"), wait="0.01") as server:
-        model = chat_to(server.url)
+        model = chat_to(server.url, max_retries=given)
         graph: Any = build_graph(model, settings=Settings(method="vanilla", max_retries=1))
         with pytest.raises(NoAnswerError, match="failed, 2 times,"):
             graph.invoke(QUESTION)

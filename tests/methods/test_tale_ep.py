@@ -105,7 +105,9 @@ def test_no_more_is_promised_than_a_shared_budget_has_left() -> None:
 
 def test_an_estimate_leaves_half_of_a_shared_budget_for_the_answer() -> None:
     model, shared = estimated(TimeoutError()), Budget(90)
-    graph = build_graph(model, settings=Settings(method="tale_ep"), shared_budget=shared)
+    graph = build_graph(
+        model, settings=Settings(method="tale_ep", max_retries=0), shared_budget=shared
+    )
     report = run(graph)["report"]
     assert [call.cap for call in model.calls] == [45, 45]
     assert (report["answer"][-2:], shared.unknown) == ("42", 45)

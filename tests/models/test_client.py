@@ -220,7 +220,7 @@ async def test_calls_at_the_same_time_all_survive_the_discovery() -> None:
 def test_a_failure_is_ours_with_a_remedy_and_its_cause(call: Make, error: Exception) -> None:
     model = ScriptedChat(solve=error)
     with pytest.raises(ModelCallError) as caught:
-        call(model)
+        call(ChatClient(model, retry_policy=RetryPolicy(0)))
     assert caught.value.__cause__ is error
     assert len(model.calls) == 1
 
@@ -261,7 +261,7 @@ async def test_so_is_a_stream_that_stands_still(*, asynchronous: bool) -> None:
             ended.set()
             yield ChatGenerationChunk(message=AIMessageChunk(content="late"))
 
-    client, told = ChatClient(Stalling()), list[str | None]()
+    client, told = ChatClient(Stalling(), retry_policy=RetryPolicy(0)), list[str | None]()
     given: Any = (ASK, LIMITS, PURPOSE, told.append)
     with pytest.raises(ModelCallError, match=r"Settings\.timeout"):
         await client.acall(*given) if asynchronous else client.call(*given)
@@ -315,11 +315,11 @@ class TestTryingAgain:
             call(client)
         assert len(model.calls) == 1
 
-    def test_a_model_that_retries_by_itself_is_asked_once(self, call: Make) -> None:
-        model = ScriptedChat(solve=in_turn(HTTPError(503), "42"), max_retries=1)
-        with pytest.raises(ModelCallError):
-            call(ChatClient(model, retry_policy=RetryPolicy(3, initial_interval=0.001)))
-        assert len(model.calls) == 1
+    def test_the_retries_of_the_models_own_client_are_ours(self, call: Make) -> None:
+        model = ScriptedChat(solve=in_turn(HTTPError(503), "42"), max_retries=6)
+        client = ChatClient(model, retry_policy=RetryPolicy(3, initial_interval=0.001))
+        assert client.model.max_retries == 0  # type: ignore[attr-defined]
+        assert call(client).text == "42"
 
     def test_a_refusal_costs_nothing(self, call: Make) -> None:
         client, _ = self.client(HTTPError(429), HTTPError(500), "42")

@@ -11,7 +11,6 @@ from pb_graph.errors import ModelSetupError
 from pb_graph.local import server as local
 from pb_graph.models import resolve
 from pb_graph.models.resolve import model_name, retry_policy_for
-from pb_graph.models.retry import has_own_retries
 from pb_graph.settings import Settings
 from tests.support.chat_model import ScriptedChat
 
@@ -76,7 +75,8 @@ def test_a_providers_own_retries_are_off_because_ours_would_multiply_them(
 ) -> None:
     for provider in ("OPENAI", "ANTHROPIC", "GOOGLE", "DEEPSEEK"):
         monkeypatch.setenv(f"{provider}_API_KEY", "sk-test")
-    assert not has_own_retries(resolve.resolve(name, SETTINGS))
+    model: Any = resolve.resolve(name, SETTINGS)
+    assert model.max_retries == ("google" in name)
 
 
 @pytest.mark.parametrize(

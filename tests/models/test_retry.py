@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from email.utils import formatdate
 from time import time
 from typing import Any
 
 import pytest
+from langchain_core.language_models import FakeListChatModel
 from langchain_openai import AzureChatOpenAI, ChatOpenAI
 from pydantic import SecretStr
 
-from pb_graph.models.retry import RetryPolicy, has_own_retries, without_sdk_retries
-from tests.support.chat_model import HTTPError, ScriptedChat
+from pb_graph.models.retry import RetryPolicy, without_sdk_retries
+from tests.support.chat_model import HTTPError
 
 
 def asking_to_wait(given: str, status: int = 429) -> HTTPError:
@@ -67,56 +67,42 @@ class TestPatience:
         assert RetryPolicy().wait(asking_to_wait(given), 1, 120) is None
 
 
-class TestWhoRetries:
-    @pytest.mark.parametrize(
-        ("model", "itself"),
-        [
-            (ScriptedChat(max_retries=0), False),
-            (ScriptedChat(max_retries=2), True),
-            (openai(max_retries=0), False),
-            (openai(max_retries=2), True),
-            (openai(), False),
-        ],
-        ids=["off", "on", "openai off", "openai on", "openai open"],
-    )
-    def test_a_model_that_was_told_to_retry_keeps_doing_so(self, model: Any, itself: bool) -> None:  # noqa: ANN401
-        assert has_own_retries(model) is itself
-
-    def test_google_counts_attempts(self) -> None:
-        google = pytest.importorskip("langchain_google_genai").ChatGoogleGenerativeAI
-        for given, itself in ((1, False), (0, True), (6, True)):
-            model = google(model="gemini-x", google_api_key="sk-test", max_retries=given)
-            assert has_own_retries(model) is itself
-
-    def test_an_open_number_is_taken_over_and_the_connections_are_kept(self) -> None:
-        model = openai()
-        copy: Any = model.model_copy(update=without_sdk_retries(model))
+class TestRetriesOfTheSDK:
+    @pytest.mark.parametrize("given", [None, 0, 2])
+    def test_openai_repeats_nothing_and_keeps_its_connections(self, given: int | None) -> None:
+        model = openai(max_retries=given)
+        copy = without_sdk_retries(model)
         for name in ("root_client", "root_async_client"):
             before, after = getattr(model, name), getattr(copy, name)
-            assert (before.max_retries, after.max_retries) == (2, 0)
+            assert (before.max_retries, after.max_retries) == (2 if given is None else given, 0)
             assert after._client is before._client
         assert copy.client._client.max_retries == copy.async_client._client.max_retries == 0
 
-    def test_azure_is_taken_over_like_openai(self) -> None:
+    def test_azure_is_like_openai(self) -> None:
         model = AzureChatOpenAI(
             azure_endpoint="https://example.openai.azure.com",
             api_key=SecretStr("sk-test"),
             api_version="2025-01-01",
             azure_deployment="m",
         )
-        changed = without_sdk_retries(model)
-        assert changed["root_client"].max_retries == 0
-        assert str(changed["root_client"].base_url) == str(model.root_client.base_url)
+        copy = without_sdk_retries(model)
+        assert copy.root_client.max_retries == 0
+        assert str(copy.root_client.base_url) == str(model.root_client.base_url)
 
-    @pytest.mark.parametrize(
-        "model", [openai(max_retries=2), openai(max_retries=0), ScriptedChat()]
-    )
-    def test_nothing_else_is_touched(self, model: Any) -> None:  # noqa: ANN401
-        assert without_sdk_retries(model) == {}
+    def test_anthropic_repeats_nothing_after_a_call_of_its_own_either(self) -> None:
+        anthropic = pytest.importorskip("langchain_anthropic").ChatAnthropic
+        model = anthropic(model="claude-sonnet-5", api_key="sk-test")
+        assert (model._client.max_retries, model._async_client.max_retries) == (2, 2)
+        copy = without_sdk_retries(model)
+        assert (copy._client.max_retries, copy._async_client.max_retries) == (0, 0)
+        assert model._client.max_retries == 2
 
+    @pytest.mark.parametrize("given", [0, 1, 6])
+    def test_google_makes_one_attempt(self, given: int) -> None:
+        google = pytest.importorskip("langchain_google_genai").ChatGoogleGenerativeAI
+        model = google(model="gemini-x", google_api_key="sk-test", max_retries=given)
+        assert without_sdk_retries(model).max_retries == 1
 
-def test_the_sdks_warn_of_nothing_when_left_unused() -> None:
-    async def made() -> None:
-        without_sdk_retries(openai())
-
-    asyncio.run(made())
+    def test_a_model_without_the_setting_stays_as_it_is(self) -> None:
+        model = FakeListChatModel(responses=[""])
+        assert without_sdk_retries(model) is model

@@ -100,7 +100,8 @@ def test_a_fallback_gets_no_more_than_the_failed_call_has_left() -> None:
     from tests.support.chat_model import CutOffError  # noqa: PLC0415
 
     first, second = ScriptedChat(solve=CutOffError(30)), ScriptedChat(solve=runs_on)
-    out = run(build_graph(first.with_fallbacks([second]), settings=ONE_CALL))
+    once = ONE_CALL.model_copy(update={"max_retries": 0})
+    out = run(build_graph(first.with_fallbacks([second]), settings=once))
     assert second.calls[0].cap == 20
     assert out["report"]["usage"]["output_tokens"] == out["report"]["ceiling"] == 50
 

@@ -147,7 +147,7 @@ def test_the_ceiling_is_known_before_the_first_solving_call(execution: str, boun
 
 
 def test_the_ceiling_holds_the_cap_of_a_planning_attempt_whose_bill_is_unknown() -> None:
-    chosen = STEPWISE | {"budget": 100, "planner_cap": 70}
+    chosen = STEPWISE | {"budget": 100, "planner_cap": 70, "max_retries": 0}
     report = report_of(ScriptedChat(planner=TimeoutError("late")), **chosen)
     assert report["ceiling"] == 70 + 100
     assert report["most_billed"] <= report["ceiling"]

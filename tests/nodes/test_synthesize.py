@@ -73,7 +73,7 @@ def test_the_ceiling_includes_the_closing_call(enforcement: str) -> None:
 @pytest.mark.parametrize("last", ["", HTTPError(500)])
 def test_when_the_last_step_comes_to_nothing_what_is_left_pays_for_one_call(last: Said) -> None:
     model = ScriptedChat(plan=CHAIN, solve=in_turn("one", "two", "three", last, "rescued"))
-    report = report_of(model, **LAST_STEP)
+    report = report_of(model, **LAST_STEP, max_retries=0)
     assert report["answer"] == "rescued"
     assert len(model.solving()) == 5
     assert report["usage"]["output_tokens"] <= report["ceiling"]

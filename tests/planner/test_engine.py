@@ -13,6 +13,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from pb_graph.errors import ModelCallError
 from pb_graph.models.caps import Limits
 from pb_graph.models.client import ChatClient
+from pb_graph.models.retry import RetryPolicy
 from pb_graph.planner.engine import AsyncLangChainEngine, LangChainEngine, language_model
 from pb_graph.types import Purpose
 from tests.support.chat_model import HTTPError, Said, ScriptedChat, runs_on
@@ -72,7 +73,8 @@ async def test_two_equal_calls_are_two_model_calls(ask: Ask) -> None:
 
 async def test_a_failure_is_tried_once_and_kept_as_it_was(ask: Ask) -> None:
     chat = model(HTTPError(503, "overloaded"))
-    engine = engine_of(chat)
+    client = ChatClient(chat, retry_policy=RetryPolicy(0))
+    engine = LangChainEngine(client, LIMITS, Purpose("plan", 1))
     with pytest.raises(Exception, match="overloaded"):
         await ask(engine)
     assert len(chat.calls) == 1

@@ -160,8 +160,7 @@ class ScriptedChat(BaseChatModel):
         reports_usage: Whether responses carry their tokens.
         obeys_cap: Whether it stops at ``max_tokens``.
         seconds: How long a solver's call takes.
-        max_retries: Above 0, as a client that has tried again by itself: what fails, fails for
-            good. At 0 the package tries again.
+        max_retries: The SDK's own setting, which the package sets to 0.
         model_name: What accounts and errors call it.
     """
 
