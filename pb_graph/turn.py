@@ -16,9 +16,10 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langchain_core.messages.ai import UsageMetadata, add_usage
 
 from pb_graph.errors import BudgetUsedUpError, InputError
-from pb_graph.models.caps import CAP_NAMES, Limits, Thinking, constructor_overrides, policy_for
+from pb_graph.models.caps import CAP_NAMES, constructor_overrides, policy_for
 from pb_graph.models.caps.limits import capped_arguments
 from pb_graph.models.inner_calls import InnerCalls
+from pb_graph.models.options import CallOptions, Thinking
 from pb_graph.models.usage import finish_of, reported, tokens_of
 from pb_graph.models.wrapped import configured
 
@@ -193,7 +194,7 @@ def _capped(request: ModelRequest[Any], cap: int, *, thinking: Thinking) -> Mode
         change["stream_usage"] = True  # else nobody knows what a stream of another server's cost
     # What the call says is the caller's own choice, too, such as of an effort.
     told = {name: settings[name] for name in settings.keys() & type(model).model_fields.keys()}
-    limits = Limits(cap, timeout=math.inf, thinking=thinking)
+    limits = CallOptions(cap, timeout=math.inf, thinking=thinking)
     arguments = policy(model.model_copy(update=change | told), limits)
     arguments.pop("timeout", None)  # the host's own business
     model = model.model_copy(update=change)

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
     from langchain_core.messages import BaseMessage
 
-    from pb_graph.models.caps import Limits
-    from pb_graph.models.streaming import OnText
+    from pb_graph.models.options import CallOptions, OnText
 
 REPLIES = "replies.jsonl"
 
@@ -184,7 +183,7 @@ class CachedClient(ChatClient):
     async def reply_to(
         self,
         messages: Sequence[BaseMessage],
-        limits: Limits,
+        limits: CallOptions,
         purpose: Purpose,
         on_text: OnText | None,
         *,
@@ -199,9 +198,9 @@ class CachedClient(ChatClient):
         """
         record = _recording.get() or Recording()
         asked = [Message(role=told.type, content=str(told.text)) for told in messages]
-        sample = 1 if self._one_sample and not limits.sampled else record.sample
+        sample = 1 if self._one_sample and not limits.sampling else record.sample
         request: list[object] = [limits.cap, limits.schema, limits.thinking, sample]
-        request += [how for how in ("sampled", "continues") if getattr(limits, how)]
+        request += [how for how in ("sampling", "continue_last") if getattr(limits, how)]
         key = digest([self._identity, asked, *request])
         record.asked[key] += 1
         key = f"{key}-{record.asked[key]}"

@@ -18,8 +18,8 @@ from optim.evaluation.cache import CachedClient, Recording, recording
 from optim.evaluation.identity import model_identity
 from optim.tuning.program import GUARD
 from pb_graph.errors import PlanAndBudgetError
-from pb_graph.models.caps import Limits
 from pb_graph.models.client import ChatClient
+from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply
 from pb_graph.models.resolve import model_name, resolve, retry_policy_for
 from pb_graph.planner.engine import LangChainEngine, language_model
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from optim.evaluation.cache import ReplyCache
     from optim.tuning.optimizer import Round
     from pb_graph.models.caps import CapPolicy
-    from pb_graph.models.streaming import OnText
+    from pb_graph.models.options import OnText
 
 CAP = 2048  # completion tokens of a reflection
 _TEMPERATURE = 1.0  # the same prompt is asked several times over, for different ideas
@@ -84,7 +84,7 @@ class Reflector(ChatClient):
         self.identity = model_identity(chat, model if isinstance(model, str) else None)
         client = ChatClient(chat, cap_policy, retry_policy_for(model, settings))
         self._client = CachedClient(client, self.name, self.identity, cache, before=before)
-        self._limits = Limits(CAP, settings.timeout)
+        self._limits = CallOptions(CAP, settings.timeout)
         self.failure: PlanAndBudgetError | None = None
         self._asked = Recording()
         self._empty = 0
@@ -101,7 +101,7 @@ class Reflector(ChatClient):
     def call(
         self,
         messages: Sequence[BaseMessage],
-        limits: Limits,
+        limits: CallOptions,
         purpose: Purpose,
         on_text: OnText | None = None,  # noqa: ARG002 -- nobody listens: it may be a recalled reply
     ) -> Reply:

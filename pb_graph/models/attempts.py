@@ -29,10 +29,9 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import BaseMessage
 
-    from pb_graph.models.caps import Limits
+    from pb_graph.models.options import CallOptions, OnText
     from pb_graph.models.reply import Reply
     from pb_graph.models.retry import RetryPolicy
-    from pb_graph.models.streaming import OnText
     from pb_graph.types import Charge, Purpose
 
 _UNSUPPORTED = frozenset({400, 422})
@@ -46,7 +45,7 @@ class Attempts:
     def __init__(  # noqa: PLR0913, PLR0917 -- what a call is made of
         self,
         prompt: Sequence[BaseMessage],
-        limits: Limits,
+        limits: CallOptions,
         purpose: Purpose,
         retry_policy: RetryPolicy,
         secrets: Sequence[str],
@@ -59,16 +58,17 @@ class Attempts:
         self._failed = 0
         self._started = 0.0
         self.on_text: OnText | None = None
+        self.echoes = False
         self.refused: set[Wish] = set()
         self._streamed: StreamedReply | None = None
 
-    def next_limits(self) -> Limits:
+    def next_limits(self) -> CallOptions:
         """Begin an attempt, within these limits."""
         self._started = time.perf_counter()
         self._streamed, self._within = None, self._limits
         return self._limits
 
-    def lowered(self, cap: int) -> Limits:
+    def lowered(self, cap: int) -> CallOptions:
         """The limits of this attempt, with a lower cap."""
         self._within = replace(self._limits, cap=cap)
         return self._within
@@ -141,7 +141,14 @@ class Attempts:
 
     def reply(self, message: AIMessage) -> Reply:
         """What the attempt that succeeded came to, and what those before it cost."""
-        reply = reply_of(message, self._prompt, self._within, self._purpose, self._seconds())
+        reply = reply_of(
+            message,
+            self._prompt,
+            self._within,
+            self._purpose,
+            self._seconds(),
+            echoes=self.echoes,
+        )
         return replace(reply, charge=self._named(reply.charge), lost=self.lost)
 
     def _note(self, error: Exception) -> None:
@@ -166,7 +173,7 @@ class Attempts:
         return time.perf_counter() - self._started
 
 
-def limits_after(lost: Sequence[Charge], limits: Limits) -> Limits:
+def limits_after(lost: Sequence[Charge], limits: CallOptions) -> CallOptions:
     """What the models asked before have left of a call's cap.
 
     Raises:

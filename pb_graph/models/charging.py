@@ -13,7 +13,7 @@ from pb_graph.models.usage import reported, tokens_of
 if TYPE_CHECKING:
     from pb_graph.budget.shared import Call
     from pb_graph.models.attempts import Attempts
-    from pb_graph.models.caps import Limits
+    from pb_graph.models.options import CallOptions
     from pb_graph.models.reply import Reply
 
 
@@ -29,7 +29,7 @@ class Attempt:
         self._held: Call | None = None
         self._strict = False
 
-    async def reserved(self, *, blocking: bool) -> Limits:
+    async def reserved(self, *, blocking: bool) -> CallOptions:
         """Begin it, within what is left.
 
         Raises:

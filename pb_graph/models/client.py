@@ -14,12 +14,13 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
 from pb_graph.models.attempts import Attempts, Wish, joined, limits_after
-from pb_graph.models.caps import CapPolicy, Limits, constructor_overrides, policy_for
+from pb_graph.models.caps import CapPolicy, constructor_overrides, policy_for
 from pb_graph.models.caps.limits import capped_arguments
 from pb_graph.models.caps.select import continuation
 from pb_graph.models.charging import Attempt
 from pb_graph.models.connections import Connections
 from pb_graph.models.naming import name_of
+from pb_graph.models.options import CallOptions
 from pb_graph.models.retry import RetryPolicy, without_sdk_retries
 from pb_graph.models.secrets import bare_addresses_in_logs, secrets_of
 from pb_graph.models.timeout import own_timeout, patient_stream, within_deadline
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.runnables import RunnableConfig
 
+    from pb_graph.models.options import OnText
     from pb_graph.models.reply import Reply
-    from pb_graph.models.streaming import OnText
     from pb_graph.types import Purpose
 
 T = TypeVar("T")
@@ -103,7 +104,7 @@ class ChatClient:
     def call(
         self,
         messages: Sequence[BaseMessage],
-        limits: Limits,
+        limits: CallOptions,
         purpose: Purpose,
         on_text: OnText | None = None,
     ) -> Reply:
@@ -126,7 +127,7 @@ class ChatClient:
     async def acall(
         self,
         messages: Sequence[BaseMessage],
-        limits: Limits,
+        limits: CallOptions,
         purpose: Purpose,
         on_text: OnText | None = None,
     ) -> Reply:
@@ -136,7 +137,7 @@ class ChatClient:
     async def reply_to(
         self,
         messages: Sequence[BaseMessage],
-        limits: Limits,
+        limits: CallOptions,
         purpose: Purpose,
         on_text: OnText | None,
         *,
@@ -164,7 +165,7 @@ class ChatClient:
     async def _reply(
         self,
         messages: Sequence[BaseMessage],
-        limits: Limits,
+        limits: CallOptions,
         purpose: Purpose,
         on_text: OnText | None,
         *,
@@ -191,7 +192,7 @@ class ChatClient:
                 await asyncio.sleep(seconds)
 
     def _attempt(
-        self, messages: Sequence[BaseMessage], limits: Limits, attempts: Attempts
+        self, messages: Sequence[BaseMessage], limits: CallOptions, attempts: Attempts
     ) -> AIMessage | Exception:
         """One attempt. Errors are returned: raised from here, they would hang on to each other."""
         seconds = self._own_timeout or limits.timeout
@@ -200,7 +201,7 @@ class ChatClient:
         def attempt(bound: Mapping[str, Any]) -> AIMessage:
             quiet, speaking, sampler = self._connections.blocking()
             if streamed is None:
-                return (sampler if limits.sampled else quiet).invoke(
+                return (sampler if limits.sampling else quiet).invoke(
                     list(messages), _QUIET, **bound
                 )
             chunks: Any = speaking.stream(list(messages), _QUIET, **bound)
@@ -218,7 +219,7 @@ class ChatClient:
             return attempts.rescued(error) or error
 
     async def _aattempt(
-        self, messages: Sequence[BaseMessage], limits: Limits, attempts: Attempts
+        self, messages: Sequence[BaseMessage], limits: CallOptions, attempts: Attempts
     ) -> AIMessage | Exception:
         seconds = self._own_timeout or limits.timeout
         streamed = attempts.streamed(self.model, seconds)
@@ -227,7 +228,7 @@ class ChatClient:
             async with asyncio.timeout(seconds + self._grace(bound)):
                 quiet, speaking, sampler = await self._connections.awaited()
                 if streamed is None:
-                    model = sampler if limits.sampled else quiet
+                    model = sampler if limits.sampling else quiet
                     return await model.ainvoke(list(messages), _QUIET, **bound)
                 chunks: Any = speaking.astream(list(messages), _QUIET, **bound)
                 async with aclosing(chunks):
@@ -239,16 +240,16 @@ class ChatClient:
         except Exception as error:  # noqa: BLE001 -- the attempts decide what it means
             return attempts.rescued(error) or error
 
-    def _arguments(self, messages: Sequence[BaseMessage], limits: Limits) -> dict[str, Any]:
+    def _arguments(self, messages: Sequence[BaseMessage], limits: CallOptions) -> dict[str, Any]:
         """What the user bound, the tools, and the policy's; for samples, no temperature of 0."""
-        if limits.continues and messages[-1].type != "ai":  # the first piece, as any reply
-            limits = replace(limits, continues=False)
+        if limits.continue_last and messages[-1].type != "ai":  # the first piece, as any reply
+            limits = replace(limits, continue_last=False)
         tools: Any = self.model.bind_tools(limits.tools) if limits.tools else None
         given = {**self._bound, **(tools.kwargs if tools else {})}
         bound = capped_arguments(given, self._policy(self.model, limits))
         if "timeout" in self._bound:  # as that of a model, it stands
             bound["timeout"] = self._bound["timeout"]
-        if not limits.sampled or getattr(self.model, "temperature", None) != 0:
+        if not limits.sampling or getattr(self.model, "temperature", None) != 0:
             return bound
         options = bound.get("options")  # Ollama's own API has it there
         if options is not None:
@@ -262,23 +263,22 @@ class ChatClient:
     def _attempts(
         self,
         messages: Sequence[BaseMessage],
-        limits: Limits,
+        limits: CallOptions,
         purpose: Purpose,
         on_text: OnText | None,
     ) -> Attempts:
-        if limits.continues and not self.continues:
+        if limits.continue_last and not self.continues:
             raise ModelSetupError(_NO_CONTINUATION)
-        if limits.continues and self.continues == "repeats":
-            limits = replace(limits, repeats=True)
         if "schema" in self._lacks:
             limits = replace(limits, schema=None)
         attempts = Attempts(
             messages, limits, purpose, self._retry_policy, self._secrets, self.model
         )
+        attempts.echoes = self.continues == "repeats"
         attempts.on_text = None if "stream" in self._lacks else on_text
         return attempts
 
-    def _learn(self, refused: set[Wish], reply: Reply, limits: Limits) -> None:
+    def _learn(self, refused: set[Wish], reply: Reply, limits: CallOptions) -> None:
         full = reply.charge["output_tokens"] >= reply.charge["cap"]
         if limits.thinking == "off" and full and not reply.text.strip():
             self.thinks_regardless = True
@@ -303,6 +303,6 @@ def finished(work: Coroutine[Any, Any, T]) -> T:
 
 def _not_passed_on(policy: CapPolicy, model: BaseChatModel) -> set[Wish]:
     """The wishes that a policy keeps to itself; no request is refused for one of them."""
-    free = Limits(cap=1024, timeout=1.0)
+    free = CallOptions(cap=1024, timeout=1.0)
     wanted = replace(free, schema={"type": "object"})
     return {"schema"} if policy(model, wanted) == policy(model, free) else set()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from langchain_core.messages import AIMessage, BaseMessage
 
-    from pb_graph.models.caps import Limits
+    from pb_graph.models.options import CallOptions
 
 _LEAST_READ = 20_000  # characters of a reply
 
@@ -56,12 +56,14 @@ class Reply:
         return most_billed((*self.lost, self.charge))
 
 
-def reply_of(
+def reply_of(  # noqa: PLR0913 -- what a call is made of
     message: AIMessage,
     prompt: Sequence[BaseMessage],
-    limits: Limits,
+    limits: CallOptions,
     purpose: Purpose,
     seconds: float,
+    *,
+    echoes: bool = False,
 ) -> Reply:
     """Read what a model wrote, and charge it; a text far beyond its cap is cut off."""
     finish = finish_of(message)
@@ -71,7 +73,7 @@ def reply_of(
         found = estimate(message, prompt)
         found = found._replace(output=_plausible(found.output, finish, limits.cap))
     charge = charge_of(found, limits.cap, purpose, seconds, finish)
-    text = _piece(message, prompt, limits) if limits.continues else visible_text(message)
+    text = _piece(message, prompt, echoes=echoes) if limits.continue_last else visible_text(message)
     longest = max(_LEAST_READ, limits.cap * LONGEST_TOKEN)
     if len(text) > longest:  # only from a server that takes no notice of the cap
         text, finish = text[:longest], "length"
@@ -79,10 +81,10 @@ def reply_of(
     return Reply(text, finish, charge, doubt=doubt, calls_tools=calls)
 
 
-def _piece(message: AIMessage, prompt: Sequence[BaseMessage], limits: Limits) -> str:
+def _piece(message: AIMessage, prompt: Sequence[BaseMessage], *, echoes: bool) -> str:
     """A piece of a text as it was written, without what it goes on from."""
     text = message.text.encode(errors="replace").decode()
-    begun = prompt[-1].text if limits.repeats and prompt[-1].type == "ai" else ""
+    begun = prompt[-1].text if echoes and prompt[-1].type == "ai" else ""
     said = begun if text.startswith(begun) else begun.rstrip()  # some templates trim a turn
     return text.removeprefix(said)
 

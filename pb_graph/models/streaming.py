@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from langchain_core.messages import AIMessage, AIMessageChunk
@@ -15,8 +14,7 @@ from pb_graph.models.reply import passes_cap
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-OnText = Callable[[str | None], None]
-"""Is told the next piece of a reply's visible text; None says that the reply begins (anew)."""
+    from pb_graph.models.options import OnText
 
 _CHARACTERS_A_TOKEN = 4
 _LONGEST_PIECE = 16  # characters on average

@@ -16,7 +16,7 @@ from dspy.lm15 import Message, Request, Response, TextPart, Usage, response_to_e
 from dspy.utils.exceptions import AdapterParseError
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
-from pb_graph.models.caps import Limits
+from pb_graph.models.options import CallOptions
 from pb_graph.models.provider_errors import is_from_callback, to_model_call_error
 from pb_graph.planner.adapter import TerseAdapter
 from pb_graph.planner.requests import PlannerReply, PlannerRequest, UnreadableReplyError
@@ -49,7 +49,7 @@ class _Engine:
     supports_function_calling = supports_reasoning = supports_response_schema = False
     supported_params = frozenset({"temperature", "max_tokens", "stop"})
 
-    def __init__(self, client: ChatClient, limits: Limits, purpose: Purpose) -> None:
+    def __init__(self, client: ChatClient, limits: CallOptions, purpose: Purpose) -> None:
         self.client = client
         self.limits = limits
         self.purpose = purpose
@@ -156,7 +156,7 @@ async def ask_planner(  # noqa: PLR0913 -- who is asked what, by whom, and how
         ModelCallError: The model could not be called.
     """
     brief = request.cap is not None
-    limits = Limits(
+    limits = CallOptions(
         min(settings.planner_cap, settings.cutoff, request.cap or settings.cutoff),
         settings.timeout,
         request.schema,

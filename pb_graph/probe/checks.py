@@ -18,21 +18,14 @@ from typing import Any, NamedTuple
 
 from langchain_core.messages import AIMessage, HumanMessage
 
-from pb_graph.models.caps import (
-    CapPolicy,
-    Limits,
-    Verdict,
-    llama_cpp,
-    openai_compatible,
-    sglang,
-    vllm,
-)
+from pb_graph.models.caps import CapPolicy, Verdict, llama_cpp, openai_compatible, sglang, vllm
+from pb_graph.models.options import CallOptions
 from pb_graph.models.usage import tokens_of
 from pb_graph.probe.session import COUNT, PUZZLE, THINKS_FROM, Seen, Session
 
 _LONG_TOKEN = 8  # characters of a token of numbers and commas, with room to spare
-_BOUNDED = Limits(192, 1.0)  # its room for thinking is 128 tokens
-_OFF = Limits(64, 1.0, thinking="off")
+_BOUNDED = CallOptions(192, 1.0)  # its room for thinking is 128 tokens
+_OFF = CallOptions(64, 1.0, thinking="off")
 _SLACK = 32
 _KNOWN, _BEGUN = "The quick brown fox jumps over the lazy dog.", "The quick brown"
 _SCHEMA = {
@@ -230,8 +223,8 @@ def stop(session: Session) -> Finding:
 )
 def schema(session: Session) -> Finding:
     """Say hello, in a form that nobody would choose."""
-    limits = Limits(128, 1.0, thinking="off")
-    asked = Limits(128, 1.0, schema=_SCHEMA, thinking="off")
+    limits = CallOptions(128, 1.0, thinking="off")
+    asked = CallOptions(128, 1.0, schema=_SCHEMA, thinking="off")
     if session.policy(session.model, limits) == session.policy(session.model, asked):
         return Finding("not there", "this policy sends none")
     seen = session.ask("Say hello.", limits.cap, thinking="off", schema=_SCHEMA)
@@ -299,7 +292,7 @@ def seed(session: Session) -> Finding:
     return Finding("kept" if one.text == two.text else "broken", "twice at temperature 1")
 
 
-def _that_say(session: Session, limits: Limits) -> list[CapPolicy]:
+def _that_say(session: Session, limits: CallOptions) -> list[CapPolicy]:
     """The policies that say something about thinking: the chosen one, or those it stands for.
 
     Servers that one runs oneself look alike from here, and ignore each other's words.

@@ -12,9 +12,10 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from pb_graph.errors import ModelCallError
-from pb_graph.models.caps import Limits, constructor_overrides
+from pb_graph.models.caps import constructor_overrides
 from pb_graph.models.caps.select import continuation
 from pb_graph.models.client import ChatClient
+from pb_graph.models.options import CallOptions
 from pb_graph.models.provider_errors import status_of
 from pb_graph.models.reply import Reply
 from pb_graph.models.retry import RetryPolicy
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.outputs import LLMResult
 
-    from pb_graph.models.caps import CapPolicy, Thinking
+    from pb_graph.models.caps import CapPolicy
+    from pb_graph.models.options import Thinking
 
 MOST_CALLS, MOST_TOKENS = 20, 4000
 """Of a whole probe; tokens of prompts and replies together."""
@@ -186,7 +188,7 @@ class Session:
         watch, pieces = _Watch(), list[str | None]()
         client = self._client(watch, policy or self.policy, extra or {})
         continues = continues and client.continues is not None
-        limits = Limits(cap, _TIMEOUT, schema, thinking, continues=continues)
+        limits = CallOptions(cap, _TIMEOUT, schema, thinking, continue_last=continues)
         hears = pieces.append if stream else None
         reply: Reply | None = None
         try:
@@ -206,7 +208,7 @@ class Session:
     def _client(self, watch: _Watch, policy: CapPolicy, extra: Mapping[str, Any]) -> ChatClient:
         changed = {"callbacks": [watch]} | constructor_overrides(self.model, policy)
 
-        def asks(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
+        def asks(model: BaseChatModel, limits: CallOptions) -> dict[str, Any]:
             return {**policy(model, limits), **extra}
 
         model = self.model.model_copy(update=changed)

@@ -11,7 +11,7 @@ from langgraph.graph.message import push_message
 from pb_graph.runtime.langgraph_internals import someone_takes_tokens
 
 if TYPE_CHECKING:
-    from pb_graph.models.streaming import OnText
+    from pb_graph.models.options import OnText
     from pb_graph.state import State
 
 MESSAGE_NAME = "plan_and_budget"

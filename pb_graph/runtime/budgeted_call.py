@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
     from pb_graph.budget.ledger import Prices
-    from pb_graph.models.caps import Thinking
+    from pb_graph.models.options import Thinking
     from pb_graph.models.reply import Reply
     from pb_graph.prompts import Turn
     from pb_graph.runtime.answer_type import AnswerType

@@ -12,7 +12,7 @@ from langgraph.config import get_stream_writer
 
 from pb_graph.budget.around import current, using
 from pb_graph.errors import InputError, ModelCallError
-from pb_graph.models.caps import Limits
+from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply
 from pb_graph.planner.requests import PlannerReply, PlannerRequest, UnreadableReplyError
 from pb_graph.runtime.answer_stream import AnswerStream
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from pb_graph.budget.shared import Budget
     from pb_graph.events import Event
-    from pb_graph.models.caps import Thinking
     from pb_graph.models.client import ChatClient
+    from pb_graph.models.options import Thinking
     from pb_graph.planner.planner import Planner
     from pb_graph.prompts import Teaching
     from pb_graph.runtime.registry import ModelRegistry, Program, Role
@@ -101,15 +101,15 @@ class ModelCalls:
             ModelSetupError: There is no model to call.
         """
         settings = self._settings
-        limits = Limits(
+        limits = CallOptions(
             min(cap, settings.cutoff),
             settings.timeout,
             schema,
             thinking,
             tools,
             strict=settings.strict_ceiling,
-            sampled=sampled,
-            continues=continues,
+            sampling=sampled,
+            continue_last=continues,
         )
         role: Role = "easy" if purpose.is_easy else "solver"
         self._check_usable(role)

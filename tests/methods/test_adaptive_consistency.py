@@ -9,8 +9,8 @@ from scipy.stats import beta
 
 from pb_graph import Settings, build_graph
 from pb_graph.methods.adaptive_consistency import majority_is_stable
-from pb_graph.models.caps import Limits
 from pb_graph.models.caps.limits import policy
+from pb_graph.models.options import CallOptions
 from tests.support.chat_model import HTTPError, ScriptedChat, in_turn, runs_on
 from tests.support.graphs import Way, graph_of, report_of, run
 
@@ -99,8 +99,8 @@ def test_only_these_calls_are_sampled() -> None:
     sampled: list[bool] = []
 
     @policy()
-    def noted(_: BaseChatModel, limits: Limits) -> dict[str, object]:
-        sampled.append(limits.sampled)
+    def noted(_: BaseChatModel, limits: CallOptions) -> dict[str, object]:
+        sampled.append(limits.sampling)
         return {"max_tokens": limits.cap}
 
     for method in ("adaptive_consistency", "vanilla"):

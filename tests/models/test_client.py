@@ -23,8 +23,8 @@ from pydantic import SecretStr
 from pb_graph import Budget
 from pb_graph.budget import using
 from pb_graph.errors import ModelCallError
-from pb_graph.models.caps import Limits
 from pb_graph.models.client import ChatClient
+from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply
 from pb_graph.models.retry import RetryPolicy
 from pb_graph.types import Purpose
@@ -40,8 +40,8 @@ from tests.support.chat_model import (
     with_schema,
 )
 
-LIMITS = Limits(cap=10, timeout=5.0)
-WITH_SCHEMA = Limits(10, 5.0, {"type": "object", "properties": {}})
+LIMITS = CallOptions(cap=10, timeout=5.0)
+WITH_SCHEMA = CallOptions(10, 5.0, {"type": "object", "properties": {}})
 PURPOSE = Purpose("solve", 2)
 ASK = [HumanMessage("What is 6 * 7?")]
 
@@ -52,7 +52,7 @@ Make = Callable[..., Reply]
 def call(request: pytest.FixtureRequest) -> Make:
     """Makes a call one way or the other."""
 
-    def made(client: ChatClient | BaseChatModel, limits: Limits = LIMITS) -> Reply:
+    def made(client: ChatClient | BaseChatModel, limits: CallOptions = LIMITS) -> Reply:
         client = client if isinstance(client, ChatClient) else ChatClient(client)
         if request.param == "sync":
             return client.call(ASK, limits, PURPOSE)
@@ -227,7 +227,7 @@ def test_a_failure_is_ours_with_a_remedy_and_its_cause(call: Make, error: Except
 
 def test_a_plain_model_is_not_waited_for_for_ever(call: Make) -> None:
     with pytest.raises(ModelCallError, match=r"Settings\.timeout"):
-        call(ScriptedChat(solve="42", seconds=5), Limits(10, 0.05))
+        call(ScriptedChat(solve="42", seconds=5), CallOptions(10, 0.05))
 
 
 def test_a_model_that_overstays_its_own_time_limit_is_given_up(call: Make) -> None:
@@ -241,12 +241,12 @@ def test_a_model_that_overstays_its_own_time_limit_is_given_up(call: Make) -> No
 
 
 def test_so_is_one_that_was_given_a_time_limit_with_the_call(call: Make) -> None:
-    def bound(_: object, limits: Limits) -> dict[str, Any]:
+    def bound(_: object, limits: CallOptions) -> dict[str, Any]:
         return {"max_tokens": limits.cap, "timeout": limits.timeout}
 
     client = ChatClient(ScriptedChat(solve="42", seconds=5), bound)
     with pytest.raises(ModelCallError, match=r"Settings\.timeout"):
-        call(client, Limits(10, 0.05))
+        call(client, CallOptions(10, 0.05))
 
 
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
@@ -275,7 +275,7 @@ def test_a_models_own_timeout_stands(call: Make) -> None:
     class Patient(ScriptedChat):
         timeout: float | None = 60
 
-    assert call(Patient(solve="42", seconds=0.2), Limits(10, 0.05)).text == "42"
+    assert call(Patient(solve="42", seconds=0.2), CallOptions(10, 0.05)).text == "42"
 
 
 class TestTryingAgain:
@@ -437,7 +437,7 @@ class TestSecrets:
 
 
 def test_no_more_is_read_of_a_reply_than_its_cap_can_have_paid_for(call: Make) -> None:
-    reply = call(ScriptedChat(solve="x" * 10**6), Limits(300, 5.0))
+    reply = call(ScriptedChat(solve="x" * 10**6), CallOptions(300, 5.0))
     assert (len(reply.text), reply.finish) == (30_000, "length")
     assert len(call(ScriptedChat(solve="x" * 10**6)).text) == 20_000
 
@@ -552,7 +552,7 @@ class TestOverHTTP:
         client, budget = self.client(answer), Budget(1000)
         client._retry_policy = RetryPolicy(1, initial_interval=0.001)
         with using(budget):
-            reply = client.call(ASK, Limits(100, 5.0), PURPOSE, lambda _: None)
+            reply = client.call(ASK, CallOptions(100, 5.0), PURPOSE, lambda _: None)
         (lost,) = reply.lost
         assert (reply.text, lost["finish"], lost["measured"]) == ("4", "error", False)
         assert 15 <= lost["output_tokens"] <= 25

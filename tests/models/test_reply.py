@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
-from pb_graph.models.caps import Limits
+from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply, reply_of
 from pb_graph.types import Purpose
 
@@ -15,7 +15,7 @@ FORTY = "word " * 32
 
 def replied(cap: int, finish: str, text: str = FORTY) -> Reply:
     message = AIMessage(text, response_metadata={"finish_reason": finish})
-    limits = Limits(cap=cap, timeout=1.0)
+    limits = CallOptions(cap=cap, timeout=1.0)
     return reply_of(message, [HumanMessage("?")], limits, Purpose("answer"), 0.5)
 
 

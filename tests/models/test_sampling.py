@@ -11,9 +11,9 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 
 from pb_graph.errors import ModelSetupError
-from pb_graph.models.caps import Limits
 from pb_graph.models.caps.limits import policy
 from pb_graph.models.client import ChatClient
+from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply
 from pb_graph.types import Purpose
 from tests.support.chat_model import Call, ScriptedChat, in_turn, with_schema
@@ -21,8 +21,8 @@ from tests.support.chat_model import Call, ScriptedChat, in_turn, with_schema
 ASK = [HumanMessage("Count.")]
 BEGUN = [*ASK, AIMessage("one, two, ")]
 PURPOSE = Purpose("answer")
-SAMPLED = Limits(20, 5.0, sampled=True)
-PIECE = Limits(20, 5.0, continues=True)
+SAMPLED = CallOptions(20, 5.0, sampling=True)
+PIECE = CallOptions(20, 5.0, continue_last=True)
 
 
 class Warm(ScriptedChat):
@@ -31,7 +31,7 @@ class Warm(ScriptedChat):
     temperature: float | None = 0.0
 
 
-def temperature_sent(limits: Limits, **fields: Any) -> object:  # noqa: ANN401
+def temperature_sent(limits: CallOptions, **fields: Any) -> object:  # noqa: ANN401
     model = Warm(**fields)
     ChatClient(model).call(ASK, limits, PURPOSE)
     return model.calls[0].arguments.get("temperature")
@@ -41,7 +41,7 @@ def test_a_model_at_temperature_0_is_warmed_for_samples_only() -> None:
     sent = temperature_sent(SAMPLED)
     assert isinstance(sent, float)
     assert sent > 0
-    assert temperature_sent(Limits(20, 5.0)) is None
+    assert temperature_sent(CallOptions(20, 5.0)) is None
 
 
 @pytest.mark.parametrize("own", [None, 0.3, 1.0])
@@ -51,7 +51,7 @@ def test_a_temperature_of_its_own_stays(own: float | None) -> None:
 
 def test_for_ollama_it_is_among_the_options() -> None:
     @policy()
-    def options(_: BaseChatModel, limits: Limits) -> dict[str, Any]:
+    def options(_: BaseChatModel, limits: CallOptions) -> dict[str, Any]:
         return {"options": {"num_predict": limits.cap}}
 
     model = Warm()
@@ -65,19 +65,19 @@ def test_samples_do_not_come_from_langchains_cache(way: str) -> None:
     model = ScriptedChat(solve=in_turn("one", "two"), cache=InMemoryCache())
     client = ChatClient(model)
 
-    def call(limits: Limits) -> str:
+    def call(limits: CallOptions) -> str:
         if way == "sync":
             return client.call(ASK, limits, PURPOSE).text
         return asyncio.run(client.acall(ASK, limits, PURPOSE)).text
 
     assert [call(SAMPLED), call(SAMPLED)] == ["one", "two"]
-    once = Limits(20, 5.0)
+    once = CallOptions(20, 5.0)
     assert [call(once), call(once), len(model.calls)] == ["two", "two", 3]
 
 
 def piece(said: str, how: Any, messages: Any = BEGUN) -> Reply:  # noqa: ANN401
     @policy(continues=how)
-    def server(_: BaseChatModel, limits: Limits) -> dict[str, Any]:
+    def server(_: BaseChatModel, limits: CallOptions) -> dict[str, Any]:
         return {"max_tokens": limits.cap}
 
     return ChatClient(ScriptedChat(solve=said), server).call(messages, PIECE, PURPOSE)
@@ -101,8 +101,8 @@ def test_a_first_piece_is_asked_for_as_any_reply_is() -> None:
     asked: list[bool] = []
 
     @policy(continues="adds")
-    def server(_: BaseChatModel, limits: Limits) -> dict[str, Any]:
-        asked.append(limits.continues)
+    def server(_: BaseChatModel, limits: CallOptions) -> dict[str, Any]:
+        asked.append(limits.continue_last)
         return {"max_tokens": limits.cap}
 
     client = ChatClient(ScriptedChat(), server)
@@ -124,4 +124,4 @@ def test_a_finished_turn_is_read_as_before() -> None:
     def two(_: Call) -> str:
         return " <think>hm</think> 42 "
 
-    assert ChatClient(ScriptedChat(solve=two)).call(ASK, Limits(20, 5.0), PURPOSE).text == "42"
+    assert ChatClient(ScriptedChat(solve=two)).call(ASK, CallOptions(20, 5.0), PURPOSE).text == "42"

@@ -12,7 +12,7 @@ from langchain_core.runnables import ConfigurableField
 from pydantic import SecretStr
 
 from pb_graph import Budget, NoAnswerError, Settings, build_graph
-from pb_graph.models.caps import Limits
+from pb_graph.models.options import CallOptions
 from tests.support.chat_model import HTTPError, ScriptedChat, runs_on
 from tests.support.graphs import QUESTION, Way, checked, run
 
@@ -31,7 +31,7 @@ def test_bound_arguments_go_with_every_call_but_the_cap_is_the_budgets(way: Way)
 
 
 def test_of_ollamas_options_that_are_bound_only_the_cap_is_the_budgets() -> None:
-    def as_ollama(_: object, limits: Limits) -> dict[str, Any]:
+    def as_ollama(_: object, limits: CallOptions) -> dict[str, Any]:
         return {"options": {"top_k": 9, "num_predict": limits.cap}}
 
     model = ScriptedChat()

@@ -8,14 +8,14 @@ import pytest
 from langchain_core.language_models import BaseChatModel
 
 from pb_graph import Settings, build_graph
-from pb_graph.models.caps import Limits
+from pb_graph.models.options import CallOptions
 from tests.support.chat_model import Call, Said, Script, ScriptedChat, thinks_in_vain, with_schema
 from tests.support.graphs import CHAIN, run
 
 BUDGETED: dict[str, Any] = {"method": "plan_and_budget", "execution": "stepwise", "budget": 800}
 
 
-def tells(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
+def tells(model: BaseChatModel, limits: CallOptions) -> dict[str, Any]:
     """Cap policy that shows the model how much it may think."""
     return with_schema(model, limits) | {"thinking": limits.thinking}
 

@@ -11,20 +11,20 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from pb_graph.errors import ModelCallError
-from pb_graph.models.caps import Limits
 from pb_graph.models.client import ChatClient
+from pb_graph.models.options import CallOptions
 from pb_graph.models.retry import RetryPolicy
 from pb_graph.planner.engine import AsyncLangChainEngine, LangChainEngine, language_model
 from pb_graph.types import Purpose
 from tests.support.chat_model import HTTPError, Said, ScriptedChat, runs_on
 
 Ask = Callable[[LangChainEngine], Awaitable[str]]
-LIMITS = Limits(cap=12, timeout=5.0)
+LIMITS = CallOptions(cap=12, timeout=5.0)
 CHAT = dspy.ChatAdapter(use_json_adapter_fallback=False)
 ANSWER = "[[ ## answer ## ]]\n42\n\n[[ ## completed ## ]]"
 
 
-def engine_of(model: ScriptedChat, limits: Limits = LIMITS) -> LangChainEngine:
+def engine_of(model: ScriptedChat, limits: CallOptions = LIMITS) -> LangChainEngine:
     return LangChainEngine(ChatClient(model), limits, Purpose("plan", 1))
 
 

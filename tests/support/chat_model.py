@@ -24,8 +24,8 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field
 
-from pb_graph.models.caps import Limits
 from pb_graph.models.caps.limits import policy
+from pb_graph.models.options import CallOptions
 from pb_graph.planner.requests import LEVEL_FORM
 from pb_graph.prompts import FORCE_FINAL, FORCE_STEP
 
@@ -120,7 +120,7 @@ class CutOffError(ConnectionError):
 
 
 @policy(continues="adds")
-def with_schema(_: BaseChatModel, limits: Limits) -> dict[str, Any]:
+def with_schema(_: BaseChatModel, limits: CallOptions) -> dict[str, Any]:
     """Cap policy of a server that can constrain decoding: the model sees the JSON schema, too."""
     return {"max_tokens": limits.cap, "schema": limits.schema}
 

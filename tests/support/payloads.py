@@ -18,8 +18,9 @@ from langchain_openai import ChatOpenAI
 from langchain_openai.chat_models.base import BaseChatOpenAI
 from pydantic import SecretStr
 
-from pb_graph.models.caps import CapPolicy, Limits, policy_for
+from pb_graph.models.caps import CapPolicy, policy_for
 from pb_graph.models.client import ChatClient
+from pb_graph.models.options import CallOptions
 
 ELSEWHERE = "http://127.0.0.1:9/v1"
 ASK: list[BaseMessage] = [HumanMessage("Hello?")]
@@ -54,7 +55,7 @@ _COMPLETION = {
 
 
 def openai_request(
-    limits: Limits,
+    limits: CallOptions,
     *,
     kind: type[BaseChatOpenAI] = ChatOpenAI,
     policy: CapPolicy | None = None,
@@ -76,13 +77,13 @@ def openai_request(
     return requests[-1]
 
 
-def openai_body(limits: Limits, **options: Any) -> dict[str, Any]:  # noqa: ANN401
+def openai_body(limits: CallOptions, **options: Any) -> dict[str, Any]:  # noqa: ANN401
     """The JSON body of `openai_request`."""
     body: dict[str, Any] = json.loads(openai_request(limits, **options).content)
     return body
 
 
-def anthropic_body(limits: Limits, **options: Any) -> dict[str, Any]:  # noqa: ANN401
+def anthropic_body(limits: CallOptions, **options: Any) -> dict[str, Any]:  # noqa: ANN401
     """What Anthropic's SDK is given, which must be what it takes."""
     model = ChatAnthropic(api_key=SecretStr("sk-x"), **options)
     client: Any = ChatClient(model)
@@ -95,7 +96,7 @@ def anthropic_body(limits: Limits, **options: Any) -> dict[str, Any]:  # noqa: A
     return payload
 
 
-def gemini_config(limits: Limits, **options: Any) -> dict[str, Any]:  # noqa: ANN401
+def gemini_config(limits: CallOptions, **options: Any) -> dict[str, Any]:  # noqa: ANN401
     """The configuration that Google's SDK is given, as it understands it."""
     model = ChatGoogleGenerativeAI(api_key=SecretStr("x"), **options)
     client: Any = ChatClient(model)
@@ -104,7 +105,7 @@ def gemini_config(limits: Limits, **options: Any) -> dict[str, Any]:  # noqa: AN
     return config
 
 
-def ollama_params(limits: Limits, **options: Any) -> dict[str, Any]:  # noqa: ANN401
+def ollama_params(limits: CallOptions, **options: Any) -> dict[str, Any]:  # noqa: ANN401
     """What Ollama's client is given, which must be what it takes."""
     model = ChatOllama(**options)
     client: Any = ChatClient(model)
@@ -114,6 +115,6 @@ def ollama_params(limits: Limits, **options: Any) -> dict[str, Any]:  # noqa: AN
 
 
 def _arguments(
-    model: BaseChatModel, client: ChatClient, limits: Limits, policy: CapPolicy | None = None
+    model: BaseChatModel, client: ChatClient, limits: CallOptions, policy: CapPolicy | None = None
 ) -> dict[str, Any]:
     return (policy or policy_for(model))(client.model, limits)

@@ -10,7 +10,7 @@ from pb_graph.models.caps.compatible import openai_compatible
 from pb_graph.models.caps.deepseek import deepseek
 from pb_graph.models.caps.gemini import gemini
 from pb_graph.models.caps.generic import generic
-from pb_graph.models.caps.limits import BY_NAME, CAP_NAMES, CapPolicy, Limits, Thinking
+from pb_graph.models.caps.limits import BY_NAME, CAP_NAMES, CapPolicy
 from pb_graph.models.caps.ollama import ollama
 from pb_graph.models.caps.openai import openai
 from pb_graph.models.caps.probed import ProbedPolicy, Verdict, load_caps
@@ -21,9 +21,7 @@ __all__ = [
     "BY_NAME",
     "CAP_NAMES",
     "CapPolicy",
-    "Limits",
     "ProbedPolicy",
-    "Thinking",
     "Verdict",
     "anthropic",
     "constructor_overrides",

@@ -11,7 +11,7 @@ from pb_graph.models.caps.limits import policy
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from pb_graph.models.caps.limits import Limits
+    from pb_graph.models.options import CallOptions
 
 _LEAST_BUDGET = 1024  # of manual thinking
 _LEAST_TASK = 20_000  # of a task budget
@@ -43,7 +43,7 @@ def _own_thinking_first(model: Any) -> dict[str, Any]:  # noqa: ANN401 -- ChatAn
 
 
 @policy(cls="langchain_anthropic.ChatAnthropic", change=_own_thinking_first)
-def anthropic(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
+def anthropic(model: BaseChatModel, limits: CallOptions) -> dict[str, Any]:
     """Claude: the cap, which includes thinking, and what its generation has to hold thinking back.
 
     Before 5, models think only when asked to. ``budget_tokens`` of the caller's (up to 4.6) are
@@ -70,7 +70,7 @@ def anthropic(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     return bound
 
 
-def _thinking(model: Any, limits: Limits) -> dict[str, Any] | None:  # noqa: ANN401 -- ChatAnthropic
+def _thinking(model: Any, limits: CallOptions) -> dict[str, Any] | None:  # noqa: ANN401 -- ChatAnthropic
     own = model.thinking or model.model_kwargs.get("thinking") or {}
     if own.get("type") == "enabled":
         return _lowered(own, limits)
@@ -93,7 +93,7 @@ def _least(model: Any, own: dict[str, Any]) -> str | None:  # noqa: ANN401
     return _LEAST_OF.get(version)
 
 
-def _lowered(own: dict[str, Any], limits: Limits) -> dict[str, Any] | None:
+def _lowered(own: dict[str, Any], limits: CallOptions) -> dict[str, Any] | None:
     """The caller's thinking budget if it is too large; the API refuses one as large as the cap."""
     most = limits.cap - 1 if limits.thinking == "free" else limits.thinking_room
     if own["budget_tokens"] <= most:
@@ -103,7 +103,7 @@ def _lowered(own: dict[str, Any], limits: Limits) -> dict[str, Any] | None:
     return own | {"budget_tokens": limits.thinking_room}
 
 
-def _effort(model: Any, limits: Limits) -> dict[str, Any]:  # noqa: ANN401
+def _effort(model: Any, limits: CallOptions) -> dict[str, Any]:  # noqa: ANN401
     levels, default = known_levels(model)
     if not levels and _version(model) == _HAIKU:
         levels, default = list(_HAIKU_LEVELS), "medium"
@@ -116,7 +116,7 @@ def _own_effort(model: Any) -> str | None:  # noqa: ANN401
     return own
 
 
-def _task_budget(model: Any, limits: Limits) -> dict[str, Any]:  # noqa: ANN401
+def _task_budget(model: Any, limits: CallOptions) -> dict[str, Any]:  # noqa: ANN401
     own = (model.output_config or {}).get("task_budget")
     told = limits.thinking == "bounded" and limits.cap >= _LEAST_TASK
     if own or not told or not _paces_itself(model):

@@ -11,7 +11,7 @@ from pb_graph.models.caps.limits import policy
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from pb_graph.models.caps.limits import Limits
+    from pb_graph.models.options import CallOptions
 
 # Of the caller's own in the body: servers take one of them beside ours, and not the lower one.
 _CAPS = frozenset({"max_tokens", "max_completion_tokens"})
@@ -24,7 +24,7 @@ def without_cap(model: BaseChatModel) -> dict[str, Any]:  # noqa: ARG001 -- as e
 
 
 @policy(change=without_cap)
-def openai_compatible(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
+def openai_compatible(model: BaseChatModel, limits: CallOptions) -> dict[str, Any]:
     """A server that speaks OpenAI's protocol, and of which nothing else is known.
 
     OpenAI's own models, also behind a gateway, count reasoning and answer in
@@ -42,7 +42,7 @@ def openai_compatible(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     return capped_body(model, limits, response_format(limits))
 
 
-def capped_body(model: BaseChatModel, limits: Limits, extra: dict[str, Any]) -> dict[str, Any]:
+def capped_body(model: BaseChatModel, limits: CallOptions, extra: dict[str, Any]) -> dict[str, Any]:
     """Arguments that put ``max_tokens``, under this old name, and ``extra`` into the body."""
     settings: Any = model
     bound = timeout_argument(model, limits)
@@ -60,7 +60,7 @@ def with_body(model: BaseChatModel, extra: dict[str, Any]) -> dict[str, Any]:
     return {"extra_body": kept | extra} if extra or kept != own else {}
 
 
-def response_format(limits: Limits) -> dict[str, Any]:
+def response_format(limits: CallOptions) -> dict[str, Any]:
     """The schema for chat completions.
 
     In the body, because the client's own ``response_format`` raises on a truncated reply.
@@ -71,7 +71,7 @@ def response_format(limits: Limits) -> dict[str, Any]:
     return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
 
-def text_format(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
+def text_format(model: BaseChatModel, limits: CallOptions) -> dict[str, Any]:
     """The schema for the Responses API, which calls it ``text.format``."""
     if limits.schema is None:
         return {}
@@ -80,7 +80,7 @@ def text_format(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     return {"text": {**settings.model_kwargs.get("text", {}), "format": form}}
 
 
-def timeout_argument(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
+def timeout_argument(model: BaseChatModel, limits: CallOptions) -> dict[str, Any]:
     """Our time-out, for a model that has none of its own."""
     settings: Any = model
     return {"timeout": limits.timeout} if settings.request_timeout is None else {}

@@ -12,14 +12,14 @@ from pb_graph.models.caps.limits import policy
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from pb_graph.models.caps.limits import Limits
+    from pb_graph.models.options import CallOptions
 
 # The older 'deepseek-chat' and 'deepseek-reasoner' say by their names whether they think.
 _HYBRIDS = re.compile(r"^deepseek-(v[4-9]|flash|pro)")
 
 
 @policy(domains=("deepseek.com",), change=without_cap)
-def deepseek(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
+def deepseek(model: BaseChatModel, limits: CallOptions) -> dict[str, Any]:
     """DeepSeek's models, which think unless told otherwise, with effort 'high'.
 
     The cap includes thinking. Thinking is switched off where fewer than 1,024 tokens are left for

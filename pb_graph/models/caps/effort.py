@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from pb_graph.models.caps.limits import Limits
+    from pb_graph.models.options import CallOptions
 
 # Google's own equation of levels and thinking tokens, for low, medium and high (Gemini API, OpenAI
 # compatibility); Anthropic's least thinking budget, 1,024, agrees. The others are our extension.
@@ -34,7 +34,11 @@ def known_levels(model: BaseChatModel) -> tuple[list[str], str | None]:
 
 
 def effort(
-    levels: Sequence[str], limits: Limits, *, default: str | None = None, own: str | None = None
+    levels: Sequence[str],
+    limits: CallOptions,
+    *,
+    default: str | None = None,
+    own: str | None = None,
 ) -> str | None:
     """The level to ask for, or None to ask for none.
 

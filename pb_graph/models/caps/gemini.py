@@ -11,7 +11,7 @@ from pb_graph.models.caps.limits import policy
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from pb_graph.models.caps.limits import Limits
+    from pb_graph.models.options import CallOptions
 
 _BUDGETED = re.compile(r"gemini-2\.5-(pro|flash-lite|flash)(-\d{3}|-preview-\d\d-\d\d(\d\d)?)?$")
 _LEVELLED = re.compile(r"gemini-[3-9][\d.]*-(pro|flash|flash-lite)(-preview|-latest)?$")
@@ -20,7 +20,7 @@ _RANGES = {"pro": (128, 32768), "flash": (0, 24576), "flash-lite": (512, 24576)}
 
 
 @policy(cls="langchain_google_genai.ChatGoogleGenerativeAI")
-def gemini(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
+def gemini(model: BaseChatModel, limits: CallOptions) -> dict[str, Any]:
     """Gemini: the cap, which includes thinking, and a thinking budget (2.5) or level (3 and later).
 
     A thinking budget is the room that the cap leaves for thinking, within the model's range: 2.5
@@ -46,7 +46,7 @@ def gemini(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     return bound | (_level(model, level, limits) if budget is None else {})
 
 
-def _budget(family: str, own: int | None, limits: Limits) -> dict[str, Any]:
+def _budget(family: str, own: int | None, limits: CallOptions) -> dict[str, Any]:
     if own is None and family == "flash-lite":
         return {}
     least, most = _RANGES[family]
@@ -57,7 +57,7 @@ def _budget(family: str, own: int | None, limits: Limits) -> dict[str, Any]:
     return {} if fits else {"thinking_budget": budget}
 
 
-def _level(model: BaseChatModel, own: str | None, limits: Limits) -> dict[str, Any]:
+def _level(model: BaseChatModel, own: str | None, limits: CallOptions) -> dict[str, Any]:
     settings: Any = model
     levels, default = known_levels(model)
     if not levels and _LEVELLED.fullmatch(settings.model.removeprefix("models/")):

@@ -9,13 +9,13 @@ from pb_graph.models.caps.limits import policy
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from pb_graph.models.caps.limits import Limits
+    from pb_graph.models.options import CallOptions
 
 _CAP_FIELDS = ("max_tokens", "max_output_tokens", "num_predict", "max_new_tokens")
 
 
 @policy()
-def generic(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
+def generic(model: BaseChatModel, limits: CallOptions) -> dict[str, Any]:
     """Any LangChain chat model: the output cap under the name of the field it declares.
 
     Nothing is known of how it thinks; the prompt has the budget in words.

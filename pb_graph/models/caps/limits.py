@@ -1,23 +1,13 @@
-"""What one call may use, how much of that is for thinking, and the policies that say so."""
+"""Cap policies: which of them fits a model, and how their arguments are merged with a call's."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.tools import BaseTool
 
-Thinking = Literal["free", "bounded", "off"]
-"""How much a model may think before it answers, where its provider lets one say.
-
-``free``: as much as it does by itself; the cap is a safety net, not a budget. ``bounded``: so much
-that an answer still fits into the cap. ``off``: not at all, or as little as the provider allows,
-because thinking has used up its budget already and only the answer is missing.
-"""
-
-LEAST_ANSWER, MOST_ANSWER = 64, 1024
+from pb_graph.models.options import CallOptions
 
 CAP_NAMES = ("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict")
 """What LangChain's models and their servers call a cap."""
@@ -32,46 +22,8 @@ def capped_arguments(given: Mapping[str, Any], by_policy: Mapping[str, Any]) -> 
     return arguments
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one call may use.
-
-    Attributes:
-        cap: Completion tokens, reasoning included.
-        timeout: Seconds.
-        schema: JSON schema that the reply should follow, where the server can see to it.
-        thinking: Whether the cap is a budget that thinking has to fit into.
-        tools: What the model may call.
-        strict: Whether an attempt whose bill is unknown uses up the cap, as it may have.
-        sampled: Whether the reply is one of several that are to differ.
-        continues: Whether the reply is a piece of a text, which a last turn of the model's begins.
-        repeats: Whether the server says that beginning again, in front of the piece.
-    """
-
-    cap: int
-    timeout: float
-    schema: dict[str, Any] | None = None
-    thinking: Thinking = "bounded"
-    tools: tuple[BaseTool, ...] = ()
-    strict: bool = False
-    sampled: bool = False
-    continues: bool = False
-    repeats: bool = False
-
-    @property
-    def thinking_room(self) -> int:
-        """Tokens for thinking: the cap without the headroom for the answer.
-
-        The headroom is a quarter of the cap, at least 64 and at most 1,024 tokens; a cap of 64 or
-        less is all for the answer.
-        """
-        if self.thinking == "off":
-            return 0
-        return max(0, self.cap - min(max(LEAST_ANSWER, self.cap // 4), MOST_ANSWER))
-
-
-CapPolicy = Callable[[BaseChatModel, Limits], dict[str, Any]]
-"""Turns limits into the keyword arguments that one call of a model understands."""
+CapPolicy = Callable[[BaseChatModel, CallOptions], dict[str, Any]]
+"""Turns options into the keyword arguments that one call of a model understands."""
 
 _Policy = TypeVar("_Policy", bound=CapPolicy)
 Change = Callable[[Any], dict[str, Any]]

@@ -10,7 +10,7 @@ from pb_graph.models.caps.limits import policy
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from pb_graph.models.caps.limits import Limits
+    from pb_graph.models.options import CallOptions
 
 # Ollama's options that its chat model has fields for.
 _OPTIONS = (
@@ -20,7 +20,7 @@ _OPTIONS = (
 
 
 @policy(cls="langchain_ollama.ChatOllama")
-def ollama(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
+def ollama(model: BaseChatModel, limits: CallOptions) -> dict[str, Any]:
     """Ollama: ``num_predict``, which includes thinking, and thinking on or off.
 
     It has no thinking budget. Where fewer than 1,024 tokens are left for thinking, that is switched

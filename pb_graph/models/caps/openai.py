@@ -18,7 +18,7 @@ from pb_graph.models.caps.limits import policy
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from pb_graph.models.caps.limits import Limits
+    from pb_graph.models.options import CallOptions
 
 # Of models without levels in LangChain's profiles: dated versions, and those before GPT-5.
 _LEVELS = (
@@ -31,7 +31,7 @@ _THINKS_LONG = re.compile(r"-pro(-\d|$)|deep-research")
 
 
 @policy(domains=("api.openai.com", "openai.azure.com"), change=without_cap)
-def openai(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
+def openai(model: BaseChatModel, limits: CallOptions) -> dict[str, Any]:
     """OpenAI's models, by chat completions or by the Responses API, also on Azure.
 
     Both caps, ``max_completion_tokens`` and ``max_output_tokens``, include reasoning, for which
@@ -49,7 +49,7 @@ def openai(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     return bound | with_body(model, response_format(limits))
 
 
-def _effort(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
+def _effort(model: BaseChatModel, limits: CallOptions) -> dict[str, Any]:
     settings: Any = model
     reasoning = settings.reasoning or {}
     own = settings.reasoning_effort or reasoning.get("effort")

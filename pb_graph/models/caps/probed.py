@@ -14,7 +14,8 @@ from pb_graph.models.caps.limits import BY_NAME
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from pb_graph.models.caps.limits import CapPolicy, Limits
+    from pb_graph.models.caps.limits import CapPolicy
+    from pb_graph.models.options import CallOptions
 
 FORMAT = 1
 Verdict = Literal["kept", "broken", "not there", "unclear"]
@@ -33,7 +34,7 @@ class ProbedPolicy:
     base: CapPolicy
     verdicts: Mapping[str, Verdict]
 
-    def __call__(self, model: BaseChatModel, limits: Limits) -> dict[str, Any]:
+    def __call__(self, model: BaseChatModel, limits: CallOptions) -> dict[str, Any]:
         """The arguments of a call.
 
         No schema goes to a server that does not follow it. Where thinking cannot be bounded, but

@@ -16,13 +16,13 @@ from pb_graph.models.caps.limits import policy
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from pb_graph.models.caps.limits import Limits
+    from pb_graph.models.options import CallOptions
 
 _GOES_ON = {"continue_final_message": True}
 
 
 @policy(change=without_cap, continues="adds")
-def vllm(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
+def vllm(model: BaseChatModel, limits: CallOptions) -> dict[str, Any]:
     """VLLM, started with ``--reasoning-parser``: without it, it refuses a thinking budget.
 
     ``thinking_token_budget`` goes into the body at its top level (as one of ``vllm_xargs`` or
@@ -31,12 +31,12 @@ def vllm(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     own = _body(model).get("thinking_token_budget")
     # Whether it takes a budget of 0 is not documented.
     budget = {"thinking_token_budget": max(1, _at_most(own, limits.thinking_room))}
-    extra = _GOES_ON | {"add_generation_prompt": False} if limits.continues else {}
+    extra = _GOES_ON | {"add_generation_prompt": False} if limits.continue_last else {}
     return _bounded(model, limits, budget, extra)
 
 
 @policy(change=without_cap, continues="adds")
-def sglang(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
+def sglang(model: BaseChatModel, limits: CallOptions) -> dict[str, Any]:
     """SGLang, started with ``--reasoning-parser`` and ``--enable-strict-thinking``.
 
     Without the latter, ``custom_params.thinking_budget`` is ignored. Source: SGLang's page on
@@ -45,11 +45,11 @@ def sglang(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
     own = _body(model).get("custom_params") or {}
     budget = _at_most(own.get("thinking_budget"), limits.thinking_room)
     custom = {"custom_params": {**own, "thinking_budget": budget}}
-    return _bounded(model, limits, custom, _GOES_ON if limits.continues else {})
+    return _bounded(model, limits, custom, _GOES_ON if limits.continue_last else {})
 
 
 @policy(change=without_cap, continues="repeats")
-def llama_cpp(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
+def llama_cpp(model: BaseChatModel, limits: CallOptions) -> dict[str, Any]:
     """llama.cpp's server: ``reasoning_budget_tokens``, which models that do not think ignore.
 
     Builds before July 2026 (b9982) know it by its other name only, and heed it only when started
@@ -64,7 +64,7 @@ def llama_cpp(model: BaseChatModel, limits: Limits) -> dict[str, Any]:
 
 def _bounded(
     model: BaseChatModel,
-    limits: Limits,
+    limits: CallOptions,
     budget: dict[str, Any],
     wished: dict[str, Any] | None = None,
 ) -> dict[str, Any]:

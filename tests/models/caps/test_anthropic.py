@@ -8,8 +8,9 @@ import pytest
 from langchain_anthropic import ChatAnthropic
 from pydantic import SecretStr
 
-from pb_graph.models.caps import Limits, Thinking, anthropic
+from pb_graph.models.caps import anthropic
 from pb_graph.models.client import ChatClient
+from pb_graph.models.options import CallOptions, Thinking
 from tests.support.payloads import anthropic_body
 
 TASK = {"type": "tokens", "total": 30_000}
@@ -26,14 +27,14 @@ def said(
     **own: Any,  # noqa: ANN401
 ) -> tuple[Any, Any]:
     """The thinking and the output configuration that are sent; the cap always is."""
-    body = anthropic_body(Limits(cap, 9.0, thinking=mode), model=model, **own)
+    body = anthropic_body(CallOptions(cap, 9.0, thinking=mode), model=model, **own)
     assert body["max_tokens"] == cap
     return body.get("thinking"), body.get("output_config")
 
 
 def sent_thinking(model: str, cap: int, own: dict[str, Any], mode: Thinking = "bounded") -> object:
     """What is sent for the caller's own ``thinking``."""
-    body = anthropic_body(Limits(cap, 9.0, thinking=mode), model=model, thinking=own)
+    body = anthropic_body(CallOptions(cap, 9.0, thinking=mode), model=model, thinking=own)
     assert body["max_tokens"] == cap
     return body.get("thinking")
 
@@ -91,7 +92,7 @@ def test_each_generation_is_held_back_by_what_it_knows(
     ],
 )
 def test_a_task_budget_goes_to_models_that_know_it(model: str, total: object) -> None:
-    limits = Limits(30_000, 9.0)
+    limits = CallOptions(30_000, 9.0)
     body = anthropic_body(limits, model=model)
     assert body.get("output_config", {}).get("task_budget") == total
     assert ("betas" in body) == (total is not None)
@@ -176,8 +177,8 @@ def test_without_thinking_it_is_the_least_the_model_allows(
 
 
 def test_the_timeout_is_ours_only_when_there_was_none() -> None:
-    assert anthropic_body(Limits(9, 9.0), model="claude-opus-5")["timeout"] == 9.0
-    assert "timeout" not in anthropic_body(Limits(9, 9.0), model="claude-opus-5", timeout=3.0)
+    assert anthropic_body(CallOptions(9, 9.0), model="claude-opus-5")["timeout"] == 9.0
+    assert "timeout" not in anthropic_body(CallOptions(9, 9.0), model="claude-opus-5", timeout=3.0)
 
 
 def test_the_callers_model_keeps_its_thinking() -> None:

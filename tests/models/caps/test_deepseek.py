@@ -9,7 +9,7 @@ from langchain_deepseek import ChatDeepSeek
 from langchain_openai import ChatOpenAI
 from langchain_openai.chat_models.base import BaseChatOpenAI
 
-from pb_graph.models.caps import Limits, Thinking
+from pb_graph.models.options import CallOptions, Thinking
 from tests.support.payloads import openai_body
 
 OFF = {"thinking": {"type": "disabled"}}
@@ -23,7 +23,7 @@ def sent(
     **own: Any,  # noqa: ANN401
 ) -> dict[str, Any]:
     """What is sent beside the model, the messages and the cap, which always are."""
-    limits = Limits(cap, 9.0, {"type": "object"}, thinking)
+    limits = CallOptions(cap, 9.0, {"type": "object"}, thinking)
     body = openai_body(limits, kind=kind, model=model, **own)
     assert body["max_tokens"] == cap
     return {

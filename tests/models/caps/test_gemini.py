@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from pb_graph.models.caps import Limits, Thinking
+from pb_graph.models.options import CallOptions, Thinking
 from tests.support.payloads import gemini_config
 
 
 def sent(model: str, cap: int, thinking: Thinking = "bounded", **own: Any) -> dict[str, Any]:  # noqa: ANN401
     """The thinking configuration that is sent; the cap always is."""
-    config = gemini_config(Limits(cap, 9.0, thinking=thinking), model=model, **own)
+    config = gemini_config(CallOptions(cap, 9.0, thinking=thinking), model=model, **own)
     assert config["max_output_tokens"] == cap
     found: dict[str, Any] = config.get("thinking_config", {})
     return found
@@ -111,7 +111,7 @@ def test_without_thinking_it_is_the_least_the_model_allows(
 
 def test_the_timeout_is_ours_only_when_there_was_none() -> None:
     def milliseconds(**own: Any) -> object:  # noqa: ANN401
-        config = gemini_config(Limits(200, 9.0), model="gemini-2.5-flash", **own)
+        config = gemini_config(CallOptions(200, 9.0), model="gemini-2.5-flash", **own)
         return config["http_options"]["timeout"]
 
     assert milliseconds() == 9000

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pb_graph.models.caps import Limits
 from pb_graph.models.caps.effort import ALLOWANCES, effort
+from pb_graph.models.options import CallOptions
 
 LEVELS = ["minimal", "low", "medium", "high"]
 SWITCHABLE = ["none", "low", "medium", "high", "xhigh"]
@@ -18,17 +18,17 @@ SWITCHABLE = ["none", "low", "medium", "high", "xhigh"]
     [(24, 0), (64, 0), (65, 1), (200, 136), (256, 192), (600, 450), (4096, 3072), (8192, 7168)],
 )
 def test_thinking_gets_the_cap_minus_a_headroom(cap: int, room: int) -> None:
-    assert Limits(cap, 1.0).thinking_room == room
+    assert CallOptions(cap, 1.0).thinking_room == room
 
 
 @given(st.integers(1, 200_000))
 def test_there_is_always_headroom_for_an_answer(cap: int) -> None:
-    headroom = cap - Limits(cap, 1.0).thinking_room
+    headroom = cap - CallOptions(cap, 1.0).thinking_room
     assert min(cap, 64) <= headroom <= min(cap, max(64, 1024))
 
 
 def test_there_is_no_room_for_thinking_that_is_off() -> None:
-    assert Limits(8192, 1.0, thinking="off").thinking_room == 0
+    assert CallOptions(8192, 1.0, thinking="off").thinking_room == 0
 
 
 @pytest.mark.parametrize(
@@ -36,39 +36,39 @@ def test_there_is_no_room_for_thinking_that_is_off() -> None:
     [(100, "minimal"), (1000, "minimal"), (1364, "minimal"), (1365, "low"), (9215, "low")],
 )
 def test_the_level_is_the_highest_that_fits(cap: int, level: str) -> None:
-    assert effort(LEVELS, Limits(cap, 1.0), default="high") == level
+    assert effort(LEVELS, CallOptions(cap, 1.0), default="high") == level
 
 
 def test_below_the_lowest_the_lowest_is_asked_for() -> None:
-    assert effort(["low", "high"], Limits(100, 1.0), default="high") == "low"
+    assert effort(["low", "high"], CallOptions(100, 1.0), default="high") == "low"
 
 
 def test_nothing_is_asked_of_models_without_levels() -> None:
-    assert effort([], Limits(100, 1.0)) is None
+    assert effort([], CallOptions(100, 1.0)) is None
 
 
 @pytest.mark.parametrize("cap", [100, 3000, 30_000])
 def test_a_level_of_the_callers_own_stands(cap: int) -> None:
-    assert effort(LEVELS, Limits(cap, 1.0), default="medium", own="high") is None
+    assert effort(LEVELS, CallOptions(cap, 1.0), default="medium", own="high") is None
 
 
 def test_unless_there_is_to_be_no_thinking_at_all() -> None:
-    limits = Limits(8192, 1.0, thinking="off")
+    limits = CallOptions(8192, 1.0, thinking="off")
     assert effort(LEVELS, limits, default="medium", own="high") == "minimal"
     assert effort(LEVELS, limits, default="medium", own="minimal") is None
 
 
 @pytest.mark.parametrize("cap", [100, 3000, 30_000])
 def test_a_cap_that_is_no_budget_asks_for_nothing(cap: int) -> None:
-    assert effort(LEVELS, Limits(cap, 1.0, thinking="free"), default="high") is None
+    assert effort(LEVELS, CallOptions(cap, 1.0, thinking="free"), default="high") is None
 
 
 @given(st.integers(1, 200_000), st.sampled_from(LEVELS))
 def test_effort_is_never_raised(cap: int, default: str) -> None:
-    level = effort(LEVELS, Limits(cap, 1.0), default=default)
+    level = effort(LEVELS, CallOptions(cap, 1.0), default=default)
     assert level is None or ALLOWANCES[level] < ALLOWANCES[default]
 
 
 def test_models_that_may_not_think_unasked_are_only_ever_told_not_to() -> None:
-    asked = {effort(SWITCHABLE, Limits(cap, 1.0)) for cap in (100, 1000, 2000, 9300, 40_000)}
+    asked = {effort(SWITCHABLE, CallOptions(cap, 1.0)) for cap in (100, 1000, 2000, 9300, 40_000)}
     assert asked == {"none", None}

@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 from langchain_ollama import ChatOllama
 
-from pb_graph.models.caps import Limits, Thinking, ollama
+from pb_graph.models.caps import ollama
 from pb_graph.models.caps.ollama import _OPTIONS
+from pb_graph.models.options import CallOptions, Thinking
 from tests.support.payloads import ollama_params
 
 
 def think(cap: int, thinking: Thinking = "bounded", **own: Any) -> object:  # noqa: ANN401
     """What is sent as ``think``; the cap always is, beside the caller's own options."""
     options: dict[str, Any] = {"model": "qwen3", "temperature": 0.3, "num_predict": 5000} | own
-    params = ollama_params(Limits(cap, 9.0, {"type": "object"}, thinking), **options)
+    params = ollama_params(CallOptions(cap, 9.0, {"type": "object"}, thinking), **options)
     assert params["options"] == {"temperature": 0.3, "num_predict": cap}
     return params["think"]
 
@@ -63,6 +64,6 @@ def test_all_options_that_its_chat_model_has_are_passed_on() -> None:
     fields = ChatOllama.model_fields
     own = {name: ["."] if name == "stop" else 1 for name in _OPTIONS if name in fields}
     collected: Any = ChatOllama(model="qwen3", num_predict=7, **own)._chat_params([])["options"]
-    sent = ollama(ChatOllama(model="qwen3", **own), Limits(7, 9.0))["options"]
+    sent = ollama(ChatOllama(model="qwen3", **own), CallOptions(7, 9.0))["options"]
     assert sent == collected
     assert set(_OPTIONS) <= set(fields)

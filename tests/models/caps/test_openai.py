@@ -8,14 +8,15 @@ import pytest
 from langchain_openai import AzureChatOpenAI
 from langchain_openai.chat_models.base import BaseChatOpenAI
 
-from pb_graph.models.caps import Limits, Thinking, vllm
+from pb_graph.models.caps import vllm
+from pb_graph.models.options import CallOptions, Thinking
 from tests.support.payloads import ELSEWHERE, openai_body, openai_request
 
 CAP = 77
-LIMITS = Limits(CAP, 9.0)
-FREE = Limits(CAP, 9.0, thinking="free")
+LIMITS = CallOptions(CAP, 9.0)
+FREE = CallOptions(CAP, 9.0, thinking="free")
 SCHEMA = {"type": "object", "properties": {"level": {"type": "integer"}}}
-CONSTRAINED = Limits(CAP, 9.0, SCHEMA)
+CONSTRAINED = CallOptions(CAP, 9.0, SCHEMA)
 CAP_NAMES = {"max_tokens", "max_completion_tokens", "max_output_tokens"}
 
 
@@ -63,7 +64,7 @@ def test_open_models_elsewhere_get_the_old_name(name: str) -> None:
 
 @pytest.mark.parametrize("thinking", ["free", "bounded", "off"])
 def test_of_an_unknown_server_nothing_is_asked_but_the_cap(thinking: Thinking) -> None:
-    limits = Limits(CAP, 9.0, thinking=thinking)
+    limits = CallOptions(CAP, 9.0, thinking=thinking)
     body = openai_body(limits, base_url=ELSEWHERE)
     assert body.keys() - {"messages", "model", "stream"} == {"max_tokens"}
 
@@ -148,7 +149,7 @@ def test_the_timeout_is_ours_only_when_there_was_none() -> None:
     ],
 )
 def test_effort_is_what_fits_into_the_cap(model: str, cap: int, level: str | None) -> None:
-    limits = Limits(cap, 9.0)
+    limits = CallOptions(cap, 9.0)
     request = openai_request(limits, model=model)
     if request.url.path == "/v1/chat/completions":
         assert openai_body(limits, model=model).get("reasoning_effort") == level
@@ -196,7 +197,7 @@ def test_a_cap_that_is_no_budget_leaves_the_effort_alone() -> None:
 def test_without_thinking_the_effort_is_the_least(
     own: dict[str, Any], sent: tuple[str, object]
 ) -> None:
-    body = openai_body(Limits(CAP, 9.0, thinking="off"), model="gpt-5-mini", **own)
+    body = openai_body(CallOptions(CAP, 9.0, thinking="off"), model="gpt-5-mini", **own)
     assert body[sent[0]] == sent[1]
 
 

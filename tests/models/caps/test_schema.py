@@ -13,13 +13,14 @@ from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from pb_graph.errors import ModelCallError
-from pb_graph.models.caps import CapPolicy, Limits
+from pb_graph.models.caps import CapPolicy
 from pb_graph.models.client import ChatClient
+from pb_graph.models.options import CallOptions
 from pb_graph.types import Purpose
 from tests.support.chat_model import HTTPError, ScriptedChat
 
 ASK = [HumanMessage("What is 6 * 7?")]
-WITH_SCHEMA = Limits(10, 5.0, {"type": "object", "properties": {}})
+WITH_SCHEMA = CallOptions(10, 5.0, {"type": "object", "properties": {}})
 PURPOSE = Purpose("plan")
 
 

@@ -23,13 +23,13 @@ from pb_graph.local import server as local
 from pb_graph.models import caps
 from pb_graph.models.caps import (
     CapPolicy,
-    Limits,
     constructor_overrides,
     generic,
     limits,
     policy_for,
     select,
 )
+from pb_graph.models.options import CallOptions
 from tests.support.chat_model import ScriptedChat
 from tests.support.payloads import ELSEWHERE
 
@@ -125,7 +125,7 @@ def test_a_class_that_only_shares_the_name_is_any_model() -> None:
 def test_any_model_gets_the_cap_under_the_field_it_declares(
     kind: type[BaseChatModel], name: str
 ) -> None:
-    assert generic(kind(), Limits(77, 9.0, {"type": "object"}, "off")) == {name: 77}
+    assert generic(kind(), CallOptions(77, 9.0, {"type": "object"}, "off")) == {name: 77}
 
 
 def test_a_foreign_policy_finds_the_model_as_the_caller_made_it() -> None:
@@ -140,7 +140,7 @@ def test_a_policy_says_itself_whom_it_fits(monkeypatch: pytest.MonkeyPatch) -> N
     kind = type("ChatOther", (ScriptedChat,), {"__module__": "langchain_other.chat"})
 
     @limits.policy(cls="langchain_other.ChatOther", change=lambda _model: {"own": None})
-    def other(_model: BaseChatModel, given: Limits) -> dict[str, Any]:
+    def other(_model: BaseChatModel, given: CallOptions) -> dict[str, Any]:
         return {"cap": given.cap}
 
     assert policy_for(kind()) is other
@@ -151,9 +151,10 @@ def test_no_provider_is_imported_to_choose() -> None:
     code = """
 import json, sys
 from langchain_core.language_models import FakeListChatModel
-from pb_graph.models.caps import Limits, policy_for
+from pb_graph.models.caps import policy_for
+from pb_graph.models.options import CallOptions
 model = FakeListChatModel(responses=["42"])
-policy_for(model)(model, Limits(10, 1.0))
+policy_for(model)(model, CallOptions(10, 1.0))
 print(json.dumps(sorted({name.split(".")[0] for name in sys.modules})))
 """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)  # noqa: S603

@@ -9,8 +9,9 @@ from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from pb_graph.errors import ModelSetupError
-from pb_graph.models.caps import CapPolicy, Limits, Thinking, llama_cpp, sglang, vllm
+from pb_graph.models.caps import CapPolicy, llama_cpp, sglang, vllm
 from pb_graph.models.client import ChatClient
+from pb_graph.models.options import CallOptions, Thinking
 from tests.support.chat_model import ScriptedChat
 from tests.support.payloads import ELSEWHERE, openai_body
 
@@ -29,7 +30,7 @@ def sent(
     body: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What is sent beside the model, the messages and the cap, which always are."""
-    limits = Limits(cap, 9.0, thinking=thinking)
+    limits = CallOptions(cap, 9.0, thinking=thinking)
     options = {"policy": policy, "base_url": ELSEWHERE, "extra_body": body, "max_tokens": 5000}
     found = openai_body(limits, **options)
     assert found["max_tokens"] == cap
@@ -99,7 +100,7 @@ def test_the_callers_body_stays(policy: CapPolicy) -> None:
 
 @pytest.mark.parametrize("policy", [vllm, sglang, llama_cpp])
 def test_the_schema_is_sent(policy: CapPolicy) -> None:
-    body = openai_body(Limits(200, 9.0, SCHEMA), policy=policy, base_url=ELSEWHERE)
+    body = openai_body(CallOptions(200, 9.0, SCHEMA), policy=policy, base_url=ELSEWHERE)
     assert body["response_format"]["json_schema"]["schema"] == SCHEMA
 
 
@@ -121,7 +122,7 @@ def test_a_server_is_told_to_go_on_from_a_last_turn_of_the_models(
     policy: CapPolicy, knobs: dict[str, bool]
 ) -> None:
     for continues in (True, False):
-        limits = Limits(100, 9.0, thinking="free", continues=continues)
+        limits = CallOptions(100, 9.0, thinking="free", continue_last=continues)
         body = openai_body(limits, policy=policy, base_url=ELSEWHERE)
         told = {name: value for name, value in body.items() if name in knobs or "continue" in name}
         assert told == (knobs if continues else {})

@@ -11,13 +11,13 @@ from langchain_core.messages import HumanMessage
 from optim.evaluation.cache import CachedClient, Recording, ReplyCache, UnknownReplyError, recording
 from optim.evaluation.journal import Journal, StorageError
 from pb_graph import InputError, ModelCallError
-from pb_graph.models.caps import Limits
 from pb_graph.models.client import ChatClient
+from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply
 from pb_graph.types import Purpose
 from tests.support.chat_model import CutOffError, ScriptedChat, in_turn
 
-LIMITS = Limits(cap=50, timeout=1.0)
+LIMITS = CallOptions(cap=50, timeout=1.0)
 PLAN = Purpose("plan")
 
 
@@ -34,7 +34,7 @@ def asking(
 def ask(
     client: CachedClient,
     text: str = "Plan this.",
-    limits: Limits = LIMITS,
+    limits: CallOptions = LIMITS,
     purpose: Purpose = PLAN,
     record: Recording | None = None,
 ) -> Reply:
@@ -73,9 +73,9 @@ def test_the_charge_goes_to_the_node_that_asked(model: ScriptedChat, tmp_path: P
     "other",
     [
         {"text": "Plan that."},
-        {"limits": Limits(51, 1.0)},
-        {"limits": Limits(50, 1.0, {"type": "object"})},
-        {"limits": Limits(50, 1.0, thinking="off")},
+        {"limits": CallOptions(51, 1.0)},
+        {"limits": CallOptions(50, 1.0, {"type": "object"})},
+        {"limits": CallOptions(50, 1.0, thinking="off")},
         {"record": Recording(sample=2)},
     ],
     ids=["messages", "cap", "schema", "thinking", "sample"],
@@ -90,7 +90,7 @@ def test_another_request_is_made_anew(
 
 def test_a_longer_time_out_is_no_other_request(model: ScriptedChat, tmp_path: Path) -> None:
     client = asking(model, tmp_path)
-    assert ask(client) == ask(client, limits=Limits(50, 600.0))
+    assert ask(client) == ask(client, limits=CallOptions(50, 600.0))
 
 
 def test_where_nothing_is_sampled_every_epoch_has_the_same_reply(
@@ -247,7 +247,7 @@ def test_a_damaged_line_within_is_named(tmp_path: Path, damage: bytes) -> None:
         Journal(file)
 
 
-SAMPLED = Limits(cap=50, timeout=1.0, sampled=True)
+SAMPLED = CallOptions(cap=50, timeout=1.0, sampling=True)
 
 
 def test_samples_are_kept_apart_by_their_index_and_found_again(tmp_path: Path) -> None:

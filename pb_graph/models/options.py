@@ -1,0 +1,65 @@
+"""What one model call is asked for, decided in one place and handed through unread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from langchain_core.tools import BaseTool
+
+from pb_graph.types import Purpose
+
+Thinking = Literal["free", "bounded", "off"]
+"""How much a model may think before it answers, where its provider lets one say.
+
+``free``: as much as it does by itself; the cap is a safety net, not a budget. ``bounded``: so much
+that an answer still fits into the cap. ``off``: not at all, or as little as the provider allows,
+because thinking has used up its budget already and only the answer is missing.
+"""
+
+LEAST_ANSWER, MOST_ANSWER = 64, 1024
+_ANSWER = Purpose("answer")
+
+OnText = Callable[[str | None], None]
+"""Is told the next piece of a reply's visible text; None says that the reply begins (anew)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallOptions:
+    """The wishes of one call.
+
+    Attributes:
+        cap: Completion tokens, reasoning included, of all attempts together.
+        timeout: Seconds of one attempt, unless the model object has a time limit of its own.
+        schema: JSON schema that the reply should follow, where the server can enforce one.
+        thinking: How much the model may think before it answers.
+        tools: Tools that the model may call.
+        purpose: What the call is charged to.
+        strict: Whether an attempt whose bill is unknown uses up the cap.
+        sampling: Whether the reply is one of several that are to differ.
+        continue_last: Whether the server continues the last message, which the model began.
+        on_text: Listener to the text while it is written; the reply is streamed for it.
+    """
+
+    cap: int
+    timeout: float = 120.0
+    schema: dict[str, Any] | None = None
+    thinking: Thinking = "bounded"
+    tools: tuple[BaseTool, ...] = ()
+    purpose: Purpose = _ANSWER
+    strict: bool = False
+    sampling: bool = False
+    continue_last: bool = False
+    on_text: OnText | None = None
+
+    @property
+    def thinking_room(self) -> int:
+        """Return the tokens for thinking: the cap without the headroom for the answer.
+
+        The headroom is a quarter of the cap, at least 64 and at most 1,024 tokens; a cap of 64 or
+        less is all for the answer.
+        """
+        if self.thinking == "off":
+            return 0
+        return max(0, self.cap - min(max(LEAST_ANSWER, self.cap // 4), MOST_ANSWER))
