@@ -16,7 +16,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from optim.extras import imported
+from optim.extras import import_or_explain
 
 if TYPE_CHECKING:
     from inspect import Signature
@@ -37,7 +37,7 @@ def on_first_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]
         if name not in homes:
             msg = f"module {package!r} has no attribute {name!r}"
             raise AttributeError(msg)
-        home = imported(f"{package}.{homes[name] or name}")
+        home = import_or_explain(f"{package}.{homes[name] or name}")
         return getattr(home, name) if homes[name] else home
 
     return find

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib.metadata
 import importlib.util
 import re
@@ -10,54 +9,46 @@ from types import ModuleType
 
 from pb_graph.errors import PlanAndBudgetError
 
-_EXTRAS = ("eval", "tune", "ray", "local")  # not dev, which has all of them
+_EXTRAS = ("eval", "tune", "ray", "gym", "local")  # not dev, which has all of them
 _REQUIREMENT = re.compile(r"([\w.-]+).*\bextra\s*==\s*['\"](\w+)['\"]")
 
 
 class MissingPackageError(PlanAndBudgetError):
-    """A package of an extra is not installed; the message says how to install it."""
+    """A package of an extra is not installed. The message says how to install it."""
 
 
-def imported(module: str) -> ModuleType:
-    """Import a module of ours, and say it in one line where it needs a package of an extra.
-
-    Garbage is not collected meanwhile: what is imported stays, and looking through it again and
-    again is a third of the five seconds that Inspect and DSPy take.
+def import_or_explain(module: str) -> ModuleType:
+    """Import a module.
 
     Raises:
-        MissingPackageError: Such a package is not installed.
+        MissingPackageError: The module needs a package of an extra that is not installed.
     """
-    collects = gc.isenabled()
-    gc.disable()
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        told = missing(error)
-        if told is None:
+        explained = missing_extra(error)
+        if explained is None:
             raise
-        raise told from error
-    finally:
-        if collects:
-            gc.enable()
+        raise explained from error
 
 
-def missing(error: ModuleNotFoundError) -> MissingPackageError | None:
-    """What to install where an import failed; None for what no extra brings."""
+def missing_extra(error: ModuleNotFoundError) -> MissingPackageError | None:
+    """Return the error that names the extra to install, or None if no extra has the package."""
     name = (error.name or "").partition(".")[0]
     found = map(_REQUIREMENT.match, importlib.metadata.requires("plan-and-budget") or ())
-    brought = {(m[1].replace("-", "_"), m[2]) for m in found if m}  # called alike but for dashes
-    extra = next((extra for extra in _EXTRAS if (name, extra) in brought), None)
-    told = f"this needs {name}: pip install 'plan-and-budget[{extra}]'"
-    return MissingPackageError(told) if extra else None
+    provided = {(m[1].replace("-", "_"), m[2]) for m in found if m}  # modules have no dashes
+    extra = next((extra for extra in _EXTRAS if (name, extra) in provided), None)
+    text = f"this needs {name}: pip install 'plan-and-budget[{extra}]'"
+    return MissingPackageError(text) if extra else None
 
 
-def require(*modules: str) -> None:
-    """Make sure that modules of an extra are there, without loading them.
+def require_modules(*modules: str) -> None:
+    """Check that modules of an extra are installed, without loading them.
 
     Raises:
-        MissingPackageError: One is not.
+        MissingPackageError: One is not installed.
     """
     for name in modules:
         if importlib.util.find_spec(name) is None:
             error = ModuleNotFoundError(f"No module named {name!r}", name=name)
-            raise missing(error) or error
+            raise missing_extra(error) or error

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from optim.extras import missing, require
+from optim.extras import missing_extra, require_modules
 from pb_graph.cli.exit import Exits
 from pb_graph.errors import InputError
 
@@ -31,7 +31,7 @@ def plain_errors(*modules: str) -> Iterator[None]:
     """
     try:
         with exits.explained():
-            require(*modules)
+            require_modules(*modules)
             yield
     except KeyboardInterrupt:
         exits.interrupted("interrupted; the same command goes on from here.")
@@ -44,7 +44,7 @@ def plain_errors(*modules: str) -> Iterator[None]:
             "mended, the same command goes on."
         )
     except ModuleNotFoundError as error:
-        told = missing(error)
+        told = missing_extra(error)
         if told is None:
             raise
         exits.failed(str(told))

@@ -1,7 +1,7 @@
-"""Data sets, one file each: `load(name)` gives the questions of one.
+"""Data sets, one file each: `load(name)` returns the questions of one.
 
-Every module of this folder is imported here, so that a new file with a function under `@dataset`
-is all that a new data set takes.
+Every module of this folder is imported here, so a new data set takes one new file with a function
+under `@dataset`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from optim.datasets.dataset import DATASETS, DataSet, HubSource, Question, data_set, dataset
-from optim.datasets.loading import BadRow, BadRowsError, level_examples, load, sample
+from optim.datasets.loading import BadRowError, level_examples, load, sample
 
 __all__ = [
     "DATASETS",
-    "BadRow",
-    "BadRowsError",
+    "BadRowError",
     "DataSet",
     "HubSource",
     "Question",

@@ -1,4 +1,4 @@
-"""What questions and data sets are, the data sets by name, reading a row's columns, and ids."""
+"""Questions and data sets, the data sets by name, and readers for the columns of a row."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -19,8 +20,8 @@ _LEVEL = re.compile(r"(?:level\s*)?([0-9]+)(?:\.0+)?", re.IGNORECASE)
 _ID_DIGITS = 12
 
 
-class LeftOutError(InputError):
-    """A row is an item of the data set, but one that nobody can answer: `load` leaves it out."""
+class SkipRow(InputError):  # noqa: N818 -- an order to `load`
+    """Raised by a reader for an item that nobody can answer: `load` leaves it out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +30,15 @@ class Question:
 
     Attributes:
         id: Unique within its data set, and the same on every run.
-        question: What is asked.
+        question: The text of the question.
         level: Difficulty from 1 (easiest) to 5, or None where the data set has no label.
-        targets: Accepted answers; empty where the scorer checks constraints instead.
-        reference: Material that the solver needs beside the question, or None.
-        instruction: What kind of task it is, for the solver.
-        answer_format: How the solver must give its answer.
+        targets: Accepted answers. Empty where the scorer checks constraints instead.
+        reference: Material that the solver needs besides the question, or None.
+        instruction: The kind of task, for the solver.
+        answer_format: The form of the answer, for the solver.
         domain: The field, for the planner: "mathematics".
-        metadata: The data set's own fields, as plain JSON. May hold the solution, so nothing of
-            it belongs into a prompt.
+        metadata: The data set's own fields, as plain JSON. They may hold the solution, so none of
+            them belongs into a prompt.
 
     Raises:
         InputError: An empty id or question, or a level outside 1 to 5.
@@ -72,7 +73,7 @@ class HubSource:
     Attributes:
         path: Repository, as `datasets.load_dataset` takes it.
         name: Configuration, or None for the only one.
-        split: The split that is evaluated unless another is asked for.
+        split: The split that is evaluated by default.
     """
 
     path: str
@@ -82,20 +83,22 @@ class HubSource:
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """How to come by the questions of one data set, and who scores the answers.
+    """The source of one data set's questions, and the scorer of its answers.
 
     Attributes:
         name: The name that `load` takes.
-        domain: As in `Question.domain`, for questions that do not say; likewise the next two.
-        instruction: As in `Question.instruction`.
-        answer_format: As in `Question.answer_format`.
-        scorer: Name of the usual scorer, one of `optim.scorers.NAMES`.
-        columns: The columns that are looked at; a field map renames others to them.
+        domain: Default of `Question.domain`; likewise the next two.
+        instruction: Default of `Question.instruction`.
+        answer_format: Default of `Question.answer_format`.
+        scorer: Name of the default scorer, one of `optim.scorers.NAMES`.
+        columns: The columns that are read; a field map renames others to them.
         read: Reads one row into a question; raises InputError with the reason when it cannot.
-        hub: Where it lives on the hub, or None when only a local file will do.
+        hub: Its place on the hub, or None.
+        file: A file of this package, or None. Without hub and file, the user gives a local file.
         expand: Turns a JSON object that holds many items into rows, or None.
-        generate: Makes questions where nothing is read, as evenly over the levels as possible:
-            ``generate(count, *, seed, levels, split)``; or None.
+        generate: Makes the rows of a task, ``generate(task, seed)``, for data sets that are named
+            ``NAME:TASK``; or None.
+        task: The task of a generated data set.
     """
 
     name: str
@@ -106,14 +109,16 @@ class DataSet:
     columns: tuple[str, ...]
     read: Reader
     hub: HubSource | None = None
+    file: Path | None = None
     expand: Callable[[Row], Iterable[Row]] | None = None
-    generate: Callable[..., list[Question]] | None = None
+    generate: Callable[[str, int], Iterable[Row]] | None = None
+    task: str = ""
 
     def parse(self, row: Row) -> Question:
-        """Read one row into a whole question.
+        """Read one row into a question, with the data set's defaults.
 
         Raises:
-            InputError: It is none; the message says why.
+            InputError: The row is no question; the message says why.
         """
         question = self.read(row)
         return replace(
@@ -126,7 +131,7 @@ class DataSet:
 
 _DATASETS: dict[str, DataSet] = {}
 DATASETS: Mapping[str, DataSet] = MappingProxyType(_DATASETS)
-"""The data sets by name: those of this folder, and whatever else `dataset` has decorated."""
+"""The data sets by name: those of this folder, and all others under `dataset`."""
 
 
 def dataset(name: str, **about: Any) -> Callable[[Reader], Reader]:  # noqa: ANN401 - see below
@@ -137,10 +142,10 @@ def dataset(name: str, **about: Any) -> Callable[[Reader], Reader]:  # noqa: ANN
         about: The other fields of `DataSet`, as keywords.
 
     Returns:
-        A decorator; what it gives back reads a row into a whole question (`DataSet.parse`).
+        A decorator. The decorated function reads a row into a whole question (`DataSet.parse`).
 
     Raises:
-        ValueError: There is a data set of that name already.
+        ValueError: There is a data set with this name already.
     """
 
     def register(read: Reader) -> Reader:
@@ -154,19 +159,30 @@ def dataset(name: str, **about: Any) -> Callable[[Reader], Reader]:  # noqa: ANN
 
 
 def data_set(name: str) -> DataSet:
-    """Give the data set of that name.
+    """Return the data set with this name; ``NAME:TASK`` names a task of a generated data set.
 
     Raises:
-        InputError: There is none; the error names those there are.
+        InputError: There is no data set with this name, or the task is missing.
     """
-    if name not in DATASETS:
+    base, colon, task = name.partition(":")
+    found = DATASETS.get(base)
+    if found is None or (colon and found.generate is None):
         msg = f"no data set named {name!r}; there are: {', '.join(DATASETS)}"
         raise InputError(msg + did_you_mean(name, DATASETS))
-    return DATASETS[name]
+    if found.generate is None:
+        return found
+    if not task:
+        msg = f"{name} makes questions of many tasks: name one, such as {name}:TASK"
+        raise InputError(msg)
+    return replace(found, name=name, task=task)
 
 
-def text(row: Row, column: str) -> str:
-    """Give a column that must hold some text; a number is taken as its digits."""
+def required_text(row: Row, column: str) -> str:
+    """Return a column that must hold some text; a number is taken as its digits.
+
+    Raises:
+        InputError: The column is absent, empty, or no text.
+    """
     value = optional_text(row, column)
     if value is None:
         present = ", ".join(map(str, row)) or "none"
@@ -176,7 +192,11 @@ def text(row: Row, column: str) -> str:
 
 
 def optional_text(row: Row, column: str) -> str | None:
-    """Give a column's text without outer white space, or None when it is absent or empty."""
+    """Return a column's text without outer white space, or None when it is absent or empty.
+
+    Raises:
+        InputError: The column holds no text and no number.
+    """
     value = row.get(column)
     if _is_missing(value):
         return None
@@ -186,25 +206,27 @@ def optional_text(row: Row, column: str) -> str | None:
     return str(value).strip() or None
 
 
-def answers(row: Row, columns: Sequence[str]) -> tuple[str, ...]:
-    """Give the accepted answers from the first of these columns that is present.
+def accepted_answers(row: Row, columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the accepted answers from the first of these columns that is present.
 
-    A column may hold one answer or a list of them; the same answer twice counts once. Where all
-    are absent, the error names the last.
+    A column may hold one answer or a list of them. The same answer twice counts once.
+
+    Raises:
+        InputError: All columns are absent (the error names the last), or one holds no text.
     """
     column = next((name for name in columns if not _is_missing(row.get(name))), columns[-1])
-    value = listed(row.get(column)) if column == "answers" else row.get(column)
+    value = parse_list(row.get(column)) if column == "answers" else row.get(column)
     if not isinstance(value, (list, tuple)):
-        return (text(row, column),)
-    found = tuple(dict.fromkeys(text({column: item}, column) for item in value))
+        return (required_text(row, column),)
+    found = tuple(dict.fromkeys(required_text({column: item}, column) for item in value))
     if not found:
         msg = f"{column!r} is an empty list"
         raise InputError(msg)
     return found
 
 
-def listed(value: object) -> object:
-    """A list that a table's cell holds as JSON, since it has no other way; else what there is."""
+def parse_list(value: object) -> object:
+    """Return the list that a table's cell holds as JSON; any other value as it is."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             return json.loads(value)
@@ -213,9 +235,13 @@ def listed(value: object) -> object:
     return value
 
 
-def level(row: Row, *, required: bool = False) -> int | None:
-    """Give a difficulty from 1 to 5; "Level 3" and "3" are read as 3."""
-    value = text(row, "level") if required else optional_text(row, "level")
+def parse_level(row: Row, *, required: bool = False) -> int | None:
+    """Return a difficulty from 1 to 5; "Level 3" and "3" are read as 3.
+
+    Raises:
+        InputError: The level is outside 1 to 5, or missing although it is required.
+    """
+    value = required_text(row, "level") if required else optional_text(row, "level")
     if value is None:
         return None
     match = _LEVEL.fullmatch(value)
@@ -227,12 +253,12 @@ def level(row: Row, *, required: bool = False) -> int | None:
 
 
 def content_id(prefix: str, content: str) -> str:
-    """Give an id to an item that comes without one: the same text has it in any file and order."""
+    """Return an id made of the content: the same text has it in any file and order."""
     return f"{prefix}-{hashlib.sha256(content.encode()).hexdigest()[:_ID_DIGITS]}"
 
 
 def digest(value: object) -> str:
-    """Give 32 hexadecimal digits for a JSON value, on every machine; key order does not matter."""
+    """Return 32 hexadecimal digits for a JSON value, the same on every machine and key order."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import re
 
-from optim.datasets.dataset import HubSource, Question, Row, content_id, dataset, level, text
+from optim.datasets.dataset import (
+    HubSource,
+    Question,
+    Row,
+    content_id,
+    dataset,
+    parse_level,
+    required_text,
+)
 from pb_graph.errors import InputError
 
 _CALCULATOR = re.compile(r"<<[^<>]*>>")  # the annotations that GSM8K's authors trained with
@@ -29,7 +37,7 @@ def parse(row: Row) -> Question:
     Raises:
         InputError: A missing question, or an answer without a number after ``####``.
     """
-    question, answer = text(row, "question"), text(row, "answer")
+    question, answer = required_text(row, "question"), required_text(row, "answer")
     solution, marker, final = answer.rpartition("####")
     target = final.strip().strip("$").replace(",", "")
     if not marker or not _NUMBER.fullmatch(target):
@@ -38,7 +46,7 @@ def parse(row: Row) -> Question:
     return Question(
         id=content_id("gsm8k", question),
         question=question,
-        level=level(row),
+        level=parse_level(row),
         targets=(target,),
         metadata={"solution": _CALCULATOR.sub("", solution).strip()},
     )

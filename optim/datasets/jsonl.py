@@ -23,13 +23,13 @@ from string import ascii_uppercase
 from optim.datasets.dataset import (
     Question,
     Row,
-    answers,
+    accepted_answers,
     content_id,
     dataset,
-    level,
-    listed,
     optional_text,
-    text,
+    parse_level,
+    parse_list,
+    required_text,
 )
 from pb_graph.errors import InputError
 
@@ -59,18 +59,18 @@ def parse(row: Row) -> Question:
         InputError: A missing question or answer, a level outside 1 to 5, choices that are no list
             of texts, or an answer that is the letter of none.
     """
-    question = text(row, "question")
+    question = required_text(row, "question")
     read = Question(
         id=optional_text(row, "id") or content_id("q", question),
         question=question,
-        level=level(row),
-        targets=answers(row, ("answers", "answer")),
+        level=parse_level(row),
+        targets=accepted_answers(row, ("answers", "answer")),
         reference=optional_text(row, "reference"),
         instruction=optional_text(row, "instruction") or "",
         answer_format=optional_text(row, "answer_format") or "",
         domain=optional_text(row, "domain") or "",
     )
-    given = listed(row.get("choices"))
+    given = parse_list(row.get("choices"))
     if isinstance(given, list | tuple) or optional_text(row, "choices") is not None:
         return _with_choices(read, given)
     return read
@@ -80,7 +80,7 @@ def _with_choices(question: Question, given: object) -> Question:
     if not isinstance(given, list | tuple) or not 1 < len(given) <= len(ascii_uppercase):
         msg = f"'choices' is a list of 2 to {len(ascii_uppercase)} texts"
         raise InputError(msg)
-    choices = [text({"choices": choice}, "choices") for choice in given]
+    choices = [required_text({"choices": choice}, "choices") for choice in given]
     letters = ascii_uppercase[: len(choices)]
     if not {target.upper() for target in question.targets} <= set(letters):
         msg = f"the answer of a question with choices is a letter from A to {letters[-1]}"

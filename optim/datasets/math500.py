@@ -8,9 +8,9 @@ from optim.datasets.dataset import (
     Row,
     content_id,
     dataset,
-    level,
     optional_text,
-    text,
+    parse_level,
+    required_text,
 )
 
 
@@ -33,11 +33,11 @@ def parse(row: Row) -> Question:
     Raises:
         InputError: A missing problem, answer or level, or a level outside 1 to 5.
     """
-    problem = text(row, "problem")
+    problem = required_text(row, "problem")
     return Question(
         id=optional_text(row, "unique_id") or content_id("math500", problem),
         question=problem,
-        level=level(row, required=True),
-        targets=(text(row, "answer"),),
+        level=parse_level(row, required=True),
+        targets=(required_text(row, "answer"),),
         metadata={name: optional_text(row, name) for name in ("subject", "solution")},
     )

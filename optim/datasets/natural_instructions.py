@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from optim.datasets.dataset import (
-    LeftOutError,
     Question,
     Row,
-    answers,
+    SkipRow,
+    accepted_answers,
     content_id,
     dataset,
-    level,
     optional_text,
-    text,
+    parse_level,
+    required_text,
 )
 from pb_graph.errors import InputError
 
@@ -74,21 +74,21 @@ def parse(row: Row) -> Question:
     """Read one row: query and answer (or a list of answers); id and level when present.
 
     Raises:
-        LeftOutError: The reference answer is an empty text, as that of one item in the paper's
+        SkipRow: The reference answer is an empty text, as that of one item in the paper's
             sample: nothing is like it.
         InputError: A missing query or answer, or a level outside 1 to 5.
     """
-    query = text(row, "query")
+    query = required_text(row, "query")
     given = [row[name] for name in _ANSWERS if row.get(name) is not None]
     if given and all(map(_is_blank, given)):
         msg = "its reference answer is empty"
-        raise LeftOutError(msg)
+        raise SkipRow(msg)
     metadata = row.get("metadata")  # put there by `instances`; a file's own column may be anything
     return Question(
         id=optional_text(row, "id") or content_id("ni", query),
         question=query,
-        level=level(row),
-        targets=answers(row, _ANSWERS),
+        level=parse_level(row),
+        targets=accepted_answers(row, _ANSWERS),
         metadata=metadata if isinstance(metadata, dict) else {},
     )
 

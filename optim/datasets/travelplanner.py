@@ -16,9 +16,9 @@ from optim.datasets.dataset import (
     Row,
     content_id,
     dataset,
-    level,
     optional_text,
-    text,
+    parse_level,
+    required_text,
 )
 from pb_graph.errors import InputError
 
@@ -73,16 +73,16 @@ def parse(row: Row) -> Question:
         InputError: A missing or unreadable field. The official test split has queries only, and
             so nothing that can be checked.
     """
-    query = text(row, "query")
+    query = required_text(row, "query")
     tables = _tables(_structure(row, "reference_information"))
     named = str(row.get("level")).strip().lower()
     return Question(
         id=optional_text(row, "id") or content_id("travelplanner", query),
         question=query,
-        level=_LEVELS[named] if named in _LEVELS else level(row),
+        level=_LEVELS[named] if named in _LEVELS else parse_level(row),
         reference="\n\n".join(map(_table_text, tables)),
         metadata={
-            **{name: text(row, name) for name in ("org", "dest")},
+            **{name: required_text(row, name) for name in ("org", "dest")},
             **{name: _whole(row, name) for name in _NUMBERS},
             **_optional(row),
             "reference_information": tables,
@@ -91,7 +91,7 @@ def parse(row: Row) -> Question:
 
 
 def _whole(row: Row, column: str) -> int:
-    value = text(row, column).lstrip("$").replace(",", "")
+    value = required_text(row, column).lstrip("$").replace(",", "")
     try:
         number = float(value)
     except ValueError:
@@ -119,7 +119,7 @@ def _structure(row: Row, column: str) -> Any:  # noqa: ANN401 - whatever the lit
     value = row.get(column)
     if isinstance(value, (list, tuple, dict)):
         return value
-    written = text(row, column)
+    written = required_text(row, column)
     if len(written) > _LONGEST_LITERAL:
         msg = f"{column!r} is longer than {_LONGEST_LITERAL} characters"
         raise InputError(msg)

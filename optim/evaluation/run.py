@@ -31,7 +31,7 @@ from optim.evaluation.resume import LogFolder, held, refuse_former
 from optim.evaluation.runner import PATIENCE
 from optim.evaluation.task import Callback, Job, job_of, stopping_of, task_of
 from optim.evaluation.transcript import PROVIDER
-from optim.extras import require
+from optim.extras import require_modules
 from optim.records import location
 from optim.records.parts import PARTS, Part
 from optim.report.terminal import Figures
@@ -121,7 +121,7 @@ def evaluate(
     if engine != "ray" or parts < 1:
         msg = f"the engine is here or ray, and there is at least 1 part, not {engine!r}, {parts}"
         raise InputError(msg)
-    require("ray")
+    require_modules("ray")
     from optim.evaluation.ray_engine import run_parts  # noqa: PLC0415 -- of an extra
 
     return run_parts(experiment, parts, console)

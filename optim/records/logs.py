@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from optim.extras import require
+from optim.extras import require_modules
 from optim.methods import NAMES
 from optim.records.parts import pooled
 from optim.records.record import LevelSource, Record, Records, paid_for_nothing
@@ -182,7 +182,7 @@ def read_records(
             missing or unfinished, an answer is in two folders, or they do not belong together; or
             methods that would be compared were asked or scored otherwise.
     """
-    require("inspect_ai")
+    require_modules("inspect_ai")
     given = [log_dir] if isinstance(log_dir, str | Path) else log_dir
     folders = [folder for one in given for folder in _folders(one)]
     found = {folder: _latest(folder) for folder in folders}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from optim.extras import require
+from optim.extras import require_modules
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,7 +103,7 @@ class Records(list[Record]):
         Raises:
             MissingPackageError: pandas is not installed.
         """
-        require("pandas")
+        require_modules("pandas")
         import pandas as pd  # noqa: PLC0415 -- takes a second, and is of an extra
 
         table = pd.DataFrame([_cells(record) for record in self], columns=_FRAME)

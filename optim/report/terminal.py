@@ -31,7 +31,7 @@ _UNITS = {"accuracy": "accuracy %"}  # of keys that JSON has as they are
 _LABELS = ("dataset", "model", "planner")  # say nothing while there is only one
 _WIDE = 200  # columns of a file or a pipe, where a table is not to be cut
 _GAP = 2  # columns between two of a table
-_NARROWEST = 8  # a label of so many characters is folded no further
+_NARROWEST = 8  # a label of so many characters is normalized no further
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import re
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from optim.extras import require
+from optim.extras import require_modules
 from optim.scorers.base import Score, ScorerError, register
 from optim.scorers.math_worker import MathWorker
 from pb_graph.answers import (
@@ -80,7 +80,7 @@ class MathScorer:
     """
 
     def __init__(self, *, time_limit: float = _TIME_LIMIT) -> None:
-        require("math_verify", "loky")
+        require_modules("math_verify", "loky")
         self._time_limit = time_limit
 
     def score(self, output: str, question: Question) -> Score:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from optim.datasets import data_set, load
 from optim.evaluation.identity import made_by, scorer_name
 from optim.evaluation.limits import Limits
-from optim.extras import require
+from optim.extras import require_modules
 from optim.report import write
 from optim.tuning.examples import part
 from optim.tuning.optimizers import check
@@ -49,10 +49,10 @@ def run(options: TuneOptions) -> Tuned:
         PlannerProgramError: The program to begin from does not fit.
         PlanAndBudgetError: A model cannot be set up or reached, or the reflection model is silent.
     """
-    require("jinja2")
+    require_modules("jinja2")
     named = options.reflection_model is not None
     chosen = check(options.optimizer, options.tuned, options.candidates, reflection=named)
-    require(*chosen.needs)
+    require_modules(*chosen.needs)
     program = GraphProgram(
         options.model,
         planner=options.planner,

@@ -12,7 +12,7 @@ import dspy
 from optim.datasets import Question
 from optim.datasets.dataset import digest
 from optim.datasets.jsonl import parse
-from optim.datasets.loading import drawn_by_level, folded
+from optim.datasets.loading import drawn_by_level, normalized
 from optim.evaluation.identity import question_identity
 from optim.scorers import Scorer, as_scorer
 from optim.scorers.base import FunctionScorer
@@ -174,8 +174,8 @@ def part(
 
 
 def _check_apart(one: Sequence[Question], other: Sequence[Question], names: str) -> None:
-    texts = {folded(question.question) for question in one}
-    both = [question.id for question in other if folded(question.question) in texts]
+    texts = {normalized(question.question) for question in one}
+    both = [question.id for question in other if normalized(question.question) in texts]
     if both:
         msg = (
             f"{names} share {len(both)} questions ({', '.join(both[:_NAMED])}"

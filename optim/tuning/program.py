@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import dspy
 
-from optim.datasets.dataset import level
+from optim.datasets.dataset import parse_level
 from optim.methods import check_unattended
 from optim.tuning.candidate import Candidate, SharedOnDeepcopy, candidate_of, used_by
 from pb_graph.errors import InputError, NoAnswerError
@@ -208,7 +208,7 @@ class GraphProgram(TunableProgram):
     ) -> dspy.Prediction:
         graph, context = self.graphs.of(self.settings), Context(planner_program=self.prompts)
         known = {name: about[name] for name in _ABOUT if about.get(name) is not None}
-        known |= {"level": level(known)} if "level" in known else {}  # "Level 3" as well
+        known |= {"level": parse_level(known)} if "level" in known else {}  # "Level 3" as well
         asked = cast("Input", {**known, "question": question})
         error: NoAnswerError | None = None
         try:

@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from optim.evaluation.limits import Limits
-from optim.extras import require
+from optim.extras import require_modules
 from optim.tuning.artefact import artefact_of, tuning_of
 from optim.tuning.candidate import predictors_of
 from optim.tuning.evaluator import Evaluator
@@ -179,7 +179,7 @@ def tune(  # noqa: PLR0913 -- all but three by name
     """
     _check(program, rounds)
     named = check(optimizer, tuned, candidates, reflection=reflection_model is not None)
-    require(*named.needs)
+    require_modules(*named.needs)
     start = program.candidate
     first, *more = predictors_of(start.settings, tuned)
     chosen, pool = choose(optimizer, tuned, first, candidates)

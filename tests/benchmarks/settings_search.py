@@ -24,7 +24,6 @@ from typing import Any, cast
 import numpy as np
 
 from optim.datasets import Question
-from optim.datasets.arithmetic import generate
 from optim.e3 import Incumbent
 from optim.evaluation.limits import BudgetSpentError
 from optim.tuning.candidate import Candidate
@@ -33,6 +32,7 @@ from optim.tuning.optimizer import Round
 from optim.tuning.selection import Measurement
 from optim.tuning.settings_search import settings_search
 from pb_graph.settings import Settings
+from tests.support.questions import generate
 
 DEV = generate(40, split="settings")
 START = Settings()

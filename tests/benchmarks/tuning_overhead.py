@@ -15,7 +15,6 @@ from statistics import median
 from time import process_time
 from typing import Any
 
-from optim.datasets.arithmetic import generate
 from optim.evaluation.limits import Limits
 from optim.scorers import Score
 from optim.tuning.candidate import Candidate
@@ -26,6 +25,7 @@ from optim.tuning.reflection import Reflector
 from optim.tuning.search import search
 from pb_graph import Settings, build_graph
 from tests.benchmarks.graph_overhead import InstantChat
+from tests.support.questions import generate
 
 CALLS, AT_ONCE, REPETITIONS = 300, 8, 3
 DEV, TRAIN, HELD_OUT = (generate(40, split=name) for name in ("dev", "train", "held-out"))

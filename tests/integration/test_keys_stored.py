@@ -20,7 +20,6 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from pydantic import SecretStr
 from rich.console import Console
 
-from optim.datasets.arithmetic import generate
 from optim.evaluation import Experiment, evaluate
 from optim.records import read_records
 from optim.report import report
@@ -30,6 +29,7 @@ from tests.support.endpoints import chat_to, endpoint_of
 from tests.support.evaluations import tolerates_inspect
 from tests.support.fault_server import Fault, FaultServer, Request
 from tests.support.graphs import QUESTION
+from tests.support.questions import generate
 
 pytestmark = [pytest.mark.integration, *tolerates_inspect]
 

@@ -55,14 +55,13 @@ for name, command, _ in {COMMANDS!r}:
     commands[" ".join(command)] = [done.exit_code, done.stderr]
 
 import optim
-from optim.datasets.arithmetic import generate
 from optim.records import Records
 from optim.scorers import scorer
 from optim.tuning import GraphProgram
 from pb_graph import PlanAndBudgetError, build_graph
 from tests.support.chat_model import ScriptedChat
 
-model, QUESTIONS, score = ScriptedChat(), generate(30), lambda output, question: 1.0
+model, QUESTIONS, score = ScriptedChat(), optim.load("arithmetic"), lambda output, question: 1.0
 program = GraphProgram(model)
 for call in {list(CALLS)!r}:
     try:

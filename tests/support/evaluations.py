@@ -13,7 +13,7 @@ from inspect_ai._display.core import active
 from inspect_ai._display.log.display import LogDisplay
 from rich.console import Console
 
-from optim.datasets.arithmetic import generate
+from optim.datasets import load
 from optim.evaluation import Evaluation, Experiment, evaluate
 from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, with_schema
 
@@ -27,9 +27,9 @@ tolerates_inspect = [
 # Inspect draws the tables that it is told not to show: a quarter of a small evaluation's time.
 active._active_display = LogDisplay()
 
-QUESTIONS = generate(30)
+QUESTIONS = load("arithmetic")
 _ASKED = re.compile(r"<question>\n(.*?)\n</question>", re.DOTALL)
-_BY_TEXT = {question.question: question for question in [*QUESTIONS, *generate(30, seed=1)]}
+_BY_TEXT = {question.question: question for question in QUESTIONS}
 
 
 @pytest.fixture(autouse=True, scope="module")

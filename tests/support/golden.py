@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +15,7 @@ from optim import cli
 from optim.datasets import Question, load
 from optim.records import Record
 from tests.support.fault_server import Fault, FaultServer, Request
+from tests.support.questions import generate
 
 FOLDER = Path(__file__).parents[1] / "golden"
 LOGS = FOLDER / "logs"
@@ -25,7 +24,7 @@ BAM, PROGRAM, CANDIDATES = FOLDER / "bam.json", FOLDER / "program.json", FOLDER 
 MODEL = "openai:scripted"
 FRUGAL = "You plan how to solve a problem; you never solve it.\n\nUse two FRUGAL sub-questions."
 EVAL = (
-    "eval", "--dataset", "arithmetic", "--model", MODEL, "--limit", "10",
+    "eval", "--dataset", "arithmetic", "--data", str(FOLDER / "questions.jsonl"), "--model", MODEL,
     "--methods", "global_budget,cosine", "--set", "cutoff=300", "--json",
 )  # fmt: skip
 READING = {
@@ -38,12 +37,8 @@ READING = {
 """The commands that read what is kept here, by the file with what they printed."""
 
 _QUESTIONS = [
-    *load("arithmetic", limit=30),
-    *(
-        question
-        for split in ("dev", "train")
-        for question in load("arithmetic", split=split, limit=60)
-    ),
+    *load("arithmetic")[:30],
+    *(question for split in ("dev", "train") for question in generate(60, split=split)),
 ]
 _PLAN = ("What is given?", "What follows?")
 Answer = Callable[[Request], str]
@@ -117,9 +112,3 @@ def essence(record: Record) -> dict[str, Any]:
     names = ("dataset", "method", "model", "planner", "question", "epoch", "level", "score")
     names += ("output", "target", "tokens", "solving_tokens", "question_text")
     return {name: getattr(record, name) for name in names} | {"failed": record.error is not None}
-
-
-def digest() -> str:
-    """Of 300 word problems: every figure published on them depends on their texts."""
-    told = [[q.id, q.question, q.level, *q.targets] for q in load("arithmetic", limit=300)]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()

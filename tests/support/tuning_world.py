@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from optim.datasets import Question
-from optim.datasets.arithmetic import generate
+from optim.datasets import Question, load
 from optim.evaluation.limits import Limits
 from optim.scorers import Score
 from optim.tuning.candidate import Candidate
@@ -27,6 +26,7 @@ from optim.tuning.reflection import Reflector
 from optim.tuning.search import SearchResult, search
 from pb_graph import Settings
 from tests.support.chat_model import Call, Said, ScriptedChat, with_schema
+from tests.support.questions import generate
 
 MINIMAL = "Be MINIMAL: ask only for what is needed."
 THOROUGH = "Be THOROUGH: ask for everything, and twice."
@@ -59,7 +59,7 @@ TRADE_OFF = {
 NOTHING_BETTER = TRADE_OFF | {"minimal": Style(0.20, 430)}
 
 _ASKED = re.compile(r"<question>\n(.*?)\n</question>", re.DOTALL)
-_SETS = (DEV, TRAIN, HELD_OUT, generate(400, split="dev"))  # a command may hold out more
+_SETS = (DEV, TRAIN, HELD_OUT, load("arithmetic"))  # of which a command draws its own
 _BY_TEXT = {question.question: question for questions in _SETS for question in questions}
 
 

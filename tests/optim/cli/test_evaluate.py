@@ -163,7 +163,7 @@ def test_it_is_said_of_all_planners_together(stub: Stub) -> None:
         (["--grid-initial", "1"], "a grid needs both"),
         (["--grid-initial", "x", "--grid-per-level", "1"], "--grid-initial wants whole numbers"),
         (["--levels", "7"], "levels lie between 1 and 5"),
-        (["--data", "x.jsonl"], "makes its questions and reads no file"),
+        (["--split", "dev"], "a file is read as a whole"),
         (["--epochs", "0"], "epochs must be at least 1"),
         (["--dataset", "maths500"], "no data set named 'maths500'"),
         (["--dataset", "maths500"], "; did you mean 'math500'?"),

@@ -1,6 +1,7 @@
 import csv
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,8 +12,7 @@ import pytest
 
 from optim.datasets import (
     DATASETS,
-    BadRow,
-    BadRowsError,
+    BadRowError,
     DataSet,
     HubSource,
     Question,
@@ -20,8 +20,9 @@ from optim.datasets import (
     dataset,
     load,
 )
-from optim.datasets.dataset import _DATASETS, Row, text
-from optim.scorers import NAMES
+from optim.datasets.dataset import _DATASETS, Row, required_text
+from optim.extras import MissingPackageError
+from optim.scorers import NAMES, scorer
 from pb_graph.errors import InputError
 
 ROWS: list[dict[str, Any]] = [
@@ -72,8 +73,9 @@ def test_a_data_set_is_one_function_under_the_decorator(tmp_path: Path) -> None:
         hub=HubSource("ChilleD/SVAMP", None, "test"),
     )
     def parse(row: Row) -> Question:
-        question = f"{text(row, 'Body')} {text(row, 'Question')}"
-        return Question(text(row, "ID"), question, targets=(text(row, "Answer"),))
+        question = f"{required_text(row, 'Body')} {required_text(row, 'Question')}"
+        targets = (required_text(row, "Answer"),)
+        return Question(required_text(row, "ID"), question, targets=targets)
 
     row = {"ID": "chal-1", "Body": "Two and two.", "Question": "Sum?", "Answer": 4.0}
     (question,) = load("svamp", path=written(tmp_path / "a.jsonl", row))
@@ -93,7 +95,7 @@ def test_a_row_that_ones_own_reader_fails_on_is_a_bad_row(tmp_path: Path) -> Non
 
     rows = [{"country": "France", "capital": "Paris"}, {"country": "Spain"}]
     path = written(tmp_path / "a.jsonl", *rows)
-    with pytest.raises(BadRowsError, match="line 2: KeyError: 'capital'"):
+    with pytest.raises(BadRowError, match=r"line 2 of .*: KeyError: 'capital'"):
         load("capitals", path=path)
     assert load("capitals", path=path, skip_bad_rows=True) == [parse(rows[0])]
 
@@ -150,10 +152,10 @@ def test_a_wide_csv_cell_is_read_and_the_limit_put_back(tmp_path: Path) -> None:
     [
         ("a.txt", "x", "cannot read .txt; convert it to .jsonl"),
         ("a", "x", "a file without ending"),
-        ("a.json", "{", "not valid JSON"),
+        ("a.json", "{", "no valid json file"),
         ("a.json", "{}", "holds dict, not a list"),
-        ("a.json", "[" * 100_000, "not valid JSON"),
-        ("a.parquet", "x", "not a readable Parquet file"),
+        ("a.json", "[" * 100_000, "no valid json file"),
+        ("a.parquet", "x", "no valid parquet file"),
         ("a.jsonl", "", "has no question"),
         ("a.csv", "", "has no question"),
     ],
@@ -168,7 +170,7 @@ def test_a_file_that_cannot_be_read_says_why(
 
 def test_csv_in_another_encoding_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"question,answer\ncaf\xe9,x\n")
-    with pytest.raises(InputError, match="not valid CSV in UTF-8"):
+    with pytest.raises(InputError, match="no valid csv file in UTF-8"):
         load("jsonl", path=tmp_path / "a.csv")
 
 
@@ -191,7 +193,7 @@ BAD: list[tuple[object, str]] = [
     ({"question": "e?", "answer": "1", "level": 2.5}, "level '2.5' is outside 1 to 5"),
     ({"question": "f?", "answer": "1", "level": True}, "'level' holds bool, not text"),
     ({"question": ["g?"], "answer": "1"}, "'question' holds list, not text"),
-    ({"question": "h?", "answer": "1", "id": "q1"}, "id 'q1' is already that of line 2"),
+    ({"question": "h?", "answer": "1", "id": "q1"}, "its id 'q1' is that of an earlier row"),
     ({"question": "i?", "answer": {"value": 1}}, "'answer' holds dict, not text"),
 ]
 
@@ -201,49 +203,30 @@ def test_a_bad_row_is_named_by_its_line_and_skipped_only_on_request(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, bad: object, reason: str
 ) -> None:
     path = written(tmp_path / "a.jsonl", *ROWS[:3], bad, *ROWS[3:])
-    with pytest.raises(BadRowsError) as refused:
+    with pytest.raises(BadRowError) as refused:
         load("jsonl", path=path)
-    (row,) = refused.value.rows
-    assert row.line == 4
-    assert row.reason.startswith(reason)
-    assert f"line 4: {reason}" in str(refused.value)
+    assert refused.value.line == 4
+    assert refused.value.reason.startswith(reason)
+    assert f"line 4 of {path}: {reason}" in str(refused.value)
     assert len(load("jsonl", path=path, skip_bad_rows=True)) == 20
-    assert caplog.messages == [f"rows of {path}: 1 left out\n  line 4: {row.reason}"]
+    assert caplog.messages == [f"{path}: 1 rows skipped, first line 4: {refused.value.reason}"]
 
 
-def test_what_is_left_out_is_said_in_the_log(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("lines", "line", "reason"),
+    [
+        (',w\n"two\nlines?",x\n', 2, "'question' is empty"),
+        ('"two\nlines?",x\n,y\n', 4, "'question' is empty"),
+        ("z?,1,2\n", 2, "has more cells than the header"),
+    ],
+)
+def test_csv_rows_are_named_by_the_line_they_start_on(
+    tmp_path: Path, lines: str, line: int, reason: str
 ) -> None:
-    path = written(tmp_path / "a.jsonl", *ROWS, "no row")
-    for _ in range(2):  # as an evaluation reads it for its questions, and again for examples
-        load("jsonl", path=path, skip_bad_rows=True)
-    (said,) = caplog.messages
-    assert said.startswith(f"rows of {path}: 1 left out\n  line 21")
-
-
-def test_many_bad_rows_are_counted(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.jsonl", *["x"] * 30)
-    with pytest.raises(BadRowsError, match=r"30 bad[\s\S]*and 20 more") as refused:
-        load("jsonl", path=path)
-    assert [row.line for row in refused.value.rows] == list(range(1, 31))
-
-
-def test_bytes_that_are_no_text_are_a_bad_row(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_bytes(b'{"question": "\xff", "answer": "1"}\n')
-    with pytest.raises(BadRowsError, match="line 1: invalid JSON"):
-        load("jsonl", path=tmp_path / "a.jsonl")
-
-
-def test_csv_rows_are_named_by_the_line_they_start_on(tmp_path: Path) -> None:
-    content = 'question,answer\n,w\n"two\nlines?",x\n,y\nz?,1,2\n'
-    (tmp_path / "a.csv").write_text(content)
-    with pytest.raises(BadRowsError) as refused:
+    (tmp_path / "a.csv").write_text(f"question,answer\n{lines}")
+    with pytest.raises(BadRowError) as refused:
         load("jsonl", path=tmp_path / "a.csv")
-    assert refused.value.rows == (
-        BadRow(2, "'question' is empty"),
-        BadRow(5, "'question' is empty"),
-        BadRow(6, "has more cells than the header"),
-    )
+    assert (refused.value.line, refused.value.reason) == (line, reason)
 
 
 # --- choices
@@ -256,7 +239,7 @@ def test_a_field_map_names_the_columns(tmp_path: Path) -> None:
     assert (question.question, question.targets, question.level) == ("p?", ("a", "b"), 3)
     with pytest.raises(InputError, match="jsonl has no field 'prompt'; it has: question, answer"):
         load("jsonl", path=path, fields={"prompt": "question"})
-    with pytest.raises(BadRowsError, match="no column 'text', which the field map names"):
+    with pytest.raises(BadRowError, match="no column 'text', which the field map names"):
         load("jsonl", path=path, fields={"question": "text"})
 
 
@@ -288,7 +271,7 @@ def test_limit_seed_and_levels_choose(good: Path) -> None:
     [
         ({"levels": [6]}, "between 1 and 5"),
         ({"limit": 0}, "at least 1"),
-        ({"split": "test"}, "a local file is read as a whole"),
+        ({"split": "test"}, "a file is read as a whole"),
     ],
 )
 def test_choices_that_do_not_exist_are_refused(
@@ -300,7 +283,7 @@ def test_choices_that_do_not_exist_are_refused(
 
 def test_a_level_without_questions_is_said(tmp_path: Path) -> None:
     path = written(tmp_path / "a.jsonl", {"question": "q?", "answer": "1"})
-    with pytest.raises(InputError, match=r"no question of level \(2,\)"):
+    with pytest.raises(InputError, match="no question of level 2"):
         load("jsonl", path=path, levels=[2])
 
 
@@ -344,11 +327,11 @@ def test_a_hub_out_of_reach_names_the_way_around(monkeypatch: pytest.MonkeyPatch
         load("math500")
 
 
-def test_without_the_library_the_error_names_extra_and_file(
+def test_without_the_library_the_error_names_the_extra(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(InputError, match=r"plan-and-budget\[eval\].*--data PATH"):
+    with pytest.raises(MissingPackageError, match=r"plan-and-budget\[eval\]"):
         load("travelplanner")
 
 
@@ -356,3 +339,33 @@ def test_without_the_library_the_error_names_extra_and_file(
 def test_a_data_set_without_a_hub_needs_a_file(name: str) -> None:
     with pytest.raises(InputError, match="give a local file with --data PATH"):
         load(name)
+
+
+# --- what comes with the package, and what is generated
+
+
+def test_the_frozen_word_problems_are_sixty_of_each_level() -> None:
+    found = load("arithmetic")
+    assert Counter(question.level for question in found) == dict.fromkeys(range(1, 6), 60)
+    assert all(question.targets[0].isdecimal() for question in found)
+    with pytest.raises(InputError, match="a file is read as a whole"):
+        load("arithmetic", split="train")
+
+
+def test_reasoning_gym_makes_questions_of_every_level_for_its_own_checker() -> None:
+    pytest.importorskip("reasoning_gym")
+    found = load("reasoning_gym:leg_counting", limit=10, seed=3)
+    assert Counter(question.level for question in found) == dict.fromkeys(range(1, 6), 2)
+    assert found == load("reasoning_gym:leg_counting", limit=10, seed=3)
+    assert found[0].question != load("reasoning_gym:leg_counting", limit=10, seed=4)[0].question
+    for question in found:
+        said = rf"\boxed{{{question.targets[0]}}}"
+        assert scorer("reasoning_gym").score(said, question).value == 1
+        assert scorer("reasoning_gym").score(r"\boxed{none}", question).value < 1
+    with pytest.raises(InputError, match=r"no task 'leg_counts'.*leg_counting"):
+        load("reasoning_gym:leg_counts")
+
+
+def test_a_generated_data_set_needs_a_task() -> None:
+    with pytest.raises(InputError, match="reasoning_gym:TASK"):
+        load("reasoning_gym")

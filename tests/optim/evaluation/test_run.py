@@ -21,7 +21,7 @@ from langchain_core.messages import SystemMessage
 from rich.console import Console
 
 from optim.cli.evaluate import evaluate_planners
-from optim.datasets import Question
+from optim.datasets import Question, arithmetic
 from optim.evaluation import Evaluation, Experiment, evaluate
 from optim.evaluation.journal import Journal, StorageError, storage_error
 from optim.evaluation.resume import LOCK, _changes
@@ -325,6 +325,9 @@ def test_another_method_costs_only_itself(tmp_path: Path) -> None:
     assert [row.method for row in found.rows] == ["cosine", "linear"]
 
 
+FILE = Path(arithmetic.__file__).with_suffix(".jsonl")
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Named, Evaluation]:
     """A run whose folder tests copy, or leave as it is."""
@@ -338,7 +341,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Named, Evaluatio
         ({"settings": {"cutoff": 77}}, "cutoff: 8192 → 77"),
         ({"seed": 1}, "seed: 0 → 1"),
         ({"estimate_level": True}, "estimate_level: False → True"),
-        ({"split": "dev"}, "source: "),
+        ({"data": FILE}, "source: "),
     ],
 )
 def test_one_folder_does_not_mix_conditions(

@@ -22,7 +22,7 @@ def test_every_name_makes_a_scorer(name: str) -> None:
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    known = "math, rouge, travelplanner; did you mean 'rouge'"
+    known = "math, rouge, reasoning_gym, travelplanner; did you mean 'rouge'"
     with pytest.raises(InputError, match=known):
         scorer("rogue")
 

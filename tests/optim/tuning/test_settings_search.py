@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from optim.datasets import Question, load
-from optim.datasets.arithmetic import generate
 from optim.e3 import Incumbent, e3
 from optim.evaluation.limits import BudgetSpentError, Limits
 from optim.tuning.candidate import Candidate
@@ -37,6 +36,7 @@ from pb_graph.budget.rules import Fixed, LevelTable, PerLevel
 from pb_graph.program import PlannerProgram
 from pb_graph.settings import Settings
 from tests.support.chat_model import Call, Said, ScriptedChat, with_schema
+from tests.support.questions import generate
 from tests.support.tuning_world import Exact, bench_in, luck
 
 DEV = generate(40, split="settings")
