@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import typer
 
 from optim.cli import evaluate, logs, tune
@@ -29,5 +31,6 @@ app.command()(tune.show)
 
 def main() -> None:
     """Entry point of the console script."""
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # as `pb-graph` does
     print_any_letter()
     app()

@@ -131,7 +131,7 @@ def _model(
         return _Model(client, client.name, model_identity(model, None, sampling))
     name = model_name(spec)
     wanted = name.removeprefix(LOCAL_PREFIX)
-    weights.fetch_if_missing(wanted)
+    weights.fetch_if_named(wanted)
     model = resolve(name, settings, **sampling)
     client = ChatClient(model, cap_policy, retry_policy_for(name, settings))
     shown = LOCAL_PREFIX + server.public_name(wanted) if name.startswith(LOCAL_PREFIX) else name

@@ -117,8 +117,8 @@ def pull(name: Annotated[str, typer.Argument(help="A name that `pb-graph models`
     from pb_graph.models.resolve import LOCAL_PREFIX  # noqa: PLC0415
 
     name = name.removeprefix(LOCAL_PREFIX)  # which `models` shows in front
-    with exits.explained(), weights.progress_bar() as progress:
-        path = weights.fetch(name, progress=progress)
+    with exits.explained():
+        path = weights.fetch(name)
     typer.echo(f"{name}: verified, at {path}")
 
 

