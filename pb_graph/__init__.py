@@ -23,14 +23,13 @@ if TYPE_CHECKING:
         WeightsError,
     )
     from pb_graph.graph import build_graph
-    from pb_graph.program import Artefact, PlannerProgram
+    from pb_graph.program import PlannerProgram
     from pb_graph.settings import Context, Settings
     from pb_graph.types import Report
 
     __version__: str
 
 _HOMES = {
-    "Artefact": "program",
     "Budget": "budget.shared",
     "BudgetUsedUpError": "errors",
     "BudgetedChatModel": "agents",
@@ -51,7 +50,6 @@ _HOMES = {
 }
 
 __all__ = [
-    "Artefact",
     "Budget",
     "BudgetUsedUpError",
     "BudgetedChatModel",

@@ -34,7 +34,7 @@ asyncio.run(graph.ainvoke({{"question": "How many?"}}))
 STAGES = {
     "settings": """
 import pb_graph.budget
-from pb_graph import Artefact, Context, NoAnswerError, Settings
+from pb_graph import PlannerProgram, Context, NoAnswerError, Settings
 """,
     "graph": f"""
 {FAKE}

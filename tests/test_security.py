@@ -106,7 +106,7 @@ def test_a_plan_is_cut_down_to_size_and_the_cut_is_told() -> None:
     report = report_of(model, **STEPWISE, max_steps=3, planner_cap=10**6, cutoff=10**6)
     assert len(report["steps"]) == 3
     assert all(len(step["question"]) <= 500 for step in report["steps"])
-    assert any("the first 3 are kept" in warning for warning in report["warnings"])
+    assert any("beyond the first 3" in warning for warning in report["warnings"])
 
 
 def test_an_answer_is_cut_down_to_size() -> None:

@@ -18,7 +18,7 @@ from optim.datasets.dataset import digest
 from optim.e3 import accuracy_interval, token_interval
 from optim.report import formatting
 from pb_graph.errors import PlannerProgramError
-from pb_graph.program import PlannerProgram, Text, damaged
+from pb_graph.program import PlannerProgram, Text, describe_damage
 from pb_graph.settings import Settings
 
 if TYPE_CHECKING:
@@ -224,7 +224,8 @@ def tuning_of(program: PlannerProgram) -> Tuning | None:
     try:
         return Tuning.model_validate(program.tuning)
     except ValidationError as error:
-        raise PlannerProgramError(damaged("The planner program", error, "tuning")) from error
+        fault = describe_damage("The planner program", error, "tuning")
+        raise PlannerProgramError(fault) from error
 
 
 def changed(settings: Settings, base: Settings) -> dict[str, Any]:

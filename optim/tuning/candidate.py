@@ -14,8 +14,8 @@ from pydantic import StrictStr, TypeAdapter, ValidationError
 
 from optim.datasets.dataset import digest
 from pb_graph.errors import InputError
-from pb_graph.planner.adapter import is_example
 from pb_graph.planner.planner import Planner
+from pb_graph.planner.signatures import is_demo
 from pb_graph.program import PlannerProgram
 from pb_graph.settings import PLANNED, Settings
 
@@ -185,7 +185,7 @@ def _plain(name: str, shown: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
     predictor.demos = [
         {key: example[key] for key in predictor.signature.fields if example.get(key) is not None}
         for example in shown
-        if is_example(predictor.signature, example)
+        if is_demo(predictor.signature, example)
     ]
     demos: list[dict[str, Any]] = predictor.dump_state()["demos"]
     return demos

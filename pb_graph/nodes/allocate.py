@@ -12,7 +12,7 @@ from pb_graph.budget.ledger import most_billed, spent
 from pb_graph.methods import METHODS
 from pb_graph.nodes.plan import whole_question
 from pb_graph.nodes.waves import is_closing, next_wave, transitive_dependencies
-from pb_graph.planner.normalize import MIDDLE
+from pb_graph.planner.cleaning import MIDDLE
 from pb_graph.settings import Settings
 from pb_graph.state import SolveTask, State
 from pb_graph.types import SubQuestion

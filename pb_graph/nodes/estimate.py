@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pb_graph.errors import ModelCallError
-from pb_graph.planner.normalize import normalize_difficulty
+from pb_graph.planner.cleaning import grade_steps
 from pb_graph.planner.parsing import Difficulty
-from pb_graph.planner.requests import UnreadableReplyError, estimation, level_alone
+from pb_graph.planner.requests import UnreadableReplyError, estimate_request, level_request
 
 if TYPE_CHECKING:
     from pb_graph.runtime.budgeted_call import NodeContext
@@ -29,10 +29,10 @@ async def estimate(state: State, run: NodeContext) -> State:
         return {}
     found, warnings = (None, []) if graded else await _level_alone(query, run)
     if found is None:
-        request = estimation(query, graded, run.settings)
+        request = estimate_request(query, graded, run.settings)
         found, more = await run.calls.planner_with_repair(request)
         warnings += more
-    level, settled, notes = normalize_difficulty(found or Difficulty(), graded, query["level"])
+    level, settled, notes = grade_steps(found or Difficulty(), graded, query["level"])
     run.tell({"event": "estimate", "level": level, "steps": settled})
     return {
         "query": {**query, "level": level},
@@ -47,7 +47,7 @@ async def _level_alone(query: Query, run: NodeContext) -> tuple[Difficulty | Non
     Some models cannot answer so shortly: they think all the same, or their server refuses.
     """
     try:
-        reply = await run.calls.planner(level_alone(query, run.settings))
+        reply = await run.calls.planner(level_request(query, run.settings))
     except UnreadableReplyError:
         return None, ["estimate: no level in a reply of two tokens: asked for in full"]
     except ModelCallError as failure:

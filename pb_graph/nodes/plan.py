@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pb_graph.planner.normalize import normalize_graded, normalize_plan
-from pb_graph.planner.requests import decomposition, graded_decomposition
+from pb_graph.planner.cleaning import clean_graded_plan, clean_plan
+from pb_graph.planner.requests import decompose_request, fused_request
 from pb_graph.state import State
 from pb_graph.types import SubQuestion
 
@@ -19,20 +19,16 @@ async def plan(state: State, run: NodeContext) -> State:
     update: State = {}
     steps: list[SubQuestion] = []
     notes: list[str] = []
-    said = (query["question"], query["reference"], query.get("conversation"))
-    given = "\n".join(filter(None, said))
     if settings.planning == "fused" and settings.splits:
-        request = graded_decomposition(query, settings)
+        request = fused_request(query, settings)
         graded, warnings = await run.calls.planner_with_repair(request)
         if graded:
-            level, steps, notes = normalize_graded(
-                graded, settings.max_steps, query["level"], given
-            )
+            level, steps, notes = clean_graded_plan(graded, query, settings.max_steps)
             update["query"] = {**query, "level": level}
     else:
-        found, warnings = await run.calls.planner_with_repair(decomposition(query, settings))
+        found, warnings = await run.calls.planner_with_repair(decompose_request(query, settings))
         if found:
-            steps, notes = normalize_plan(found, settings.max_steps, given)
+            steps, notes = clean_plan(found, query, settings.max_steps)
     if not steps:
         steps = [whole_question()]
         notes = [*notes, "plan: the question is solved as one step"]

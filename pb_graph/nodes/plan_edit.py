@@ -8,7 +8,7 @@ from typing import Annotated, Any, cast
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
 from pb_graph.budget.rules import Level
-from pb_graph.planner.normalize import ALL_CREDITS
+from pb_graph.planner.cleaning import ALL_CREDITS
 from pb_graph.types import SubQuestion
 
 _Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=2000)]

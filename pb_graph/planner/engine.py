@@ -1,14 +1,14 @@
-"""Asks the planner, with a LangChain chat model as DSPy's engine: one object plans and solves.
+"""Ask a planner, with a LangChain chat model as DSPy's engine: one object plans and solves.
 
-DSPy 3.4 takes engines; its older ``BaseLM`` contract goes away in 3.5. All contact with the engine
-contract is in this module. One attempt per call: no cache (a hit would report no tokens), no
-retries (the chat model has its own), no history.
+All contact with DSPy's engine contract (``dspy.lm15``, DSPy 3.4) is in this module. An engine makes
+one attempt per call: no cache (a hit would report no tokens), no retries (the client has its own),
+no history.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import dspy
@@ -18,8 +18,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from pb_graph.models.options import CallOptions
 from pb_graph.models.provider_errors import is_from_callback, to_model_call_error
-from pb_graph.planner.adapter import TerseAdapter
 from pb_graph.planner.requests import PlannerReply, PlannerRequest, UnreadableReplyError
+from pb_graph.planner.signatures import PlannerAdapter, output_name, select_inputs
 from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
@@ -38,90 +38,91 @@ _ROLES: dict[str, type[BaseMessage]] = {
 }
 
 
-class _Engine:
-    """What the sync and the async engine share.
+class LangChainEngine:
+    """Serves DSPy's requests from a chat client, with fixed options.
 
     Attributes:
-        replies: Every reply, in order: what the planning really cost.
-        errors: What ended calls, as it was before DSPy wrapped it.
+        replies: Every reply in order, for the ledger.
+        errors: The errors that ended calls, as they were before DSPy wrapped them.
     """
 
     supports_function_calling = supports_reasoning = supports_response_schema = False
     supported_params = frozenset({"temperature", "max_tokens", "stop"})
 
-    def __init__(self, client: ChatClient, limits: CallOptions, purpose: Purpose) -> None:
-        self.client = client
-        self.limits = limits
-        self.purpose = purpose
+    def __init__(self, client: ChatClient, options: CallOptions, purpose: Purpose) -> None:
+        self.client, self.options, self.purpose = client, options, purpose
         self.replies: list[Reply] = []
         self.errors: list[Exception] = []
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self  # optimizers copy predictors; the connection is shared
 
+    def complete(self, request: Request) -> Response:
+        """Answer one request."""
+        with self.keep_errors():
+            reply = self.client.call(_messages(request), self.options, self.purpose)
+        return self.respond(request, reply)
+
+    def stream(self, request: Request) -> Iterator[Any]:
+        """Yield the same answer as events."""
+        yield from response_to_events(self.complete(request))
+
+    def close(self) -> None:
+        """Do nothing: the chat model is the caller's."""
+
     @contextmanager
-    def _noting_errors(self) -> Iterator[None]:
+    def keep_errors(self) -> Iterator[None]:
+        """Add an error of the body to `errors`."""
         try:
             yield
         except Exception as error:
             self.errors.append(error)
             raise
 
-    def _response(self, reply: Reply, request: Request) -> Response:
+    def respond(self, request: Request, reply: Reply) -> Response:
+        """Add a reply to `replies`, and return it as DSPy wants it."""
         self.replies.append(reply)
         charge = reply.charge
         return Response(
             id=None,
             model=request.model,
             message=Message.assistant([TextPart(reply.text)]),
-            # Never "length": DSPy would log advice about its own cap, which is not the one that
-            # cut the reply off. The ledger has the true reason.
+            # Never "length": DSPy would log advice about its own cap, which is another one.
             finish_reason="stop",
             usage=Usage(input_tokens=charge["input_tokens"], output_tokens=charge["output_tokens"]),
         )
 
 
-class LangChainEngine(_Engine):
-    """Serves DSPy's requests from a chat client, within fixed limits."""
+class AsyncLangChainEngine:
+    """A `LangChainEngine` for an event loop."""
 
-    def complete(self, request: Request) -> Response:
-        """Answer one request."""
-        with self._noting_errors():
-            reply = self.client.call(_messages(request), self.limits, self.purpose)
-        return self._response(reply, request)
+    def __init__(self, engine: LangChainEngine) -> None:
+        self._engine = engine
 
-    def stream(self, request: Request) -> Iterator[Any]:
-        """Give the same answer as events; the client itself never streams."""
-        yield from response_to_events(self.complete(request))
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
 
-    def close(self) -> None:
-        """Nothing to close: the chat model is the caller's."""
-
-
-class AsyncLangChainEngine(_Engine):
-    """`LangChainEngine` for an event loop; its replies and errors are those of its twin."""
-
-    def __init__(self, twin: LangChainEngine) -> None:
-        super().__init__(twin.client, twin.limits, twin.purpose)
-        self.replies, self.errors = twin.replies, twin.errors
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return getattr(self._engine, name)
 
     async def complete(self, request: Request) -> Response:
         """Answer one request."""
-        with self._noting_errors():
-            reply = await self.client.acall(_messages(request), self.limits, self.purpose)
-        return self._response(reply, request)
+        engine = self._engine
+        with engine.keep_errors():
+            reply = await engine.client.acall(_messages(request), engine.options, engine.purpose)
+        return engine.respond(request, reply)
 
     async def stream(self, request: Request) -> AsyncIterator[Any]:
-        """Give the same answer as events."""
+        """Yield the same answer as events."""
         for event in response_to_events(await self.complete(request)):
             yield event
 
     async def aclose(self) -> None:
-        """Nothing to close."""
+        """Do nothing: the chat model is the caller's."""
 
 
 def language_model(engine: LangChainEngine) -> dspy.LM:
-    """DSPy's view of an engine. The label carries no provider, so no model family's rules apply."""
+    """Return an engine as a DSPy language model; its label brings no rules of a model family."""
     return dspy.LM(
         "chat:planner",
         engine=engine,
@@ -131,7 +132,7 @@ def language_model(engine: LangChainEngine) -> dspy.LM:
     )
 
 
-async def ask_planner(  # noqa: PLR0913 -- who is asked what, by whom, and how
+async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the call
     planner: Planner,
     client: ChatClient,
     request: PlannerRequest[T],
@@ -140,67 +141,53 @@ async def ask_planner(  # noqa: PLR0913 -- who is asked what, by whom, and how
     traced: bool,
     blocking: bool,
 ) -> PlannerReply[T]:
-    """Ask once.
+    """Make one request to a planner.
 
     Args:
-        planner: Whose predictor is asked.
+        planner: The planner that has the predictor.
         client: The chat model behind it.
-        request: What to ask.
-        settings: Cap and time-out of a planner call.
-        traced: Whether an active DSPy trace shall see it, as an optimizer needs. Otherwise not:
-            DSPy's default trace is one global list that only grows.
-        blocking: Whether to call the model, instead of awaiting it.
+        request: The request.
+        settings: Settings of the run, for the cap and the time-out.
+        traced: Whether an active DSPy trace sees the call, as an optimizer needs. DSPy's default
+            trace is one global list that only grows.
+        blocking: Whether to call the model instead of awaiting it.
 
     Raises:
-        UnreadableReplyError: The reply held nothing usable; its charge is in ``replies``.
+        UnreadableReplyError: The reply could not be read; it is in ``replies``.
         ModelCallError: The model could not be called.
     """
-    brief = request.cap is not None
-    limits = CallOptions(
+    options = CallOptions(
         min(settings.planner_cap, settings.cutoff, request.cap or settings.cutoff),
         settings.timeout,
         request.schema,
-        thinking="off" if brief else "bounded",
+        thinking="off" if request.cap is not None else "bounded",
         strict=settings.strict_ceiling,
     )
-    engine = LangChainEngine(client, limits, Purpose(request.node))
+    engine = LangChainEngine(client, options, Purpose(request.node))
     predictor = getattr(planner, request.predictor)
-    with _planner_context(engine, request, traced=traced):
-        # The model is said once more at the call: a predictor may have been saved with one of its
-        # own, which nobody would cap or count.
-        given = request.inputs | {"lm": dspy.settings.lm}
-        try:
-            prediction = predictor(**given) if blocking else await predictor.acall(**given)
-        except Exception as error:  # noqa: BLE001 -- raised on, as what it really is
-            # The provider's own, not what DSPy made of it: an error is never its own cause.
-            root = engine.errors[-1].__cause__ if engine.errors else error
-            raise _cause(error, engine) from root
-    (name,) = prediction.keys()
-    return PlannerReply(prediction[name], engine.replies)
-
-
-def _planner_context(
-    engine: LangChainEngine, request: PlannerRequest[Any], *, traced: bool
-) -> AbstractContextManager[None]:
-    """DSPy's settings for this one call; never ``dspy.configure``, which is the host's."""
-    context: AbstractContextManager[None] = dspy.context(
+    with dspy.context(  # never dspy.configure, which is the host's
         lm=language_model(engine),
-        adapter=TerseAdapter(request.form, request.examples),
+        adapter=PlannerAdapter(request.form, request.examples),
         trace=dspy.settings.trace if traced else None,
         disable_history=True,
         track_usage=False,
-    )
-    return context
-
-
-def _cause(error: Exception, engine: LangChainEngine) -> Exception:
-    """What really went wrong below DSPy, with the replies that were paid for."""
-    if engine.errors:
-        last = engine.errors[-1]
-        return last if is_from_callback(last) else to_model_call_error(last)
-    if isinstance(error, AdapterParseError) or engine.replies:
-        return UnreadableReplyError(str(error.__cause__ or "it was empty"), engine.replies)
-    return to_model_call_error(error)
+    ):
+        # The model is given again at the call: a saved predictor may have one of its own, which
+        # nobody would cap or count.
+        given = select_inputs(predictor.signature, request.inputs) | {"lm": dspy.settings.lm}
+        try:
+            prediction = predictor(**given) if blocking else await predictor.acall(**given)
+        except Exception as error:
+            if engine.errors:
+                last = engine.errors[-1]
+                raise (
+                    last if is_from_callback(last) else to_model_call_error(last)
+                ) from last.__cause__
+            if engine.replies or isinstance(error, AdapterParseError):
+                reason = str(error.__cause__ or "it was empty")
+                raise UnreadableReplyError(reason, engine.replies) from error
+            raise to_model_call_error(error) from error
+    return PlannerReply(prediction[output_name(predictor.signature)], engine.replies)
 
 
 def _messages(request: Request) -> list[BaseMessage]:

@@ -1,47 +1,54 @@
-"""What planner and solver are asked, as DSPy signatures. Their texts are what ``optim`` tunes.
+"""The prompts of planner and solver as DSPy signatures, and the adapter that renders them.
 
-The form of the reply is no part of them: the adapter adds it, so that no optimizer can break it.
+The docstrings are the instructions, which ``optim`` tunes. To use your own:
+``planner.decompose.signature = planner.decompose.signature.with_instructions("…")``. The form of
+the reply is not part of a signature: the adapter adds it, so that no optimizer can break it.
 """
+# ruff: noqa: ANN401 -- DSPy's signatures carry no types
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import dspy
+from dspy.utils.exceptions import AdapterParseError
 
 from pb_graph.planner.parsing import Difficulty, GradedPlan, Level, Plan
+from pb_graph.planner.requests import Example
 from pb_graph.prompts import SHORT_LINES
 
 
 class Decompose(dspy.Signature):  # type: ignore[misc]  # dspy carries no types
-    """You plan how to solve a problem; you never solve it.
+    """Plan how to solve a problem, without solving it.
 
-    Split the problem into short sub-questions that, answered in order, lead to the final answer:
-    two for an easy problem, up to five for a hard one. Each asks for something new, states no
-    result and holds no number that has yet to be worked out. Each builds on those before it, and
-    the last one asks for the final answer itself. Give each a hint of a few words: it names a way
-    to go, never a value.
+    Write the fewest sub-questions that lead, in order, to the answer: two for a problem of level 1
+    or 2, three of level 3 or 4, up to five of level 5. Each one names a quantity to find, never
+    its value, and may use the answers to those before it. The last one asks what the problem asks.
+    Add a hint of a few words that names a method, never a result.
     """
 
-    domain: str = dspy.InputField(desc="Field")
+    domain: str = dspy.InputField(desc="Field", default="")
     problem: str = dspy.InputField(desc="Problem")
-    level: str = dspy.InputField(desc="Difficulty")
-    correction: str = dspy.InputField(desc="Your last reply could not be used")
+    level: str = dspy.InputField(desc="Difficulty", default="")
+    correction: str = dspy.InputField(desc="Your last reply could not be used", default="")
     plan: Plan = dspy.OutputField()
 
 
 class EstimateDifficulty(dspy.Signature):  # type: ignore[misc]
-    """You judge how hard a problem and its sub-questions are; you never solve them.
+    """Judge how hard a problem and its sub-questions are, without solving them.
 
     Levels run from 1 (easiest) to 5 (hardest), by the ideas, the steps, the knowledge and the
     pitfalls involved. The whole problem is worth 100 credits: share them among the sub-questions
     by how much work each one takes.
     """
 
-    domain: str = dspy.InputField(desc="Field")
-    examples: str = dspy.InputField(desc="Problems of known level")
+    domain: str = dspy.InputField(desc="Field", default="")
+    examples: str = dspy.InputField(desc="Problems of known level", default="")
     problem: str = dspy.InputField(desc="Problem")
-    sub_questions: str = dspy.InputField(desc="Sub-questions")
-    level: str = dspy.InputField(desc="Difficulty")
-    correction: str = dspy.InputField(desc="Your last reply could not be used")
+    sub_questions: str = dspy.InputField(desc="Sub-questions", default="")
+    level: str = dspy.InputField(desc="Difficulty", default="")
+    correction: str = dspy.InputField(desc="Your last reply could not be used", default="")
     difficulty: Difficulty = dspy.OutputField()
 
 
@@ -52,32 +59,125 @@ class JudgeLevel(dspy.Signature):  # type: ignore[misc]
     pitfalls involved.
     """
 
-    domain: str = dspy.InputField(desc="Field")
-    examples: str = dspy.InputField(desc="Problems of known level")
+    domain: str = dspy.InputField(desc="Field", default="")
+    examples: str = dspy.InputField(desc="Problems of known level", default="")
     problem: str = dspy.InputField(desc="Problem")
+    correction: str = dspy.InputField(desc="Your last reply could not be used", default="")
     level: Level = dspy.OutputField()
 
 
 class DecomposeAndEstimate(dspy.Signature):  # type: ignore[misc]
-    """You plan how to solve a problem; you never solve it.
+    """Plan how to solve a problem, without solving it.
 
-    Split the problem into short sub-questions that, answered in order, lead to the final answer:
-    two for an easy problem, up to five for a hard one. Each builds on those before it, and the
-    last one asks for the final answer itself. Judge the level of the problem and of each
-    sub-question, from 1 (easiest) to 5 (hardest), and share 100 credits among the sub-questions
-    by how much work each one takes.
+    Write the fewest sub-questions that lead, in order, to the answer: two for a problem of level 1
+    or 2, three of level 3 or 4, up to five of level 5. Each one names a quantity to find, never
+    its value, and may use the answers to those before it. The last one asks what the problem asks.
+    Add a hint of a few words that names a method, never a result. Judge the level of each
+    sub-question, from 1 (easiest) to 5 (hardest), and share 100 credits among them by how much
+    work each one takes.
     """
 
-    domain: str = dspy.InputField(desc="Field")
-    examples: str = dspy.InputField(desc="Problems of known level")
+    domain: str = dspy.InputField(desc="Field", default="")
+    examples: str = dspy.InputField(desc="Problems of known level", default="")
     problem: str = dspy.InputField(desc="Problem")
-    level: str = dspy.InputField(desc="Difficulty")
-    correction: str = dspy.InputField(desc="Your last reply could not be used")
+    level: str = dspy.InputField(desc="Difficulty", default="")
+    correction: str = dspy.InputField(desc="Your last reply could not be used", default="")
     plan: GradedPlan = dspy.OutputField()
 
 
-class Solve(dspy.Signature):  # type: ignore[misc]  # noqa: D101 -- it has one
+class Solve(dspy.Signature):  # type: ignore[misc]  # noqa: D101 -- the docstring is set below
     __doc__ = SHORT_LINES
 
     problem: str = dspy.InputField(desc="Problem")
     solution: str = dspy.OutputField()
+
+
+class PlannerAdapter(dspy.Adapter):  # type: ignore[misc]
+    """Renders a signature in a few lines, and lets its output type read the reply.
+
+    DSPy's own adapters frame each field by headers, which cost a planner output tokens and which
+    small models often get wrong. A planner signature has one output, whose type has ``read`` and
+    ``to_text``.
+
+    Args:
+        form: The form of the reply, in words.
+        examples: Exchanges to show while the predictor has no demos of its own.
+    """
+
+    def __init__(self, form: str, examples: Sequence[Example] = ()) -> None:
+        super().__init__()
+        self.form = form
+        self.examples = examples
+
+    def format(
+        self, signature: Any, demos: list[dict[str, Any]], inputs: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """Return the messages: instructions and form, then the examples, then the inputs."""
+        name = output_name(signature)
+        shown = [demo for demo in demos if is_demo(signature, demo)]
+        shown = shown or [{**asked, name: reply} for asked, reply in self.examples]
+        messages = [{"role": "system", "content": f"{signature.instructions}\n\n{self.form}"}]
+        for demo in shown:
+            reply = demo[name]
+            if not isinstance(reply, str):  # a demo that was saved and loaded is a mapping
+                reply = signature.output_fields[name].annotation.model_validate(reply).to_text()
+            messages.append({"role": "user", "content": _render(signature, demo)})
+            messages.append({"role": "assistant", "content": reply})
+        return [*messages, {"role": "user", "content": _render(signature, inputs)}]
+
+    def parse(self, signature: Any, completion: str) -> dict[str, Any]:
+        """Read the output field.
+
+        Raises:
+            AdapterParseError: The output type found nothing that it can use.
+        """
+        name = output_name(signature)
+        try:
+            return {name: signature.output_fields[name].annotation.read(completion)}
+        except ValueError as error:
+            raise AdapterParseError(
+                adapter_name=type(self).__name__,
+                signature=signature,
+                lm_response=completion,
+                message=str(error),
+            ) from error
+
+
+def output_name(signature: Any) -> str:
+    """Return the name of the one output field of a planner signature."""
+    (name,) = signature.output_fields
+    return str(name)
+
+
+def select_inputs(signature: Any, inputs: Mapping[str, str]) -> dict[str, str]:
+    """Return the inputs that a signature has fields for.
+
+    Args:
+        signature: The signature of the predictor to be called.
+        inputs: Values by name.
+    """
+    return {name: value for name, value in inputs.items() if name in signature.input_fields}
+
+
+def is_demo(signature: Any, demo: Any) -> bool:
+    """Return whether a demo has a problem and a reply; optimizers add rows of training data, too.
+
+    Args:
+        signature: The signature of the predictor that shows the demo.
+        demo: A mapping or ``dspy.Example``.
+    """
+    name = output_name(signature)
+    kinds = (signature.output_fields[name].annotation, str, dict)
+    return bool(demo.get("problem")) and isinstance(demo.get(name), kinds)
+
+
+def _render(signature: Any, values: Any) -> str:
+    """Return the input fields that have a value, each below its label."""
+    parts = []
+    for name, field in signature.input_fields.items():
+        label = field.json_schema_extra["desc"]
+        if label.startswith("${"):  # DSPy's own, where a field has no description
+            label = name.replace("_", " ").capitalize()
+        if value := values.get(name):
+            parts.append(f"{label}:\n{value}")
+    return "\n\n".join(parts)

@@ -29,8 +29,8 @@ from pb_graph.planner.planner import load_planner
 from pb_graph.planner.requests import (
     PlannerRequest,
     UnreadableReplyError,
-    estimation,
-    level_alone,
+    estimate_request,
+    level_request,
 )
 from pb_graph.settings import Settings
 from pb_graph.types import Query
@@ -66,7 +66,7 @@ async def estimates(questions: Sequence[Question], model: str, program: str | No
         for way in (alone, full):
             brief = way is alone
             request: PlannerRequest[Any] = (
-                level_alone(query, settings) if brief else estimation(query, [], settings)
+                level_request(query, settings) if brief else estimate_request(query, [], settings)
             )
             level = None
             try:

@@ -25,59 +25,15 @@ def test_a_plan_has_sub_questions_with_hints_and_needs() -> None:
     assert report["warnings"] == []
 
 
-def test_a_plan_of_fifty_steps_is_cut_to_the_limit() -> None:
-    steps = [f"Part {number}?" for number in range(50)]
-    report = report_of(
-        ScriptedChat(planner=json.dumps({"steps": steps})), max_steps=4, planner_cap=2000, **PLANNED
-    )
-    assert [step["question"] for step in report["steps"]] == steps[:4]
-    assert report["warnings"] == ["the plan had 50 sub-questions: the first 4 are kept"]
-
-
-@pytest.mark.parametrize(
-    ("steps", "needs"),
-    [
-        (["First? | after 2", "Second? | after 1"], [[], [0]]),
-        (["First? | after 1", "Second?"], [[], [0]]),
-        (["First?", "Second? | after 3", "Third?"], [[], [], [1]]),
-        (["First?", "Second? | after 99"], [[], []]),
-    ],
-    ids=["circle", "itself", "forward", "nowhere"],
-)
-def test_needs_that_no_order_can_meet_are_dropped_and_noted(
-    steps: list[str], needs: list[list[int]]
-) -> None:
-    report = planned(steps)
-    assert [step["depends_on"] for step in report["steps"]] == needs
-    assert any("depend on others than earlier ones" in note for note in report["warnings"])
-
-
-def test_repeated_sub_questions_are_dropped_and_noted() -> None:
-    report = planned(["First?", "first?", "Second? | after 2"])
-    assert [step["question"] for step in report["steps"]] == ["First?", "Second?"]
-    assert report["warnings"]
-
-
-@pytest.mark.parametrize("planning", ["two_call", "fused"])
-def test_a_plan_that_only_states_results_makes_it_one_step(planning: str) -> None:
-    model = ScriptedChat(plan=["There are 7 groups.", "7 * 3 = 21 pens"])
-    report = report_of(model, planning=planning, method="plan_and_budget")
-    assert [step["question"] for step in report["steps"]] == ["Solve the question as a whole."]
-    assert "the plan stated 2 result(s) where it should ask: dropped" in report["warnings"]
-    assert "plan: the question is solved as one step" in report["warnings"]
-
-
 def test_what_a_plan_states_never_reaches_the_solver() -> None:
-    plan = [
-        "How many groups? It is 9. | 14 / 2 = 9",
-        "There are 27 pens.",
-        "How many pens is that?",
-    ]
+    plan = ["How many groups? | 14 / 2 = 9", "Pens: 9 * 3 = 27", "How many pens is that?"]
     model = ScriptedChat(plan=plan)
-    report_of(model, method="plan_and_budget", execution="stepwise")
+    report = report_of(model, method="plan_and_budget", execution="stepwise")
     told = "\n".join(str(m.text) for call in model.solving() for m in call.messages)
     assert "How many groups?" in told
-    assert not any(wrong in told for wrong in ("It is 9", "= 9", "27"))
+    assert "= 9" not in told
+    assert "27" not in told
+    assert len(report["warnings"]) == 2
 
 
 @pytest.mark.parametrize("way", get_args(Way))

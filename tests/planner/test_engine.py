@@ -1,149 +1,236 @@
-"""A LangChain chat model as DSPy's engine: one attempt, every token kept, no cache."""
+"""A planner is asked through a chat client: capped, on the books, unseen by the host's DSPy."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import copy
-import warnings
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
 
 import dspy
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from pb_graph.errors import ModelCallError
-from pb_graph.models.client import ChatClient
+from pb_graph.models.client import ChatClient, finished
 from pb_graph.models.options import CallOptions
-from pb_graph.models.retry import RetryPolicy
-from pb_graph.planner.engine import AsyncLangChainEngine, LangChainEngine, language_model
-from pb_graph.types import Purpose
-from tests.support.chat_model import HTTPError, Said, ScriptedChat, runs_on
+from pb_graph.planner.engine import (
+    AsyncLangChainEngine,
+    LangChainEngine,
+    ask_planner,
+    language_model,
+)
+from pb_graph.planner.parsing import Plan
+from pb_graph.planner.planner import Planner
+from pb_graph.planner.requests import (
+    PlannerReply,
+    PlannerRequest,
+    UnreadableReplyError,
+    decompose_request,
+    level_request,
+)
+from pb_graph.planner.signatures import Decompose
+from pb_graph.settings import Settings
+from pb_graph.types import Purpose, Query
+from tests.support.chat_model import HTTPError, ScriptedChat, runs_on, with_schema
 
-Ask = Callable[[LangChainEngine], Awaitable[str]]
-LIMITS = CallOptions(cap=12, timeout=5.0)
-CHAT = dspy.ChatAdapter(use_json_adapter_fallback=False)
-ANSWER = "[[ ## answer ## ]]\n42\n\n[[ ## completed ## ]]"
-
-
-def engine_of(model: ScriptedChat, limits: CallOptions = LIMITS) -> LangChainEngine:
-    return LangChainEngine(ChatClient(model), limits, Purpose("plan", 1))
-
-
-def model(solve: object = ANSWER) -> ScriptedChat:
-    return ScriptedChat(solve=solve)
+SETTINGS = Settings(planner_cap=100)
+QUERY: Query = {
+    "question": "What is 6 * 7?",
+    "reference": None,
+    "instruction": None,
+    "answer_format": "an integer",
+    "domain": "arithmetic",
+    "level": None,
+}
+REQUEST = decompose_request(QUERY, SETTINGS)
+Ask = Callable[..., PlannerReply[Any]]
 
 
 @pytest.fixture(params=["sync", "async"])
 def ask(request: pytest.FixtureRequest) -> Ask:
-    """Asks a predictor through an engine, one way or the other."""
-    predict = dspy.Predict("question -> answer")
+    """Ask one way or the other."""
 
-    async def asked(engine: LangChainEngine) -> str:
-        with dspy.context(lm=language_model(engine), adapter=CHAT):
-            if request.param == "sync":
-                return str(predict(question="6 * 7?").answer)
-            return str((await predict.acall(question="6 * 7?")).answer)
+    def ask(
+        model: ScriptedChat,
+        made: PlannerRequest[Any] = REQUEST,
+        settings: Settings = SETTINGS,
+        planner: Planner | None = None,
+        *,
+        traced: bool = False,
+    ) -> PlannerReply[Any]:
+        parts: Any = (planner or Planner(), ChatClient(model, with_schema), made, settings)
+        if request.param == "sync":
+            return finished(ask_planner(*parts, traced=traced, blocking=True))
+        return asyncio.run(ask_planner(*parts, traced=traced, blocking=False))
 
-    return asked
-
-
-async def test_a_predictor_is_answered_and_its_tokens_are_kept(ask: Ask) -> None:
-    chat = model()
-    engine = engine_of(chat)
-    assert await ask(engine) == "42"
-    (reply,) = engine.replies
-    assert reply.text == ANSWER
-    assert reply.charge["output_tokens"] == chat.output_tokens == 11
-    assert reply.charge["input_tokens"] > 0
-    assert (reply.charge["node"], reply.charge["step"]) == ("plan", 1)
-    assert engine.errors == []
+    return ask
 
 
-async def test_limits_are_the_engines_not_the_requests(ask: Ask) -> None:
-    chat = model()
-    await ask(engine_of(chat))
-    assert [call.cap for call in chat.calls] == [12]
+class TestOneRequest:
+    def test_the_value_comes_with_the_reply_and_its_charge(self, ask: Ask) -> None:
+        model = ScriptedChat()
+        found = ask(model)
+        assert isinstance(found.value, Plan)
+        (reply,) = found.replies
+        assert reply.charge["output_tokens"] == model.output_tokens > 0
+        assert (reply.charge["node"], reply.charge["step"]) == ("plan", None)
+        assert [call.schema for call in model.calls] == [REQUEST.schema]
+
+    @pytest.mark.parametrize(("cutoff", "cap"), [(8192, 100), (60, 60)])
+    def test_the_cap_holds_and_the_cutoff_too(self, ask: Ask, cutoff: int, cap: int) -> None:
+        model = ScriptedChat(planner=runs_on)
+        with pytest.raises(UnreadableReplyError) as caught:
+            ask(model, settings=Settings(planner_cap=100, cutoff=cutoff))
+        assert [call.cap for call in model.calls] == [cap]
+        assert [reply.charge["output_tokens"] for reply in caught.value.replies] == [cap]
+
+    def test_the_level_alone_has_a_cap_of_its_own(self, ask: Ask) -> None:
+        model = ScriptedChat(solve="L4")  # which it takes a request without a schema for
+        assert ask(model, level_request(QUERY, SETTINGS)).value.level == 4
+        assert [call.cap for call in model.calls] == [2]
+
+    def test_the_messages_keep_their_roles(self, ask: Ask) -> None:
+        model = ScriptedChat()
+        ask(model)
+        kinds = [type(message) for message in model.calls[0].messages]
+        assert kinds == [SystemMessage, HumanMessage, AIMessage, HumanMessage]
+
+    def test_tuned_text_and_a_further_field_are_used(self, ask: Ask) -> None:
+        planner, model = Planner(), ScriptedChat()
+        signature = Decompose.with_instructions("TUNED")
+        planner.decompose.signature = signature.append("answer_format", dspy.InputField(), str)
+        ask(model, planner=planner)
+        assert str(model.calls[0].messages[0].text).startswith("TUNED\n")
+        assert model.calls[0].ask.endswith("Answer format:\nan integer")
+
+    @pytest.mark.parametrize("said", ["", "I would rather not.", '{"steps": []}'])
+    def test_a_reply_that_cannot_be_read_is_charged_all_the_same(self, ask: Ask, said: str) -> None:
+        model = ScriptedChat(planner=said)
+        with pytest.raises(UnreadableReplyError) as caught:
+            ask(model)
+        (reply,) = caught.value.replies
+        assert reply.text == said
+        assert reply.charge["output_tokens"] == model.output_tokens
+
+    def test_a_failed_call_is_made_once_and_its_cause_is_the_providers(self, ask: Ask) -> None:
+        refused = HTTPError(401, "no such key")
+        model = ScriptedChat(planner=refused)
+        with pytest.raises(ModelCallError, match="API key") as caught:
+            ask(model)
+        assert len(model.calls) == 1
+        assert caught.value.status == 401
+        assert caught.value.__cause__ is refused
+
+    def test_a_model_that_came_with_the_program_is_never_called(self, ask: Ask) -> None:
+        planner, model = Planner(), ScriptedChat()
+        planner.set_lm(dspy.LM("openai/some-model", cache=False, num_retries=0))
+        assert ask(model, planner=planner).replies[0].charge["cap"] == 100
+
+    def test_equal_requests_are_separate_calls(self, ask: Ask) -> None:
+        model = ScriptedChat()
+        assert ask(model).value == ask(model).value
+        assert len(model.calls) == 2
 
 
-async def test_two_equal_calls_are_two_model_calls(ask: Ask) -> None:
-    chat = model()
-    engine = engine_of(chat)
-    assert [await ask(engine), await ask(engine)] == ["42", "42"]
-    assert len(chat.calls) == len(engine.replies) == 2
+def host_settings() -> dict[str, Any]:
+    """All that a host could notice of its DSPy settings."""
+    return {
+        name: (list(value) if isinstance(value, list) else value)
+        for name, value in dspy.settings.copy().items()
+    }
 
 
-async def test_a_failure_is_tried_once_and_kept_as_it_was(ask: Ask) -> None:
-    chat = model(HTTPError(503, "overloaded"))
-    client = ChatClient(chat, retry_policy=RetryPolicy(0))
-    engine = LangChainEngine(client, LIMITS, Purpose("plan", 1))
-    with pytest.raises(Exception, match="overloaded"):
-        await ask(engine)
-    assert len(chat.calls) == 1
-    (error,) = engine.errors
-    assert isinstance(error, ModelCallError)
-    assert isinstance(error.__cause__, HTTPError)
-    assert engine.replies == []
+@pytest.mark.parametrize("said", ["1. First?", "", HTTPError(500)], ids=repr)
+def test_the_hosts_dspy_is_left_as_it_was(ask: Ask, said: object) -> None:
+    before, history = host_settings(), len(dspy.clients.base_lm.GLOBAL_HISTORY)
+    with contextlib.suppress(UnreadableReplyError, ModelCallError):
+        ask(ScriptedChat(planner=said))
+    assert host_settings() == before
+    assert len(dspy.clients.base_lm.GLOBAL_HISTORY) == history
 
 
-async def test_a_request_keeps_its_roles(ask: Ask) -> None:
-    chat = model()
-    await ask(engine_of(chat))
-    kinds = [type(message) for message in chat.calls[0].messages]
-    assert kinds == [SystemMessage, HumanMessage]
+def test_an_optimizers_trace_sees_a_call_only_if_it_is_traced(ask: Ask) -> None:
+    planner = Planner()
+    with dspy.context(trace=[]):
+        ask(ScriptedChat(), planner=planner)
+        assert dspy.settings.trace == []
+        ask(ScriptedChat(), planner=planner, traced=True)
+        ((predictor, inputs, prediction),) = dspy.settings.trace
+    assert predictor is planner.decompose
+    assert inputs["problem"] == "What is 6 * 7?"
+    assert isinstance(prediction.plan, Plan)
 
 
-def test_demos_become_turns() -> None:
-    chat = model()
-    predict = dspy.Predict("question -> answer")
-    predict.demos = [{"question": "1 + 1?", "answer": "2"}]
-    with dspy.context(lm=language_model(engine_of(chat)), adapter=CHAT):
-        predict(question="6 * 7?")
-    kinds = [type(message) for message in chat.calls[0].messages]
-    assert kinds == [SystemMessage, HumanMessage, AIMessage, HumanMessage]
+def numbered(number: int) -> tuple[ChatClient, PlannerRequest[Plan]]:
+    model = ScriptedChat(planner=lambda call: f"1. {call.ask.splitlines()[-1]}?")
+    about = REQUEST.inputs | {"domain": "", "problem": f"Question {number}"}
+    return ChatClient(model, with_schema), replace(REQUEST, inputs=about)
 
 
-@pytest.mark.parametrize(("solve", "tokens"), [(ANSWER, 11), (runs_on, LIMITS.cap)])
-def test_dspy_is_told_the_usage_but_not_of_a_cap_that_is_not_its_own(
-    solve: object, tokens: int
-) -> None:
-    engine = engine_of(model(solve))
-    lm = language_model(engine)
-    with dspy.context(disable_history=False):
-        lm("Hello?")
-    response = lm.history[-1]["response"]
-    assert response.usage.output_tokens == tokens
-    assert response.finish_reason == "stop"
-    assert engine.replies[0].finish == ("length" if solve is runs_on else "stop")
+def test_threads_do_not_get_into_each_others_way() -> None:
+    def ask_one(number: int) -> str:
+        client, made = numbered(number)
+        work = ask_planner(Planner(), client, made, SETTINGS, traced=False, blocking=True)
+        return finished(work).value.steps[0].question
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(ask_one, range(20)))
+    assert found == [f"Question {number}?" for number in range(20)]
 
 
-async def test_streams_give_the_same_answer() -> None:
-    engine = engine_of(model("one two"))
-    request = dspy.lm15.Request(
-        model="m", messages=(dspy.lm15.Message.user([dspy.lm15.TextPart("Hello?")]),)
-    )
-    sync = list(engine.stream(request))
-    twin = [event async for event in AsyncLangChainEngine(engine).stream(request)]
-    assert [type(event) for event in sync] == [type(event) for event in twin]
-    assert len(engine.replies) == 2
+async def test_tasks_do_not_get_into_each_others_way() -> None:
+    planner = Planner()
+
+    async def ask_one(number: int) -> str:
+        client, made = numbered(number)
+        work = ask_planner(planner, client, made, SETTINGS, traced=False, blocking=False)
+        return (await work).value.steps[0].question
+
+    found = await asyncio.gather(*(ask_one(number) for number in range(20)))
+    assert found == [f"Question {number}?" for number in range(20)]
 
 
-def test_copies_of_a_predictor_share_the_engine() -> None:
-    engine = engine_of(model())
-    assert copy.deepcopy(engine) is engine
-    assert copy.deepcopy([engine])[0] is engine
+class TestEngine:
+    """The engine under any DSPy program, as `optim` uses it for reflection."""
 
+    def engine(self, solve: object) -> LangChainEngine:
+        client = ChatClient(ScriptedChat(solve=solve))
+        return LangChainEngine(client, CallOptions(cap=12, timeout=5.0), Purpose("reflect"))
 
-def test_no_model_familys_rules_apply() -> None:
-    chat = model("hello")
-    lm = language_model(engine_of(chat))
-    assert (lm.cache, lm.num_retries) == (False, 0)
-    lm("Hello?")
-    assert chat.calls[0].arguments == {"max_tokens": 12}
+    @pytest.mark.parametrize(("solve", "tokens"), [("one two", 2), (runs_on, 12)])
+    def test_dspy_is_told_the_usage_but_not_of_a_cap_that_is_not_its_own(
+        self, solve: object, tokens: int
+    ) -> None:
+        engine = self.engine(solve)
+        model = language_model(engine)
+        with dspy.context(disable_history=False):
+            model("Hello?")
+        response = model.history[-1]["response"]
+        assert response.usage.output_tokens == tokens
+        assert response.finish_reason == "stop"
+        assert engine.replies[0].finish == ("length" if solve is runs_on else "stop")
 
+    async def test_streams_give_the_same_answer(self) -> None:
+        engine = self.engine("one two")
+        request = dspy.lm15.Request(
+            model="m", messages=(dspy.lm15.Message.user([dspy.lm15.TextPart("Hello?")]),)
+        )
+        events = list(engine.stream(request))
+        others = [event async for event in AsyncLangChainEngine(engine).stream(request)]
+        assert [type(event) for event in events] == [type(event) for event in others]
+        assert len(engine.replies) == 2
 
-async def test_nothing_in_it_is_deprecated(ask: Ask) -> None:
-    def answer(_: object) -> Said:
-        return ANSWER
+    def test_copies_of_a_predictor_share_the_engine(self) -> None:
+        engine = self.engine("hello")
+        assert copy.deepcopy([engine])[0] is engine
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", DeprecationWarning)
-        assert await ask(engine_of(model(answer))) == "42"
+    def test_no_model_familys_rules_apply(self) -> None:
+        engine = self.engine("hello")
+        model = language_model(engine)
+        model("Hello?")
+        assert (model.cache, model.num_retries) == (False, 0)
+        assert engine.client.model.calls[0].arguments == {"max_tokens": 12}  # type: ignore[attr-defined]

@@ -17,7 +17,7 @@ from pb_graph import Budget, ModelCallError, Settings, build_graph
 from pb_graph.budget import shared, snapshots
 from pb_graph.models.client import ChatClient
 from pb_graph.models.reply import Reply
-from pb_graph.planner.requests import decomposition
+from pb_graph.planner.requests import decompose_request
 from pb_graph.runtime.node import Node, NodeContext, finished
 from pb_graph.runtime.registry import ModelRegistry
 from pb_graph.settings import Context
@@ -96,7 +96,7 @@ def test_nor_is_a_plan(way: Way) -> None:
     plans = []
 
     async def work(run: NodeContext, _: int) -> None:
-        plans.append(await run.calls.planner(decomposition(query, Settings())))
+        plans.append(await run.calls.planner(decompose_request(query, Settings())))
         await ask(run, "second")
 
     model = ScriptedChat(plan=CHAIN, solve="1. What is given?\n2. What follows?")

@@ -103,7 +103,6 @@ def artefact(**changes: Any) -> PlannerProgram:  # noqa: ANN401 -- fields of Pla
     """A whole one."""
     program = planner().program()
     fields: dict[str, Any] = {
-        "fingerprint": program.fingerprint,
         "state": program.state,
         "settings": Settings(schedule="linear", budget=300),
         "tuning": tuning(),

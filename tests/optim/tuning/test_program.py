@@ -21,8 +21,8 @@ from pb_graph import (
     Settings,
     build_graph,
 )
-from pb_graph.models.caps import Limits
 from pb_graph.models.client import ChatClient
+from pb_graph.models.options import CallOptions
 from pb_graph.planner.engine import LangChainEngine, language_model
 from pb_graph.types import Purpose
 from tests.support.chat_model import Call, HTTPError, ScriptedChat, with_schema
@@ -63,7 +63,7 @@ def writer(text: str) -> dspy.LM:
         return "\n\n".join(f"[[ ## {name} ## ]]\n{text}" for name in fields)
 
     client = ChatClient(ScriptedChat(solve=write), with_schema)
-    return language_model(LangChainEngine(client, Limits(2048, 60.0), Purpose("reflect")))
+    return language_model(LangChainEngine(client, CallOptions(2048, 60.0), Purpose("reflect")))
 
 
 def program_of(model: ScriptedChat | None = None, **settings: Any) -> GraphProgram:  # noqa: ANN401

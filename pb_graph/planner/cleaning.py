@@ -1,0 +1,270 @@
+"""Clean a plan by three rules, and fit levels and credits to it. Each correction is a warning.
+
+1. Empty sub-questions, and those equal to an earlier one, are dropped.
+2. A hint with a value is dropped: a number that neither the question nor an earlier step has.
+3. A sub-question that ends in an equation with its result asks for the result instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from pb_graph.planner.parsing import Difficulty, GradedPlan, Plan, PlannedStep
+from pb_graph.types import Query, SubQuestion
+
+EASIEST, MIDDLE, HARDEST = 1, 3, 5
+ALL_CREDITS = 100.0
+_ROUNDING = 0.5
+"""Credits per sub-question that a sum may be off by."""
+
+_CONSTANT = 10
+"""Numbers up to this one are part of a method ("mod 8", "k ≥ 3"), unless they follow an "="."""
+
+_TOKEN = re.compile(r"[^\W_]+|[^\w\s.,;:?!\"'`]")
+_NUMBER = re.compile(r"(?<![\w^.])\d+(?:[.,]\d+)*(?![\w^])")  # no exponents, no coefficients
+_EQUALS = re.compile(r"(?<![<>!:=])\s*[=≈](?!=)\s*")
+_MATHS = (
+    r"(?:\\[a-z]+|(?<![^\W\d_])[^\W\d_](?![^\W\d_])|[\d\s.,'()\[\]{}|$%!^_*/\u00d7÷·√+\u2212-])"
+)
+_LEFT_SIDE = re.compile(rf"{_MATHS}*$", re.IGNORECASE)
+_RIGHT_SIDE = re.compile(rf"({_MATHS}+?)(?:[^\W\d_]+)?\W*", re.IGNORECASE)  # and a unit
+_NAME = re.compile(r"(?:[^\W\d_](?:_\w+|\([^()]*\))?)?'*")
+_PLAIN = re.compile(r"[-\s$]*[\d.,]+\W*")
+_NOT_COMPARED = re.compile(r"[\s$\\{}]|left|right")
+_LATEX = re.compile(r"\\[a-z]+", re.IGNORECASE)
+_LETTER = re.compile(r"[^\W\d_]")
+
+
+def clean_plan(plan: Plan, query: Query, max_steps: int) -> tuple[list[SubQuestion], list[str]]:
+    """Turn a plan into sub-questions that ask, are all different, and need only earlier ones.
+
+    A sub-question that names no others depends on the one before it.
+
+    Args:
+        plan: The plan as the planner wrote it.
+        query: The question; its reference and conversation count as known, too.
+        max_steps: The most sub-questions to keep.
+
+    Returns:
+        The sub-questions, not graded; and a warning for each kind of correction.
+    """
+    kept = _keep_steps(plan, query, max_steps)
+    return kept.steps, kept.warnings
+
+
+def clean_graded_plan(
+    plan: GradedPlan, query: Query, max_steps: int
+) -> tuple[int, list[SubQuestion], list[str]]:
+    """Clean a plan that came with its grades, as `clean_plan` and `grade_steps` do.
+
+    Args:
+        plan: The plan as the planner wrote it.
+        query: The question; its level, if it has one, wins over the planner's.
+        max_steps: The most sub-questions to keep.
+
+    Returns:
+        The level of the question, the graded sub-questions, and the warnings.
+    """
+    kept = _keep_steps(plan, query, max_steps)
+    planned = [plan.steps[old] for old in kept.origins]
+    found = Difficulty(
+        level=plan.level,
+        levels=[step.level for step in planned],
+        credits=[step.credit for step in planned],
+    )
+    level, steps, warnings = grade_steps(found, kept.steps, query["level"])
+    return level, steps, kept.warnings + warnings
+
+
+def grade_steps(
+    found: Difficulty, steps: Sequence[SubQuestion], known_level: int | None
+) -> tuple[int, list[SubQuestion], list[str]]:
+    """Fit levels to 1 to 5, and credits to a sum of 100.
+
+    Args:
+        found: The estimates as the planner wrote them.
+        steps: The sub-questions that they are for; may be none.
+        known_level: The level of the question, if it is known.
+
+    Returns:
+        The level of the question, the graded sub-questions, and a warning for each correction.
+    """
+    warnings: list[str] = []
+    level = known_level or _fit_level(found.level, MIDDLE, "the question", warnings)
+    if not steps:
+        return level, [], warnings
+    levels = _fit_length(found.levels, len(steps), "levels", warnings)
+    credit = _fit_credits(_fit_length(found.credits, len(steps), "credits", warnings), warnings)
+    graded = [
+        step
+        | SubQuestion(  # type: ignore[typeddict-item]  # the rest comes from the step
+            level=_fit_level(levels[place], level, f"sub-question {place + 1}", warnings),
+            credit=credit[place],
+        )
+        for place, step in enumerate(steps)
+    ]
+    return level, graded, warnings
+
+
+def ask_for_result(question: str, known: str) -> str:
+    """Replace the result that a sub-question ends in by "?": "7 * 3 = 21" becomes "7 * 3 = ?".
+
+    An equation that is to be solved ("2x + 9 = 15"), a definition ("A = l w"), and a right side
+    that is known already stay as they are.
+
+    Args:
+        question: The sub-question.
+        known: The question and the sub-questions before this one.
+    """
+    for equals in _EQUALS.finditer(question):
+        sides = [_RIGHT_SIDE.fullmatch(side) for side in _EQUALS.split(question[equals.end() :])]
+        if not sides[0] or not all(sides):
+            continue  # words follow
+        right = sides[0][1].strip()
+        left = _LEFT_SIDE.findall(question[: equals.start()])[0].strip(" .,'([{|$")
+        is_known = (
+            _numbers(right) <= _numbers(known)
+            if _PLAIN.fullmatch(right)
+            else _squeeze(right) in _squeeze(known)
+        )
+        has_unknown = _has_letter(left) and not _NAME.fullmatch(left)
+        if _has_letter(right) == has_unknown and not is_known:
+            asked = f"{question[: equals.start()]} = ?"
+            return asked + "$" * (asked.count("$") % 2)
+    return question
+
+
+def gives_value(hint: str, known: str) -> bool:
+    """Return whether a hint has a number that is not known, and is no constant of a method.
+
+    Args:
+        hint: The hint of a sub-question.
+        known: The question and the sub-questions up to this one.
+    """
+    method, *results = _EQUALS.split(hint)
+    unknown = _numbers(" ".join(results)) | {
+        number for number in _numbers(method) if float(number) > _CONSTANT
+    }
+    return not unknown <= _numbers(known)
+
+
+class _Kept(NamedTuple):
+    """The sub-questions that are kept, and the index that each had in the plan."""
+
+    steps: list[SubQuestion]
+    origins: list[int]
+    warnings: list[str]
+
+
+def _keep_steps(plan: Plan, query: Query, max_steps: int) -> _Kept:
+    known = "\n".join(
+        filter(None, [query["question"], query["reference"], query.get("conversation")])
+    )
+    kept = _Kept([], [], [])
+    places: dict[int, int] = {}  # from an index in the plan to one in what is kept
+    first: dict[str, int] = {}
+    counts = Counter[str]()
+    for old, step in enumerate(plan.steps):
+        question = ask_for_result(step.question, known)
+        counts["result(s) stated in the plan: replaced by '?'"] += question != step.question
+        key = _key(question)
+        if key in _PLACEHOLDERS:
+            counts["empty sub-question(s): dropped"] += 1
+            continue
+        places[old] = first.setdefault(key, len(kept.steps))
+        if places[old] < len(kept.steps):
+            counts["repeated sub-question(s): dropped"] += 1
+            continue
+        known += f"\n{question}"
+        has_value = gives_value(step.hint, known)
+        counts["hint(s) with a value: dropped"] += has_value
+        kept.origins.append(old)
+        kept.steps.append(
+            SubQuestion(
+                index=places[old],
+                question=question,
+                hint="" if has_value else step.hint,
+                depends_on=_depends_on(step, places, places[old], counts),
+                level=None,
+                credit=None,
+            )
+        )
+    counts[f"sub-question(s) beyond the first {max_steps}: dropped"] = len(kept.steps) - max_steps
+    del kept.steps[max_steps:], kept.origins[max_steps:]
+    kept.warnings.extend(f"plan: {count} {what}" for what, count in counts.items() if count > 0)
+    return kept
+
+
+def _depends_on(
+    step: PlannedStep, places: Mapping[int, int], place: int, counts: Counter[str]
+) -> list[int]:
+    """Return the earlier sub-questions that a step needs, which also rules out circles."""
+    if step.depends_on is None:
+        return list(range(place)[-1:])
+    needed = {places.get(old, place) for old in step.depends_on}
+    counts["sub-question(s) said to need others than earlier ones: corrected"] += place in needed
+    return sorted(needed - {place})
+
+
+def _key(question: str) -> str:
+    """Return what equal sub-questions have in common: letters, figures and operators."""
+    return " ".join(_TOKEN.findall(question.casefold()))
+
+
+_PLACEHOLDERS = {"", _key("sub-question"), _key("sub-question | hint"), _key("...")}
+"""Keys of sub-questions that ask nothing; some models repeat the form of the reply."""
+
+
+def _numbers(text: str) -> set[str]:
+    """Return the numbers in a text in one spelling: 1000 for 1,000.0."""
+    plain = (re.sub(r",(?=\d{3}(?!\d))", "", number) for number in _NUMBER.findall(text))
+    return {
+        number.rstrip("0").rstrip(".") if number.count(".") == 1 else number.replace(",", ".")
+        for number in plain
+    }
+
+
+def _has_letter(text: str) -> bool:
+    return bool(_LETTER.search(_LATEX.sub("", text)))
+
+
+def _squeeze(text: str) -> str:
+    return _NOT_COMPARED.sub("", text.casefold())
+
+
+def _fit_length(
+    values: Sequence[float | None], count: int, what: str, warnings: list[str]
+) -> list[float | None]:
+    """Return as many values as sub-questions: a wrong number of them cannot be matched up."""
+    if len(values) == count:
+        return list(values)
+    warnings.append(f"{len(values)} {what} were given for {count} sub-questions: not used")
+    return [None] * count
+
+
+def _fit_level(value: float | None, default: int, whose: str, warnings: list[str]) -> int:
+    if value is None:
+        warnings.append(f"the level of {whose} could not be read: {default} is assumed")
+        return default
+    level = min(max(round(value), EASIEST), HARDEST)
+    if level != value:
+        warnings.append(f"the level of {whose} was {value:g}: {level} is used")
+    return level
+
+
+def _fit_credits(values: Sequence[float | None], warnings: list[str]) -> list[float]:
+    """Return credits that sum to 100; the mean stands in for one that cannot be used."""
+    usable = [value for value in values if value is not None and value >= 0]
+    if not sum(usable):
+        warnings.append("no usable credits: all sub-questions count the same")
+        return [ALL_CREDITS / len(values)] * len(values)
+    mean = sum(usable) / len(usable)
+    if bad := len(values) - len(usable):
+        warnings.append(f"{bad} credit(s) were no positive numbers: the mean of the others is used")
+    full = [value if value is not None and value >= 0 else mean for value in values]
+    if abs(sum(full) - ALL_CREDITS) > _ROUNDING * len(full):
+        warnings.append(f"the credits summed to {sum(full):g}: re-scaled to 100")
+    return [round(value / sum(full) * ALL_CREDITS, 2) for value in full]
