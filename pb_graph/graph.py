@@ -16,7 +16,8 @@ from pb_graph.budget.around import checked
 from pb_graph.budget.ledger import Prices
 from pb_graph.budget.prices import read_prices
 from pb_graph.budget.shared import Budget
-from pb_graph.models.caps import CapPolicy, load_caps
+from pb_graph.models.caps import CapPolicy
+from pb_graph.models.caps.probed import load_caps
 from pb_graph.nodes.allocate import allocate, route_next_wave
 from pb_graph.nodes.answer import answer
 from pb_graph.nodes.estimate import estimate

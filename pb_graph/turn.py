@@ -16,8 +16,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langchain_core.messages.ai import UsageMetadata, add_usage
 
 from pb_graph.errors import BudgetUsedUpError, InputError
-from pb_graph.models.caps import CAP_NAMES, constructor_overrides, policy_for
-from pb_graph.models.caps.limits import capped_arguments
+from pb_graph.models.caps import CAP_NAMES, capped_arguments, constructor_overrides, policy_for
 from pb_graph.models.inner_calls import InnerCalls
 from pb_graph.models.options import CallOptions, Thinking
 from pb_graph.models.usage import finish_of, reported, tokens_of

@@ -14,9 +14,13 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
 from pb_graph.models.attempts import Attempts, Wish, joined, limits_after
-from pb_graph.models.caps import CapPolicy, constructor_overrides, policy_for
-from pb_graph.models.caps.limits import capped_arguments
-from pb_graph.models.caps.select import continuation
+from pb_graph.models.caps import (
+    CapPolicy,
+    capped_arguments,
+    constructor_overrides,
+    continuation,
+    policy_for,
+)
 from pb_graph.models.charging import Attempt
 from pb_graph.models.connections import Connections
 from pb_graph.models.naming import name_of

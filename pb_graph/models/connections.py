@@ -16,7 +16,7 @@ import os
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from pb_graph.models.caps.compatible import is_openai_like, sdk_options
+from pb_graph.models.caps.openai import is_openai_like, sdk_options
 
 if TYPE_CHECKING:
     import ssl

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from pb_graph.models.caps.compatible import address_of, is_openai_like
+from pb_graph.models.caps.openai import address_of, is_openai_like
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pb_graph.models.caps.compatible import sdk_options
+from pb_graph.models.caps.openai import sdk_options
 from pb_graph.models.provider_errors import is_transient, retry_after
 
 if TYPE_CHECKING:

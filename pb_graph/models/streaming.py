@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from langchain_core.messages import AIMessage, AIMessageChunk
 
-from pb_graph.models.caps.compatible import is_openai_like
+from pb_graph.models.caps.openai import is_openai_like
 from pb_graph.models.reply import passes_cap
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 
 from langchain_core.messages import AIMessage, HumanMessage
 
-from pb_graph.models.caps import CapPolicy, Verdict, llama_cpp, openai_compatible, sglang, vllm
+from pb_graph.models.caps import CapPolicy, llama_cpp, openai_compatible, sglang, vllm
+from pb_graph.models.caps.probed import Verdict
 from pb_graph.models.options import CallOptions
 from pb_graph.models.usage import tokens_of
 from pb_graph.probe.session import COUNT, PUZZLE, THINKS_FROM, Seen, Session

@@ -12,8 +12,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from pb_graph.errors import ModelCallError
-from pb_graph.models.caps import constructor_overrides
-from pb_graph.models.caps.select import continuation
+from pb_graph.models.caps import constructor_overrides, continuation
 from pb_graph.models.client import ChatClient
 from pb_graph.models.options import CallOptions
 from pb_graph.models.provider_errors import status_of

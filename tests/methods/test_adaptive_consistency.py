@@ -9,7 +9,7 @@ from scipy.stats import beta
 
 from pb_graph import Settings, build_graph
 from pb_graph.methods.adaptive_consistency import majority_is_stable
-from pb_graph.models.caps.limits import policy
+from pb_graph.models.caps import policy
 from pb_graph.models.options import CallOptions
 from tests.support.chat_model import HTTPError, ScriptedChat, in_turn, runs_on
 from tests.support.graphs import Way, graph_of, report_of, run

@@ -11,7 +11,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 
 from pb_graph.errors import ModelSetupError
-from pb_graph.models.caps.limits import policy
+from pb_graph.models.caps import policy
 from pb_graph.models.client import ChatClient
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply

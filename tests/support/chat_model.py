@@ -24,7 +24,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field
 
-from pb_graph.models.caps.limits import policy
+from pb_graph.models.caps import policy
 from pb_graph.models.options import CallOptions
 from pb_graph.planner.requests import LEVEL_FORM
 from pb_graph.prompts import FORCE_FINAL, FORCE_STEP

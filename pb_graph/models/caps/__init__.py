@@ -1,39 +1,137 @@
 """A budget in each provider's own words: the arguments that bound one model call.
 
-One small policy per provider; `policy_for` chooses by the model object, and a ``cap_policy`` of the
-caller's takes its place. What was set on the model object is only ever lowered, and only where it
+One function per provider; `policy_for` chooses by the model object, and a ``cap_policy`` of the
+caller's takes its place. The caller's own settings are only ever lowered, and only where they
 cannot fit into the cap. No provider's package is imported here.
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pb_graph.local import server
 from pb_graph.models.caps.anthropic import anthropic
-from pb_graph.models.caps.compatible import openai_compatible
-from pb_graph.models.caps.deepseek import deepseek
-from pb_graph.models.caps.gemini import gemini
-from pb_graph.models.caps.generic import generic
-from pb_graph.models.caps.limits import BY_NAME, CAP_NAMES, CapPolicy
-from pb_graph.models.caps.ollama import ollama
-from pb_graph.models.caps.openai import openai
-from pb_graph.models.caps.probed import ProbedPolicy, Verdict, load_caps
-from pb_graph.models.caps.select import constructor_overrides, policy_for
-from pb_graph.models.caps.self_hosted import llama_cpp, sglang, vllm
+from pb_graph.models.caps.google import gemini
+from pb_graph.models.caps.openai import (
+    address_of,
+    deepseek,
+    host_of,
+    is_openai_like,
+    openai,
+    openai_compatible,
+)
+from pb_graph.models.caps.policy import (
+    BY_CLASS,
+    BY_DOMAIN,
+    BY_NAME,
+    CAP_NAMES,
+    CONTINUATIONS,
+    OVERRIDES,
+    CapPolicy,
+    Continuation,
+    capped_arguments,
+    policy,
+)
+from pb_graph.models.caps.self_hosted import generic, llama_cpp, ollama, sglang, vllm
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+    from pb_graph.models.options import CallOptions
 
 __all__ = [
     "BY_NAME",
     "CAP_NAMES",
     "CapPolicy",
-    "ProbedPolicy",
-    "Verdict",
+    "Continuation",
     "anthropic",
+    "capped_arguments",
     "constructor_overrides",
+    "continuation",
     "deepseek",
+    "describe_effort",
     "gemini",
     "generic",
     "llama_cpp",
-    "load_caps",
     "ollama",
     "openai",
     "openai_compatible",
+    "policy",
     "policy_for",
     "sglang",
     "vllm",
 ]
+
+_EFFORTS = (
+    *("reasoning_effort", "effort", "thinking_level", "thinking_budget", "thinking_token_budget"),
+    *("reasoning_budget_tokens", "thinking", "reasoning", "enable_thinking"),
+)
+
+
+def policy_for(model: BaseChatModel) -> CapPolicy:
+    """Return the policy that fits a chat model, by the names of its classes.
+
+    Models that speak OpenAI's protocol are told apart by the address of their server.
+    """
+    kinds = [f"{kind.__module__.split('.')[0]}.{kind.__name__}" for kind in type(model).__mro__]
+    if not is_openai_like(model):
+        return next((BY_CLASS[kind] for kind in kinds if kind in BY_CLASS), generic)
+    host = host_of(model)
+    if not host or "langchain_openai.AzureChatOpenAI" in kinds:
+        return openai
+    for domain, found in BY_DOMAIN.items():
+        if host == domain or host.endswith(f".{domain}"):
+            return found
+    return llama_cpp if server.is_served(address_of(model)) else openai_compatible
+
+
+def constructor_overrides(model: BaseChatModel, policy: CapPolicy) -> dict[str, Any]:
+    """Return the fields to change in a copy of a model, so that a policy's arguments win.
+
+    Args:
+        model: As the caller made it, which is what a policy of the caller's own counts on.
+        policy: The cap policy.
+    """
+    overrides = OVERRIDES.get(_base(policy))
+    return overrides(model) if overrides else {}
+
+
+def continuation(policy: CapPolicy) -> Continuation | None:
+    """Return how a policy's servers continue a last AI message; None if they do not."""
+    return CONTINUATIONS.get(_base(policy))
+
+
+def describe_effort(
+    model: BaseChatModel, options: CallOptions, policy: CapPolicy | None = None
+) -> str | None:
+    """Return the reasoning effort that a call asks for, and why; None if it asks for none.
+
+    Args:
+        model: The chat model.
+        options: Of the call.
+        policy: The cap policy; None for the one that fits the model.
+    """
+    arguments = (policy or policy_for(model))(model, options)
+    asked = next((text for text in map(_find(arguments).get, _EFFORTS) if text), None)
+    if asked is None:
+        return None
+    return f"{asked}: {options.thinking_room} of {options.cap} tokens are left for thinking"
+
+
+def _find(arguments: Mapping[str, Any]) -> dict[str, str]:
+    """Return what arguments say of thinking, by name, however deep they say it."""
+    found: dict[str, str] = {}
+    for name, value in arguments.items():
+        if isinstance(value, Mapping):
+            found |= _find(value)
+            value = value.get("type")  # noqa: PLW2901 -- as Anthropic and DeepSeek say it
+        if name in _EFFORTS and value is not None:
+            found[name] = f"{name}={value}"
+    return found
+
+
+def _base(policy: CapPolicy) -> CapPolicy:
+    """Return the policy that was probed, for one that a probe has made."""
+    base: CapPolicy = getattr(policy, "base", policy)
+    return base

@@ -1,25 +1,21 @@
-"""The policy for OpenAI's own API."""
+"""Policies for OpenAI, Azure, DeepSeek, and unknown servers that speak OpenAI's protocol."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from pb_graph.models.caps.compatible import (
-    response_format,
-    text_format,
-    timeout_argument,
-    with_body,
-    without_cap,
-)
-from pb_graph.models.caps.effort import effort, known_levels
-from pb_graph.models.caps.limits import policy
+from pb_graph.models.caps.policy import MIN_THINKING, effort_level, known_levels, policy
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
     from pb_graph.models.options import CallOptions
 
+# Of the caller's own in the body: servers take one of them beside ours, and not the lower one.
+_CAPS = frozenset({"max_tokens", "max_completion_tokens"})
+_OPENAI_NAMES = re.compile(r"^(gpt-(?!oss)|o\d|chatgpt-)")
 # Of models without levels in LangChain's profiles: dated versions, and those before GPT-5.
 _LEVELS = (
     (re.compile(r"^gpt-5(-mini|-nano)?-\d{4}-"), ["minimal", "low", "medium", "high"]),
@@ -28,47 +24,160 @@ _LEVELS = (
 )
 # They are made to think long; the first of them takes no level but 'high'.
 _THINKS_LONG = re.compile(r"-pro(-\d|$)|deep-research")
+# The older 'deepseek-chat' and 'deepseek-reasoner' say by their names whether they think.
+_HYBRIDS = re.compile(r"^deepseek-(v[4-9]|flash|pro)")
 
 
-@policy(domains=("api.openai.com", "openai.azure.com"), change=without_cap)
-def openai(model: BaseChatModel, limits: CallOptions) -> dict[str, Any]:
-    """OpenAI's models, by chat completions or by the Responses API, also on Azure.
+def without_own_cap(model: BaseChatModel) -> dict[str, Any]:  # noqa: ARG001 -- as every override
+    """Drop the caller's cap, which LangChain would send beside ours under the new name."""
+    return {"max_tokens": None}
+
+
+@policy(domains=("api.openai.com", "openai.azure.com"), overrides=without_own_cap)
+def openai(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
+    """Cap a call of OpenAI's models, by chat completions or the Responses API, also on Azure.
 
     Both caps, ``max_completion_tokens`` and ``max_output_tokens``, include reasoning, for which
     there is no cap of its own. So the effort is lowered to what leaves room for an answer, unless
-    the caller has set it. The API in use never changes: an effort goes out as ``reasoning_effort``
-    in chat completions and within ``reasoning`` in responses.
+    the caller has set it.
 
     Checked: the requests, with langchain-openai 1.7. Not checked against OpenAI's servers: that
     each model takes all the levels its profile names, and how many tokens a level costs.
     """
     settings: Any = model
-    bound = {"max_tokens": limits.cap, **timeout_argument(model, limits), **_effort(model, limits)}
+    bound = {"max_tokens": options.cap, **_timeout(model, options), **_effort(model, options)}
     if settings.use_responses_api:
-        return bound | text_format(model, limits)
-    return bound | with_body(model, response_format(limits))
+        return bound | _text_format(model, options)
+    return bound | _with_body(model, response_format(options))
 
 
-def _effort(model: BaseChatModel, limits: CallOptions) -> dict[str, Any]:
+@policy(overrides=without_own_cap)
+def openai_compatible(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
+    """Cap a call of a server that speaks OpenAI's protocol, and of which nothing else is known.
+
+    OpenAI's own models, also behind a gateway, take ``max_completion_tokens``, which is what
+    LangChain sends. Other servers know the older ``max_tokens``, and some ignore the newer name,
+    which would lift the cap. Thinking is left alone: for vLLM, SGLang and llama.cpp, which cannot
+    be told apart from here, there are policies of their own.
+    """
+    settings: Any = model
+    bound = {"max_tokens": options.cap, **_timeout(model, options)}
+    if settings.use_responses_api:
+        return bound | _text_format(model, options)
+    if _OPENAI_NAMES.match(settings.model_name or ""):
+        return bound | _with_body(model, response_format(options))
+    return capped_body(model, options, response_format(options))
+
+
+@policy(domains=("deepseek.com",), overrides=without_own_cap)
+def deepseek(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
+    """Cap a call of DeepSeek's models, which think unless told otherwise, with effort 'high'.
+
+    The cap includes thinking, which is switched off where fewer than 1,024 tokens are left for it,
+    and done with low effort where there are more. The caller's settings stand, unless there is to
+    be no thinking at all. No schema is sent: the API takes ``json_object`` only.
+
+    Checked: the requests, with langchain-deepseek 1.1. Not checked against DeepSeek's servers.
+    Source: DeepSeek's guide to thinking mode.
+    """
+    settings: Any = model
+    body = settings.extra_body or {}
+    bound = capped_body(model, options, {})
+    if not _HYBRIDS.match(settings.model_name or "") or options.thinking == "free":
+        return bound
+    is_untouched = not settings.reasoning_effort and not {"thinking", "reasoning_effort"} & {*body}
+    if options.thinking == "off" or (is_untouched and options.thinking_room < MIN_THINKING):
+        return capped_body(model, options, {"thinking": {"type": "disabled"}})
+    levels = ["low", "high", "max"] if is_untouched else []
+    level = effort_level(levels, options, default="high")
+    return bound | ({"reasoning_effort": level} if level else {})
+
+
+def capped_body(
+    model: BaseChatModel, options: CallOptions, extra: dict[str, Any]
+) -> dict[str, Any]:
+    """Return arguments that put ``max_tokens``, under this name, and ``extra`` into the body."""
+    settings: Any = model
+    bound = _timeout(model, options)
+    # LangChain would send the caller's own cap beside ours; responses have another name for it.
+    if settings.max_tokens is not None or settings.use_responses_api:
+        bound["max_tokens"] = options.cap
+    return bound | _with_body(model, {"max_tokens": options.cap} | extra)
+
+
+def response_format(options: CallOptions) -> dict[str, Any]:
+    """Return the schema for the body; as an argument, LangChain raises on a truncated reply."""
+    if options.schema is None:
+        return {}
+    schema = {"name": "reply", "schema": options.schema}
+    return {"response_format": {"type": "json_schema", "json_schema": schema}}
+
+
+def is_openai_like(model: BaseChatModel) -> bool:
+    """Return whether a model is LangChain's client for OpenAI's protocol, by its classes' names."""
+    kinds = ((kind.__module__.split(".")[0], kind.__name__) for kind in type(model).__mro__)
+    return ("langchain_openai", "BaseChatOpenAI") in kinds
+
+
+def sdk_options(model: Any, side: str, **options: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return fields of a copy of an OpenAI-like model whose SDK has other options.
+
+    Args:
+        model: The model.
+        side: ``client`` for calls that block, ``async_client`` for those that are awaited.
+        **options: Options of the SDK's client.
+    """
+    sdk = getattr(model, f"root_{side}").with_options(**options)
+    return {f"root_{side}": sdk, side: sdk.chat.completions}
+
+
+def host_of(model: BaseChatModel) -> str:
+    """Return the host name of an OpenAI-like model's server; empty for OpenAI's own by default."""
+    return urlsplit(address_of(model)).hostname or ""
+
+
+def address_of(model: BaseChatModel) -> str:
+    """Return the base URL of an OpenAI-like model's server; empty if it has none."""
+    settings: Any = model
+    # The SDK below may have taken its address from OPENAI_BASE_URL, which the model does not show.
+    client = settings.root_client or settings.root_async_client
+    return str(getattr(client, "base_url", None) or settings.openai_api_base or "")
+
+
+def _with_body(model: BaseChatModel, extra: dict[str, Any]) -> dict[str, Any]:
+    """Return ``extra`` as part of the body, beside the caller's own, which binding replaces."""
+    settings: Any = model
+    own = settings.extra_body or {}
+    kept = {name: value for name, value in own.items() if name not in _CAPS}
+    return {"extra_body": kept | extra} if extra or kept != own else {}
+
+
+def _text_format(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
+    if options.schema is None:
+        return {}
+    form = {"type": "json_schema", "name": "reply", "schema": options.schema, "strict": False}
+    settings: Any = model
+    return {"text": {**settings.model_kwargs.get("text", {}), "format": form}}
+
+
+def _timeout(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
+    settings: Any = model
+    return {"timeout": options.timeout} if settings.request_timeout is None else {}
+
+
+def _effort(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     settings: Any = model
     reasoning = settings.reasoning or {}
-    own = settings.reasoning_effort or reasoning.get("effort")
     if {"reasoning_effort", "reasoning"} & {*settings.model_kwargs, *(settings.extra_body or ())}:
         return {}
-    levels, default = _levels(model)
-    level = effort(levels, limits, default=default, own=own)
+    name = settings.model_name or ""
+    levels, default = ([], None) if _THINKS_LONG.search(name) else known_levels(model)
+    if not levels and not _THINKS_LONG.search(name):
+        levels = next((found for pattern, found in _LEVELS if pattern.match(name)), [])
+    own = settings.reasoning_effort or reasoning.get("effort")
+    level = effort_level(levels, options, default=default, own=own)
     if level is None:
         return {}
     if reasoning:  # beside one of the caller's, LangChain would send a second word for the same
         return {"reasoning": {**reasoning, "effort": level}}
     return {"reasoning_effort": level}
-
-
-def _levels(model: BaseChatModel) -> tuple[list[str], str | None]:
-    settings: Any = model
-    name = settings.model_name or ""
-    if _THINKS_LONG.search(name):
-        return [], None
-    levels, default = known_levels(model)
-    by_name = (levels for pattern, levels in _LEVELS if pattern.match(name))
-    return levels or next(by_name, []), default

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pb_graph.errors import ModelSetupError
-from pb_graph.models.caps.limits import BY_NAME
+from pb_graph.models.caps.policy import BY_NAME
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from pb_graph.models.caps.limits import CapPolicy
+    from pb_graph.models.caps.policy import CapPolicy
     from pb_graph.models.options import CallOptions
 
 FORMAT = 1

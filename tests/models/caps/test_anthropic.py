@@ -13,8 +13,6 @@ from pb_graph.models.client import ChatClient
 from pb_graph.models.options import CallOptions, Thinking
 from tests.support.payloads import anthropic_body
 
-TASK = {"type": "tokens", "total": 30_000}
-
 
 def by_hand(tokens: int) -> dict[str, Any]:
     return {"type": "enabled", "budget_tokens": tokens}
@@ -61,7 +59,7 @@ OFF = {"type": "disabled"}
         ("claude-opus-5", 2000, None, LOW),
         ("claude-opus-5", 9500, None, MEDIUM),
         ("claude-sonnet-5", 200, OFF, LOW),
-        ("claude-haiku-5-5", 200, OFF, LOW),
+        ("claude-haiku-5-5", 200, OFF, None),
         ("claude-sonnet-5-5", 200, {"type": "between_tools"}, LOW),
         # Always thinks.
         ("claude-opus-5-5", 200, None, LOW),
@@ -76,32 +74,6 @@ def test_each_generation_is_held_back_by_what_it_knows(
     model: str, cap: int, thinking: object, output: object
 ) -> None:
     assert said(model, cap) == (thinking, output)
-
-
-@pytest.mark.parametrize(
-    ("model", "total"),
-    [
-        ("claude-opus-4-7", TASK),
-        ("claude-opus-5", TASK),
-        ("claude-opus-5-5", TASK),
-        ("claude-haiku-5-5", TASK),
-        ("claude-fable-5", TASK),
-        ("claude-opus-4-6", None),
-        ("claude-sonnet-5", None),
-        ("claude-haiku-4-5", None),
-    ],
-)
-def test_a_task_budget_goes_to_models_that_know_it(model: str, total: object) -> None:
-    limits = CallOptions(30_000, 9.0)
-    body = anthropic_body(limits, model=model)
-    assert body.get("output_config", {}).get("task_budget") == total
-    assert ("betas" in body) == (total is not None)
-
-
-def test_a_task_budget_is_not_below_its_minimum_and_the_callers_own_stands() -> None:
-    assert said("claude-opus-5-5", 19_999)[1] is None
-    own = {"task_budget": {"type": "tokens", "total": 64_000}}
-    assert said("claude-opus-5-5", 30_000, output_config=own)[1] == own
 
 
 @pytest.mark.parametrize(
@@ -145,7 +117,6 @@ def test_a_cap_that_is_no_budget_lowers_only_what_would_be_refused(
 
 def test_a_cap_that_is_no_budget_leaves_the_rest_alone() -> None:
     assert said("claude-opus-5", 200, "free") == (None, None)
-    assert said("claude-opus-5", 30_000, "free") == (None, None)
 
 
 def test_what_the_caller_has_set_stands() -> None:
@@ -165,7 +136,6 @@ def test_what_the_caller_has_set_stands() -> None:
         ("claude-opus-4-6", {}, None, LOW),
         ("claude-opus-5", {}, OFF, LOW),
         ("claude-opus-5", {"thinking": {"type": "adaptive"}, "effort": "max"}, OFF, LOW),
-        ("claude-haiku-5-5", {"effort": "max"}, OFF, LOW),
         ("claude-sonnet-5-5", {}, {"type": "between_tools"}, LOW),
         ("claude-opus-5-5", {"output_config": {"effort": "max"}}, None, LOW),
     ],

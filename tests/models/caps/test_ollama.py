@@ -8,7 +8,7 @@ import pytest
 from langchain_ollama import ChatOllama
 
 from pb_graph.models.caps import ollama
-from pb_graph.models.caps.ollama import _OPTIONS
+from pb_graph.models.caps.self_hosted import OLLAMA_OPTIONS
 from pb_graph.models.options import CallOptions, Thinking
 from tests.support.payloads import ollama_params
 
@@ -62,8 +62,8 @@ def test_without_thinking_it_is_the_least_the_model_allows(
 def test_all_options_that_its_chat_model_has_are_passed_on() -> None:
     """They are collected by hand: an upgrade that adds one shows here."""
     fields = ChatOllama.model_fields
-    own = {name: ["."] if name == "stop" else 1 for name in _OPTIONS if name in fields}
+    own = {name: ["."] if name == "stop" else 1 for name in OLLAMA_OPTIONS if name in fields}
     collected: Any = ChatOllama(model="qwen3", num_predict=7, **own)._chat_params([])["options"]
     sent = ollama(ChatOllama(model="qwen3", **own), CallOptions(7, 9.0))["options"]
     assert sent == collected
-    assert set(_OPTIONS) <= set(fields)
+    assert set(OLLAMA_OPTIONS) <= set(fields)

@@ -24,11 +24,11 @@ from pb_graph.models import caps
 from pb_graph.models.caps import (
     CapPolicy,
     constructor_overrides,
+    describe_effort,
     generic,
-    limits,
     policy_for,
-    select,
 )
+from pb_graph.models.caps.policy import BY_CLASS, BY_NAME
 from pb_graph.models.options import CallOptions
 from tests.support.chat_model import ScriptedChat
 from tests.support.payloads import ELSEWHERE
@@ -133,18 +133,39 @@ def test_a_foreign_policy_finds_the_model_as_the_caller_made_it() -> None:
     assert constructor_overrides(model, lambda _model, _limits: {}) == {}
 
 
-def test_a_policy_says_itself_whom_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "CHANGES", list(limits.CHANGES))
-    monkeypatch.setattr(select, "CHANGES", limits.CHANGES)
-    monkeypatch.setitem(limits.BY_CLASS, "langchain_other.ChatOther", generic)
+def test_a_policy_names_the_models_that_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "langchain_other.ChatOther"
+    monkeypatch.setitem(BY_CLASS, name, generic)
     kind = type("ChatOther", (ScriptedChat,), {"__module__": "langchain_other.chat"})
 
-    @limits.policy(cls="langchain_other.ChatOther", change=lambda _model: {"own": None})
+    @caps.policy(cls=name, overrides=lambda _model: {"own": None})
     def other(_model: BaseChatModel, given: CallOptions) -> dict[str, Any]:
         return {"cap": given.cap}
 
-    assert policy_for(kind()) is other
-    assert constructor_overrides(kind(), other) == {"own": None}
+    try:
+        assert policy_for(kind()) is other
+        assert constructor_overrides(kind(), other) == {"own": None}
+    finally:
+        del BY_NAME["other"]
+
+
+@pytest.mark.parametrize(
+    ("model", "effort"),
+    [
+        (ChatOpenAI(model="gpt-5-mini", api_key=KEY), "reasoning_effort=minimal"),
+        (ChatAnthropic(model_name="claude-opus-5", api_key=KEY), "effort=low"),
+        (ChatGoogleGenerativeAI(model="gemini-2.5-flash", api_key=KEY), "thinking_budget=136"),
+        (ChatDeepSeek(model="deepseek-v4-pro", api_key=KEY), "thinking=disabled"),
+        (ChatOllama(model="qwen3"), "reasoning=False"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_the_effort_that_a_call_asks_for_is_told_with_its_reason(
+    model: BaseChatModel, effort: str
+) -> None:
+    why = "136 of 200 tokens are left for thinking"
+    assert describe_effort(model, CallOptions(200)) == f"{effort}: {why}"
+    assert describe_effort(model, CallOptions(200, thinking="free")) is None
 
 
 def test_no_provider_is_imported_to_choose() -> None:

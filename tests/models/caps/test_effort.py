@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pb_graph.models.caps.effort import ALLOWANCES, effort
+from pb_graph.models.caps.policy import THINKING_TOKENS, effort_level
 from pb_graph.models.options import CallOptions
 
 LEVELS = ["minimal", "low", "medium", "high"]
@@ -36,39 +36,41 @@ def test_there_is_no_room_for_thinking_that_is_off() -> None:
     [(100, "minimal"), (1000, "minimal"), (1364, "minimal"), (1365, "low"), (9215, "low")],
 )
 def test_the_level_is_the_highest_that_fits(cap: int, level: str) -> None:
-    assert effort(LEVELS, CallOptions(cap, 1.0), default="high") == level
+    assert effort_level(LEVELS, CallOptions(cap, 1.0), default="high") == level
 
 
 def test_below_the_lowest_the_lowest_is_asked_for() -> None:
-    assert effort(["low", "high"], CallOptions(100, 1.0), default="high") == "low"
+    assert effort_level(["low", "high"], CallOptions(100, 1.0), default="high") == "low"
 
 
 def test_nothing_is_asked_of_models_without_levels() -> None:
-    assert effort([], CallOptions(100, 1.0)) is None
+    assert effort_level([], CallOptions(100, 1.0)) is None
 
 
 @pytest.mark.parametrize("cap", [100, 3000, 30_000])
 def test_a_level_of_the_callers_own_stands(cap: int) -> None:
-    assert effort(LEVELS, CallOptions(cap, 1.0), default="medium", own="high") is None
+    assert effort_level(LEVELS, CallOptions(cap, 1.0), default="medium", own="high") is None
 
 
 def test_unless_there_is_to_be_no_thinking_at_all() -> None:
     limits = CallOptions(8192, 1.0, thinking="off")
-    assert effort(LEVELS, limits, default="medium", own="high") == "minimal"
-    assert effort(LEVELS, limits, default="medium", own="minimal") is None
+    assert effort_level(LEVELS, limits, default="medium", own="high") == "minimal"
+    assert effort_level(LEVELS, limits, default="medium", own="minimal") is None
 
 
 @pytest.mark.parametrize("cap", [100, 3000, 30_000])
 def test_a_cap_that_is_no_budget_asks_for_nothing(cap: int) -> None:
-    assert effort(LEVELS, CallOptions(cap, 1.0, thinking="free"), default="high") is None
+    assert effort_level(LEVELS, CallOptions(cap, 1.0, thinking="free"), default="high") is None
 
 
 @given(st.integers(1, 200_000), st.sampled_from(LEVELS))
 def test_effort_is_never_raised(cap: int, default: str) -> None:
-    level = effort(LEVELS, CallOptions(cap, 1.0), default=default)
-    assert level is None or ALLOWANCES[level] < ALLOWANCES[default]
+    level = effort_level(LEVELS, CallOptions(cap, 1.0), default=default)
+    assert level is None or THINKING_TOKENS[level] < THINKING_TOKENS[default]
 
 
 def test_models_that_may_not_think_unasked_are_only_ever_told_not_to() -> None:
-    asked = {effort(SWITCHABLE, CallOptions(cap, 1.0)) for cap in (100, 1000, 2000, 9300, 40_000)}
+    asked = {
+        effort_level(SWITCHABLE, CallOptions(cap, 1.0)) for cap in (100, 1000, 2000, 9300, 40_000)
+    }
     assert asked == {"none", None}
