@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pb_graph.agents import BudgetedChatModel, TokenBudgetMiddleware, plan_and_budget_tool
-    from pb_graph.budget.shared import Budget
+    from pb_graph.budget.account import Budget
     from pb_graph.errors import (
         BudgetUsedUpError,
         InputError,
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOMES = {
-    "Budget": "budget.shared",
+    "Budget": "budget.account",
     "BudgetUsedUpError": "errors",
-    "BudgetedChatModel": "agents",
+    "BudgetedChatModel": "agents.model",
     "Context": "settings",
     "InputError": "errors",
     "ModelCallError": "errors",
@@ -43,10 +43,10 @@ _HOMES = {
     "PlannerProgramError": "errors",
     "Report": "types",
     "Settings": "settings",
-    "TokenBudgetMiddleware": "agents",
+    "TokenBudgetMiddleware": "agents.middleware",
     "WeightsError": "errors",
     "build_graph": "graph",
-    "plan_and_budget_tool": "agents",
+    "plan_and_budget_tool": "agents.tool",
 }
 
 __all__ = [

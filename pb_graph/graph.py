@@ -12,10 +12,10 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Checkpointer, Send
 from pydantic import BaseModel
 
-from pb_graph.budget.around import checked
+from pb_graph.budget.account import Budget
+from pb_graph.budget.context import require_budget
 from pb_graph.budget.ledger import Prices
 from pb_graph.budget.prices import read_prices
-from pb_graph.budget.shared import Budget
 from pb_graph.models.caps import CapPolicy
 from pb_graph.models.caps.probed import load_caps
 from pb_graph.nodes.allocate import allocate, route_next_wave
@@ -110,7 +110,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         settings,
         cast("Program | None", program),
         cap_policy,
-        checked("shared_budget", shared_budget),
+        require_budget("shared_budget", shared_budget),
         estimator=estimator,
         easy=easy,
     )

@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from pb_graph.budget.around import checked
+from pb_graph.budget.context import require_budget
 from pb_graph.budget.rules import BudgetRule, Fixed, Level, LevelTable, PerLevel
 from pb_graph.budget.schedules import Bam as Bam  # noqa: PLC0414 -- for others, too
 from pb_graph.budget.schedules import Schedule as PositionalSchedule
@@ -474,5 +474,5 @@ class Context:
         context = cls(**known)
         if context.settings is not None:  # which a server hands over as JSON
             context.settings = Settings.read(context.settings)
-        checked("a context's shared_budget", context.shared_budget)
+        require_budget("a context's shared_budget", context.shared_budget)
         return context

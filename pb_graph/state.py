@@ -12,7 +12,6 @@ from langgraph.graph.message import add_messages
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict  # pydantic cannot read typing's own before Python 3.12
 
-from pb_graph.budget.snapshots import newer
 from pb_graph.types import Charge, Finish, Query, Report, StepResult, SubQuestion
 
 
@@ -63,8 +62,8 @@ class State(Input, total=False):
     warnings: Annotated[list[str], operator.add]
     unusable: Annotated[dict[str, str], operator.or_]
     """Why a model, by its role, is not asked again for this question."""
-    shared_budget: Annotated[dict[str, Any], newer]
-    """The shared budget that the run draws on, so that a resumed one goes on with it."""
+    run_id: str
+    """The run's identity, by which accounts around it count once what it spent before a pause."""
     answer: str
     finish: Finish | None
     answer_id: str | None
@@ -105,6 +104,8 @@ class SolveTask(TypedDict):
     index: int
     budget: int
     unusable: NotRequired[dict[str, str]]
-    shared_budget: dict[str, Any]
+    run_id: str
+    spent: int
+    """Completion tokens that the run may have been billed before this step was sent."""
     closing: NotRequired[bool]
     """Whether this step also has to give the final answer."""

@@ -7,11 +7,11 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from pb_graph.budget.account import Budget
 from pb_graph.budget.allocation import Remainder, allocate, split
-from pb_graph.budget.around import current, using
+from pb_graph.budget.context import current_budget, use_budget
 from pb_graph.budget.rules import LEVELS, BudgetRule, Fixed, LevelTable, PerLevel
 from pb_graph.budget.schedules import Schedule, Shape, schedule_weights
-from pb_graph.budget.shared import Budget
 
 if TYPE_CHECKING:
     from pb_graph.budget import bam
@@ -28,10 +28,10 @@ __all__ = [
     "Shape",
     "allocate",
     "bam",
-    "current",
+    "current_budget",
     "schedule_weights",
     "split",
-    "using",
+    "use_budget",
 ]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pb_graph.answers import is_in_form
 from pb_graph.arithmetic import result_of
-from pb_graph.budget.around import at_hand
+from pb_graph.budget.context import available_tokens
 from pb_graph.errors import ModelCallError
 from pb_graph.methods.numbered_steps import numbered_steps
 from pb_graph.methods.registry import Asked, method
@@ -154,7 +154,7 @@ async def calculated(asked: Asked, run: NodeContext, budget: int | None) -> Stat
     """
     query, level = asked.query, asked.query["level"]
     room, paid = run.cap_of(budget), 0
-    there = at_hand(room)
+    there = available_tokens(room)
     cap = min(LONGEST, room if budget is None and there == room else there // 2)
     fits = cap >= _LEAST and not run.options.answer_type
     if fits and not await run.calls.thinks_regardless():

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pb_graph.budget.around import at_hand
+from pb_graph.budget.context import available_tokens
 from pb_graph.budget.ledger import most_billed
 from pb_graph.errors import ModelCallError
 from pb_graph.methods.registry import Asked, method
@@ -40,7 +40,8 @@ async def tale_ep(asked: Asked, run: NodeContext) -> State:
         ("human", f"{problem(asked.query, show_level=False)}\n\n{ESTIMATE}"),
     ]
     cap, purpose = run.settings.planner_cap, Purpose("answer", level=asked.query["level"])
-    cap = max(1, min(cap, at_hand(2 * cap) // 2))  # half of a shared budget is for the answer
+    # Half of a shared budget is for the answer.
+    cap = max(1, min(cap, available_tokens(2 * cap) // 2))
     budget, warnings = None, []
     try:
         reply = await run.calls.solver(ask, cap, replace(purpose, node="estimate"))
@@ -50,7 +51,7 @@ async def tale_ep(asked: Asked, run: NodeContext) -> State:
     except ModelCallError as failure:
         billed = most_billed(failure.lost)
         warnings.append(f"estimate: {failure} Solved without a budget.")
-    ceiling = billed + at_hand(run.cap_of(budget), ever=True)
+    ceiling = billed + available_tokens(run.cap_of(budget), include_pending=True)
     prompt = whole_question(asked.query, asked.settings, budget=budget)
     solved = await run.call_within_budget(prompt, budget, asked.query, purpose)
     warnings += solved.notes("answer")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from pb_graph.budget.around import current
+from pb_graph.budget.account import areserve_in, reserve_in
+from pb_graph.budget.context import accounts_in_scope
 from pb_graph.budget.ledger import most_billed, spent
 from pb_graph.errors import BudgetUsedUpError
 from pb_graph.models.provider_errors import may_be_paid
 from pb_graph.models.usage import reported, tokens_of
 
 if TYPE_CHECKING:
-    from pb_graph.budget.shared import Call
+    from pb_graph.budget.account import Reservation
     from pb_graph.models.attempts import Attempts
     from pb_graph.models.options import CallOptions
     from pb_graph.models.reply import Reply
@@ -25,8 +26,8 @@ class Attempt:
 
     def __init__(self, attempts: Attempts) -> None:
         self._attempts = attempts
-        self._account = current()
-        self._held: Call | None = None
+        self._accounts = accounts_in_scope()
+        self._held: Reservation | None = None
         self._strict = False
 
     async def reserved(self, *, blocking: bool) -> CallOptions:
@@ -35,15 +36,15 @@ class Attempt:
         Raises:
             BudgetUsedUpError: Nothing is left; with what the attempts before it cost.
         """
-        limits, account = self._attempts.next_limits(), self._account
+        limits, accounts = self._attempts.next_limits(), self._accounts
         self._strict = limits.strict
-        if account is None:
+        if not accounts:
             return limits
         try:
             self._held = (
-                account.reserve(limits.cap, at_least=limits.cap)
+                reserve_in(accounts, limits.cap, at_least=limits.cap)
                 if blocking
-                else await account.areserve(limits.cap, at_least=limits.cap)
+                else await areserve_in(accounts, limits.cap, at_least=limits.cap)
             )
         except BudgetUsedUpError as error:
             error.lost = self._attempts.lost
@@ -60,7 +61,7 @@ class Attempt:
     def failed(self, error: Exception) -> None:
         """Count what it is known to have cost, although it failed."""
         if self._held and self._attempts.begun and reported(error) is None:
-            self._held.keep()  # a stream that broke off: who says how much of it is paid for?
+            self._held.forfeit()  # a stream that broke off: who says how much of it is paid for?
         elif self._held:
             settle_failed(self._held, error)
 
@@ -69,10 +70,10 @@ class Attempt:
 
     def __exit__(self, *_: object) -> None:
         if self._held:
-            self._held.keep()
+            self._held.forfeit()
 
 
-def settle_failed(call: Call, error: Exception) -> None:
+def settle_failed(call: Reservation, error: Exception) -> None:
     """Count what a failed attempt is known to have cost.
 
     Nothing for one that was refused or never sent; all that was reserved where nobody can say.
@@ -86,4 +87,4 @@ def settle_failed(call: Call, error: Exception) -> None:
     elif tokens and (tokens.measured or tokens.output):
         call.settle(tokens.output)
     else:
-        call.keep()
+        call.forfeit()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from langgraph.types import Send
 
 from pb_graph.budget import schedule_weights, split
-from pb_graph.budget.around import at_hand
+from pb_graph.budget.context import available_tokens
 from pb_graph.budget.ledger import most_billed, spent
 from pb_graph.methods import METHODS
 from pb_graph.nodes.plan import whole_question
@@ -72,7 +72,8 @@ def _task(state: State, index: int, settings: Settings) -> Send:
         index=index,
         budget=state["shares"][str(index)],
         unusable=state["unusable"],
-        shared_budget=state.get("shared_budget", {}),
+        run_id=state["run_id"],
+        spent=most_billed(state["charges"]),
         closing=is_closing(state["plan"], index, settings),
     )
     return Send("solve", task)
@@ -81,7 +82,7 @@ def _task(state: State, index: int, settings: Settings) -> Send:
 def _total(state: State, run: NodeContext) -> tuple[int, list[str]]:
     """The question's budget, or what is left for it of a shared one, and a note of that, once."""
     wanted = run.settings.budget_rule.total(state["query"]["level"])
-    if (left := at_hand(wanted)) == wanted:
+    if (left := available_tokens(wanted)) == wanted:
         return wanted, []
     note = f"allocate: the shared budget had {left} tokens left: the question's budget of {wanted}"
     note += " shrank to it"
@@ -168,4 +169,4 @@ def _ceiling(state: State, steps: int, total: int, run: NodeContext) -> int:
         to_come = total if by_total else min(total, most)
         if synthesis:
             to_come += min(synthesis_cap(total, steps, settings), settings.cutoff)
-    return most_billed(state["charges"]) + at_hand(to_come, ever=True)
+    return most_billed(state["charges"]) + available_tokens(to_come, include_pending=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from pb_graph.budget.around import at_hand
+from pb_graph.budget.context import available_tokens
 from pb_graph.budget.ledger import most_billed
 from pb_graph.errors import ModelCallError
 from pb_graph.methods import METHODS, Asked
@@ -22,7 +22,7 @@ async def answer(state: State, run: NodeContext) -> State:
     if ceiling is None:
         most = method.most(run.settings, state["query"])
         billed = most_billed(state["charges"])
-        ceiling = billed + at_hand(most, ever=True)
+        ceiling = billed + available_tokens(most, include_pending=True)
     asked = Asked(
         query=state["query"],
         settings=run.settings,

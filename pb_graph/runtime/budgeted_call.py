@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from pb_graph.answers import is_in_form
-from pb_graph.budget.around import at_hand, current, using
+from pb_graph.budget.context import available_tokens, current_budget, use_budget
 from pb_graph.budget.ledger import most_billed, spent
 from pb_graph.errors import ModelCallError
 from pb_graph.prompts import forced
@@ -90,10 +90,10 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
     Raises:
         ModelCallError: The request failed for good; a forced ending that fails is in the reply.
     """
-    around, cap, forces = current(), run.cap_of(budget), run.forces(budget)
+    around, cap, forces = current_budget(), run.cap_of(budget), run.forces(budget)
     answer_type = run.options.answer_type if closing else None
     least = max(run.settings.reserve, answer_type.reserve if answer_type else 0)
-    reserve = min(least, _most_reserved(at_hand(cap), closing=closing)) if forces else 0
+    reserve = min(least, _most_reserved(available_tokens(cap), closing=closing)) if forces else 0
     # A budget that is only said must not show elsewhere.
     said_only = budget is None or run.settings.enforcement == "prompt"
     ask = partial(
@@ -114,7 +114,7 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
             follows=f"{reply.text}\n\n" if stream else None,
             schema=answer_type.schema if answer_type else None,
         )
-        with using(max(kept, around, key=lambda one: one.left) if kept and around else None):
+        with use_budget(max(kept, around, key=lambda one: one.left) if kept and around else None):
             return await _ended(run, close, prompt, reply, made, budget, query, closing=closing)
 
 

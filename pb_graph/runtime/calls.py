@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from langchain_core.messages import ToolMessage, convert_to_messages, messages_from_dict
 from langgraph.config import get_stream_writer
 
-from pb_graph.budget.around import current, using
+from pb_graph.budget.context import accounts_in_scope, current_budget, use_budget
 from pb_graph.errors import InputError, ModelCallError
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply
 from pb_graph.planner.requests import PlannerReply, PlannerRequest, UnreadableReplyError
 from pb_graph.runtime.answer_stream import AnswerStream
-from pb_graph.runtime.journal import CallJournal, Outcome, decode
+from pb_graph.runtime.journal import CallJournal, Outcome, decode, tokens_in
 from pb_graph.runtime.tools import result_of
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage, BaseMessage, MessageLikeRepresentation
     from langchain_core.tools import BaseTool
 
-    from pb_graph.budget.shared import Budget
+    from pb_graph.budget.account import Budget
     from pb_graph.events import Event
     from pb_graph.models.client import ChatClient
     from pb_graph.models.options import Thinking
@@ -176,11 +176,11 @@ class ModelCalls:
             if kept is not None:
                 reply: PlannerReply[T] = decode(kept, request.answer)
             else:
-                around = current()  # of which planning leaves half for solving
+                around = current_budget()  # of which planning leaves half for solving
                 half: AbstractContextManager[Budget | None] = (
-                    around.limit(around.left_soon // 2) if around else nullcontext()
+                    around.limit(around.left_after_pending // 2) if around else nullcontext()
                 )
-                with half as within, using(within):
+                with half as within, use_budget(within):
                     reply = await self._asked(request, role)
         except ModelCallError as failure:
             self._end(name, failure, lost=failure.lost)
@@ -307,9 +307,9 @@ class ModelCalls:
     async def _begin(self, asked: list[object]) -> tuple[str, Any]:
         self._journal = self._journal or CallJournal(blocking=self._blocking)
         name, kept = await self._journal.next_call(asked)
-        account = current()
-        if account and kept and "account" in kept:  # another process may have made it
-            account.adopt(kept["account"])
+        if kept is not None:  # another process may have made it
+            for account in accounts_in_scope():
+                account.count_earlier(name, tokens_in(kept))
         return name, kept
 
     def _end(
@@ -320,7 +320,7 @@ class ModelCalls:
         lost: Sequence[Charge] = (),
     ) -> None:
         assert self._journal  # noqa: S101 -- begun above
-        self._journal.keep(name, outcome, current())
+        self._journal.keep(name, outcome)
         charges = [*lost, *(charge for reply in replies for charge in (*reply.lost, reply.charge))]
         self._charges += charges
         self._doubts += [reply.doubt for reply in replies if reply.doubt]

@@ -17,6 +17,7 @@ from uuid import UUID, uuid5
 from langgraph.config import get_config
 from langgraph.runtime import get_runtime
 
+from pb_graph.budget.ledger import most_billed
 from pb_graph.errors import ModelCallError
 from pb_graph.models.reply import Reply
 from pb_graph.planner.requests import PlannerReply, UnreadableReplyError
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from langchain_core.runnables import RunnableConfig
-
-    from pb_graph.budget.shared import Budget
 
 _CHANNEL = "plan_and_budget:call"
 
@@ -87,14 +86,10 @@ class CallJournal:
         name = str(uuid5(self._task, f"call {self._calls} {digest}"))
         return name, self._stored.get(name)
 
-    def keep(self, name: str, outcome: Outcome, account: Budget | None) -> None:
-        """Keep what a call came to, until it is written before the next one is made.
-
-        With the shared account after it: what is known of it already does not count again.
-        """
+    def keep(self, name: str, outcome: Outcome) -> None:
+        """Keep what a call came to, until it is written before the next one is made."""
         if self._saver is not None:
-            after = {"account": account.snapshot()} if account else {}
-            self._unwritten.append((name, encode(outcome) | after))
+            self._unwritten.append((name, encode(outcome)))
 
 
 def encode(outcome: Outcome) -> dict[str, Any]:
@@ -111,6 +106,13 @@ def encode(outcome: Outcome) -> dict[str, Any]:
     if isinstance(outcome, UnreadableReplyError):
         return {"replies": replies, "unreadable": str(outcome)}
     return {"replies": replies, "value": outcome.value.model_dump(mode="json")}
+
+
+def tokens_in(plain: Mapping[str, Any]) -> int:
+    """Return the completion tokens that an encoded outcome may have been billed."""
+    replies = plain.get("replies", [])
+    charges = [charge for reply in replies for charge in (*reply["lost"], reply["charge"])]
+    return most_billed([*plain.get("lost", []), *charges])
 
 
 def decode(plain: Mapping[str, Any], form: type[Any] | None = None) -> Any:  # noqa: ANN401

@@ -9,14 +9,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
+from uuid import uuid4
 
 from langchain_core.runnables import Runnable
 from langgraph.runtime import get_runtime
 
-from pb_graph.budget.around import drawn_on, using, within_all
-from pb_graph.budget.shared import Budget
+from pb_graph.budget.context import accounts_in_scope, use_budget
+from pb_graph.budget.ledger import most_billed
 from pb_graph.models.client import finished
-from pb_graph.runtime.branches import known_everywhere
 from pb_graph.runtime.budgeted_call import GraphOptions, NodeContext
 from pb_graph.runtime.calls import ModelCalls
 from pb_graph.settings import Context, Settings
@@ -85,24 +85,21 @@ class Node(Runnable[Any, State]):
         opening: State = {}
         if self._opens:
             settings = await self._registry.settings_of(context, blocking=blocking)
-            opening = {"brought": context.brought}
+            opening = {"brought": context.brought, "run_id": uuid4().hex}
         else:
             settings = Settings.model_validate(state["settings"])
             context = context.going_on(state.get("brought", {}))
         unusable = {} if self._opens else state.get("unusable") or {}
         calls = ModelCalls(self._registry, settings, context, blocking=blocking, unusable=unusable)
-        drawn = drawn_on(self._registry.shared_budget(context))
-        if not self._opens and (kept := state.get("shared_budget")):
-            # Also where nobody gives it again, a run goes on with the budget that it began with.
-            drawn = drawn or (Budget.restore(kept),)
-            # What another process knows of it.
-            drawn[0].adopt(await known_everywhere("shared_budget", kept, blocking=blocking))
-        with using(within_all(drawn)):
+        with use_budget(self._registry.shared_budget(context)):
+            if not self._opens:  # a run that goes on after a pause, in an agent that does not know
+                earlier = state.get("spent", most_billed(state.get("charges", [])))
+                for around in accounts_in_scope():
+                    around.count_earlier(state["run_id"], earlier)
             given = self._function(state, NodeContext(settings, calls, self._options))
             update = await given if inspect.isawaitable(given) else given
         account = calls.account(self.name, update.get("warnings", []))
-        shared = {"shared_budget": drawn[0].snapshot()} if drawn else {}
-        return cast("State", {**update, **account, **shared, **opening})
+        return cast("State", {**update, **account, **opening})
 
 
 Decision = Callable[[Any, Settings], "str | list[Send]"]

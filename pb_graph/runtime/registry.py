@@ -27,7 +27,7 @@ from pb_graph.program import HasPlanner, PlannerProgram
 from pb_graph.settings import Context, Settings
 
 if TYPE_CHECKING:
-    from pb_graph.budget.shared import Budget
+    from pb_graph.budget.account import Budget
     from pb_graph.planner.planner import Planner
     from pb_graph.planner.planner import Program as Program  # noqa: PLC0414 -- for others, too
 else:  # whoever reads annotations at run time is not to load DSPy for it

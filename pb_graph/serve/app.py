@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
 
-from pb_graph.budget.shared import Budget
+from pb_graph.budget.account import Budget
 from pb_graph.errors import PlanAndBudgetError
 from pb_graph.serve.answers import answer
 from pb_graph.serve.chat import ChatRequest

@@ -21,7 +21,7 @@ from openai import LengthFinishReasonError
 from pydantic import SecretStr
 
 from pb_graph import Budget
-from pb_graph.budget import using
+from pb_graph.budget import use_budget
 from pb_graph.errors import ModelCallError
 from pb_graph.models.client import ChatClient
 from pb_graph.models.options import CallOptions
@@ -551,7 +551,7 @@ class TestOverHTTP:
 
         client, budget = self.client(answer), Budget(1000)
         client._retry_policy = RetryPolicy(1, initial_interval=0.001)
-        with using(budget):
+        with use_budget(budget):
             reply = client.call(ASK, CallOptions(100, 5.0), PURPOSE, lambda _: None)
         (lost,) = reply.lost
         assert (reply.text, lost["finish"], lost["measured"]) == ("4", "error", False)
@@ -573,7 +573,7 @@ class TestOverHTTP:
         whole = {"id": "1", "object": "chat.completion", "created": 0, "model": "m"} | body
         client, budget = self.client(lambda _: httpx.Response(200, json=whole)), Budget(1000)
         client._retry_policy = RetryPolicy(0)
-        with using(budget), pytest.raises(ModelCallError) as caught:
+        with use_budget(budget), pytest.raises(ModelCallError) as caught:
             client.call(ASK, LIMITS, PURPOSE)
         assert (budget.spent, budget.unknown, len(caught.value.lost)) == (0, unknown, unknown > 0)
 
@@ -592,7 +592,7 @@ class TestOverHTTP:
         said = iter([self.streamed(code=500), self.streamed({"content": "4"})])
         client, budget = self.client(lambda _: next(said)), Budget(1000)
         client._retry_policy = RetryPolicy(1, initial_interval=0.001)
-        with using(budget):
+        with use_budget(budget):
             assert client.call(ASK, LIMITS, PURPOSE, lambda _: None).lost == ()
         assert budget.unknown == 0
 

@@ -14,7 +14,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 
 from pb_graph import Budget, ModelCallError, Settings, build_graph
-from pb_graph.budget import shared, snapshots
 from pb_graph.models.client import ChatClient
 from pb_graph.models.reply import Reply
 from pb_graph.planner.requests import decompose_request
@@ -116,9 +115,7 @@ def test_what_is_asked_otherwise_after_the_restart_is_asked(way: Way) -> None:
     assert [call.ask for call in model.calls] == ["first 0", "second", "first 1", "second"]
 
 
-def test_what_another_process_paid_is_counted_once_however_often_the_node_starts_over(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_finished_call_is_not_paid_again_however_often_the_node_starts_over() -> None:
     starts: list[int] = []
 
     async def node(_: State, run: NodeContext) -> State:
@@ -133,13 +130,11 @@ def test_what_another_process_paid_is_counted_once_however_often_the_node_starts
     graph = graph_with(node, model)
     with suppress(CutOffHere):
         graph.invoke(QUESTION, THREAD, context=Context(shared_budget=Budget(5000)))
-    monkeypatch.setattr(snapshots, "_PROCESS", "another")
-    shared._LIVE.clear()
     with suppress(CutOffHere):
         graph.invoke(None, THREAD, context=Context(shared_budget=budget))
     graph.invoke(None, THREAD, context=Context(shared_budget=budget))
     assert [call.ask for call in model.calls] == ["first", "second", "second", "second"]
-    assert budget.spent == 2 + 2 + 2  # the first one, and the second each time
+    assert budget.spent == 2 + 2  # the second each time; the first is in the account before
 
 
 @both_ways

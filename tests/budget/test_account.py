@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import json
 import pickle
 import random
 import threading
@@ -16,25 +15,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pb_graph.budget import shared, snapshots
-from pb_graph.budget.around import current, drawn_on, using, within_all
-from pb_graph.budget.shared import Budget
-from pb_graph.budget.snapshots import newer
+from pb_graph.budget import account
+from pb_graph.budget.account import Budget, Reservation, reserve_in
+from pb_graph.budget.context import (
+    accounts_in_scope,
+    available_tokens,
+    current_budget,
+    open_run,
+    use_budget,
+)
 from pb_graph.errors import BudgetUsedUpError, InputError
 
 
 def spend(budget: Budget, tokens: int) -> None:
     budget.reserve(tokens).settle(tokens)
-
-
-def as_in_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From here on this process has none of the accounts, and another name."""
-    monkeypatch.setattr(snapshots, "_PROCESS", "another")
-    shared._LIVE.clear()
-
-
-def through_json(budget: Budget) -> Any:
-    return json.loads(json.dumps(budget.snapshot()))
 
 
 class TestReserving:
@@ -55,7 +49,7 @@ class TestReserving:
         call = budget.reserve(60)
         for _ in range(3):
             call.settle(20)
-        call.keep()
+        call.forfeit()
         assert (budget.spent, budget.left, budget.unknown) == (20, 80, 0)
 
     def test_a_call_that_nobody_settles_keeps_its_cap_for_good(self) -> None:
@@ -83,11 +77,6 @@ class TestReserving:
         with pytest.raises(BudgetUsedUpError, match="budget of 0 tokens"):
             Budget(10).limit(0).reserve()
 
-    def test_what_was_refused_leaves_no_entry(self) -> None:
-        budget = Budget(10)
-        budget.reserve().settle(0)
-        assert budget.snapshot()["spent"] == {}
-
     def test_a_budget_has_a_token(self) -> None:
         with pytest.raises(ValueError, match="whole number of at least 1"):
             Budget(0)
@@ -103,15 +92,15 @@ class TestWaiting:
                 ask(figure)
         assert (budget.spent, budget.left) == (0, 90)
 
+    def test_it_cannot_be_pickled(self) -> None:
+        with pytest.raises(TypeError, match="belongs to its process"):
+            pickle.dumps(Budget(100))
+
     @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
     def test_a_copy_is_the_same_account(self, copied: Any) -> None:
         budget = Budget(100)
         spend(copied({"budget": budget})["budget"], 60)
         assert budget.left == 40
-
-    def test_it_does_not_go_to_another_process_unnoticed(self) -> None:
-        with pytest.raises(TypeError, match="snapshot"):
-            pickle.dumps(Budget(100))
 
     @pytest.mark.parametrize("way", ["reserve", "areserve"])
     def test_nobody_waits_for_the_call_that_he_is_in_the_middle_of(self, way: str) -> None:
@@ -129,7 +118,7 @@ class TestWaiting:
         first, got = budget.reserve(), list[int]()
         thread = threading.Thread(target=lambda: got.append(budget.reserve(50, at_least=50).tokens))
         thread.start()
-        while not shared._WAITING:
+        while not account._WAITING:
             pass
         assert got == []
         first.settle(30)
@@ -145,7 +134,7 @@ class TestWaiting:
 
             first = budget.reserve()
             task = asyncio.create_task(wait())
-            while not shared._WAITING:
+            while not account._WAITING:
                 await asyncio.sleep(0)
             said.append("the loop goes on")
             first.settle(10)
@@ -159,7 +148,7 @@ class TestWaiting:
             budget = Budget(100)
             grant, under_way = budget.grant(80), budget.reserve(10)
             task = asyncio.create_task(budget.areserve(50, at_least=50))
-            while not shared._WAITING:
+            while not account._WAITING:
                 await asyncio.sleep(0)
             grant.close()
             got = (await asyncio.wait_for(task, 5)).tokens
@@ -182,7 +171,7 @@ class TestWaiting:
             budget = Budget(100)
             first = budget.reserve()
             task = asyncio.create_task(budget.areserve(50, at_least=50))
-            while not shared._WAITING:
+            while not account._WAITING:
                 await asyncio.sleep(0)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -219,20 +208,32 @@ class TestGrants:
         grant.close()
         assert budget.left == 60
         late.settle(5)
-        lost.keep()
+        lost.forfeit()
         assert (budget.spent, budget.unknown, budget.left) == (5, 10, 85)
 
-    @pytest.mark.parametrize("below", ["a grant", "a part of a limit"])
-    def test_calls_of_what_a_closed_grant_had_set_aside_pass_no_total(self, below: str) -> None:
+    def test_calls_of_what_a_closed_grant_had_set_aside_pass_no_total(self) -> None:
         budget = Budget(100)
         grant = budget.grant(100)
-        limit = grant.limit(100)
-        inner = grant.grant(50) if below == "a grant" else limit.part("a", ["a", "b"], keep=0)
+        inner = grant.grant(50)
         late = inner.reserve(30)
         grant.close()
         assert (inner.left, budget.left) == (0, 70)
         late.settle(5)
-        assert (budget.spent, budget.left, budget._grants) == (5, 95, {})
+        assert (budget.spent, budget.left) == (5, 95)
+
+    def test_a_named_grant_is_opened_once(self) -> None:
+        budget = Budget(100)
+        grant = budget.grant(20, "last")
+        spend(grant, 5)
+        assert budget.grant(20, "last") is grant
+        budget.close()
+        assert (grant.left, budget.left) == (0, 95)
+
+    def test_a_grant_stands_back_for_a_server_that_ignored_its_cap(self) -> None:
+        budget = Budget(100)
+        grant = budget.grant(50)
+        budget.reserve(40).settle(70)
+        assert (grant.left, budget.left) == (30, 0)
 
     def test_a_grant_of_a_limit_is_set_aside_in_all_that_it_draws_on(self) -> None:
         budget = Budget(100)
@@ -245,7 +246,7 @@ class TestGrants:
     def test_what_a_grant_lost_stays_lost(self) -> None:
         budget = Budget(100)
         with budget.grant(60) as grant:
-            grant.reserve(25).keep()
+            grant.reserve(25).forfeit()
         assert (budget.unknown, budget.left) == (25, 75)
 
     def test_a_limit_sets_nothing_aside_and_draws_on_all_above(self) -> None:
@@ -257,215 +258,111 @@ class TestGrants:
     def test_what_was_set_aside_of_a_limit_returns_with_the_limit(self) -> None:
         budget = Budget(100)
         with budget.limit(50) as limit:
-            limit.grant(20, "last").reserve(5).keep()
+            limit.grant(20, "last").reserve(5).forfeit()
             assert budget.left == 80
         assert (budget.unknown, budget.left) == (5, 95)
 
     def test_what_was_lost_is_lost_once_however_often_it_is_closed(self) -> None:
         budget = Budget(100)
         with budget.limit(50) as limit, limit.grant(20, "last") as grant:
-            grant.reserve(5).keep()
+            grant.reserve(5).forfeit()
         limit.close()
         assert (budget.unknown, budget.left) == (5, 95)
 
-    def test_parts_of_one_turn_are_equal_and_found_again(self) -> None:
-        budget = Budget(110)
-        names = ["a", "b", "c"]
-        parts = [budget.part(name, names, keep=11) for name in names]
-        assert [part.total for part in parts] == [33, 33, 33]
-        assert budget.part("b", names, keep=11) is parts[1]
+
+class TestSeveralTrees:
+    """A call reserves in every account around it, which may stand in separate trees."""
+
+    def test_a_call_reserves_the_same_in_each_and_settles_in_each(self) -> None:
+        one, other = Budget(100), Budget(60)
+        call = reserve_in([one.limit(90), other])
+        assert (call.tokens, one.left, other.left) == (60, 40, 0)
+        call.settle(25)
+        assert (one.spent, other.spent, one.left, other.left) == (25, 25, 75, 35)
+
+    def test_nothing_is_reserved_in_one_if_the_other_is_used_up(self) -> None:
+        one, other = Budget(100), Budget(60)
+        spend(other, 60)
+        with pytest.raises(BudgetUsedUpError, match="budget of 60 tokens"):
+            reserve_in([one, other], 10)
+        assert one.left == 100
+
+    def test_a_call_waits_for_the_scarcer_one(self) -> None:
+        async def waited() -> int:
+            one, other = Budget(100), Budget(60)
+            under_way = other.reserve()
+            task = asyncio.create_task(account.areserve_in([one, other], 50, at_least=50))
+            while not account._WAITING:
+                await asyncio.sleep(0)
+            under_way.settle(0)
+            return (await task).tokens
+
+        assert asyncio.run(waited()) == 50
 
 
-class TestFourDefects:
-    """What a review of another agent's shared budgets found, each of them here held to."""
-
-    def test_the_pool_is_not_read_stale(self) -> None:
-        """Three deep, each level first looks at what is left, and all spend it at once."""
-        budget = Budget(100)
-        callers = [budget, budget.limit(100), budget.limit(100).limit(100)]
-        seen = [account.left for account in callers]
-        taken = [callers[0].reserve(60).tokens, callers[1].reserve(30).tokens]
-        taken.append(callers[2].reserve(seen[2]).tokens)
-        with pytest.raises(BudgetUsedUpError):
-            callers[2].reserve(seen[2])
-        assert (seen, taken) == ([100, 100, 100], [60, 30, 10])
-
-    def test_a_branch_does_not_reset_what_was_spent(self) -> None:
-        budget = Budget(100)
-        spend(budget, 10)
-        early = through_json(budget)
-        spend(budget, 50)
-        branch = Budget.restore(early)
-        spend(branch, 10)
-        assert (budget.spent, branch.left) == (70, 30)
-
-    def test_the_cap_cannot_be_removed_from_inside(self) -> None:
-        budget = Budget(100)
-        part = budget.grant(40)
-        forged = part.snapshot() | {"total": 10**9, "spent": {}, "version": 10**9}
-        with using(part):
-            bigger = within_all(drawn_on(Budget(10**6)), 10**6)
-        assert bigger is not None
-        part.adopt(forged)
-        assert bigger.reserve().tokens == Budget.restore(forged).total == 40
-
-    def test_a_resumed_grant_does_not_shrink(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        budget = Budget(100)
-        spend(budget.grant(60, "research"), 20)
-        kept = through_json(budget)
-        as_in_another_process(monkeypatch)
-        again = Budget.restore(kept)
-        grant = again.grant(60, "research")
-        assert (grant.total, grant.left, again.left, again.spent) == (60, 40, 40, 20)
-
-
-class TestSnapshots:
-    def test_another_process_goes_on_with_the_account(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        budget = Budget(100)
-        spend(budget, 30)
-        budget.reserve(20).keep()
-        kept = through_json(budget)
-        as_in_another_process(monkeypatch)
-        again = Budget.restore(kept)
-        spend(again, 10)
-        assert (again.spent, again.unknown, again.left) == (40, 20, 40)
-        assert again.snapshot()["total"] == 100
-
-    def test_a_child_that_comes_back_first_is_counted_above_it_once(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        budget = Budget(100)
-        child = budget.limit(50)
-        spend(child, 20)
-        early, kept = through_json(budget), through_json(child)
-        spend(child, 5)
-        late = through_json(child)
-        as_in_another_process(monkeypatch)
-        again = Budget.restore(early)
-        for snapshot in (kept, late, kept):
-            Budget.restore(snapshot, [again])
-        assert again.spent == 25
-
-    @given(st.lists(st.integers(0, 20), min_size=1, max_size=5), st.randoms())
-    def test_snapshots_of_a_process_come_in_any_order(
-        self, costs: list[int], chance: random.Random
-    ) -> None:
-        budget, taken = Budget(1000), []
-        for cost in costs:
-            budget.charge(cost)
-            taken.append(through_json(budget))
-        last, merged = taken[-1], None
-        chance.shuffle(taken)
-        for snapshot in taken:
-            merged = newer(merged, snapshot)
-        assert merged == last
-
-    def test_a_grant_that_is_closed_stays_so_whatever_an_older_snapshot_says(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        budget = Budget(100)
-        spend(budget.grant(60, "research"), 20)
-        kept = through_json(budget)
-        as_in_another_process(monkeypatch)
-        again = Budget.restore(kept)
-        again.grant(60, "research").close()
-        again.adopt(kept)
-        assert again.left == 80
-
-    def test_an_account_that_was_made_anew_knows_more_than_it_did_before(self) -> None:
-        """As one does that was paused for so long that this process had forgotten it."""
-        budget = Budget(100)
-        for _ in range(5):
-            spend(budget, 10)
-        kept = through_json(budget)
-        shared._LIVE.clear()
-        again = Budget.restore(kept)
-        spend(again, 10)
-        assert newer(kept, again.snapshot()) == again.snapshot()
-
-    def test_another_account_takes_the_place_of_the_one_before(self) -> None:
-        one, other = Budget(10).snapshot(), Budget(10).snapshot()
-        assert newer(one, other) == other
-        assert newer({}, one) == one
-
-    def test_two_processes_are_put_together(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        budget = Budget(100)
-        spend(budget, 10)
-        base = through_json(budget)
-        spend(budget, 20)
-        here = through_json(budget)
-        as_in_another_process(monkeypatch)
-        again = Budget.restore(base)
-        spend(again, 5)
-        there = through_json(again)
-        for both in (newer(here, there), newer(there, here)):
-            assert both is not None
-            assert sum(both["spent"].values()) == 35
-
-    def test_so_are_their_grants(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        budget = Budget(100)
-        spend(budget.grant(60, "research"), 10)
-        base = through_json(budget)
-        spend(budget.grant(60, "research"), 20)
-        here = through_json(budget)
-        as_in_another_process(monkeypatch)
-        again = Budget.restore(base)
-        spend(again.grant(60, "research"), 5)
-        there = through_json(again)
-        for both in (newer(here, there), newer(there, here)):
-            assert both is not None
-            assert sum(both["grants"]["research"]["spent"].values()) == 35
-
-
-class TestAround:
-    def test_what_runs_within_finds_the_budget(self) -> None:
+class TestContext:
+    def test_what_runs_in_the_block_finds_the_budget_also_in_threads(self) -> None:
         budget = Budget(10)
 
         async def inner() -> Budget | None:
-            return await asyncio.to_thread(current)
+            return await asyncio.to_thread(current_budget)
 
-        with using(budget):
-            assert current() is budget
+        with use_budget(budget):
+            assert current_budget() is budget
             assert asyncio.run(inner()) is budget
-        assert current() is None
+        assert current_budget() is None
 
-    def test_a_number_is_none(self) -> None:
-        with pytest.raises(InputError, match=r"is a Budget, such as Budget\(4000\)"), using(5):  # type: ignore[arg-type]
+    def test_a_number_is_refused(self) -> None:
+        refused = pytest.raises(InputError, match=r"must be a Budget, such as Budget\(4000\)")
+        with refused, use_budget(5):  # type: ignore[arg-type]
             pass
 
-    def test_its_own_budget_is_met_as_the_part_that_was_given(self) -> None:
+    def test_a_callers_own_budget_is_met_as_the_part_that_was_given(self) -> None:
+        budget, other = Budget(100), Budget(5)
+        with budget.grant(30) as part, use_budget(part):
+            assert accounts_in_scope(budget) == (part,)
+            assert accounts_in_scope(other) == (other, part)
+        assert accounts_in_scope(budget) == (budget,)
+
+    def test_a_grant_of_the_same_tree_is_spent_alone(self) -> None:
         budget = Budget(100)
-        with budget.grant(30) as part, using(part):
-            assert drawn_on(budget) == (part,)
-            assert len(drawn_on(Budget(5))) == 2
-        assert drawn_on(budget) == (budget,)
+        with budget.grant(30) as grant, use_budget(budget.limit(50)):
+            assert accounts_in_scope(grant) == (grant,)
+
+    def test_available_tokens_are_those_of_the_scarcest_account(self) -> None:
+        one, other = Budget(100), Budget(60)
+        call = other.reserve(50)
+        with use_budget(one), use_budget(other):
+            assert [available_tokens(n) for n in (10, 80)] == [10, 60]
+            call.settle(20)
+            other.grant(30)
+            assert (available_tokens(80), available_tokens(80, include_pending=True)) == (10, 40)
+        assert available_tokens(80) == 80
 
 
-class TestAnotherProcess:
-    """What it made anew, or an earlier version wrote, passes no total."""
+class TestRuns:
+    """Accounts that are opened for one run, and know what it spent before it was paused."""
 
-    def test_grants_that_it_made_anew_do_not_pass_the_total(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_run_has_no_more_than_is_around_it(self) -> None:
+        with use_budget(Budget(100)):
+            totals = [open_run(own, limit=n) for own, n in ((500, None), (80, 40), (None, 30))]
+        assert [run.total for run in totals if run] == [100, 40, 30]
+        assert open_run(None) is None
+
+    def test_what_it_spent_before_counts_in_its_total_and_not_twice_in_a_users_budget(self) -> None:
         budget = Budget(100)
-        spend(budget.grant(90), 90)
-        kept = through_json(budget.limit(100))
-        as_in_another_process(monkeypatch)
-        again = Budget(100)
-        grants = [again.grant(45), again.grant(45)]
-        Budget.restore(kept, [again])
-        assert grants[0].reserve().tokens == 10
-        with pytest.raises(BudgetUsedUpError):
-            grants[1].reserve()
+        spend(budget, 40)
+        run = open_run(budget, run="a", earlier=40)
+        assert run
+        assert (run.spent, run.left, budget.spent, budget.left) == (40, 60, 40, 60)
 
-    def test_snapshots_of_earlier_versions_are_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        budget = Budget(100)
-        spend(budget, 10)
-        old = {key: value for key, value in through_json(budget).items() if key != "ceiling"}
-        as_in_another_process(monkeypatch)
-        assert Budget.restore(old).left == 90
+    def test_runs_above_that_were_opened_anew_learn_of_it_once(self) -> None:
+        above = open_run(100, run="lead", earlier=10)
+        assert above
+        with use_budget(above):
+            runs = [open_run(80, run="worker", earlier=20) for _ in range(2)]
+        assert [run.left for run in runs if run] == [60, 60]
+        assert (above.spent, above.left) == (30, 70)
 
 
 # What one caller does: how much it wants, what the call costs, and how it ends.
@@ -474,7 +371,7 @@ CALLS = st.lists(
         st.integers(0, 4),
         st.integers(1, 60),
         st.integers(0, 60),
-        st.sampled_from(["settle", "keep", "refused"]),
+        st.sampled_from(["settle", "forfeit", "refused"]),
     ),
     max_size=25,
 )
@@ -494,13 +391,13 @@ class Bill:
         self.known = self.lost = self.most_at_once = 0
         self._lock = threading.Lock()
 
-    def add(self, call: shared.Call, cost: int, end: str) -> None:
+    def add(self, call: Reservation, cost: int, end: str) -> None:
         cost = min(cost, call.tokens)
         with self._lock:
             self.known += cost if end == "settle" else 0
-            self.lost += cost if end == "keep" else 0
-        if end == "keep":
-            call.keep()
+            self.lost += cost if end == "forfeit" else 0
+        if end == "forfeit":
+            call.forfeit()
         else:
             call.settle(cost if end == "settle" else 0)
 
@@ -517,7 +414,7 @@ class TestInterleavings:
         self, calls: list[tuple[int, int, int, str]], order: random.Random
     ) -> None:
         budget, bill = Budget(150), Bill()
-        open_calls: list[tuple[shared.Call, int, str]] = []
+        open_calls: list[tuple[Reservation, int, str]] = []
         accounts, grants = tree(budget)
         for who, wanted, cost, end in calls:
             held = sum(call.tokens for call, *_ in open_calls)

@@ -1,0 +1,247 @@
+"""Ask a chat model within a budget: one call, and another that finishes what the cap cut off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any
+
+from langchain.agents.middleware.types import ModelRequest, ModelResponse
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
+from langchain_core.messages.ai import add_usage
+
+from pb_graph.agents.tracker import InnerCalls
+from pb_graph.budget.account import areserve_in, reserve_in
+from pb_graph.errors import BudgetUsedUpError, InputError
+from pb_graph.models.caps import CAP_NAMES, capped_arguments, constructor_overrides, policy_for
+from pb_graph.models.client import finished
+from pb_graph.models.options import CallOptions, Thinking
+from pb_graph.models.retry import without_sdk_retries
+from pb_graph.models.usage import finish_of, tokens_of
+
+if TYPE_CHECKING:
+    from pb_graph.budget.account import Budget, Reservation
+
+FINISH = "The token budget is nearly used up. Give your best final answer now, in brief."
+_GO_ON = "What you wrote stays above it: go on there, and repeat nothing."
+_TOOL_SETTINGS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
+_TOOL_BLOCKS = frozenset({"tool_use", "tool_call", "function_call"})
+
+Ask = Callable[[ModelRequest[Any]], "ModelResponse[Any] | Awaitable[ModelResponse[Any]]"]
+Reserve = Callable[..., "Reservation | Awaitable[Reservation]"]
+
+
+@dataclass
+class BudgetedRequest:
+    """A request to a chat model, and the accounts that its calls draw on.
+
+    Attributes:
+        request: The request, as LangChain's agents make it.
+        accounts: Each call reserves in all of these; messages speak of the first.
+        last: Accounts for the finishing call, if more may be left in them.
+        keep: Tokens of the first account that are left for the finishing call.
+        enough: Tokens worth waiting for while other calls may return some.
+        per_call: Completion tokens of a single call; `None` for no limit of its own.
+        warn_at: Share of the first account from which on the model is told what is left.
+        by_tool: Whether the answer is a tool call, so that the finishing call keeps its tools.
+    """
+
+    request: ModelRequest[Any]
+    accounts: tuple[Budget, ...]
+    keep: int
+    enough: int
+    per_call: int | None
+    warn_at: float
+    last: tuple[Budget, ...] = ()
+    by_tool: bool = False
+
+    def respond(self, ask: Ask) -> ModelResponse[Any]:
+        """Return the model's answer or tool calls.
+
+        An answer that its cap cut off is finished by a second call, without tools. Tool calls that
+        were cut off are dropped. Once nothing is left, the response is a message that says so.
+
+        Args:
+            ask: Makes one call.
+
+        Raises:
+            BudgetUsedUpError: Nothing is left, and the answer is to have a type, which no message
+                has: a LangChain agent would ask again without end.
+            InputError: The request asks for several answers in one call.
+        """
+        return finished(self._respond(ask, reserve_in))
+
+    async def arespond(self, ask: Ask) -> ModelResponse[Any]:
+        """Respond as `respond` does, with calls that are awaited."""
+        return await self._respond(ask, areserve_in)
+
+    async def _respond(self, ask: Ask, reserve: Reserve) -> ModelResponse[Any]:
+        begun: ModelResponse[Any] | None = None
+        with suppress(BudgetUsedUpError):
+            reservation = await self._reserved(reserve, self.accounts, keep=self.keep)
+            # As it is now: other calls may have returned tokens during the wait.
+            left = min(account.left for account in self.accounts) + reservation.tokens
+            begun = await self._ask(ask, self._with_warning(left), reservation, keep=self.keep)
+        if begun and finish_of(_answer(begun)) != "length":
+            return begun
+        try:
+            fuller = max(self.accounts, self.last or self.accounts, key=lambda some: some[0].left)
+            reservation = await self._reserved(reserve, fuller)
+            ended = await self._ask(ask, self._ending(begun), reservation, thinking="off")
+        except BudgetUsedUpError:
+            if self.by_tool or "response_format" in self.request.model_settings:
+                raise
+            note = f"The budget of {self.accounts[0].total} tokens is used up."
+            return begun or ModelResponse(result=[AIMessage(note)])
+        except Exception:
+            if begun is None or self._is_typed or not _answer(begun).text:
+                raise
+            return begun  # it is paid for
+        return _join(begun, ended, typed=self._is_typed) if begun else ended
+
+    async def _reserved(
+        self, reserve: Reserve, accounts: tuple[Budget, ...], *, keep: int = 0
+    ) -> Reservation:
+        if (several := max(_numbers(self.request, ("n", "candidate_count")), default=1)) > 1:
+            msg = f"{several} answers in one call may each cost its cap: ask {several} times"
+            raise InputError(msg)
+        caps = _numbers(self.request, CAP_NAMES)
+        most = min([*caps, *([self.per_call] if self.per_call else [])], default=None)
+        made = reserve(accounts, most, keep=keep, at_least=self.enough)
+        return await made if isawaitable(made) else made
+
+    async def _ask(
+        self,
+        ask: Ask,
+        request: ModelRequest[Any],
+        reservation: Reservation,
+        *,
+        keep: int = 0,
+        thinking: Thinking = "bounded",
+    ) -> ModelResponse[Any]:
+        with reservation, InnerCalls(reservation, keep=keep) as calls:
+            try:
+                capped = _with_cap(request, reservation.tokens, thinking)
+                made = ask(capped)
+                response = await made if isawaitable(made) else made
+            except Exception as error:
+                calls.settle_failed(error)
+                said = getattr(error, "ai_message", None)  # LangChain could not read its type
+                if said is None or finish_of(said) != "length":
+                    raise
+                return _drop_tool_calls(ModelResponse([said]))
+            tokens = tokens_of(_answer(response), capped.messages)
+            is_cut = finish_of(_answer(response)) == "length"
+            unmeasured_cut = is_cut and not tokens.measured
+            calls.settle(max(reservation.tokens * unmeasured_cut, tokens.output))
+        return _drop_tool_calls(response) if is_cut else response
+
+    @property
+    def _is_typed(self) -> bool:
+        """Return whether the answer is read by its type, and so has to be in one piece."""
+        given = self.request.response_format, self.request.model_settings.get("response_format")
+        return self.by_tool or any(one is not None for one in given)
+
+    def _with_warning(self, left: int) -> ModelRequest[Any]:
+        total = self.accounts[0].total
+        if total - left < self.warn_at * total:
+            return self.request
+        note = f"Only {left} tokens are left for this task: come to an end."
+        return _append_system_note(self.request, note)
+
+    def _ending(self, begun: ModelResponse[Any] | None) -> ModelRequest[Any]:
+        """Return the request for a final answer: without tools, after what was written so far."""
+        settings = self.request.model_settings
+        dropped = frozenset[str]() if self.by_tool else _TOOL_SETTINGS
+        bare = self.request.override(
+            tools=[],
+            tool_choice=None,
+            model_settings={name: settings[name] for name in settings.keys() - dropped},
+        )
+        partial = _answer(begun).text if begun and not self._is_typed else ""
+        if not partial:
+            return _append_system_note(bare, FINISH)
+        said: list[AnyMessage] = [AIMessage(partial), HumanMessage(f"{FINISH} {_GO_ON}")]
+        return bare.override(messages=[*self.request.messages, *said])
+
+
+def _with_cap(request: ModelRequest[Any], cap: int, thinking: Thinking) -> ModelRequest[Any]:
+    """Return the request with its cap in the words of its model, whose SDK never repeats a call."""
+    model = without_sdk_retries(request.model)
+    given = request.model_settings
+    settings = {name: given[name] for name in given.keys() - {*CAP_NAMES}}
+    policy = policy_for(model)
+    change = constructor_overrides(model, policy)
+    if getattr(model, "stream_usage", True) is None:
+        change["stream_usage"] = True  # otherwise streams of other servers report no usage
+    # The caller's own choices in this call, such as an effort, count as those of the model.
+    told = {name: settings[name] for name in settings.keys() & type(model).model_fields.keys()}
+    options = CallOptions(cap, timeout=math.inf, thinking=thinking)
+    arguments = policy(model.model_copy(update=change | told), options)
+    arguments.pop("timeout", None)  # the host's own business
+    return request.override(
+        model=model.model_copy(update=change) if change else model,
+        model_settings=capped_arguments(settings, arguments),
+    )
+
+
+def _numbers(request: ModelRequest[Any], names: tuple[str, ...]) -> list[int]:
+    """Return the positive numbers that the call, or else its model, was given under these names."""
+    own = {name: getattr(request.model, name, None) for name in names} | request.model_settings
+    return [one for name in names if isinstance(one := own.get(name), int) and one > 0]
+
+
+def _append_system_note(request: ModelRequest[Any], note: str) -> ModelRequest[Any]:
+    said = request.system_message
+    if said is None:
+        return request.override(system_message=SystemMessage(note))
+    content: Any = said.content
+    # Blocks may be marked for the provider's prompt cache: the note comes behind them.
+    added = f"{content}\n\n{note}" if isinstance(content, str) else [*content, *_blocks(note)]
+    return request.override(system_message=said.model_copy(update={"content": added}))
+
+
+def _join(
+    begun: ModelResponse[Any], ended: ModelResponse[Any], *, typed: bool
+) -> ModelResponse[Any]:
+    """Return both answers as one message with the usage of both calls.
+
+    An answer that is read by its type is whole in the second response.
+    """
+    first, second = _answer(begun), _answer(ended)
+    content: Any = second.content
+    if first.text and not typed and ended.structured_response is None:
+        parts = [one.content for one in (first, second) if one.content]
+        is_text = all(isinstance(part, str) for part in parts)
+        content = (
+            "\n\n".join(map(str, parts)) if is_text else [b for p in parts for b in _blocks(p)]
+        )
+    usage = [one.usage_metadata for one in (first, second)]
+    update = {"content": content, "usage_metadata": add_usage(*usage) if any(usage) else None}
+    joined = second.model_copy(update=update)
+    return replace(ended, result=[joined if one is second else one for one in ended.result])
+
+
+def _drop_tool_calls(response: ModelResponse[Any]) -> ModelResponse[Any]:
+    """Return an answer that was cut off without its tool calls, the last of which may be half."""
+    said = _answer(response)
+    content: Any = said.content
+    if not isinstance(content, str):
+        content = [one for one in content if not _is_tool_block(one)]
+    update = {"content": content, "tool_calls": [], "invalid_tool_calls": []}
+    return ModelResponse([said.model_copy(update=update)])
+
+
+def _is_tool_block(block: object) -> bool:
+    return isinstance(block, dict) and block.get("type") in _TOOL_BLOCKS
+
+
+def _blocks(content: Any) -> list[Any]:  # noqa: ANN401 -- text, or blocks already
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _answer(response: ModelResponse[Any]) -> AIMessage:
+    return next(one for one in response.result if isinstance(one, AIMessage))

@@ -1,0 +1,248 @@
+"""A chat model within a token budget, for hosts that take a model and no middleware."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Mapping, Sequence
+from inspect import signature
+from itertools import count
+from typing import TYPE_CHECKING, Annotated, Any
+
+from langchain.agents.middleware.types import ModelRequest, ModelResponse
+from langchain_core.caches import BaseCache
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import SystemMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import StructuredTool
+from pydantic import Field, PositiveInt, PrivateAttr, field_validator
+
+from pb_graph.agents.budgeted_request import BudgetedRequest
+from pb_graph.agents.tracker import tracked_accounts
+from pb_graph.budget.account import Budget
+from pb_graph.budget.context import accounts_in_scope
+from pb_graph.errors import InputError
+from pb_graph.models.naming import name_of
+from pb_graph.models.retry import RetryPolicy
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import ModelProfile
+    from langchain_core.messages import BaseMessage
+
+_LONGEST_WAIT = 60.0
+_RESERVE = "reserved for the last answer"
+
+
+class BudgetedChatModel(BaseChatModel):
+    """A chat model whose calls draw on a `Budget`: for a supervisor, or any graph around agents.
+
+    It does for a model what `TokenBudgetMiddleware` does for an agent: each call reserves its cap
+    first and is settled after. A part of the budget is set aside for the last answer as soon as the
+    model is made (or at its first call, where it finds its budget around it). A call that was cut
+    off, or that finds nothing else left, is followed or replaced by one that is told to answer now,
+    without tools except those that give the answer its type. When that part is used up, too, the
+    answer is a message that says so; an answer that is to have a type raises `BudgetUsedUpError`.
+
+    The retries of the provider's SDK are turned off, as they cannot be counted: `retry_policy`
+    says how often a call that failed for a passing reason is made again, within the budget.
+
+    Attributes:
+        model: The chat model. It is not changed.
+        budget: Completion tokens, or a `Budget` to share; `None` for the budget that the host's
+            run is within (`pb_graph.budget.use_budget`).
+        per_call: Completion tokens of a single call; `None` for no limit but what is left.
+        warn_at: Share of the budget from which on the model is told how little is left.
+        reserve: Share of the budget set aside for its last answer; 0 for a worker's model.
+        retry_policy: How often a failed call is made again.
+    """
+
+    model: BaseChatModel
+    budget: int | Budget | None = None
+    per_call: PositiveInt | None = None
+    warn_at: Annotated[float, Field(gt=0, lt=1)] = 0.8
+    reserve: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    retry_policy: RetryPolicy = RetryPolicy()
+    # Not as asked, but as its budget made it: of no use to others. The model's own cache works.
+    cache: BaseCache | bool | None = Field(default=False, exclude=True)
+    _by_tool: bool = PrivateAttr(default=False)
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _check_model(cls, given: object) -> object:
+        if isinstance(given, BaseChatModel):
+            return given
+        msg = "give a chat model object; bind, with_fallbacks and with_retry go behind: "
+        raise ValueError(msg + "BudgetedChatModel(model=model, budget=budget).with_retry()")
+
+    @field_validator("budget", mode="before")
+    @classmethod
+    def _open_budget(cls, given: object) -> object:
+        return Budget(given) if isinstance(given, int) else given
+
+    def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 -- pydantic's
+        """Set the reserve aside before other callers can spend it.
+
+        A call is one run, this model's: listeners to the inner model hear that run.
+        """
+        super().model_post_init(context)
+        if self.account:
+            self._last_account(self.account)
+        self.callbacks = self.callbacks or self.model.callbacks
+        self.tags = self.tags or self.model.tags
+        self.metadata = {**(self.model.metadata or {}), **(self.metadata or {})}
+
+    @property
+    def account(self) -> Budget | None:
+        """The model's own budget, if it was given one."""
+        return self.budget if isinstance(self.budget, Budget) else None
+
+    @property
+    def plain(self) -> BaseChatModel:
+        """The model without a budget, with the listeners of this one."""
+        heard = {name: getattr(self, name) for name in ("callbacks", "tags", "metadata")}
+        return self.model.model_copy(update=heard)
+
+    @property
+    def model_name(self) -> str:
+        """The model's name: hosts that look for a text at ``model`` look here first."""
+        return name_of(self.model)
+
+    @property
+    def _llm_type(self) -> str:
+        return f"budgeted-{self.model._llm_type}"  # noqa: SLF001 -- as LangChain's models do
+
+    @property
+    def _identifying_params(self) -> Mapping[str, Any]:
+        return self.model._identifying_params  # noqa: SLF001
+
+    def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> Any:  # noqa: ANN401
+        return self.model._get_ls_params(stop, **kwargs)  # noqa: SLF001
+
+    def _resolve_model_profile(self) -> ModelProfile | None:
+        return self.model.profile
+
+    def get_token_ids(self, text: str) -> list[int]:
+        """Return the model's own token ids, by which hosts trim conversations."""
+        return self.model.get_token_ids(text)
+
+    def get_num_tokens_from_messages(self, *args: Any, **kwargs: Any) -> int:  # noqa: ANN401
+        """Return the model's own count."""
+        return self.model.get_num_tokens_from_messages(*args, **kwargs)
+
+    def bind_tools(
+        self,
+        tools: Sequence[Any],
+        *,
+        parallel_tool_calls: bool | None = None,  # langgraph-supervisor looks for it
+        **kwargs: Any,  # noqa: ANN401
+    ) -> Any:  # noqa: ANN401 -- inherited
+        """Bind tools in the words of the model's own provider."""
+        bind = self.model.bind_tools
+        if parallel_tool_calls is not None and "parallel_tool_calls" in signature(bind).parameters:
+            kwargs["parallel_tool_calls"] = parallel_tool_calls
+        bound: Any = bind(tools, **kwargs)
+        made = self.model_copy()
+        # Of an answer that is to have a type LangChain says so; its agents bind what cannot run.
+        run = [not isinstance(one, StructuredTool) or one.func or one.coroutine for one in tools]
+        only_a_type = "ls_structured_output_format" in kwargs or (run and not any(run))
+        made._by_tool = bool(only_a_type)  # noqa: SLF001 -- a copy of ours
+        return made.bind(**bound.kwargs)
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: Any = None,  # noqa: ANN401 -- inherited
+        **kwargs: Any,  # noqa: ANN401
+    ) -> ChatResult:
+        def ask(request: ModelRequest[Any]) -> ModelResponse[Any]:
+            # With caches, rate limits and the streaming that a host listens to, but as one run:
+            # `invoke` would be a second one, and everybody's count would be double.
+            model: Any = request.model
+            made = model._generate_with_cache(  # noqa: SLF001
+                _messages_of(request), stop, run_manager, **request.model_settings
+            )
+            return ModelResponse(result=[one.message for one in made.generations])
+
+        request = self._request(messages, kwargs)
+        if (budgeted := self._budgeted(request)) is None:
+            return _result_of(ask(request))
+        for failed in count(1):
+            try:
+                return _result_of(budgeted.respond(ask))
+            except Exception as error:
+                if (wait := self.retry_policy.wait(error, failed, _LONGEST_WAIT)) is None:
+                    raise
+            time.sleep(wait)
+        raise AssertionError
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: Any = None,  # noqa: ANN401
+        **kwargs: Any,  # noqa: ANN401
+    ) -> ChatResult:
+        async def ask(request: ModelRequest[Any]) -> ModelResponse[Any]:
+            model: Any = request.model
+            made = await model._agenerate_with_cache(  # noqa: SLF001
+                _messages_of(request), stop, run_manager, **request.model_settings
+            )
+            return ModelResponse(result=[one.message for one in made.generations])
+
+        request = self._request(messages, kwargs)
+        if (budgeted := self._budgeted(request)) is None:
+            return _result_of(await ask(request))
+        for failed in count(1):
+            try:
+                return _result_of(await budgeted.arespond(ask))
+            except Exception as error:
+                if (wait := self.retry_policy.wait(error, failed, _LONGEST_WAIT)) is None:
+                    raise
+            await asyncio.sleep(wait)
+        raise AssertionError
+
+    def _request(self, messages: list[BaseMessage], settings: dict[str, Any]) -> ModelRequest[Any]:
+        system = next((one for one in messages[:1] if isinstance(one, SystemMessage)), None)
+        return ModelRequest(
+            model=self.plain,
+            system_message=system,
+            messages=messages[1:] if system else messages,  # type: ignore[arg-type]
+            model_settings=settings,
+        )
+
+    def _budgeted(self, request: ModelRequest[Any]) -> BudgetedRequest | None:
+        """Return the request with its accounts; `None` if a call around it has reserved for it."""
+        own, tracked = self.account, tracked_accounts()
+        if tracked and (own is None or any(one.is_within(own) for one in tracked)):
+            return None
+        accounts = accounts_in_scope(own)
+        if not accounts:
+            msg = "There is no budget. Give BudgetedChatModel one, or run it in use_budget(budget)."
+            raise InputError(msg)
+        last = self._last_account(accounts[0])
+        return BudgetedRequest(
+            request,
+            accounts,
+            keep=0,
+            enough=last.total if self.reserve else 1,
+            per_call=self.per_call,
+            warn_at=self.warn_at,
+            last=(last, *accounts[1:]),
+            by_tool=self._by_tool,
+        )
+
+    def _last_account(self, account: Budget) -> Budget:
+        """Return the part of an account that is set aside for the last answer, always the same."""
+        if not self.reserve:
+            return account
+        return account.grant(math.ceil(account.total * self.reserve), name=_RESERVE)
+
+
+def _messages_of(request: ModelRequest[Any]) -> list[Any]:
+    return [*([request.system_message] if request.system_message else []), *request.messages]
+
+
+def _result_of(response: ModelResponse[Any]) -> ChatResult:
+    return ChatResult(generations=[ChatGeneration(message=message) for message in response.result])
