@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from pb_graph.planner.parsing import Difficulty, GradedPlan, Plan, PlannedStep
 from pb_graph.types import Query, SubQuestion
@@ -24,7 +23,8 @@ _CONSTANT = 10
 """Numbers up to this one are part of a method ("mod 8", "k ≥ 3"), unless they follow an "="."""
 
 _TOKEN = re.compile(r"[^\W_]+|[^\w\s.,;:?!\"'`]")
-_NUMBER = re.compile(r"(?<![\w^.])\d+(?:[.,]\d+)*(?![\w^])")  # no exponents, no coefficients
+_NUMBER = re.compile(r"\d+(?:,\d{3}(?!\d))*(?:\.\d+)?")
+_VALUE = re.compile(rf"(?<![\w^.]){_NUMBER.pattern}(?![\w^])")  # no exponent, no coefficient
 _EQUALS = re.compile(r"(?<![<>!:=])\s*[=≈](?!=)\s*")
 _MATHS = (
     r"(?:\\[a-z]+|(?<![^\W\d_])[^\W\d_](?![^\W\d_])|[\d\s.,'()\[\]{}|$%!^_*/\u00d7÷·√+\u2212-])"
@@ -51,8 +51,8 @@ def clean_plan(plan: Plan, query: Query, max_steps: int) -> tuple[list[SubQuesti
     Returns:
         The sub-questions, not graded; and a warning for each kind of correction.
     """
-    kept = _keep_steps(plan, query, max_steps)
-    return kept.steps, kept.warnings
+    kept, warnings = _keep_steps(plan, query, max_steps)
+    return [*kept.values()], warnings
 
 
 def clean_graded_plan(
@@ -68,15 +68,15 @@ def clean_graded_plan(
     Returns:
         The level of the question, the graded sub-questions, and the warnings.
     """
-    kept = _keep_steps(plan, query, max_steps)
-    planned = [plan.steps[old] for old in kept.origins]
+    kept, warnings = _keep_steps(plan, query, max_steps)
+    planned = [plan.steps[old] for old in kept]
     found = Difficulty(
         level=plan.level,
         levels=[step.level for step in planned],
         credits=[step.credit for step in planned],
     )
-    level, steps, warnings = grade_steps(found, kept.steps, query["level"])
-    return level, steps, kept.warnings + warnings
+    level, steps, more = grade_steps(found, [*kept.values()], query["level"])
+    return level, steps, warnings + more
 
 
 def grade_steps(
@@ -145,25 +145,18 @@ def gives_value(hint: str, known: str) -> bool:
         known: The question and the sub-questions up to this one.
     """
     method, *results = _EQUALS.split(hint)
-    unknown = _numbers(" ".join(results)) | {
-        number for number in _numbers(method) if float(number) > _CONSTANT
-    }
-    return not unknown <= _numbers(known)
+    values = _numbers(" ".join(results), _VALUE)
+    values |= {number for number in _numbers(method, _VALUE) if float(number) > _CONSTANT}
+    return not values <= _numbers(known)
 
 
-class _Kept(NamedTuple):
-    """The sub-questions that are kept, and the index that each had in the plan."""
-
-    steps: list[SubQuestion]
-    origins: list[int]
-    warnings: list[str]
-
-
-def _keep_steps(plan: Plan, query: Query, max_steps: int) -> _Kept:
-    known = "\n".join(
-        filter(None, [query["question"], query["reference"], query.get("conversation")])
-    )
-    kept = _Kept([], [], [])
+def _keep_steps(
+    plan: Plan, query: Query, max_steps: int
+) -> tuple[dict[int, SubQuestion], list[str]]:
+    """Return the sub-questions that are kept by their index in the plan, and the warnings."""
+    about = (query["question"], query["reference"], query.get("conversation"))
+    known = "\n".join(filter(None, about))
+    kept: dict[int, SubQuestion] = {}
     places: dict[int, int] = {}  # from an index in the plan to one in what is kept
     first: dict[str, int] = {}
     counts = Counter[str]()
@@ -171,40 +164,36 @@ def _keep_steps(plan: Plan, query: Query, max_steps: int) -> _Kept:
         question = ask_for_result(step.question, known)
         counts["result(s) stated in the plan: replaced by '?'"] += question != step.question
         key = _key(question)
-        if key in _PLACEHOLDERS:
+        if key in _EMPTY:
             counts["empty sub-question(s): dropped"] += 1
             continue
-        places[old] = first.setdefault(key, len(kept.steps))
-        if places[old] < len(kept.steps):
+        places[old] = first.setdefault(key, len(kept))
+        if places[old] < len(kept):
             counts["repeated sub-question(s): dropped"] += 1
             continue
         known += f"\n{question}"
         has_value = gives_value(step.hint, known)
         counts["hint(s) with a value: dropped"] += has_value
-        kept.origins.append(old)
-        kept.steps.append(
-            SubQuestion(
-                index=places[old],
-                question=question,
-                hint="" if has_value else step.hint,
-                depends_on=_depends_on(step, places, places[old], counts),
-                level=None,
-                credit=None,
-            )
+        kept[old] = SubQuestion(
+            index=places[old],
+            question=question,
+            hint="" if has_value else step.hint,
+            depends_on=_depends_on(step, places, places[old], counts),
+            level=None,
+            credit=None,
         )
-    counts[f"sub-question(s) beyond the first {max_steps}: dropped"] = len(kept.steps) - max_steps
-    del kept.steps[max_steps:], kept.origins[max_steps:]
-    kept.warnings.extend(f"plan: {count} {what}" for what, count in counts.items() if count > 0)
-    return kept
+    counts[f"sub-question(s) beyond the first {max_steps}: dropped"] = len(kept) - max_steps
+    warnings = [f"plan: {count} {what}" for what, count in counts.items() if count > 0]
+    return dict(list(kept.items())[:max_steps]), warnings
 
 
 def _depends_on(
     step: PlannedStep, places: Mapping[int, int], place: int, counts: Counter[str]
 ) -> list[int]:
     """Return the earlier sub-questions that a step needs, which also rules out circles."""
-    if step.depends_on is None:
+    if step.after is None:
         return list(range(place)[-1:])
-    needed = {places.get(old, place) for old in step.depends_on}
+    needed = {places.get(number - 1, place) for number in step.after}
     counts["sub-question(s) said to need others than earlier ones: corrected"] += place in needed
     return sorted(needed - {place})
 
@@ -214,17 +203,14 @@ def _key(question: str) -> str:
     return " ".join(_TOKEN.findall(question.casefold()))
 
 
-_PLACEHOLDERS = {"", _key("sub-question"), _key("sub-question | hint"), _key("...")}
+_EMPTY = {"", _key("sub-question")}
 """Keys of sub-questions that ask nothing; some models repeat the form of the reply."""
 
 
-def _numbers(text: str) -> set[str]:
+def _numbers(text: str, pattern: re.Pattern[str] = _NUMBER) -> set[str]:
     """Return the numbers in a text in one spelling: 1000 for 1,000.0."""
-    plain = (re.sub(r",(?=\d{3}(?!\d))", "", number) for number in _NUMBER.findall(text))
-    return {
-        number.rstrip("0").rstrip(".") if number.count(".") == 1 else number.replace(",", ".")
-        for number in plain
-    }
+    plain = (number.replace(",", "") for number in pattern.findall(text))
+    return {number.rstrip("0").rstrip(".") if "." in number else number for number in plain}
 
 
 def _has_letter(text: str) -> bool:

@@ -7,11 +7,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Self
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Annotated, Any, Self
 
 from json_repair import repair_json
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 MAX_TEXT = 20_000
 MAX_REPAIRED = 2_000
@@ -25,9 +34,10 @@ MAX_HINT = 200
 _JSON_START = re.compile(r"^[ \t]*(?=[\[{])|(?=\{\s*[\"'])", re.MULTILINE)
 # A LaTeX command that a model wrote into JSON without doubling its backslash.
 _BARE_LATEX = re.compile(r"(?<!\\)\\(?=[A-Za-z]{2})(?!u[0-9a-fA-F]{4})")
-# "1. …", "(1) …", "**Step 1:** …": at most one word stands before the number.
+# "1. …", "(1) …", "**Step 1:** …"; but "Case 1: …" is part of a question.
 _NUMBERED = re.compile(
-    r"^[ \t#>*_`(-]*(?:[A-Za-z]+(?:-[A-Za-z]+)?[ \t]+)?(\d{1,2})[ \t*_`]*[.):](?!\d)(.*)$"
+    r"^[ \t#>*_`(-]*(?:(?:step|(?:sub-?)?question)[ \t]+)?(\d{1,2})[ \t*_`]*[.):](?!\d)(.*)$",
+    re.IGNORECASE,
 )
 _HINT_LINE = re.compile(r"^\W*hint\b\W*(.*)$", re.IGNORECASE)
 _AFTER = re.compile(r"^\W*after\b(.*)$", re.IGNORECASE)
@@ -37,13 +47,51 @@ _LEVEL = re.compile(r"(?<![\w.-])[Ll]?([1-5])(?!\w|\.\d)")
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
+def _to_number(value: object) -> float | None:
+    """Return a finite number, also out of text such as "20 points"; None for anything else."""
+    if isinstance(value, str):
+        found = _NUMBER.search(value[:MAX_QUESTION])
+        value = float(found.group()) if found else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if -MAX_NUMBER < value < MAX_NUMBER else None
+
+
+def _to_numbers(values: object) -> list[float | None]:
+    """Return the numbers in a list; none for anything else."""
+    return [_to_number(value) for value in values[:MAX_ITEMS]] if isinstance(values, list) else []
+
+
+def _to_step_numbers(value: object) -> list[int] | None:
+    """Return step numbers, also out of text such as "1 and 3"; None for None."""
+    if value is None:
+        return None
+    found = _to_numbers(value if isinstance(value, list) else _NUMBER.findall(str(value)))
+    return [int(number) for number in found if number is not None]
+
+
+def _to_line(text: object) -> str:
+    """Return text on one line, without control characters and the Markdown around it."""
+    if not isinstance(text, str):
+        return ""
+    line = " ".join(_UNPRINTABLE.sub(" ", text).split())
+    return line.strip("*_` ").replace("**", "")
+
+
+_Number = Annotated[float | None, BeforeValidator(_to_number)]
+_Numbers = Annotated[list[float | None], BeforeValidator(_to_numbers)]
+_StepNumbers = Annotated[list[int] | None, BeforeValidator(_to_step_numbers)]
+_LEVEL_NAMES = AliasChoices("level", "evaluated_level")
+_CREDIT_NAMES = AliasChoices("credit", "credits", "points")
+
+
 class PlannedStep(BaseModel):
-    """One sub-question as a planner wrote it.
+    """One sub-question as a planner wrote it: "question | hint | after 1, 2", or an object.
 
     Attributes:
         question: The question of the step.
         hint: A few words on how to go about it; may be empty.
-        depends_on: Indices (from 0) of the steps that it needs; None if the planner named none.
+        after: Numbers (from 1) of the steps that it needs; None if the planner named none.
         level: Difficulty from 1 to 5, unchecked.
         credit: Share of 100 credits, unchecked.
     """
@@ -52,15 +100,39 @@ class PlannedStep(BaseModel):
 
     question: str
     hint: str = ""
-    depends_on: list[int] | None = None
-    level: float | None = None
-    credit: float | None = None
+    after: _StepNumbers = Field(
+        default=None, validation_alias=AliasChoices("after", "depends_on", "needs")
+    )
+    level: _Number = Field(default=None, validation_alias=_LEVEL_NAMES)
+    credit: _Number = Field(default=None, validation_alias=_CREDIT_NAMES)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _split(cls, item: object) -> dict[str, Any]:
+        """Take the parts of a text with bars apart."""
+        fields = dict(item) if isinstance(item, Mapping) else {"question": item}
+        names = ("question", "sub_question", "sub-question", "step", "text")
+        text = next((text for name in names if isinstance(text := fields.get(name), str)), "")
+        question, *rest = [_to_line(part) for part in _BAR.split(text)]
+        if label := _NUMBERED.match(question):
+            question = _to_line(label[2])
+        if not any(character.isalnum() for character in question):
+            msg = "a sub-question is missing"
+            raise ValueError(msg)
+        hints = [_to_line(fields.get("hint"))]
+        for part in rest:
+            if needs := _AFTER.match(part):
+                fields["after"] = needs[1]
+            elif part != "-":
+                hints.append(part)
+        hint = " ".join(filter(None, hints))[:MAX_HINT]
+        return fields | {"question": question[:MAX_QUESTION], "hint": hint}
 
     def to_text(self) -> str:
-        """Return the step as a planner is asked to write it: "question | hint | after 1, 2"."""
+        """Return the step as a planner is asked to write it."""
         after = ""
-        if self.depends_on is not None:
-            after = f"after {', '.join(str(index + 1) for index in self.depends_on) or 'nothing'}"
+        if self.after is not None:
+            after = f"after {', '.join(map(str, self.after)) or 'nothing'}"
         return " | ".join(filter(None, [self.question, self.hint, after]))
 
 
@@ -69,7 +141,7 @@ class Plan(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    steps: list[PlannedStep]
+    steps: list[PlannedStep] = Field(min_length=1, max_length=MAX_ITEMS)
 
     @classmethod
     def read(cls, text: str) -> Self:
@@ -78,7 +150,12 @@ class Plan(BaseModel):
         Raises:
             ValueError: The reply holds no sub-question.
         """
-        return cls(steps=_read_steps(_find_json(text), text))
+        found = _find_json(text)
+        steps = _readable_steps(_items(found)) or _readable_steps([*_numbered_items(text)])
+        if not steps:
+            msg = "no sub-question found: write each as an item of its own"
+            raise ValueError(msg)
+        return cls.model_validate((found if isinstance(found, dict) else {}) | {"steps": steps})
 
     def to_text(self) -> str:
         """Return the plan as the JSON that a planner is asked for; `read` reads it back."""
@@ -88,17 +165,7 @@ class Plan(BaseModel):
 class GradedPlan(Plan):
     """A decomposition with the level of the problem, and level and credit of each step."""
 
-    level: float | None = None
-
-    @classmethod
-    def read(cls, text: str) -> Self:
-        """Find the plan and its grades in a reply.
-
-        Raises:
-            ValueError: The reply holds no sub-question.
-        """
-        found = _find_json(text)
-        return cls(steps=_read_steps(found, text), level=_Grade.of(found).level)
+    level: _Number = Field(default=None, validation_alias=_LEVEL_NAMES)
 
     def to_text(self) -> str:
         """Return the plan and its grades as the JSON that a planner is asked for."""
@@ -120,9 +187,9 @@ class Difficulty(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    level: float | None = None
-    levels: list[float | None] = []
-    credits: list[float | None] = []
+    level: _Number = Field(default=None, validation_alias=_LEVEL_NAMES)
+    levels: _Numbers = []
+    credits: _Numbers = []
 
     @classmethod
     def read(cls, text: str) -> Self:
@@ -132,21 +199,14 @@ class Difficulty(BaseModel):
             ValueError: The reply holds no level.
         """
         found = _find_json(text)
-        whole = found.get("problem", found) if isinstance(found, Mapping) else found
-        level = _Grade.of(whole).level
-        if isinstance(found, Mapping) and (found.get("levels") or found.get("credits")):
-            columns = (found.get("levels"), found.get("credits"))
-            levels, credit = (column if isinstance(column, list) else [] for column in columns)
-            return cls(level=level, levels=_to_numbers(levels), credits=_to_numbers(credit))
-        rows = [_Grade.of(item) for item in _items(found) if isinstance(item, Mapping)]
-        if level is None and not rows and (alone := _LEVEL.search(text[:MAX_QUESTION])):
-            level = float(alone[1])  # "Level: 3"
-        if level is None and not rows:
+        if not isinstance(found, Mapping):  # "Level: 3"
+            alone = _LEVEL.search(text[:MAX_QUESTION])
+            found = {"level": alone and alone[1]}
+        estimates = cls.model_validate(found)
+        if estimates == cls():
             msg = "no levels found: write them as numbers from 1 to 5"
             raise ValueError(msg)
-        return cls(
-            level=level, levels=[row.level for row in rows], credits=[row.credit for row in rows]
-        )
+        return estimates
 
     def to_text(self) -> str:
         """Return the estimates as the one line of JSON that a planner is asked for."""
@@ -178,99 +238,22 @@ class Level(BaseModel):
         return f"L{self.level:.0f}"
 
 
-def _to_number(value: object) -> float | None:
-    """Return a finite number, also out of text such as "20 points"; None for anything else."""
-    if isinstance(value, str):
-        found = _NUMBER.search(value[:MAX_QUESTION])
-        value = float(found.group()) if found else None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if -MAX_NUMBER < value < MAX_NUMBER else None
+def _readable_steps(items: list[Any]) -> list[PlannedStep]:
+    """Return the items that are steps."""
+    steps = []
+    for item in items[:MAX_ITEMS]:
+        with suppress(ValidationError):
+            steps.append(PlannedStep.model_validate(item))
+    return steps
 
 
-def _to_numbers(values: Sequence[object]) -> list[float | None]:
-    return [_to_number(value) for value in values[:MAX_ITEMS]]
-
-
-def _to_line(text: object) -> str:
-    """Return text on one line, without control characters and the Markdown around it."""
-    if not isinstance(text, str):
-        return ""
-    line = " ".join(_UNPRINTABLE.sub(" ", text).split())
-    return line.strip("*_` ").replace("**", "")
-
-
-_Number = Annotated[float | None, BeforeValidator(_to_number)]
-
-
-class _Grade(BaseModel):
-    """A level and a credit, under the names that models give them."""
-
-    level: _Number = Field(None, validation_alias=AliasChoices("level", "evaluated_level"))
-    credit: _Number = Field(None, validation_alias=AliasChoices("credit", "credits", "points"))
-
-    @classmethod
-    def of(cls, found: object) -> Self:
-        """Read what an object says of them; nothing out of anything else."""
-        return cls.model_validate(found if isinstance(found, Mapping) else {})
-
-
-class _WrittenStep(_Grade):
-    """A step as an object, under the names that models give its fields."""
-
-    question: str = Field(
-        validation_alias=AliasChoices("question", "sub_question", "sub-question", "step", "text")
-    )
-    hint: object = ""
-    after: object = Field(None, validation_alias=AliasChoices("after", "depends_on", "needs"))
-
-
-def _read_steps(found: object, text: str) -> list[PlannedStep]:
-    """Read the steps in the JSON of a reply, else those on its numbered lines."""
-    steps = [step for item in _items(found) if (step := _read_step(item))]
-    steps = steps or [step for item in _numbered_items(text) if (step := _read_step(item))]
-    if not steps:
-        msg = "no sub-question found: write each as an item of its own"
-        raise ValueError(msg)
-    return steps[:MAX_ITEMS]
-
-
-def _read_step(item: object) -> PlannedStep | None:
-    """Read one item of a plan: "question | hint | after 1, 2", or an object with such fields."""
-    try:
-        found = _WrittenStep.model_validate({"question": item} if isinstance(item, str) else item)
-    except ValidationError:
-        return None
-    question, *rest = [_to_line(part) for part in _BAR.split(found.question)]
-    if label := _NUMBERED.match(question):
-        question = _to_line(label[2])
-    if not any(character.isalnum() for character in question):
-        return None
-    after, hints = found.after, [_to_line(found.hint)]
-    for part in rest:
-        if needs := _AFTER.match(part):
-            after = needs[1]
-        elif part != "-":
-            hints.append(part)
-    if after is not None:
-        after = after if isinstance(after, list) else _NUMBER.findall(str(after))
-        after = [int(number) - 1 for number in _to_numbers(after) if number is not None]
-    return PlannedStep(
-        question=question[:MAX_QUESTION],
-        hint=" ".join(filter(None, hints))[:MAX_HINT],
-        depends_on=after,
-        level=found.level,
-        credit=found.credit,
-    )
-
-
-def _items(found: object) -> list[object]:
+def _items(found: object) -> list[Any]:
     """Return the items of a plan, by whatever name the model called their list."""
     if isinstance(found, Mapping):
         lists = (found.get(name) for name in ("steps", "plan", "sub_questions", "questions"))
         numbered = [value for name, value in found.items() if str(name).strip().isdigit()]
         found = next((named for named in lists if isinstance(named, list)), numbered)
-    return found[:MAX_ITEMS] if isinstance(found, list) else []
+    return found if isinstance(found, list) else []
 
 
 def _numbered_items(text: str) -> Iterator[str]:

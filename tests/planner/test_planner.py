@@ -21,8 +21,8 @@ from tests.support.chat_model import ScriptedChat
 from tests.support.graphs import graph_of
 
 STEPS = [
-    PlannedStep(question="First?", hint="look", depends_on=[], level=2, credit=30),
-    PlannedStep(question="Second?", depends_on=[0], level=3, credit=70),
+    PlannedStep(question="First?", hint="look", after=[], level=2, credit=30),
+    PlannedStep(question="Second?", after=[1], level=3, credit=70),
 ]
 DEMOS: dict[str, dict[str, Any]] = {
     "decompose": {"plan": Plan(steps=[step.model_copy(update={"level": None}) for step in STEPS])},
