@@ -17,7 +17,6 @@ from pb_graph.budget.context import require_budget
 from pb_graph.budget.ledger import Prices
 from pb_graph.budget.prices import read_prices
 from pb_graph.models.caps import CapPolicy
-from pb_graph.models.caps.probed import load_caps
 from pb_graph.nodes.allocate import allocate, route_next_wave
 from pb_graph.nodes.answer import answer
 from pb_graph.nodes.estimate import estimate
@@ -27,6 +26,7 @@ from pb_graph.nodes.plan import plan
 from pb_graph.nodes.review import review
 from pb_graph.nodes.solve import solve
 from pb_graph.nodes.synthesize import synthesize
+from pb_graph.probe import load_caps
 from pb_graph.program import HasPlanner, PlannerProgram
 from pb_graph.runtime.answer_type import AnswerType
 from pb_graph.runtime.budgeted_call import GraphOptions

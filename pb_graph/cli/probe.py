@@ -1,4 +1,4 @@
-"""``pb-graph probe``: does an endpoint keep its promises?"""
+"""``pb-graph probe``: check an endpoint for what budgets rest on."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import typer
 from pb_graph.cli.exit import exits
 from pb_graph.cli.options import fetch_weights
 
+_COLOURS = {"passed": "green", "failed": "bold red", "unsupported": "dim", "inconclusive": "yellow"}
+
 
 def probe(
     model: Annotated[str, typer.Argument(help="'provider:model' or 'local:NAME'.")],
@@ -22,24 +24,31 @@ def probe(
     ),
     as_json: Annotated[bool, typer.Option("--json", help="Print what is written instead.")] = False,
 ) -> None:
-    """Ask an endpoint for all that budgets rest on: at most 20 calls and 4,000 tokens.
+    """Check an endpoint for what budgets rest on: at most 8 calls and 2,000 tokens.
 
-    The exit code is 1 when a promise is broken.
+    The exit code is 1 when a check fails.
     """
     from rich.console import Console  # noqa: PLC0415 -- what a probe needs takes a second
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
 
-    from pb_graph.probe.run import probe as find_out  # noqa: PLC0415
+    from pb_graph.probe import CHECKS  # noqa: PLC0415
+    from pb_graph.probe import probe as run_checks  # noqa: PLC0415
 
     with exits.explained():
         fetch_weights(model)
-        found = find_out(model, policy)
+        found = run_checks(model, policy)
     if as_json:
-        typer.echo(json.dumps(found.caps()))
+        typer.echo(json.dumps(found.to_dict()))
     else:
-        Console().print(found.table())
+        told = f"{found.calls} calls, {found.tokens} tokens, policy {found.policy}"
+        table = Table("check", "verdict", "observed", title=found.model, caption=told)
+        for name, (verdict, observed) in found.findings.items():
+            table.add_row(CHECKS[name], Text(verdict, _COLOURS[verdict]), Text(observed))
+        Console().print(table)
     try:
-        found.save(out)
+        out.write_text(json.dumps(found.to_dict(), indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         exits.failed(f"cannot write {out}: {error.strerror}")
-    if found.broken:
-        exits.failed(f"not kept by {found.model}: {', '.join(found.broken)} (see {out})")
+    if found.failed:
+        exits.failed(f"{found.model} failed: {', '.join(found.failed)} (see {out})")
