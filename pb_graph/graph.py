@@ -14,8 +14,7 @@ from pydantic import BaseModel
 
 from pb_graph.budget.account import Budget
 from pb_graph.budget.context import require_budget
-from pb_graph.budget.ledger import Prices
-from pb_graph.budget.prices import read_prices
+from pb_graph.budget.ledger import Prices, read_prices
 from pb_graph.models.caps import CapPolicy
 from pb_graph.nodes.allocate import allocate, route_next_wave
 from pb_graph.nodes.answer import answer

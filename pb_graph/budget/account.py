@@ -43,19 +43,14 @@ class Budget:
     """
 
     def __init__(self, total: int) -> None:
-        self._open_account(whole_number("total", total, least=1))
-
-    def _open_account(
-        self, total: int, parent: Budget | None = None, *, granted: bool = False
-    ) -> None:
-        self.total = total
-        self.parent = parent
-        self._granted = granted
+        self.total = whole_number("total", total, least=1)
+        self.parent: Budget | None = None
+        self._name: str | None = None  # of a grant, in its parent
+        self._grants: dict[str, Budget] = {}  # those that are open
         self._closed = False
         self._spent = self._unknown = 0
-        self._pending = 0  # caps of calls under way, but those in grants
-        self._aside = 0  # what open grants of it hold
-        self._grants: dict[str, Budget] = {}
+        self._pending = 0  # caps of calls under way, but for those in grants
+        self._aside = 0  # what the grants hold
         self._runs: set[str] | None = None  # runs that this account of a run has heard of
 
     def __copy__(self) -> Self:
@@ -70,11 +65,6 @@ class Budget:
 
     def __repr__(self) -> str:
         return f"<Budget: {self.spent} of {self.total} tokens spent, {self.left} left>"
-
-    @property
-    def root(self) -> Budget:
-        """The account that all tokens come from in the end."""
-        return self if self.parent is None else self.parent.root
 
     @property
     def spent(self) -> int:
@@ -148,9 +138,7 @@ class Budget:
         Raises:
             ValueError: `tokens` is not a whole number of at least 0.
         """
-        made = Budget.__new__(Budget)
-        made._open_account(whole_number("tokens", tokens, least=0), self)
-        return made
+        return self._open_child(whole_number("tokens", tokens, least=0))
 
     def grant(self, tokens: int, name: str | None = None) -> Budget:
         """Set tokens aside as an account of their own, which returns the rest when it is closed.
@@ -166,9 +154,8 @@ class Budget:
         name = name or uuid4().hex
         with _LOCK:
             if name not in self._grants:
-                made = Budget.__new__(Budget)
-                made._open_account(min(wanted, max(0, self._free())), self, granted=True)
-                self._grants[name] = made
+                made = self._open_child(min(wanted, max(0, self._free())))
+                made._name, self._grants[name] = name, made
                 self._book(aside=made.total)
             return self._grants[name]
 
@@ -216,24 +203,30 @@ class Budget:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def root(self) -> Budget:
+        """The account that all tokens come from."""
+        return self if self.parent is None else self.parent.root
+
     def is_within(self, other: Budget) -> bool:
         """Return whether what is spent in this account is spent in `other`, too."""
         return any(one is other for one in _upwards(self))
 
     # What follows is called with the lock held.
 
+    def _open_child(self, total: int) -> Budget:
+        made = Budget(1)
+        made.total, made.parent = total, self
+        return made
+
     def _end(self) -> None:
         for grant in [*self._grants.values()]:
             grant._end()
-        self._grants.clear()
-        if self._granted and not self._closed:
+        if self.parent and self._name and not self._closed:
             before = self._held()
             self._closed = True
-            assert self.parent  # noqa: S101 -- every grant has one
             self.parent._book(aside=self._held() - before)
-            self.parent._grants = {
-                name: one for name, one in self.parent._grants.items() if one is not self
-            }
+            del self.parent._grants[self._name]
 
     def _held(self) -> int:
         """Return what a grant keeps from the other callers of its parent."""
@@ -249,7 +242,7 @@ class Budget:
             rest = account.total - account._spent - account._unknown - held
             # What was set aside is there, unless a server ignored its cap and took some of it.
             free = min(free, free + rest if set_aside else rest)
-            if account._granted:
+            if account._name:
                 free, set_aside = (0 if account._closed else free), True
         return free
 
@@ -275,7 +268,7 @@ class Budget:
             account._aside += aside
             account._spent += spent
             account._unknown += unknown
-            if account._granted:
+            if account._name:
                 pending, aside = 0, account._held() - before
 
 
@@ -358,7 +351,7 @@ async def areserve_in(
 def _try_reserve(
     accounts: Sequence[Budget], tokens: int | None, keep: int, at_least: int, *, waits: bool
 ) -> Reservation | Future[None]:
-    """Reserve now, or return a future that is done when some call has returned tokens."""
+    """Reserve now, or return a future that is done when a call has returned tokens."""
     tokens = None if tokens is None else whole_number("tokens", tokens, least=1)
     keep = whole_number("keep", keep, least=0)
     waits = waits and not _OPEN.get()  # the call might wait for itself
@@ -373,17 +366,13 @@ def _try_reserve(
             future: Future[None] = Future()
             _WAITING.add(future)
             return future
-        if cap < 1:
-            raise BudgetUsedUpError(_used_up(accounts, keep).total)
+        if cap < 1:  # of several accounts that are used up, users know the highest
+            chain = [one for account in accounts for one in [*_segment(account)][::-1]]
+            used_up = next((one for one in chain if one._free() <= keep), accounts[0])
+            raise BudgetUsedUpError(used_up.total)
         for account in accounts:
             account._book(pending=cap)
         return Reservation(cap, accounts)
-
-
-def _used_up(accounts: Sequence[Budget], keep: int) -> Budget:
-    """Return the highest account with nothing left: the one that users know."""
-    chain = [one for account in accounts for one in [*_segment(account)][::-1]]
-    return next((one for one in chain if one._free() <= keep), accounts[0])
 
 
 def _upwards(account: Budget | None) -> Iterator[Budget]:
@@ -397,7 +386,7 @@ def _segment(account: Budget) -> Iterator[Budget]:
     """Yield the account and those above it up to the first grant, whose tokens are set aside."""
     for one in _upwards(account):
         yield one
-        if one._granted:
+        if one._name:
             return
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
 from typing import cast
 
+from pb_graph.errors import InputError
 from pb_graph.types import Charge, NodeUsage, QueryUsage, Usage
 
 Prices = Mapping[str, Sequence[float]]
@@ -49,7 +51,7 @@ def _node_usage(rows: list[Charge], prices: Prices | None) -> NodeUsage:
 
 
 def _cost(row: Charge, prices: Prices) -> float | None:
-    """Dollars of one call; a table may name a model with or without its provider."""
+    """Return the dollars of one call. A table may name a model with or without its provider."""
     named = row.get("model")
     found = [price for name, price in prices.items() if named in (name, name.partition(":")[2])]
     if not named or not found:
@@ -61,12 +63,12 @@ def _cost(row: Charge, prices: Prices) -> float | None:
 
 
 def spent(charges: Iterable[Charge]) -> int:
-    """Completion tokens of ``charges``."""
+    """Return the completion tokens of ``charges``."""
     return sum(row["output_tokens"] for row in charges)
 
 
 def most_billed(charges: Iterable[Charge]) -> int:
-    """Completion tokens that the provider may have charged for: `spent`, at most.
+    """Return the most completion tokens that the provider may have charged for.
 
     A lost attempt, whose bill is unknown, counts as its whole cap. A reply that arrived whole
     counts as it was charged, also where that is an estimate.
@@ -77,3 +79,27 @@ def most_billed(charges: Iterable[Charge]) -> int:
         else row["output_tokens"]
         for row in charges
     )
+
+
+def read_prices(given: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
+    """Return a table of prices as a user wrote it.
+
+    Args:
+        given: Dollars per million tokens by model: of input, of output and, if it differs, of
+            cached input.
+
+    Raises:
+        InputError: A price is no pair or triple of numbers of at least 0.
+    """
+    try:
+        table = {str(name): tuple(map(float, price)) for name, price in given.items()}
+    except (TypeError, ValueError, AttributeError):
+        table = {"": ()}
+    if all(
+        len(price) in (2, 3) and all(isfinite(one) and one >= 0 for one in price)
+        for price in table.values()
+    ):
+        return table
+    msg = "prices are dollars per million tokens of input and output, such as "
+    msg += f'{{"gpt-5-mini": (0.25, 2.0)}}, not {given!r:.100}'
+    raise InputError(msg)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from langgraph.types import Send
 
-from pb_graph.budget import schedule_weights, split
+from pb_graph.budget import optimal_allocation, schedule_weights, split
 from pb_graph.budget.context import available_tokens
 from pb_graph.budget.ledger import most_billed, spent
 from pb_graph.methods import METHODS
@@ -145,12 +145,10 @@ def _weights(plan: Sequence[SubQuestion]) -> list[float]:
 def _bam_shares(
     plan: Sequence[SubQuestion], total: int, level: int | None, settings: Settings
 ) -> list[float]:
-    from pb_graph.budget import bam  # noqa: PLC0415 -- the only schedule that needs numpy
-
     levels = [step["level"] or level or MIDDLE for step in plan]
     c = [settings.bam.c[level] for level in levels]
     beta = [settings.bam.beta[level] for level in levels]
-    return [float(share) for share in bam.optimal_allocation(c, beta, total)]
+    return optimal_allocation(c, beta, total)
 
 
 def _ceiling(state: State, steps: int, total: int, run: NodeContext) -> int:

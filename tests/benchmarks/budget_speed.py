@@ -15,9 +15,10 @@ from time import perf_counter
 import numpy as np
 from scipy.optimize import brentq
 
+from optim.bam import exact
+from optim.bam.exact import FloatArray
 from pb_graph import Budget
-from pb_graph.budget import allocate, bam
-from pb_graph.budget.bam import FloatArray
+from pb_graph.budget import allocate
 
 QUERIES, STEPS = 100_000, 5
 
@@ -92,10 +93,10 @@ def main() -> None:
     c, beta = rng.uniform(0.1, 10, (QUERIES, STEPS)), rng.uniform(1, 3, (QUERIES, STEPS))
     total = rng.integers(200, 600, QUERIES).astype(np.float64)
 
-    at_once = seconds(lambda: bam.optimal_allocation(c, beta, total))
-    optimum = bam.optimal_allocation(c, beta, total)
+    at_once = seconds(lambda: exact.optimal_allocation(c, beta, total))
+    optimum = exact.optimal_allocation(c, beta, total)
     print(f"optimal_allocation, {QUERIES:,} queries of {STEPS} steps: {at_once * 1e3:.1f} ms")
-    whole = seconds(lambda: bam.optimal_allocation(c, beta, total, whole=True))
+    whole = seconds(lambda: exact.optimal_allocation(c, beta, total, whole=True))
     print(f"  whole tokens: {whole * 1e3:.1f} ms")
     for loop, part in ((python_loop, QUERIES), (numpy_loop, QUERIES // 20)):
         arguments = (c[:part], beta[:part], total[:part])

@@ -8,7 +8,6 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from pb_graph import InputError, Settings, build_graph
-from pb_graph.budget.bam import closed_form_allocation, optimal_allocation
 from pb_graph.errors import ModelSetupError
 from tests.support.chat_model import ScriptedChat
 from tests.support.graphs import QUESTION, Way, run
@@ -49,12 +48,6 @@ def test_a_wrong_budget_is_told_with_an_example_of_a_rule(wrong: object) -> None
     with pytest.raises(InputError, match=r'such as 400, or .*"rule": "level_table"') as caught:
         Settings.read({"budget": wrong})
     assert "dictionary" not in str(caught.value)
-
-
-@pytest.mark.parametrize("allocate", [closed_form_allocation, optimal_allocation])
-def test_c_and_beta_are_for_as_many_sub_questions(allocate: Any) -> None:  # noqa: ANN401
-    with pytest.raises(ValueError, match=r"c is for 1 sub-questions .* and beta for 2"):
-        allocate([1.0], [1.0, 2.0], 10)
 
 
 @pytest.mark.parametrize("way", get_args(Way))

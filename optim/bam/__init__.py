@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 
 import numpy as np
 
+from optim.bam import exact
 from optim.statistics.checks import Floats, check_confidence
-from pb_graph.budget import LEVELS, Schedule, bam, schedule_weights
+from pb_graph.budget import LEVELS, Schedule, schedule_weights
 from pb_graph.errors import InputError
 from pb_graph.settings import Settings
 
@@ -109,7 +110,7 @@ def simulate(
     found = []
     for budget in budgets:
         for rule, tokens in allocations(world, drawn, budget):
-            left = bam.utility(drawn.c, drawn.beta, tokens, aleatoric=drawn.aleatoric)
+            left = exact.utility(drawn.c, drawn.beta, tokens, aleatoric=drawn.aleatoric)
             right = 100 * np.clip(left, 0.0, 1.0).prod(axis=0)
             a, error = float(right.mean()), float(right.std(ddof=1)) / math.sqrt(questions)
             utility = float(left.sum(axis=0).mean())
@@ -147,9 +148,9 @@ def allocations(world: World, drawn: Questions, total: float) -> Iterator[tuple[
         share = credit * np.array(rho)[:, None]
         yield name, share * (total / share.sum(axis=0))
     c, beta = _typical(world, drawn.level)
-    yield "bam", bam.optimal_allocation(c.T, beta.T, total).T
-    yield "closed_form", bam.closed_form_allocation(drawn.c.T, drawn.beta.T, total).T
-    yield "optimal", bam.optimal_allocation(drawn.c.T, drawn.beta.T, total).T
+    yield "bam", exact.optimal_allocation(c.T, beta.T, total).T
+    yield "closed_form", exact.closed_form_allocation(drawn.c.T, drawn.beta.T, total).T
+    yield "optimal", exact.optimal_allocation(drawn.c.T, drawn.beta.T, total).T
 
 
 def level_shares(settings: Settings | None = None, total: float = 500) -> dict[str, list[float]]:
@@ -166,8 +167,8 @@ def level_shares(settings: Settings | None = None, total: float = 500) -> dict[s
     known = (settings or Settings()).bam
     c, beta = ([values[level] for level in LEVELS] for values in (known.c, known.beta))
     return {
-        "closed_form": bam.closed_form_allocation(c, beta, total).tolist(),
-        "optimal": bam.optimal_allocation(c, beta, total).tolist(),
+        "closed_form": exact.closed_form_allocation(c, beta, total).tolist(),
+        "optimal": exact.optimal_allocation(c, beta, total).tolist(),
     }
 
 
