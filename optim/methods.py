@@ -1,7 +1,7 @@
 """The methods that are compared, by name: the ten rows of the paper's tables, and any other.
 
-What is registered in `pb_graph.methods` is a row by itself; a row of `_ROWS` is all that other
-settings of a method take. Help texts and errors list what is there.
+A method of `optim.rivals` is a row by itself; a row of `_ROWS` is all that other settings of a
+method take. Help texts and errors list what is there.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
-from pb_graph.budget.rules import LevelTable, PerLevel
+import optim.rivals  # noqa: F401 -- registers them
+from pb_graph.budget.rules import PerLevel
 from pb_graph.errors import InputError, did_you_mean
-from pb_graph.methods import METHODS, OURS, PAPER
+from pb_graph.methods import METHODS, PAPER
 from pb_graph.settings import PLANNED, Settings, fields_of
 
 ALL = "all"
@@ -25,16 +25,6 @@ RIVALS = "rivals"
 
 ESTIMATED = "default_estimated"
 """``default`` where the planner estimates the level, and is paid for it."""
-
-PAPER_DEFAULTS: Mapping[str, Any] = MappingProxyType(
-    {
-        "enforcement": "prompt",
-        "budget": LevelTable().model_dump(),
-        "min_step": 0,
-        "remainder": "floor",
-    }
-)
-"""What the ten rows have in common: the totals of the paper's code, only said; Eq. 7 as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,32 +75,26 @@ class _Row:
     estimate_level: bool = False
 
 
-# The paper's prompt tells each sub-question its share of the tokens as so many words.
-_BY_STEP = {**PAPER_DEFAULTS, "prompt_unit": "words_as_tokens"}
-_SINGLE_PASS = {"method": PLANNED, "execution": "single_pass"}
+def _paper_row(method: str, **says: str) -> _Row:
+    row = Settings.paper(method)
+    usual = {name: getattr(row, name) for name in row.model_fields_set - {"method"}}
+    return _Row({"method": method} | says, usual)
+
+
 _PAPER = {
-    name: _Row({"method": name}, PAPER_DEFAULTS)
+    name: _paper_row(name)
     for name in ("vanilla", "global_budget", "planned_vanilla", "planned_global_budget")
 } | {
-    name: _Row(_SINGLE_PASS | {"schedule": name}, _BY_STEP)
+    name: _paper_row(PLANNED, execution="single_pass", schedule=name)
     for name in ("uniform", "weighted", "linear", "polynomial", "exponential", "cosine")
 }
-_RIVALS = {
-    name: _Row({"method": name}, PAPER_DEFAULTS)
-    for name, registered in METHODS.items()
-    if registered.source not in (OURS, PAPER)
-}
+_RIVALS = {name: _paper_row(name) for name, known in METHODS.items() if known.source != PAPER}
 _ROWS = _PAPER | {
     "default": _Row({}, {}),
     ESTIMATED: _Row({}, {}, estimate_level=True),
     PLANNED: _Row({"method": PLANNED}, {}),
     f"{PLANNED}_estimated": _Row({"method": PLANNED}, {}, estimate_level=True),
     "stepwise": _Row({"method": PLANNED, "execution": "stepwise"}, {}),
-    **{
-        name: _Row({"method": name}, {})
-        for name, registered in METHODS.items()
-        if registered.source == OURS
-    },
     **_RIVALS,
 }
 
@@ -203,13 +187,13 @@ class Grid:
         Raises:
             InputError: None of them has a budget.
         """
-        if not any(method.settings.budgets for method in methods):
+        if not any(method.settings.has_budget for method in methods):
             msg = "a grid of budgets needs a method that has one, such as cosine or global_budget"
             raise InputError(msg)
         return tuple(point for method in methods for point in self._points(method))
 
     def _points(self, method: Method) -> list[Method]:
-        if not method.settings.budgets:
+        if not method.settings.has_budget:
             return [method]
         return [
             replace(

@@ -57,8 +57,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         model: Solves: a chat model object, ``provider:model``, ``local:NAME`` or
             ``local:/path.gguf``. None means ``PB_MODEL``, else the local default if its extra is
             installed.
-        planner: Plans and estimates; None for the same as ``model``. Where the settings name no
-            method, one that is given makes it ``plan_and_budget``, as ``planner_program`` does.
+        planner: Plans and estimates; None for the same as ``model``.
         estimator: Estimates; None for the same as plans.
         easy: Solves sub-questions and questions of level 1 or 2; None for the same as ``model``.
         settings: Every other choice, also as a mapping of the fields that are to differ from the
@@ -99,8 +98,6 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     if isinstance(planner_program, HasPlanner):
         program = planner_program.prompts
     settings = Settings() if settings is None else Settings.read(settings)
-    if planner is not None or planner_program is not None:
-        settings = settings.with_plans()
     if isinstance(cap_policy, str | Path):
         cap_policy = load_caps(cap_policy)
     registry = ModelRegistry(
@@ -143,25 +140,25 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
 
 
 def _after_intake(_: State, settings: Settings) -> str:
-    if settings.plans:
+    if settings.has_plan:
         return "plan"
-    return "estimate" if settings.budgets else "answer"
+    return "estimate" if settings.has_budget else "answer"
 
 
 def _after_plan(_: State, settings: Settings) -> str:
-    if settings.budgets:
+    if settings.has_budget:
         return "estimate"
     return "review" if settings.review_plan else "answer"
 
 
 def _after_allocate(state: State, settings: Settings) -> str | list[Send]:
-    reviewed = settings.plans and settings.review_plan
+    reviewed = settings.has_plan and settings.review_plan
     return "review" if reviewed else route_next_wave(state, settings)
 
 
 def _after_review(state: State, settings: Settings) -> str | list[Send]:
     """An edited plan has no budgets yet; an accepted one goes the way it would have gone."""
-    to_share_out = settings.budgets and state["total"] is None
+    to_share_out = settings.has_budget and state["total"] is None
     return "allocate" if to_share_out else route_next_wave(state, settings)
 
 

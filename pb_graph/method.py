@@ -1,105 +1,115 @@
-"""What a method is, the decorator that registers one, and the names that there are."""
+"""What a method is, the decorator that registers one, and the table of all methods."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from importlib import import_module
 from typing import Any, Literal, TypeVar
 
 from pb_graph.errors import did_you_mean
 
-OURS = "ours"
 PAPER = "Plan and Budget, arXiv:2505.16122"
-"""Sources of what is no rival: methods of our own, and the paper's."""
+"""The source of the paper's own methods."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
-class _Description:
-    """What there is to know of a method.
+class Method:
+    """A way to answer a question.
 
     Attributes:
         name: What settings, reports and tables call it.
-        what: What it does, in one sentence.
-        source: Where it comes from: ``arXiv:…``, or `OURS`.
+        description: What it does, in one sentence.
+        function: Returns the prompt, or as a coroutine makes the calls; see `pb_graph.methods`.
+        source: Where it comes from, such as ``arXiv:2505.16122``.
         plans: Whether the question is decomposed first.
-        budgets: Whether it has a total budget; ``given``: only where another than the usual one is.
+        budgets: Whether it has a total budget, also where the settings name none.
         splits: Whether the budget is split over the sub-questions, and steps may be calls.
+        styled: Whether it writes in ``Settings.style``.
         samples: Whether it needs a model that samples, at a temperature above 0.
         continues: Whether it needs a server that continues an unfinished reply.
-        tools: Whether the model may call the solver's tools; a report says where it may not.
+        tools: Whether the model may call the solver's tools.
         thinking: ``off`` keeps a model from thinking; None leaves that to the budget.
-        uses: Settings that it goes by itself, beside those that what is said above takes.
-        ceiling: The most completion tokens that all its calls for a query can cost where no budget
-            bounds them; None for one call, which ``Settings.cutoff`` bounds.
+        ceiling: Returns the most completion tokens that all calls for a question can cost where no
+            budget bounds them, from the settings and the question. None for one call.
     """
 
     name: str
-    what: str
+    description: str
     _: KW_ONLY
+    function: Callable[..., Any]
     source: str
     plans: bool = False
-    budgets: Literal[True, False, "given"] = False
+    budgets: bool = False
     splits: bool = False
+    styled: bool = False
     samples: bool = False
     continues: bool = False
     tools: bool = True
     thinking: Literal["off"] | None = None
-    uses: Sequence[str] = ()
     ceiling: Callable[[Any, Any], int] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Method(_Description):
-    """A way to answer a question.
-
-    Attributes:
-        function: The prompt or the coroutine; see the package's docstring.
-    """
-
-    function: Callable[..., Any]
 
     @property
     def is_prompt(self) -> bool:
-        """Whether the function gives a prompt, rather than making calls of its own."""
+        """Whether the function returns a prompt, rather than making calls of its own."""
         return not inspect.iscoroutinefunction(self.function)
 
-    def most(self, settings: Any, query: Any) -> int:  # noqa: ANN401
-        """Completion tokens that answering can cost where no budget bounds it."""
+    def token_bound(self, settings: Any, query: Any) -> int:  # noqa: ANN401 -- see `ceiling`
+        """Return the completion tokens that answering can cost where no budget bounds it."""
         return self.ceiling(settings, query) if self.ceiling else settings.cutoff
 
 
 METHODS: dict[str, Method] = {}
+"""The methods that are registered so far, by name."""
 
 
 def methods() -> dict[str, Method]:
-    """All methods by name; the package's own are loaded when they are first looked for."""
+    """Return all methods by name; the package's own are loaded when they are first looked for."""
     import_module("pb_graph.methods")
     return METHODS
 
 
-class method(_Description):  # noqa: N801 -- a decorator
-    """Register a function as a method. A name's last function counts."""
+def method(name: str, description: str, **options: Any) -> Callable[[_Function], _Function]:  # noqa: ANN401
+    """Register a function as a method.
 
-    __slots__ = ()
+    Args:
+        name: The method's name. A name can be given once; only the same function, defined again in
+            a notebook, replaces itself.
+        description: What the method does, in one sentence.
+        options: Fields of `Method`: ``source`` at least.
 
-    def __call__(self, function: _Function) -> _Function:
-        """Register it; it stays what it is."""
-        METHODS[self.name] = Method(**asdict(self), function=function)
+    Raises:
+        ValueError: Another method has that name.
+    """
+
+    def register(function: _Function) -> _Function:
+        known = METHODS.get(name)
+        if known and _place(known.function) != _place(function):
+            msg = (
+                f"the method {name!r} is registered already, by {'.'.join(_place(known.function))}"
+            )
+            raise ValueError(msg)
+        METHODS[name] = Method(name, description, function=function, **options)
         return function
+
+    return register
 
 
 def known_method(name: str) -> str:
-    """The name, if there is a method of it.
+    """Return the name, if there is a method of that name.
 
     Raises:
-        ValueError: There is none; it says which there are.
+        ValueError: There is no such method; the message lists the names.
     """
     if name not in methods():
         close = did_you_mean(name, METHODS)
         msg = f"there is no method {name!r}; there are: {', '.join(METHODS)}{close}"
         raise ValueError(msg)
     return name
+
+
+def _place(function: Callable[..., Any]) -> tuple[str, str]:
+    return function.__module__, function.__qualname__

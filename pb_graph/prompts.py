@@ -1,25 +1,88 @@
-"""The solver's prompts. What comes from outside is set apart as data; budgets are ours to say.
+"""The solver's prompts: what is said, in which style, and what comes from outside as data.
 
-A prompt is plain data here, turns of a role and a text: whoever only wants to know what is said
-loads no LangChain.
+A prompt is plain data, pairs of a role and a text, so that reading one loads no LangChain.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from pb_graph.settings import Settings
     from pb_graph.types import Query, StepResult, SubQuestion
 
-Turn = tuple[Literal["system", "human", "ai"], str | list[str | dict[str, Any]]]
-"""Who speaks, and what: a message as LangChain's models take it, too. Blocks hold what is no text,
-such as an image.
-"""
+PromptMessage = tuple[Literal["system", "human", "ai"], str | list[str | dict[str, Any]]]
+"""A role and a text, as LangChain's models take them. A list holds images and files as well."""
 
 T = TypeVar("T")
+
+
+class Example(NamedTuple):
+    """A question that the solver is shown as answered."""
+
+    question: str
+    working: str
+    answer: str | None = None
+    """The bare answer, which is written as the real question wants it; None if ``working`` is the
+    whole reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How the solver is to write.
+
+    Attributes:
+        instruction: How to work.
+        examples: Shown as earlier exchanges. With examples, the instruction and the answer's format
+            are said once, in the system message; without, both stand behind the question.
+        ending: Said after the answer's format.
+    """
+
+    instruction: str
+    examples: tuple[Example, ...] = ()
+    ending: str = ""
+
+
+_LINES = """Work in short numbered lines, one for each step that the answer needs: what the step \
+finds, and its calculation in full. Do not restate the question, and do not explain more than a \
+step needs."""
+_DICE = Example(
+    "Two fair dice are rolled. What is the probability that the sum is at least 10?",
+    "1. All outcomes: $6 \\cdot 6 = 36$.\n"
+    "2. Sum 10: $(4,6), (5,5), (6,4)$, that is 3.\n"
+    "3. Sum 11: $(5,6), (6,5)$, that is 2.\n"
+    "4. Sum 12: $(6,6)$, that is 1.\n"
+    "5. Together: $3 + 2 + 1 = 6$.\n"
+    "6. Probability: $\\frac{6}{36} = \\frac{1}{6}$.",
+    r"\frac{1}{6}",
+)
+_COAT = Example(
+    "A coat of $80 is reduced by 25 %, then by another $6. How many dollars does it cost now?",
+    "1. Price after 25 %: 80 * 0.75 = 60.\n2. After another $6: 60 - 6 = 54.",
+    "54",
+)
+_REVIEW = Example(
+    'Is this review positive or negative? "The soup was cold, and nobody came when we asked."',
+    "",
+    "negative",
+)
+
+STYLES: Mapping[str, Style] = {
+    "auto": Style(
+        f"{_LINES} Where nothing has to be worked out, give the answer at once.", (_DICE, _REVIEW)
+    ),
+    "steps": Style(_LINES, (_DICE, _COAT)),
+    "prose": Style("Reason step by step."),
+    "answer": Style(
+        "",
+        # Said before the format, it makes small models answer twice, once in that form.
+        ending="Do not reason, explain or repeat anything: write that at once, and nothing else.",
+    ),
+}
+"""The styles that ``Settings.style`` names. The examples are of no benchmark."""
 
 WORDS_PER_TOKEN = 0.75
 """English text runs at about four tokens for three words."""
@@ -30,189 +93,173 @@ DEFAULT_FORMAT = f"End with {_LAST_LINE}"
 WITH_WORKING = f"Write the working, then end with {_LAST_LINE}"
 """Asked to end with such a line only, a small model writes that line and nothing before it."""
 
-STEP_BY_STEP = "Reason step by step."
 FORCE_STEP = "Stop here. State the result of this sub-question in one short line."
 FORCE_FINAL = "Stop here. From what has been found so far, write only the final answer."
 
 _OUR_TAGS = re.compile(r"<(?=\s*/?\s*(?:question|reference|conversation|turn)\b)", re.IGNORECASE)
+_OUR_FORMS = re.compile(r"\\boxed|final answer:", re.IGNORECASE)
 
 
-def amount(tokens: int, settings: Settings) -> str:
-    """A budget as the solver is told it; the paper calls its token shares words."""
-    if settings.prompt_unit == "tokens":
-        return f"{tokens} tokens"
-    as_they_are = settings.prompt_unit == "words_as_tokens"
-    words = tokens if as_they_are else round(tokens * WORDS_PER_TOKEN)
-    return f"{max(1, words)} words"
+def solver_style(
+    settings: Settings, query: Query, taught: Style | None = None, *, is_free: bool = True
+) -> Style:
+    """Return the style in which a question is solved.
+
+    Args:
+        settings: The settings of the run, with its ``style``.
+        query: The question. Examples are left out where its format is not one that they can show.
+        taught: What a planner program teaches the solver, in place of the style of the settings.
+        is_free: Whether the answer is free text. Where it has a type, or the solver has tools,
+            examples would show neither, and are left out.
+    """
+    form = query["answer_format"]
+    shown = is_free and (taught is not None or form is None or _OUR_FORMS.search(form))
+    style = taught or STYLES[settings.style]
+    return style if shown else replace(style, examples=())
 
 
-def whole_question(  # noqa: PLR0913 -- one argument for each thing the prompt says
+def single_call_prompt(  # noqa: PLR0913 -- one argument for each thing the prompt says
     query: Query,
     settings: Settings,
+    style: Style,
     plan: Sequence[SubQuestion] = (),
     *,
     budget: int | None = None,
     shares: Mapping[int, int] | None = None,
-    way: str = STEP_BY_STEP,
-    last: str = "",
-) -> list[Turn]:
-    """Ask the whole question in one call: all single-call methods of the paper.
+) -> list[PromptMessage]:
+    """Return the prompt that asks the whole question in one call.
 
     Args:
         query: The question and what was given with it.
-        settings: Of the run.
-        plan: Sub-questions to lead the way; none for the direct methods.
-        budget: Total to stay below, for the global-budget methods.
-        shares: Tokens of each sub-question by index, for plan-and-budget in a single pass.
-        way: How to go about it; none where no working is wanted.
-        last: What is said after the answer's format.
+        settings: The settings of the run.
+        style: How to write.
+        plan: The sub-questions, shown as one way to solve the question; none to ask plainly.
+        budget: Tokens to stay below, if they are to be said.
+        shares: Tokens of each sub-question by its index, if they are to be said.
     """
-    parts = [problem(query, show_level=bool(plan))]
+    parts = [question_block(query, show_level=bool(plan))]
     if plan:
         lead = "These sub-questions outline one way to solve it; take a better way if you see one:"
         parts.append("\n".join([lead, *(_outline(step, shares, settings) for step in plan)]))
-    parts.append(way)
-    if budget is not None:
-        parts.append(f"Use less than {amount(budget, settings)} in all.")
-    parts.append(f"{answer_format(query, WITH_WORKING if way else DEFAULT_FORMAT)} {last}".rstrip())
-    return [system(query), _human("\n\n".join(filter(None, parts)), query)]
-
-
-Example = tuple[str, str, str]
-"""A worked example: the question, the working, and the answer alone."""
-
-Exchange = tuple[str, str]
-"""A question, and all of the reply to it."""
-
-SHORT_LINES = """Work in short lines: one for each step that the answer needs, an equation where \
-one can say it, with every intermediate result. Do not restate the question, explain, or check."""
-"""The solver's instruction where it is shown worked examples; tuning may replace it."""
-
-
-class Teaching(NamedTuple):
-    """What a planner program tells the solver."""
-
-    instruction: str
-    examples: Sequence[Exchange] = ()
-
-
-def exchanges(query: Query, examples: Sequence[Example]) -> list[Exchange]:
-    """Worked examples as replies that end as the query's answer is to end."""
+    limit = None if budget is None else f"Use less than {format_budget(budget, settings)} in all."
+    form = answer_format(query, WITH_WORKING if style.instruction else DEFAULT_FORMAT)
+    if style.examples:
+        parts += [limit or ""]
+        said = [query["instruction"], style.instruction, answer_format(query), style.ending]
+    else:
+        parts += [style.instruction, limit or "", f"{form} {style.ending}".rstrip()]
+        said = [query["instruction"] or DEFAULT_INSTRUCTION]
     return [
-        (question, f"{working}\n{final_line(query, answer)}")
-        for question, working, answer in examples
+        ("system", "\n".join(filter(None, said))),
+        *_exchanges(query, style),
+        _human("\n\n".join(filter(None, parts)), query),
     ]
 
 
-def after_examples(query: Query, teaching: Teaching, *, says_format: bool = True) -> list[Turn]:
-    """Ask the whole question in one call, after examples that look exactly as the question does.
-
-    What all of them have in common is said once, in the system message: every example that repeated
-    it would cost input tokens at each question; and where only the question asks for the answer
-    alone, a small model gives that and leaves the working out.
-
-    Args:
-        query: The question and what was given with it.
-        teaching: How to work, said after the caller's own instruction if there is one; and
-            exchanges to imitate.
-        says_format: Whether to say how the answer has to look; not where what is asked for is none.
-    """
-    form = answer_format(query) if says_format else None
-    said = [query["instruction"], teaching.instruction, form]
-    turns: list[Turn] = [("system", "\n".join(filter(None, said)))]
-    for question, reply in teaching.examples:
-        asked: Query = {**query, "question": question, "reference": None, "conversation": None}
-        turns += [("human", problem(asked, show_level=False)), ("ai", reply)]
-    return [*turns, _human(problem(query, show_level=False), query)]
-
-
-def one_step(  # noqa: PLR0913 -- one argument for each thing the prompt says
+def step_prompt(  # noqa: PLR0913, PLR0917 -- one argument for each thing the prompt says
     query: Query,
     settings: Settings,
+    style: Style,
     plan: Sequence[SubQuestion],
     index: int,
     earlier: Sequence[StepResult],
     *,
     budget: int,
-    closing: bool,
-) -> list[Turn]:
-    """Ask one sub-question, after those it builds on and their answers.
+    is_final: bool,
+) -> list[PromptMessage]:
+    """Return the prompt that asks one sub-question, after those it builds on and their answers.
 
     The messages of a step begin with those of the steps before it, so that a provider's prefix
     cache pays for the question and the plan only once.
 
     Args:
         query: The question and what was given with it.
-        settings: Of the run.
+        settings: The settings of the run.
+        style: How to write.
         plan: All sub-questions.
-        index: The one to solve.
-        earlier: Results of the sub-questions it builds on, in order of their index.
+        index: The sub-question to solve.
+        earlier: Results of the sub-questions that it builds on, in order of their index.
         budget: Its share, in tokens.
-        closing: Whether it also has to give the final answer.
+        is_final: Whether the step also has to give the final answer.
     """
-    lines = [_outline(step, None, settings) for step in plan]
     lead = (
         "The plan, one way to solve it. Where a sub-question rests on a mistake, leave it and "
         "find what the question needs instead:"
     )
-    opening = "\n".join([problem(query, show_level=True), "", lead, *lines])
+    lines = [_outline(step, None, settings) for step in plan]
+    opening = "\n".join([question_block(query, show_level=True), "", lead, *lines])
+    said = [query["instruction"] or DEFAULT_INSTRUCTION]
+    if style.examples:
+        said.append(style.instruction)
+    elif style.instruction:
+        opening += f"\n\n{style.instruction}"
     asks = [
-        *(_ask(plan[done["index"]], amount(done["budget"], settings)) for done in earlier),
-        _ask(plan[index], amount(budget, settings)),
+        *(_ask(plan[done["index"]], format_budget(done["budget"], settings)) for done in earlier),
+        _ask(plan[index], format_budget(budget, settings)),
     ]
     asks[0] = f"{opening}\n\n{asks[0]}"
-    if closing:
+    if is_final:
         asks[-1] += "\n\nThis is the last one, so end with the answer to the whole question. "
-        asks[-1] += answer_format(query, WITH_WORKING)
-    messages: list[Turn] = [system(query)]
-    said = [_human(asks[0], query), *(("human", ask) for ask in asks[1:])]
-    for ask, done in zip(said, earlier, strict=False):
+        asks[-1] += f"{answer_format(query, WITH_WORKING)} {style.ending}".rstrip()
+    messages: list[PromptMessage] = [("system", "\n".join(said))]
+    messages += _exchanges(query, style)
+    asked = [_human(asks[0], query), *(("human", ask) for ask in asks[1:])]
+    for ask, done in zip(asked, earlier, strict=False):
         messages += [ask, ("ai", done["answer"] or "(no result)")]
-    return [*messages, said[-1]]
+    return [*messages, asked[-1]]
 
 
-def put_together(
+def synthesis_prompt(
     query: Query,
     settings: Settings,
     plan: Sequence[SubQuestion],
     results: Sequence[StepResult],
     *,
     budget: int,
-) -> list[Turn]:
-    """Ask for the final answer, given what the steps found."""
+) -> list[PromptMessage]:
+    """Return the prompt that asks for the final answer, given what the steps found.
+
+    Args:
+        query: The question and what was given with it.
+        settings: The settings of the run.
+        plan: All sub-questions.
+        results: The results of the steps that have one.
+        budget: Tokens of the answer.
+    """
     found = "\n".join(
         f"{done['index'] + 1}. {plan[done['index']]['question']}\n   Found: {done['answer']}"
         for done in results
     )
-    text = "\n\n".join(
-        [
-            problem(query, show_level=False),
-            f"Its sub-questions have been worked on:\n{found}",
-            f"From these, answer the question in at most {amount(budget, settings)}.",
-            answer_format(query),
-        ]
-    )
-    return [system(query), _human(text, query)]
+    parts = [
+        question_block(query, show_level=False),
+        f"Its sub-questions have been worked on:\n{found}",
+        f"From these, answer the question in at most {format_budget(budget, settings)}.",
+        answer_format(query),
+    ]
+    system = query["instruction"] or DEFAULT_INSTRUCTION
+    return [("system", system), _human("\n\n".join(parts), query)]
 
 
-def forced(messages: Sequence[T], partial: str, query: Query, *, final: bool) -> list[T | Turn]:
-    """Interrupt a call that ran into its cap, and ask for its result only.
+def forced_answer_prompt(
+    messages: Sequence[T], partial: str, query: Query, *, is_final: bool
+) -> list[T | PromptMessage]:
+    """Return the prompt that asks for the result of a reply that ran into its cap.
 
-    Asked for the answer alone, small models leave its box out: that is shown.
+    Args:
+        messages: The prompt of that reply.
+        partial: What was written of the reply.
+        query: The question, for the format of its answer.
+        is_final: Whether the final answer is asked for, not a sub-question's.
     """
-    demand = f"{FORCE_FINAL} {answer_format(query)}" if final else FORCE_STEP
-    if final and r"\boxed" in answer_format(query):
+    demand = f"{FORCE_FINAL} {answer_format(query)}" if is_final else FORCE_STEP
+    if is_final and r"\boxed" in answer_format(query):
+        # Asked for the answer alone, small models leave its box out: it is shown.
         demand += rf" Reply with {final_line(query, '...')} and nothing else."
     return [*messages, ("ai", partial or "(still thinking)"), ("human", demand)]
 
 
-def system(query: Query) -> Turn:
-    """The part of the prompt that all calls of a query share."""
-    return ("system", query["instruction"] or DEFAULT_INSTRUCTION)
-
-
-def problem(query: Query, *, show_level: bool) -> str:
-    """The question, and what was given with it, marked off as data."""
+def question_block(query: Query, *, show_level: bool) -> str:
+    """Return the question, and what was given with it, marked off as data."""
     before = query.get("conversation")
     lines = [f"{before}\n\nThe question to answer now:"] if before else []
     lines.append(f"<question>\n{as_data(query['question'])}\n</question>")
@@ -223,8 +270,17 @@ def problem(query: Query, *, show_level: bool) -> str:
     return "\n".join(lines)
 
 
+def format_budget(tokens: int, settings: Settings) -> str:
+    """Return a budget as the solver is told it, in the unit of ``Settings.prompt_unit``."""
+    if settings.prompt_unit == "tokens":
+        return f"{tokens} tokens"
+    as_they_are = settings.prompt_unit == "words_as_tokens"
+    words = tokens if as_they_are else round(tokens * WORDS_PER_TOKEN)
+    return f"{max(1, words)} words"
+
+
 def text_of(content: str | Sequence[str | Mapping[str, Any]]) -> str:
-    """The text of a message, each part of it on lines of its own: one is not the other's end."""
+    """Return the text of a message's content, each text block on lines of its own."""
     if isinstance(content, str):
         return content
     blocks = ({"type": "text", "text": part} if isinstance(part, str) else part for part in content)
@@ -233,25 +289,36 @@ def text_of(content: str | Sequence[str | Mapping[str, Any]]) -> str:
 
 
 def as_data(text: str) -> str:
-    """Text that cannot close, or pretend to open, the tags it stands between."""
+    """Return text that can neither close nor open the tags that it stands between."""
     return _OUR_TAGS.sub("&lt;", text)
 
 
-def _human(text: str, query: Query) -> Turn:
-    """The turn that asks the question, with the images and files that belong to it."""
-    media = query.get("media")
-    return ("human", [{"type": "text", "text": text}, *media] if media else text)
-
-
 def answer_format(query: Query, default: str = DEFAULT_FORMAT) -> str:
-    """How the final answer has to look: in the caller's words if any; always said last."""
+    """Return how the final answer has to look: in the caller's words, else ``default``."""
     return query["answer_format"] or default
 
 
 def final_line(query: Query, answer: str) -> str:
-    r"""An answer as the format wants it: in a box where that speaks of one, else on its line."""
+    r"""Return an answer as its format wants it: in a ``\boxed`` if it names one, else on a line."""
     boxed = r"\boxed" in answer_format(query)
     return rf"\boxed{{{answer}}}" if boxed else f"Final answer: {answer}"
+
+
+def _exchanges(query: Query, style: Style) -> list[PromptMessage]:
+    """Return the examples as earlier exchanges that look exactly as the question does."""
+    messages: list[PromptMessage] = []
+    for question, working, answer in style.examples:
+        asked: Query = {**query, "question": question, "reference": None, "conversation": None}
+        reply = [working] if answer is None else [working, final_line(query, answer)]
+        messages.append(("human", question_block(asked, show_level=False)))
+        messages.append(("ai", "\n".join(filter(None, reply))))
+    return messages
+
+
+def _human(text: str, query: Query) -> PromptMessage:
+    """Return the message that asks the question, with its images and files."""
+    media = query.get("media")
+    return ("human", [{"type": "text", "text": text}, *media] if media else text)
 
 
 def _outline(step: SubQuestion, shares: Mapping[int, int] | None, settings: Settings) -> str:
@@ -259,7 +326,7 @@ def _outline(step: SubQuestion, shares: Mapping[int, int] | None, settings: Sett
     line = f"{step['index'] + 1}. {step['question']}{hint}"
     if shares is None:
         return line
-    share = amount(shares[step["index"]], settings)
+    share = format_budget(shares[step["index"]], settings)
     return f"{line} Think briefly and solve it in at most {share}."
 
 

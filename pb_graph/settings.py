@@ -14,16 +14,14 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    NonNegativeFloat,
     PositiveInt,
     TypeAdapter,
     ValidationError,
     field_validator,
-    model_validator,
 )
 
 from pb_graph.budget.context import require_budget
-from pb_graph.budget.rules import BudgetRule, Fixed, Level, LevelTable, PerLevel
+from pb_graph.budget.rules import BudgetRule, Fixed, LevelTable, PerLevel
 from pb_graph.budget.schedules import Bam as Bam  # noqa: PLC0414 -- for others, too
 from pb_graph.budget.schedules import Schedule as PositionalSchedule
 from pb_graph.budget.schedules import Shape
@@ -50,14 +48,7 @@ def default_budget() -> LevelTable:
 
 
 PLANNED = "plan_and_budget"
-"""The method that the choices about plans belong to."""
-
-_ABOUT_PLANS = frozenset(
-    {
-        *("execution", "planning", "schedule", "power", "gamma", "epsilon", "bam", "remainder"),
-        *("min_step", "rollover", "parallel", "synthesis", "review_plan", "max_steps"),
-    }
-)
+"""The default method."""
 
 _RULE: TypeAdapter[LevelTable | PerLevel | Fixed] = TypeAdapter(BudgetRule)
 _RULES = [kind.model_fields["rule"].default for kind in (LevelTable, PerLevel, Fixed)]
@@ -67,73 +58,17 @@ _BUDGETS = (
 )
 
 
-MATHEMATICS, OTHERS = 1000, 4000
-"""Completion tokens at length. Of mathematics, no longer answer that was seen was right; other
-questions may want a plan, a program or a story, which is no use cut off."""
-
-
-class AutoPolicy(BaseModel):
-    """What `method="auto"` tries, in which order; `pb-optim tune --tune auto` fits it to logs.
-
-    The default is a fixed rule: the question as `by_kind` asks it, and no short try: on the
-    questions that it was measured on, believing one cost more right answers than it saved.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    short: PositiveInt = Field(default=200, description="Completion tokens of a short try.")
-    tries: Literal[0, 1, 2] = Field(
-        default=0, description="Short tries; two must state the same answer to be believed."
-    )
-    confidence: float = Field(
-        default=0.3,
-        ge=0,
-        lt=1,
-        description="Least confidence at which a short try is believed: how probable its figures "
-        "are together. Where the server tells no probabilities, there is no single short try; 0 to "
-        "believe any.",
-    )
-    plain: PositiveInt | None = Field(
-        default=None,
-        description="Completion tokens of the question at length, its ending included; null for "
-        f"{MATHEMATICS:,} for mathematics, and {OTHERS:,} for all else, which may be a long text.",
-    )
-    surprisal: NonNegativeFloat = Field(
-        default=30.0,
-        description="Nats: how improbable, as a whole, a reply to a question in formulas may "
-        "become before it is over, and asked for its result. Where the run has no budget of its "
-        "own, the temperature is 0, and the server tells probabilities and can be made to stop; "
-        "0 for no limit.",
-    )
-    plain_from: Level | None = Field(
-        default=None,
-        description="Questions known to be of this level or above are asked at length at once.",
-    )
-
-    def starts_short(self, level: int | None) -> bool:
-        """Whether a question of this level gets a short try; one of unknown level does."""
-        hard = self.plain_from is not None and level is not None and level >= self.plain_from
-        return self.tries > 0 and not hard
-
-    def believes(self, confidence: float | None) -> bool:
-        """Whether a short try that the model wrote with this confidence is believed.
-
-        Where none is told, it is if any is, or if another try has to agree.
-        """
-        if confidence is None:
-            return self.confidence == 0 or self.tries > 1
-        return confidence >= self.confidence
-
-
 class Settings(BaseModel):
     """How the graph plans, budgets and solves. Immutable; unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    method: Method = Field(
+    method: Method = Field(default=PLANNED, description="How a question is answered.")
+    style: Literal["auto", "steps", "prose", "answer"] = Field(
         default="auto",
-        description="How a question is answered. If you name none but set something about plans "
-        "('schedule', 'execution', …), it is plan_and_budget.",
+        description="How the solver writes. steps: short numbered lines, as two examples show; "
+        "prose: as it likes, step by step (the paper's); answer: the answer alone; auto: short "
+        "numbered lines where something is to be worked out, else the answer alone.",
     )
     execution: Literal["single_pass", "stepwise"] = Field(
         default="single_pass",
@@ -154,10 +89,11 @@ class Settings(BaseModel):
         default="largest",
         description="Tokens that flooring leaves: to the largest remainders, or dropped (paper).",
     )
-    budget: BudgetRule | PositiveInt = Field(
-        default_factory=default_budget,
-        description="Total solving tokens of a question: a number, or a rule by its level. auto "
-        "uses it only where you set it.",
+    budget: BudgetRule | PositiveInt | None = Field(
+        default=None,
+        description="Total solving tokens of a question: a number, or a rule by its level. None: "
+        "twice the paper's totals by level for methods that have a budget, else no budget. One "
+        "that you set is enforced with every method that asks once.",
     )
     min_step: int = Field(
         default=24,
@@ -200,35 +136,17 @@ class Settings(BaseModel):
         description="The unit in which the solver is told its budget; words_as_tokens says the "
         "number of tokens and calls them words, as the paper does for the share of a step.",
     )
-    samples: int = Field(
-        default=40, ge=1, le=100, description="adaptive_consistency: the most answers it samples."
-    )
-    confidence: float = Field(
-        default=0.95,
-        gt=0.5,
-        lt=1,
-        description="adaptive_consistency: how sure the leading answer must be to stop sampling.",
-    )
-    probe_every: int = Field(
-        default=64,
-        ge=8,
-        le=4096,
-        description="certaindex: tokens of an answer between two probes for its result.",
-    )
-    probes_agree: int = Field(
-        default=3, ge=2, le=20, description="certaindex: equal probes in a row that end the answer."
-    )
     review_plan: bool = Field(
         default=False, description="Interrupt for a human to review the plan and its budgets."
     )
     max_steps: int = Field(default=5, ge=1, le=20, description="Most sub-questions of a plan.")
-    timeout: float = Field(
-        default=120.0,
+    timeout: float | None = Field(
+        default=None,
         gt=0,
         allow_inf_nan=False,
         description="Seconds until a call is given up, except for a chat model object with a limit "
-        "of its own (a local model gets an hour unless another number is chosen here); also the "
-        "longest wait that a server's Retry-After is granted.",
+        "of its own; also the longest wait that a server's Retry-After is granted. None: 120, and "
+        "an hour for a local model.",
     )
     max_retries: int = Field(
         default=3,
@@ -244,9 +162,6 @@ class Settings(BaseModel):
         max_length=200,
         description="The field of the questions, as the planner is told.",
     )
-    auto: AutoPolicy = Field(
-        default_factory=AutoPolicy, description="auto: what it tries, in which order."
-    )
     level_examples: str | None = Field(
         default=None,
         max_length=8000,
@@ -254,12 +169,6 @@ class Settings(BaseModel):
         "estimates levels, such as 'Level 1: …' to 'Level 5: …', a line each; '' for none, None "
         "for the package's own, which are mathematics.",
     )
-
-    @model_validator(mode="after")
-    def _planned_where_plans_are_spoken_of(self) -> Self:
-        if "method" not in self.model_fields_set and _ABOUT_PLANS & self.model_fields_set:
-            object.__setattr__(self, "method", PLANNED)  # frozen, and it still is not one named
-        return self
 
     @field_validator("budget", mode="before")
     @classmethod
@@ -270,6 +179,8 @@ class Settings(BaseModel):
                 return _RULE.validate_python(budget)
             except ValidationError as error:
                 raise ValueError(describe_errors(error)) from error
+        if budget is None:
+            return None
         number = isinstance(budget, int) and not isinstance(budget, bool) and budget >= 1
         if not (number or isinstance(budget, LevelTable | PerLevel | Fixed)):
             raise ValueError(_BUDGETS)
@@ -297,15 +208,39 @@ class Settings(BaseModel):
         except ValidationError as error:
             raise InputError(describe_errors(error)) from error
 
+    @classmethod
+    def paper(cls, method: str = PLANNED, **changes: Any) -> Self:  # noqa: ANN401 -- fields
+        """Return the settings of a row of the paper's tables.
+
+        Every question is planned, budgets are only said, shares are rounded down (its Eq. 7), and
+        the solver reasons in prose.
+
+        Args:
+            method: One of the paper's five methods.
+            changes: Further fields, such as ``schedule="cosine"``.
+
+        Raises:
+            InputError: A field is unknown, or its value is wrong.
+        """
+        row: dict[str, Any] = {"method": method, "style": "prose", "enforcement": "prompt"}
+        row |= {"min_step": 0, "remainder": "floor"}
+        if methods()[known_method(method)].budgets:
+            row["budget"] = LevelTable()
+        if methods()[method].splits:
+            row["prompt_unit"] = "words_as_tokens"
+        return cls.read(row | changes)
+
     @property
     def budget_rule(self) -> BudgetRule:
         """The rule that turns a level into the total; a plain number is a fixed total."""
+        if self.budget is None:
+            return default_budget()
         return Fixed(tokens=self.budget) if isinstance(self.budget, int) else self.budget
 
-    def with_plans(self) -> Self:
-        """The same, but planning where no method was named: who brings a planner wants plans."""
-        named = "method" in self.model_fields_set
-        return self if named else self.model_copy(update={"method": PLANNED})
+    @property
+    def call_timeout(self) -> float:
+        """Seconds until a call is given up."""
+        return 120.0 if self.timeout is None else self.timeout
 
     @property
     def shape(self) -> Shape:
@@ -313,36 +248,36 @@ class Settings(BaseModel):
         return cast("Shape", {name: getattr(self, name) for name in Shape.__annotations__})
 
     @property
-    def plans(self) -> bool:
+    def has_plan(self) -> bool:
         """Whether the method decomposes the question."""
         return methods()[self.method].plans
 
     @property
-    def budgets(self) -> bool:
-        """Whether the method has a total budget: always, never, or where one is chosen."""
-        has = methods()[self.method].budgets
-        return self.budget != default_budget() if has == "given" else has
+    def has_budget(self) -> bool:
+        """Whether there is a total: the method's own, or one that was set and is enforced."""
+        chosen = methods()[self.method]
+        is_enforced = self.budget is not None and self.enforcement != "prompt"
+        return chosen.budgets or (is_enforced and chosen.is_prompt)
 
     @property
-    def uses_level(self) -> bool:
+    def needs_level(self) -> bool:
         """Whether a question's level bears on how it is answered."""
-        by_rule = self.budgets and self.budget_rule.needs_level
-        return by_rule or (self.method == "auto" and self.auto.plain_from is not None)
+        return self.has_budget and self.budget_rule.needs_level
 
     @property
-    def splits(self) -> bool:
+    def splits_budget(self) -> bool:
         """Whether the method splits its budget over the sub-questions."""
         return methods()[self.method].splits
 
     @property
-    def graded(self) -> bool:
+    def needs_credits(self) -> bool:
         """Whether the split depends on the grades of the sub-questions."""
-        return self.splits and self.schedule != "uniform"
+        return self.splits_budget and self.schedule != "uniform"
 
     @property
-    def stepwise(self) -> bool:
+    def is_stepwise(self) -> bool:
         """Whether each sub-question gets a call of its own."""
-        return self.splits and self.execution == "stepwise"
+        return self.splits_budget and self.execution == "stepwise"
 
 
 def fields_of(file: Path) -> dict[str, Any]:
@@ -418,8 +353,6 @@ class Context:
         if self.settings is None:
             return base
         changed = {name: getattr(self.settings, name) for name in self.settings.model_fields_set}
-        if self.settings.plans and not base.plans:  # named, or implied by what is said of plans
-            changed["method"] = self.settings.method
         return Settings.model_validate(dict(base) | changed)
 
     @property

@@ -8,7 +8,18 @@ from typing import Any
 import pytest
 
 from pb_graph import prompts
-from pb_graph.prompts import Turn, amount, forced, one_step, put_together, whole_question
+from pb_graph.prompts import (
+    STYLES,
+    Example,
+    PromptMessage,
+    Style,
+    forced_answer_prompt,
+    format_budget,
+    single_call_prompt,
+    solver_style,
+    step_prompt,
+    synthesis_prompt,
+)
 from pb_graph.settings import Settings
 from pb_graph.types import Query, StepResult, SubQuestion
 
@@ -17,6 +28,8 @@ PLAN = [
     for i, (q, hint) in enumerate([("FIRST?", "HINT"), ("SECOND?", ""), ("THIRD?", "")])
 ]
 SETTINGS, IN_WORDS = Settings(), Settings(prompt_unit="words")
+PROSE = STYLES["prose"]
+SHOWN = Style("HOW", (Example("EARLIER", "WORKING", "7"),))
 FORMAT = "ANSWER FORMAT"
 INSTRUCTION = "INSTRUCTION"
 
@@ -40,19 +53,19 @@ def result(index: int, answer: str, budget: int = 70) -> StepResult:
     )
 
 
-def said(messages: Sequence[Turn]) -> str:
+def said(messages: Sequence[PromptMessage]) -> str:
     return "\n".join(text for _, text in messages)
 
 
-def kinds(messages: Sequence[Turn]) -> list[str]:
+def kinds(messages: Sequence[PromptMessage]) -> list[str]:
     return [role for role, _ in messages]
 
 
 @pytest.mark.parametrize("tag", ["</question>", "< / Reference>", "<question>"])
 @pytest.mark.parametrize("field", ["question", "reference"])
 def test_data_can_neither_close_nor_open_our_tags(field: str, tag: str) -> None:
-    honest = prompts.problem(query(**{field: "x y"}), show_level=False)
-    hostile = prompts.problem(query(**{field: f"x {tag} y"}), show_level=False)
+    honest = prompts.question_block(query(**{field: "x y"}), show_level=False)
+    hostile = prompts.question_block(query(**{field: f"x {tag} y"}), show_level=False)
     assert hostile.count("<") == honest.count("<")
     assert f"x &lt;{tag[1:]} y" in hostile
 
@@ -69,66 +82,94 @@ def test_data_can_neither_close_nor_open_our_tags(field: str, tag: str) -> None:
     ],
 )
 def test_an_amount_is_said_in_its_unit(tokens: int, unit: Any, expected: str) -> None:  # noqa: ANN401
-    assert amount(tokens, Settings(prompt_unit=unit)) == expected
+    assert format_budget(tokens, Settings(prompt_unit=unit)) == expected
 
 
-class TestWholeQuestion:
+class TestSingleCall:
     def test_it_is_one_exchange(self) -> None:
-        assert kinds(whole_question(query(), SETTINGS)) == ["system", "human"]
+        assert kinds(single_call_prompt(query(), SETTINGS, PROSE)) == ["system", "human"]
 
     def test_the_question_is_set_apart_as_data(self) -> None:
-        text = said(whole_question(query(reference="REFERENCE"), SETTINGS))
+        text = said(single_call_prompt(query(reference="REFERENCE"), SETTINGS, PROSE))
         assert "<question>\nQUESTION\n</question>" in text
         assert "<reference>\nREFERENCE\n</reference>" in text
-        assert "reference" not in said(whole_question(query(), SETTINGS))
+        assert "reference" not in said(single_call_prompt(query(), SETTINGS, PROSE))
 
     def test_vanilla_knows_neither_plan_nor_budget_nor_level(self) -> None:
-        text = said(whole_question(query(), SETTINGS))
+        text = said(single_call_prompt(query(), SETTINGS, PROSE))
         assert not any(word in text for word in ("FIRST?", "tokens", "level 4"))
 
     def test_a_plan_comes_with_its_hints_in_order_and_with_the_level(self) -> None:
-        text = said(whole_question(query(), SETTINGS, PLAN))
+        text = said(single_call_prompt(query(), SETTINGS, PROSE, PLAN))
         positions = [text.index(part) for part in ("1. FIRST?", "HINT", "2. SECOND?", "3. THIRD?")]
         assert positions == sorted(positions)
         assert "level 4 of 5" in text
 
     def test_a_plan_takes_nothing_away_from_what_is_said_without_one(self) -> None:
-        plain = said(whole_question(query(level=None), SETTINGS)).split("\n\n")
-        planned = said(whole_question(query(level=None), SETTINGS, PLAN, budget=100)).split("\n\n")
+        plain = said(single_call_prompt(query(level=None), SETTINGS, PROSE)).split("\n\n")
+        planned = said(
+            single_call_prompt(query(level=None), SETTINGS, PROSE, PLAN, budget=100)
+        ).split("\n\n")
         assert set(plain) < set(planned)  # else a small model takes a plan for leave to guess
 
     def test_a_hint_is_called_a_hint_and_the_plan_may_be_left(self) -> None:
-        text = said(whole_question(query(), SETTINGS, PLAN))
+        text = said(single_call_prompt(query(), SETTINGS, PROSE, PLAN))
         assert "(hint: HINT)" in text
         assert "take a better way" in text
 
     def test_an_unknown_level_is_not_mentioned(self) -> None:
-        assert "of 5" not in said(whole_question(query(level=None), SETTINGS, PLAN))
+        assert "of 5" not in said(single_call_prompt(query(level=None), SETTINGS, PROSE, PLAN))
 
     def test_a_global_budget_is_said_once(self) -> None:
-        assert said(whole_question(query(), SETTINGS, PLAN, budget=350)).count("350 tokens") == 1
+        assert (
+            said(single_call_prompt(query(), SETTINGS, PROSE, PLAN, budget=350)).count("350 tokens")
+            == 1
+        )
 
     def test_shares_are_said_beside_their_sub_question(self) -> None:
-        text = said(whole_question(query(), SETTINGS, PLAN, shares={0: 111, 1: 222, 2: 333}))
+        text = said(
+            single_call_prompt(query(), SETTINGS, PROSE, PLAN, shares={0: 111, 1: 222, 2: 333})
+        )
         lines = {line.split(". ")[0]: line for line in text.splitlines() if "?" in line}
         for number, share in (("1", 111), ("2", 222), ("3", 333)):
             assert f"{share} tokens" in lines[number]
 
     def test_shares_may_be_said_in_words(self) -> None:
-        text = said(whole_question(query(), IN_WORDS, PLAN, shares={0: 100, 1: 100, 2: 100}))
+        text = said(
+            single_call_prompt(query(), IN_WORDS, PROSE, PLAN, shares={0: 100, 1: 100, 2: 100})
+        )
         assert text.count("75 words") == 3
         assert "tokens" not in text
 
     @pytest.mark.parametrize("plan", [[], PLAN], ids=["direct", "planned"])
     def test_the_answer_format_is_the_last_word(self, plan: list[SubQuestion]) -> None:
-        asked = whole_question(query(answer_format=FORMAT), SETTINGS, plan, budget=350)
+        asked = single_call_prompt(query(answer_format=FORMAT), SETTINGS, PROSE, plan, budget=350)
         assert asked[-1][1].endswith(FORMAT)
-        assert whole_question(query(), SETTINGS, plan)[-1][1].endswith(prompts.WITH_WORKING)
+        assert single_call_prompt(query(), SETTINGS, PROSE, plan)[-1][1].endswith(
+            prompts.WITH_WORKING
+        )
+
+    def test_examples_look_as_the_question_does_and_end_as_its_answer_is_wanted(self) -> None:
+        boxed = r"Put the result into \boxed."
+        asked = single_call_prompt(
+            query(answer_format=boxed, reference="REFERENCE"), SETTINGS, SHOWN, PLAN, budget=9
+        )
+        assert kinds(asked) == ["system", "human", "ai", "human"]
+        assert asked[0][1] == f"HOW\n{boxed}"
+        assert asked[1][1] == "<question>\nEARLIER\n</question>"
+        assert asked[2][1] == "WORKING\n\\boxed{7}"
+        assert all(part in asked[3][1] for part in ("QUESTION", "REFERENCE", "2. SECOND?", "9 tok"))
+        assert "HOW" not in asked[3][1]
+
+    def test_the_answer_alone_is_asked_for_after_its_format(self) -> None:
+        asked = single_call_prompt(query(answer_format=FORMAT), SETTINGS, STYLES["answer"])
+        assert "step by step" not in said(asked)
+        assert asked[-1][1].endswith(f"{FORMAT} {STYLES['answer'].ending}")
 
     def test_the_callers_instruction_replaces_ours(self) -> None:
-        asked = whole_question(query(instruction=INSTRUCTION), SETTINGS)
+        asked = single_call_prompt(query(instruction=INSTRUCTION), SETTINGS, PROSE)
         assert asked[0][1] == INSTRUCTION
-        assert whole_question(query(), SETTINGS)[0][1] == prompts.DEFAULT_INSTRUCTION
+        assert single_call_prompt(query(), SETTINGS, PROSE)[0][1] == prompts.DEFAULT_INSTRUCTION
 
 
 def step(
@@ -136,12 +177,12 @@ def step(
     earlier: Sequence[StepResult] = (),
     settings: Settings = SETTINGS,
     **options: Any,  # noqa: ANN401
-) -> list[Turn]:
-    chosen: Any = {"budget": 70, "closing": False} | options
-    return one_step(query(answer_format=FORMAT), settings, PLAN, index, earlier, **chosen)
+) -> list[PromptMessage]:
+    chosen: Any = {"budget": 70, "is_final": False} | options
+    return step_prompt(query(answer_format=FORMAT), settings, PROSE, PLAN, index, earlier, **chosen)
 
 
-class TestOneStep:
+class TestStep:
     def test_the_first_step_sees_question_plan_and_its_share(self) -> None:
         asked = step(0)
         assert kinds(asked) == ["system", "human"]
@@ -180,7 +221,7 @@ class TestOneStep:
 
     def test_only_the_closing_step_gives_the_final_answer(self) -> None:
         assert FORMAT not in said(step(2, [result(1, "TWO")]))
-        assert step(2, [result(1, "TWO")], closing=True)[-1][1].endswith(FORMAT)
+        assert step(2, [result(1, "TWO")], is_final=True)[-1][1].endswith(FORMAT)
 
     def test_a_share_may_be_said_in_words(self) -> None:
         text = said(step(0, settings=IN_WORDS, budget=200))
@@ -189,34 +230,66 @@ class TestOneStep:
 
 
 class TestForced:
-    ASKED = whole_question(query(answer_format=FORMAT), SETTINGS)
+    ASKED = single_call_prompt(query(answer_format=FORMAT), SETTINGS, PROSE)
 
     def test_it_goes_on_from_where_the_call_was_cut(self) -> None:
-        asked = forced(self.ASKED, "PARTIAL", query(), final=False)
+        asked = forced_answer_prompt(self.ASKED, "PARTIAL", query(), is_final=False)
         assert asked[: len(self.ASKED)] == self.ASKED
         assert kinds(asked[len(self.ASKED) :]) == ["ai", "human"]
         assert asked[-2][1] == "PARTIAL"
 
     def test_nothing_visible_yet_is_no_empty_turn(self) -> None:
-        assert forced(self.ASKED, "", query(), final=False)[-2][1]
+        assert forced_answer_prompt(self.ASKED, "", query(), is_final=False)[-2][1]
 
     def test_a_final_answer_is_demanded_in_its_format(self) -> None:
         wanted = query(answer_format=FORMAT)
-        assert forced(self.ASKED, "", wanted, final=True)[-1][1].endswith(FORMAT)
-        assert FORMAT not in forced(self.ASKED, "", wanted, final=False)[-1][1]
+        assert forced_answer_prompt(self.ASKED, "", wanted, is_final=True)[-1][1].endswith(FORMAT)
+        assert FORMAT not in forced_answer_prompt(self.ASKED, "", wanted, is_final=False)[-1][1]
 
     def test_the_request_itself_is_left_as_it_is(self) -> None:
         before = list(self.ASKED)
-        forced(self.ASKED, "PARTIAL", query(), final=True)
+        forced_answer_prompt(self.ASKED, "PARTIAL", query(), is_final=True)
         assert before == self.ASKED
 
 
 def test_putting_together_shows_question_findings_and_budget_and_ends_with_the_format() -> None:
     found = [result(0, "ONE"), result(2, "THREE")]
-    asked = put_together(query(answer_format=FORMAT), SETTINGS, PLAN, found, budget=64)
+    asked = synthesis_prompt(query(answer_format=FORMAT), SETTINGS, PLAN, found, budget=64)
     assert kinds(asked) == ["system", "human"]
     text = asked[-1][1]
     positions = [text.index(part) for part in ("QUESTION", "FIRST?", "ONE", "THIRD?", "THREE")]
     assert positions == sorted(positions)
     assert "64 tokens" in text
     assert text.endswith(FORMAT)
+
+
+def test_the_examples_of_a_style_cost_little_and_show_what_they_ask_for() -> None:
+    for name in ("steps", "auto"):
+        style = STYLES[name]
+        asked = single_call_prompt(query(), SETTINGS, style)
+        assert len(style.examples) <= 2
+        assert len(said(asked[:-1])) / 4 <= 350  # four characters a token
+    for number, line in enumerate(STYLES["steps"].examples[0].working.splitlines(), 1):
+        assert line.startswith(f"{number}. ")
+
+
+def test_a_program_teaches_another_style() -> None:
+    assert solver_style(SETTINGS, query()) == STYLES["auto"]
+    assert solver_style(Settings(style="prose"), query(), SHOWN) == SHOWN
+
+
+def test_examples_are_shown_only_where_they_can_end_as_the_answer_is_wanted() -> None:
+    foreign = query(answer_format="Answer with a JSON object.")
+    assert solver_style(SETTINGS, foreign).examples == ()
+    assert solver_style(SETTINGS, foreign, SHOWN).examples == SHOWN.examples
+    assert solver_style(SETTINGS, query(answer_format=r"In \boxed{}."), SHOWN).examples
+    assert solver_style(SETTINGS, query(), SHOWN, is_free=False).examples == ()
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_every_style_serves_every_prompt(style: str) -> None:
+    chosen = STYLES[style]
+    whole = said(single_call_prompt(query(), SETTINGS, chosen, PLAN, shares={0: 1, 1: 2, 2: 3}))
+    step = said(step_prompt(query(), SETTINGS, chosen, PLAN, 0, [], budget=9, is_final=False))
+    assert chosen.instruction in whole
+    assert chosen.instruction in step

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from pb_graph import Context, InputError, Settings
 from pb_graph.budget import LEVELS, Fixed, LevelTable, PerLevel
-from pb_graph.settings import Bam, choices
+from pb_graph.settings import Bam, choices, default_budget
 from tests.support import worlds
 
 
@@ -120,7 +120,7 @@ def test_methods_differ_in_whether_they_plan_and_budget() -> None:
         "plan_and_budget": (True, True),
     }
     passed = {
-        method: (Settings(method=method).plans, Settings(method=method).budgets)
+        method: (Settings(method=method).has_plan, Settings(method=method).has_budget)
         for method in expected
     }
     assert passed == expected
@@ -129,12 +129,12 @@ def test_methods_differ_in_whether_they_plan_and_budget() -> None:
 def test_the_schema_lists_the_methods() -> None:
     listed = Settings.model_json_schema()["properties"]["method"]["enum"]
     assert tuple(listed) == choices("method")
-    assert {"vanilla", "plan_and_budget", "chain_of_draft"} <= set(listed)
+    assert {"vanilla", "plan_and_budget"} <= set(listed)
 
 
 def test_a_misspelt_method_is_set_right() -> None:
-    with pytest.raises(InputError, match="did you mean 'chain_of_draft'"):
-        Settings.read({"method": "chain_of_drafts"})
+    with pytest.raises(InputError, match="did you mean 'plan_and_budget'"):
+        Settings.read({"method": "plan_and_budgets"})
 
 
 def test_a_context_replaces_only_what_it_sets_itself() -> None:
@@ -143,18 +143,6 @@ def test_a_context_replaces_only_what_it_sets_itself() -> None:
     merged = Context(settings=Settings(budget=rule)).settings_over(base)
     assert merged == Settings(method="vanilla", cutoff=77, budget=rule)
     assert Context().settings_over(base) is base
-
-
-@pytest.mark.parametrize("method", ["planned_vanilla", "planned_global_budget"])
-def test_what_a_context_says_of_plans_is_said_of_those_of_the_graphs_method(method: str) -> None:
-    base = Settings(method=method)
-    merged = Context(settings=Settings(max_steps=2)).settings_over(base)
-    assert merged == Settings(method=method, max_steps=2)
-    for unplanned in (Settings(), Settings(method="vanilla")):
-        about = Context(settings=Settings(max_steps=2)).settings_over(unplanned)
-        assert about.method == "plan_and_budget"
-    named = Settings(method="plan_and_budget", max_steps=2)
-    assert Context(settings=named).settings_over(base).method == "plan_and_budget"
 
 
 @pytest.mark.parametrize(
@@ -176,17 +164,32 @@ def test_a_servers_context_holds_its_settings_as_json() -> None:
     assert resolved.settings == Settings(budget=7)
 
 
-def test_a_method_that_nobody_named_follows_from_what_was_said() -> None:
-    assert Settings().method == Settings(budget=300).method == "auto"
-    for about_plans in ({"schedule": "cosine"}, {"execution": "stepwise"}, {"review_plan": True}):
-        assert Settings.read(about_plans).method == "plan_and_budget"
-    assert Settings(schedule="cosine", method="vanilla").method == "vanilla"
-    assert Settings().with_plans().method == "plan_and_budget"
-    assert Settings(method="auto").with_plans().method == "auto"
+def test_the_default_plans_whatever_else_is_said() -> None:
+    for said in ({}, {"budget": 300}, {"schedule": "cosine"}, {"max_steps": 5}):
+        assert Settings.read(said).method == "plan_and_budget"
 
 
-def test_auto_has_a_budget_where_one_is_given() -> None:
-    assert not Settings().budgets
-    assert Settings(budget=300).budgets
-    assert Settings(budget=PerLevel(initial=100, per_level=50)).uses_level
-    assert not Settings(method="vanilla", budget=300).budgets
+def test_a_budget_that_is_set_bounds_every_method_that_asks_once() -> None:
+    assert not Settings(method="vanilla").has_budget
+    assert Settings(method="vanilla", budget=300).has_budget
+    assert Settings(method="vanilla", budget=default_budget()).needs_level
+    assert not Settings(method="vanilla", budget=300, enforcement="prompt").has_budget
+
+
+def test_a_time_limit_that_is_set_is_told_from_the_default() -> None:
+    assert (Settings().timeout, Settings().call_timeout) == (None, 120)
+    assert Settings(timeout=120).timeout == 120
+
+
+def test_a_row_of_the_paper_differs_from_another_in_its_method_and_schedule_only() -> None:
+    cosine, linear = Settings.paper(schedule="cosine"), Settings.paper(schedule="linear")
+    assert cosine == linear.model_copy(update={"schedule": "cosine"})
+    assert (cosine.method, cosine.enforcement, cosine.style) == (
+        "plan_and_budget",
+        "prompt",
+        "prose",
+    )
+    assert cosine.budget_rule == LevelTable()
+    assert not Settings.paper("vanilla").has_budget
+    with pytest.raises(InputError, match="unknown setting schedul"):
+        Settings.paper(schedul="cosine")

@@ -174,17 +174,13 @@ class Experiment:
     def _as_built(self, method: Method, *, is_ours: bool) -> Method:
         """Say in the settings which method it is, as `build_graph` chooses it of what is given.
 
-        ``default`` takes those that a program was tuned with, under what is said for all rows. The
-        graph of a row always gets a planner, the solver's own where none is given; that one must
-        not make a row plan that names no method.
+        ``default`` takes those that a program was tuned with, under what is said for all rows.
         """
         settings, program = method.settings, self.planner_program
         saved = PlannerProgram.load(program) if isinstance(program, str | Path) else None
         takes_them = is_ours and method.name.partition("@")[0] in {"default", ESTIMATED}
         if takes_them and saved and saved.settings:
-            settings = Context(settings=settings).settings_over(saved.settings.with_plans())
-        elif self.planner is not None or program is not None:
-            settings = settings.with_plans()
+            settings = Context(settings=settings).settings_over(saved.settings)
         return replace(
             method,
             settings=settings.model_copy(update={"method": settings.method}),
@@ -203,7 +199,7 @@ class Experiment:
         )
         examples = {"level_examples": level_examples(pool, questions, self.seed)}
         for method in chosen:
-            own = not method.settings.budgets or method.settings.level_examples is not None
+            own = not method.settings.has_budget or method.settings.level_examples is not None
             settings = method.settings if own else method.settings.model_copy(update=examples)
             yield replace(method, settings=settings)
 
@@ -251,6 +247,6 @@ class Experiment:
 def _both_ways(method: Method, chosen: Sequence[Method]) -> tuple[Method, ...]:
     taken = {one.name for one in chosen}
     twin = f"{method.name}_estimated"
-    if twin not in NAMES or twin in taken or not method.settings.uses_level:
+    if twin not in NAMES or twin in taken or not method.settings.needs_level:
         return (method,)
     return method, replace(method, name=twin, estimate_level=True)

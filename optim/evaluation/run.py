@@ -28,7 +28,6 @@ from optim.evaluation.limits import ConcurrencyLimit, TokenLimit
 from optim.evaluation.models import build_models
 from optim.evaluation.progress import EvaluationProgress
 from optim.evaluation.resume import LogFolder, held, refuse_former
-from optim.evaluation.runner import PATIENCE
 from optim.evaluation.task import Callback, Job, job_of, stopping_of, task_of
 from optim.evaluation.transcript import PROVIDER
 from optim.extras import require_modules
@@ -193,7 +192,9 @@ def run_here(
 
 def _patient(each: Sequence[Settings]) -> Settings:
     """Settings for the models, which all rows share: no row gets less patience than it wants."""
-    most = {name: max(getattr(one, name) for one in each) for name in PATIENCE}
+    most: dict[str, float | None] = {"max_retries": max(one.max_retries for one in each)}
+    if any(one.timeout is not None for one in each):
+        most["timeout"] = max(one.call_timeout for one in each)
     return each[0].model_copy(update=most)
 
 

@@ -303,7 +303,7 @@ def _uses_level(made_by: Mapping[str, Any], report: Report) -> bool:
         settings = Settings.read({**told, "method": report["method"]})
     except InputError:
         return report["method"] != "vanilla"
-    return settings.plans or settings.uses_level
+    return settings.has_plan or settings.needs_level
 
 
 def _verdict(sample: EvalSample, report: Report) -> dict[str, Any]:

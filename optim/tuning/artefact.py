@@ -334,7 +334,7 @@ def _of_trial(trial: Trial, place: int, result: SearchResult) -> CandidateRecord
         return _record(trial, name, "chosen", fell, base)
     lower = trial.measurement.e3 <= original.measurement.e3
     fell = f"not above the {'original' if lower else 'best'} on dev"
-    plain = base.plans and not trial.candidate.settings.plans
+    plain = base.has_plan and not trial.candidate.settings.has_plan
     return _record(trial, name, "reference" if plain else "other", fell, base)
 
 

@@ -14,6 +14,7 @@ from pydantic import StrictStr, TypeAdapter, ValidationError
 
 from optim.datasets.dataset import digest
 from pb_graph.errors import InputError
+from pb_graph.method import METHODS
 from pb_graph.planner.planner import Planner
 from pb_graph.planner.signatures import is_demo
 from pb_graph.program import PlannerProgram
@@ -136,7 +137,7 @@ def candidate_of(
     shown = {name: predictor.demos for name, predictor in predictors}
     if not isinstance(settings, Settings):
         brought = saved.settings if isinstance(saved, PlannerProgram) else None
-        base = brought.model_dump() if brought else {"method": PLANNED}
+        base = brought.model_dump() if brought else {}
         settings = Settings.read(base | dict(settings or {}))
     return Candidate(told, settings, shown)
 
@@ -147,12 +148,12 @@ def used_by(settings: Settings) -> dict[str, str]:
     ``decompose`` is ``fused`` where that decomposes.
     """
     fused = settings.method == PLANNED and settings.planning == "fused"
-    found = {"decompose": "fused" if fused else "decompose"} if settings.plans else {}
-    if settings.graded and not fused:
+    found = {"decompose": "fused" if fused else "decompose"} if settings.has_plan else {}
+    if settings.needs_credits and not fused:
         found["estimate"] = "estimate"
-    elif settings.budgets and settings.budget_rule.needs_level and not fused:
+    elif settings.has_budget and settings.budget_rule.needs_level and not fused:
         found["estimate"] = "level"
-    if settings.method == "worked_examples" or (settings.method == "auto" and settings.auto.tries):
+    if METHODS[settings.method].styled and not settings.has_plan:
         found["solve"] = "solve"
     return found
 
@@ -174,7 +175,7 @@ def predictors_of(settings: Settings, tuned: str) -> list[str]:
         f"with method={settings.method} and planning={settings.planning} there is no {tuned!r} "
         "prompt to tune: the choices are decompose, for methods that plan, estimate, for "
         "methods with a budget by level or a split by credits, and planning=two_call, and solve, "
-        "for worked_examples, and auto with short tries (--set method=worked_examples)"
+        "for vanilla and global_budget"
     )
     raise InputError(msg)
 

@@ -84,7 +84,7 @@ class Reflector(ChatClient):
         self.identity = model_identity(chat, model if isinstance(model, str) else None)
         client = ChatClient(chat, cap_policy, retry_policy_for(model, settings))
         self._client = CachedClient(client, self.name, self.identity, cache, before=before)
-        self._limits = CallOptions(CAP, settings.timeout)
+        self._limits = CallOptions(CAP, settings.call_timeout)
         self.failure: PlanAndBudgetError | None = None
         self._asked = Recording()
         self._empty = 0

@@ -153,7 +153,7 @@ def tune(  # noqa: PLR0913 -- all but three by name
             a name is asked at temperature 1, if it was at 0.
         tuned: ``decompose``, ``estimate`` or ``solve``, a prompt; ``all`` of those that the
             settings use, one after the other; or ``settings``, which are searched by successive
-            halving. ``solve`` is what the solver is told and shown (``method="worked_examples"``):
+            halving. ``solve`` is what the solver is told and shown, in place of its style:
             its examples are found by ``shortest``, its instruction by the other optimizers.
         candidates: Instructions, or the path of a file of them. ``random`` and ``candidates``
             choose from them instead of the package's list; others measure them first.

@@ -291,7 +291,7 @@ def first_rung(base: Settings, plan: Plan, seed: int) -> list[tuple[Settings, Po
     def enter(settings: Settings, point: Point | None) -> None:
         chosen.setdefault(settings.model_dump_json(), (settings, point))
 
-    enter(base, own if base.plans else None)
+    enter(base, own if base.has_plan else None)
     for name in REFERENCES:
         enter(_changed(base, {"method": name}), None)
     enter(settings_at(base, own), own)

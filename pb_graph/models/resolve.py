@@ -75,8 +75,7 @@ def resolve(name: str, settings: Settings, **options: Any) -> BaseChatModel:  # 
     """
     if name.startswith(LOCAL_PREFIX):
         # It may have to answer others first: it gets an hour, unless a limit was chosen.
-        chosen = settings.timeout != type(settings).model_fields["timeout"].default
-        patient = settings.timeout if chosen else server.TIMEOUT
+        patient = server.TIMEOUT if settings.timeout is None else settings.timeout
         return server.local_chat_model(name.removeprefix(LOCAL_PREFIX), timeout=patient, **options)
     from langchain.chat_models import init_chat_model  # noqa: PLC0415 -- costs 0.7 s
 
@@ -85,7 +84,7 @@ def resolve(name: str, settings: Settings, **options: Any) -> BaseChatModel:  # 
         made: BaseChatModel = init_chat_model(
             model,
             model_provider=provider,
-            timeout=settings.timeout,
+            timeout=settings.call_timeout,
             max_retries=_NO_RETRIES.get(provider, 0),  # they are ours: see `retry_policy_for`
             **options,
         )

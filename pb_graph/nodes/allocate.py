@@ -30,7 +30,7 @@ def allocate(state: State, run: NodeContext) -> State:
     settings, query = run.settings, state["query"]
     total, notes = _total(state, run)
     update: State = {"total": total, "warnings": notes}
-    if not settings.splits:
+    if not settings.splits_budget:
         _tell(run, query["level"], total, [])
         return update | {"ceiling": _ceiling(state, 1, total, run)}
     plan: list[SubQuestion] = state["plan"]
@@ -46,7 +46,7 @@ def allocate(state: State, run: NodeContext) -> State:
 
 def route_next_wave(state: State, settings: Settings) -> str | list[Send]:
     """What follows: one ``solve`` for each sub-question of the next wave, or the synthesis."""
-    if not settings.stepwise:
+    if not settings.is_stepwise:
         return "answer"
     plan, results, ceiling = state["plan"], state["results"], state["ceiling"]
     if ceiling is not None and spent(state["charges"]) >= ceiling:
@@ -158,13 +158,12 @@ def _ceiling(state: State, steps: int, total: int, run: NodeContext) -> int:
     may be one call more, when the last step comes to nothing.
     """
     settings, method = run.settings, METHODS[run.settings.method]
-    most = method.most(settings, state["query"])
-    by_total = settings.stepwise or method.budgets == "given"
-    synthesis = settings.stepwise and settings.synthesis == "call"
+    most = method.token_bound(settings, state["query"])
+    synthesis = settings.is_stepwise and settings.synthesis == "call"
     if settings.enforcement == "prompt":
-        to_come = settings.cutoff * (steps + 1) if settings.stepwise else most
+        to_come = settings.cutoff * (steps + 1) if settings.is_stepwise else most
     else:
-        to_come = total if by_total else min(total, most)
+        to_come = total if settings.is_stepwise else min(total, most)
         if synthesis:
             to_come += min(synthesis_cap(total, steps, settings), settings.cutoff)
     return most_billed(state["charges"]) + available_tokens(to_come, include_pending=True)

@@ -24,7 +24,7 @@ async def estimate(state: State, run: NodeContext) -> State:
     """Write the level into ``query`` and grades into ``plan``, where they are not known yet."""
     query, steps = state["query"], state["plan"]
     ungraded = len(steps) > 1 and any(step["credit"] is None for step in steps)
-    graded = steps if run.settings.graded and ungraded else []
+    graded = steps if run.settings.needs_credits and ungraded else []
     if not graded and (query["level"] is not None or not run.settings.budget_rule.needs_level):
         return {}
     found, warnings = (None, []) if graded else await _level_alone(query, run)

@@ -81,7 +81,7 @@ def _essentials(report: Report) -> dict[str, Any]:
 
 def build_report(state: State, settings: Settings, prices: Prices | None = None) -> Report:
     """The account of a query, from what the nodes left in the state."""
-    local = settings.splits
+    local = settings.splits_budget
     warnings, most, ceiling = state["warnings"], most_billed(state["charges"]), state["ceiling"]
     if ceiling is not None and most > ceiling:
         note = f"up to {most} completion tokens may be billed, above the ceiling of {ceiling}"

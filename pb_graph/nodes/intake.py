@@ -50,7 +50,7 @@ async def intake(state: State, run: NodeContext) -> State:
         media=said.media,
     )
     await run.calls.check_media(said.media)
-    if settings.plans and settings.review_plan and checkpointer() is None:
+    if settings.has_plan and settings.review_plan and checkpointer() is None:
         msg = (
             "review_plan pauses for a person, and goes on from a checkpoint, which nothing keeps "
             "here: build_graph(…, checkpointer=InMemorySaver()), and a thread_id"

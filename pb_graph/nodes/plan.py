@@ -19,7 +19,7 @@ async def plan(state: State, run: NodeContext) -> State:
     update: State = {}
     steps: list[SubQuestion] = []
     notes: list[str] = []
-    if settings.planning == "fused" and settings.splits:
+    if settings.planning == "fused" and settings.splits_budget:
         request = fused_request(query, settings)
         graded, warnings = await run.calls.planner_with_repair(request)
         if graded:

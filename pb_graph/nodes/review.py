@@ -70,10 +70,10 @@ def _check_size(steps: int, wanted: int | None, before: int | None, settings: Se
     if steps > settings.max_steps:
         msg = f"the plan has {steps} sub-questions; Settings.max_steps allows {settings.max_steps}"
         raise ValueError(msg)
-    if wanted is not None and not settings.budgets:
+    if wanted is not None and not settings.has_budget:
         msg = f"the method {settings.method} has no budget to change"
         raise ValueError(msg)
     total = wanted or before
-    if settings.splits and total is not None and total < steps:
+    if settings.splits_budget and total is not None and total < steps:
         msg = f"{total} tokens cannot pay {steps} sub-questions: drop some, or raise the budget"
         raise ValueError(msg)

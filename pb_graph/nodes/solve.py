@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pb_graph.errors import ModelCallError
-from pb_graph.prompts import one_step
+from pb_graph.prompts import step_prompt
 from pb_graph.runtime.budgeted_call import BudgetedReply
 from pb_graph.state import SolveTask, State
 from pb_graph.types import Purpose, StepResult
@@ -19,14 +19,15 @@ async def solve(task: SolveTask, run: NodeContext) -> State:
     index, budget, settings = task["index"], task["budget"], run.settings
     closing = task.get("closing", False)
     run.tell({"event": "step_started", "index": index, "budget": budget})
-    messages = one_step(
+    messages = step_prompt(
         task["query"],
         settings,
+        await run.style(task["query"]),
         task["plan"],
         index,
         task["results"],
         budget=budget,
-        closing=closing,
+        is_final=closing,
     )
     name = f"sub-question {index + 1}"
     warnings: list[str] = []

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pb_graph.errors import ModelCallError
 from pb_graph.nodes.allocate import synthesis_cap
-from pb_graph.prompts import put_together
+from pb_graph.prompts import synthesis_prompt
 from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ async def synthesize(state: State, run: NodeContext) -> State:
     )
     if budget < 1:
         return _fallback(found, ["synthesize: no budget left for a final call"])
-    messages = put_together(state["query"], run.settings, state["plan"], found, budget=budget)
+    messages = synthesis_prompt(state["query"], run.settings, state["plan"], found, budget=budget)
     try:
         reply = await run.call_within_budget(
             messages, budget, state["query"], Purpose("synthesize", level=state["query"]["level"])

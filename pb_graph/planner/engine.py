@@ -158,7 +158,7 @@ async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the cal
     """
     options = CallOptions(
         min(settings.planner_cap, settings.cutoff, request.cap or settings.cutoff),
-        settings.timeout,
+        settings.call_timeout,
         request.schema,
         thinking="off" if request.cap is not None else "bounded",
         strict=settings.strict_ceiling,

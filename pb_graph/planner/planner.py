@@ -26,7 +26,7 @@ from pb_graph.planner.signatures import (
     select_inputs,
 )
 from pb_graph.program import PlannerProgram
-from pb_graph.prompts import Teaching
+from pb_graph.prompts import Example, Style
 from pb_graph.settings import Settings
 from pb_graph.types import Query
 
@@ -105,16 +105,16 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         return dspy.Prediction(plan=plan, level=query["level"], warnings=warnings)
 
     @property
-    def teaching(self) -> Teaching | None:
+    def teaching(self) -> Style | None:
         """Instruction and examples for the solver; None while they are the package's own."""
-        if not self.solve.demos and self.solve.signature.equals(Solve):
-            return None
-        shown = [
-            (demo["problem"], demo["solution"])
+        shown = tuple(
+            Example(demo["problem"], demo["solution"])
             for demo in self.solve.demos
             if demo.get("problem") and demo.get("solution")
-        ]
-        return Teaching(self.solve.signature.instructions, shown)
+        )
+        if not shown and self.solve.signature.equals(Solve):
+            return None
+        return Style(self.solve.signature.instructions, shown)
 
     def program(self) -> PlannerProgram:
         """Return the instructions and demos as they are saved, without a model."""

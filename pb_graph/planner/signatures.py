@@ -16,7 +16,7 @@ from dspy.utils.exceptions import AdapterParseError
 
 from pb_graph.planner.parsing import Difficulty, GradedPlan, Level, Plan
 from pb_graph.planner.requests import Example
-from pb_graph.prompts import SHORT_LINES
+from pb_graph.prompts import STYLES
 
 
 class Decompose(dspy.Signature):  # type: ignore[misc]  # dspy carries no types
@@ -86,7 +86,7 @@ class DecomposeAndEstimate(dspy.Signature):  # type: ignore[misc]
 
 
 class Solve(dspy.Signature):  # type: ignore[misc]  # noqa: D101 -- the docstring is set below
-    __doc__ = SHORT_LINES
+    __doc__ = STYLES["auto"].instruction
 
     problem: str = dspy.InputField(desc="Problem")
     solution: str = dspy.OutputField()

@@ -11,7 +11,7 @@ from pb_graph.answers import is_in_form
 from pb_graph.budget.context import available_tokens, current_budget, use_budget
 from pb_graph.budget.ledger import most_billed, spent
 from pb_graph.errors import ModelCallError
-from pb_graph.prompts import forced
+from pb_graph.prompts import Style, forced_answer_prompt, solver_style
 from pb_graph.runtime.calls import tell
 from pb_graph.runtime.tools import MAX_ROUNDS, without_tools
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pb_graph.budget.ledger import Prices
     from pb_graph.models.options import Thinking
     from pb_graph.models.reply import Reply
-    from pb_graph.prompts import Turn
+    from pb_graph.prompts import PromptMessage
     from pb_graph.runtime.answer_type import AnswerType
     from pb_graph.runtime.calls import ModelCalls
     from pb_graph.settings import Settings
@@ -61,7 +61,7 @@ class BudgetedReply(NamedTuple):
 
 async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and within what
     run: NodeContext,
-    prompt: Sequence[Turn | BaseMessage],
+    prompt: Sequence[PromptMessage | BaseMessage],
     budget: int | None,
     query: Query,
     purpose: Purpose,
@@ -119,8 +119,8 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
 
 
 async def _worked(
-    run: NodeContext, ask: Ask, prompt: Sequence[Turn | BaseMessage], cap: int
-) -> tuple[Sequence[Turn | BaseMessage], Reply, list[Charge]]:
+    run: NodeContext, ask: Ask, prompt: Sequence[PromptMessage | BaseMessage], cap: int
+) -> tuple[Sequence[PromptMessage | BaseMessage], Reply, list[Charge]]:
     """Ask and, while the reply calls tools, ask again with their results, all within the cap.
 
     Returns:
@@ -143,7 +143,7 @@ async def _worked(
 async def _ended(  # noqa: PLR0913, PLR0917 -- what was asked, what came of it, and how it may end
     run: NodeContext,
     close: Ask,
-    prompt: Sequence[Turn | BaseMessage],
+    prompt: Sequence[PromptMessage | BaseMessage],
     reply: Reply,
     made: Sequence[Charge],
     budget: int | None,
@@ -164,7 +164,9 @@ async def _ended(  # noqa: PLR0913, PLR0917 -- what was asked, what came of it, 
     if left <= 0 or not asks_again:
         return BudgetedReply(reply.text, paid, finish, max(0, paid - cap))
     try:
-        stated = await close(forced(without_tools(prompt), reply.text, query, final=closing), left)
+        stated = await close(
+            forced_answer_prompt(without_tools(prompt), reply.text, query, is_final=closing), left
+        )
     except ModelCallError as failure:  # what was paid for already is kept
         finish, paid = finish if reply.text else "error", paid + failure.tokens
         return BudgetedReply(reply.text, paid, finish, max(0, paid - cap), str(failure))
@@ -202,6 +204,12 @@ class NodeContext:
 
     call_within_budget = call_within_budget
     tell = staticmethod(tell)
+
+    async def style(self, query: Query) -> Style:
+        """Return the style in which a question is solved: a program's own, else the settings'."""
+        taught = await self.calls.teaching()
+        is_free = not (self.options.tools or self.options.answer_type)
+        return solver_style(self.settings, query, taught, is_free=is_free)
 
     def cap_of(self, budget: int | None) -> int:
         """Completion tokens a request may cost: its budget if that is enforced, else the cutoff."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pb_graph.models.client import ChatClient
     from pb_graph.models.options import Thinking
     from pb_graph.planner.planner import Planner
-    from pb_graph.prompts import Teaching
+    from pb_graph.prompts import Style
     from pb_graph.runtime.registry import ModelRegistry, Program, Role
     from pb_graph.settings import Context, Settings
     from pb_graph.state import State
@@ -103,7 +103,7 @@ class ModelCalls:
         settings = self._settings
         limits = CallOptions(
             min(cap, settings.cutoff),
-            settings.timeout,
+            settings.call_timeout,
             schema,
             thinking,
             tools,
@@ -211,7 +211,7 @@ class ModelCalls:
             return None, [f"{what}: {failure} Going on without."]
         return again.value, [f"{what}: the first reply could not be read ({complaint})"]
 
-    async def teaching(self) -> Teaching | None:
+    async def teaching(self) -> Style | None:
         """What the run's program tells the solver; None where there is none, or not for that.
 
         Raises:

@@ -201,9 +201,7 @@ class ModelRegistry:
                 else await asyncio.to_thread(self._loaded, program)
             )
         own = program.settings if isinstance(program, PlannerProgram | HasPlanner) else None
-        brings_plans = context.planner is not None or program is not None
-        base = self._settings.with_plans() if brings_plans else self._settings
-        return context.settings_over(own or base)
+        return context.settings_over(own or self._settings)
 
     def _loaded(self, path: str | Path) -> PlannerProgram:
         return self._files.get(_stamp(path), lambda: PlannerProgram.load(path))

@@ -59,7 +59,7 @@ class World:
 
     def truth(self, settings: Settings) -> tuple[float, float]:
         """Chance of a right answer, and mean tokens."""
-        if not settings.plans:
+        if not settings.has_plan:
             right, dearer = self._effect("method", settings.method)
             scale = 1.5
         else:

@@ -210,7 +210,10 @@ class TestWrongUse:
     @pytest.mark.parametrize(
         ("options", "said"),
         [
-            (("--set", "nosuch=1"), "unknown setting nosuch; there are: method, execution, "),
+            (
+                ("--set", "nosuch=1"),
+                "unknown setting nosuch; there are: method, style, execution, ",
+            ),
             (("--set", "power=99"), "power: Input should be less than or equal to 10"),
             (("--set", "max_steps=0"), "max_steps: Input should be greater than or equal to 1"),
             (("--set", "power"), "--set wants NAME=VALUE, not 'power'"),

@@ -213,7 +213,9 @@ def test_an_answer_without_the_box_that_is_wanted_is_asked_for_it(
         return r"\boxed{42}" if call.forced else said
 
     chat = ScriptedChat(solve=solve)
-    report = report_of(chat, FORMULA | {"answer_format": answer_format}, method="auto")
+    report = report_of(
+        chat, FORMULA | {"answer_format": answer_format}, method="vanilla", budget=900
+    )
     assert report["answer"] == said + added
     assert report["usage"]["output_tokens"] <= report["ceiling"]
     assert [call.forced for call in chat.calls] == ([False, True] if added else [False])
@@ -223,7 +225,7 @@ def test_an_answer_without_the_box_that_is_wanted_is_asked_for_it(
 @pytest.mark.parametrize("enforcement", ["prompt", "cap"])
 def test_only_where_endings_are_forced_is_the_box_asked_for(enforcement: str) -> None:
     chat, question = ScriptedChat(solve="It is 42."), FORMULA | {"answer_format": BOXED}
-    report = report_of(chat, question, method="auto", enforcement=enforcement)
+    report = report_of(chat, question, method="vanilla", budget=900, enforcement=enforcement)
     assert (len(chat.calls), report["answer"]) == (1, "It is 42.")
 
 
@@ -232,6 +234,6 @@ def test_a_box_that_cannot_be_had_costs_no_answer() -> None:
         return HTTPError(400) if call.forced else "It is 42."
 
     question = FORMULA | {"answer_format": BOXED}
-    report = report_of(ScriptedChat(solve=solve), question, method="auto")
+    report = report_of(ScriptedChat(solve=solve), question, method="vanilla", budget=900)
     assert report["answer"] == "It is 42."
     assert any("ending failed" in warning for warning in report["warnings"])

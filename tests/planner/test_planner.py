@@ -16,6 +16,7 @@ from pb_graph.planner.parsing import Difficulty, GradedPlan, Level, Plan, Planne
 from pb_graph.planner.planner import load_planner
 from pb_graph.planner.signatures import Decompose, PlannerAdapter
 from pb_graph.program import PlannerProgram
+from pb_graph.prompts import Example, Style
 from pb_graph.settings import Settings
 from tests.support.chat_model import ScriptedChat
 from tests.support.graphs import graph_of
@@ -134,10 +135,8 @@ class TestSaved:
         tuned().save(tmp_path / "planner.json")
         loaded = Planner().load(tmp_path / "planner.json")
         assert prompts(loaded) == prompts(tuned())
-        assert loaded.teaching == (
-            "Tuned solve: ünïcode",
-            [("Old problem", "2"), ("Older", "2")],
-        )
+        shown = (Example("Old problem", "2"), Example("Older", "2"))
+        assert loaded.teaching == Style("Tuned solve: ünïcode", shown)
         assert Planner().teaching is None
 
     def test_a_program_may_be_given_in_any_form_or_not_at_all(self, tmp_path: Path) -> None:

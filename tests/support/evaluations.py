@@ -79,6 +79,6 @@ def evaluated(model: ScriptedChat, log_dir: Path, **options: Any) -> Evaluation:
 
 def _question(call: Call) -> Any:  # noqa: ANN401
     text = "\n".join(str(message.text) for message in call.messages)
-    found = _ASKED.search(text)
+    found = _ASKED.findall(text)  # examples come first
     assert found, text
-    return _BY_TEXT[found[1]]
+    return _BY_TEXT[found[-1]]

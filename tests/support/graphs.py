@@ -32,7 +32,7 @@ def graph_of(
     """A graph that plans, unless a test says otherwise, and whose planner sees its schema."""
     return build_graph(
         model,
-        settings=Settings(**{"method": PLANNED} | settings),
+        settings=Settings(**{"method": PLANNED, "style": "prose"} | settings),
         cap_policy=with_schema,
         checkpointer=checkpointer,
         shared_budget=shared_budget,

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from pb_graph.budget.rules import Fixed, LevelTable, PerLevel
-from pb_graph.settings import AutoPolicy, Bam, Settings, choices
+from pb_graph.settings import Bam, Settings, choices
 
 HEAD = """\
 # Settings
@@ -16,7 +16,7 @@ HEAD = """\
 Every choice, with its default, as `Settings` describes it: this page is made from the code.
 
 Give them as `build_graph(settings=Settings(…))` or a mapping, for one run in a `Context`, and on
-the command line with `--set NAME=VALUE`, an object as JSON: `--set 'auto={"tries": 1}'`. A JSON
+the command line with `--set NAME=VALUE`, an object as JSON: `--set 'bam={"c": {…}}'`. A JSON
 file of them is a row of `pb-optim eval --settings FILE`, and a model of
 `pb-graph serve --settings FILE`; the endpoint also takes them behind a model's name.
 
@@ -37,7 +37,7 @@ RULES = """
 `budget` takes a whole number, or one of these; in JSON the field `rule` says which.
 
 """
-_PARTS = {"bam": Bam, "auto": AutoPolicy}
+_PARTS = {"bam": Bam}
 _ABOUT = {
     "bam": "What they stand for, and how to fit them: [the budget model](concepts/bam.md).\n\n"
 }

@@ -18,8 +18,7 @@ def estimates_and_solves(call: Call) -> Said:
     """Answers for the question that was asked last: those before it are examples."""
     if call.ask.endswith("[[number]]"):
         return "[[ 40 ]]"
-    last = Call("solve", call.messages[-1:], None, None, None, [], {})
-    return solves(last)
+    return solves(call)
 
 
 def test_every_rival_is_a_row_with_all_its_tokens(tmp_path: Path) -> None:
@@ -29,13 +28,12 @@ def test_every_rival_is_a_row_with_all_its_tokens(tmp_path: Path) -> None:
     assert set(found) == {
         "vanilla",
         "adaptive_consistency",
-        "calculation",
         "certaindex",
         "chain_of_draft",
         "concise",
         "concise@300",
-        "direct",
         "plan_and_solve",
+        "program_aided",
         "tale_ep",
         "thinking_off",
     }
@@ -44,7 +42,7 @@ def test_every_rival_is_a_row_with_all_its_tokens(tmp_path: Path) -> None:
     assert tokens["vanilla"] == tokens["concise"] == (3.0, 3.0)
     assert tokens["tale_ep"] == (6.0, 3.0)  # its estimate aside, as its paper counts
     assert tokens["adaptive_consistency"] == (12.0, 12.0)
-    assert tokens["calculation"] == (6.0, 6.0)  # what this model writes cannot be worked out
+    assert tokens["program_aided"] == (6.0, 6.0)  # what this model writes cannot be worked out
     paid = len(model.calls)
     again = evaluated(model, tmp_path, methods="vanilla,rivals,concise@300", limit=2)
     assert len(model.calls) == paid
@@ -66,6 +64,6 @@ def test_the_cap_in_a_rows_name_bounds_each_of_its_calls(tmp_path: Path) -> None
 def test_what_is_set_for_all_rows_is_no_warning_of_those_that_have_no_use_for_it(
     tmp_path: Path,
 ) -> None:
-    chosen = {"power": 3, "probe_every": 32}
+    chosen = {"power": 3, "rollover": False}
     made = evaluated(ScriptedChat(solve=solves), tmp_path, methods="vanilla", settings=chosen)
     assert not [record for record in made.records if record.report["warnings"]]

@@ -17,7 +17,6 @@ from filelock import FileLock
 from inspect_ai._display.core import active
 from inspect_ai._util import logger as inspect_logger
 from inspect_ai.log import list_eval_logs, read_eval_log
-from langchain_core.messages import SystemMessage
 from rich.console import Console
 
 from optim.cli.evaluate import evaluate_planners
@@ -32,7 +31,6 @@ from optim.scorers import Score
 from optim.summary import Row, rows
 from pb_graph import InputError, Settings
 from pb_graph.planner.planner import Planner
-from pb_graph.settings import AutoPolicy
 from tests.support.chat_model import (
     Call,
     CutOffError,
@@ -394,7 +392,7 @@ def test_other_words_to_the_model_are_paid_for_anew(
     evaluated(model, tmp_path)
     for log in tmp_path.glob("*.eval"):
         log.unlink()
-    monkeypatch.setattr("pb_graph.prompts.system", lambda _: SystemMessage("Solve this."))
+    monkeypatch.setattr("pb_graph.prompts.answer_format", lambda *_: "Say it.")
     evaluated(model, tmp_path)
     assert len(model.calls) == 10
 
@@ -402,7 +400,7 @@ def test_other_words_to_the_model_are_paid_for_anew(
 def test_what_the_model_is_not_told_costs_nothing(tmp_path: Path) -> None:
     """A comment in a prompt's file, a new setting, a choice that a method makes no use of."""
     model = ScriptedChat(solve=solves)
-    settings = [Settings(method="vanilla"), Settings(method="vanilla", schedule="cosine", budget=9)]
+    settings = [Settings(method="vanilla"), Settings(method="vanilla", schedule="cosine", power=3)]
     for chosen in settings:
         found = evaluated(model, tmp_path, methods=[Method("mine", chosen)])
         for log in tmp_path.glob("*.eval"):
@@ -448,10 +446,10 @@ def test_a_question_broken_off_between_two_steps_pays_for_none_of_them_twice(
 def test_methods_share_a_plan_with_the_attempts_that_it_took(tmp_path: Path) -> None:
     def planner(call: Call) -> Said:
         first = sum(one.role == call.role for one in model.calls) == 1
-        return CutOffError(25) if first else '{"steps": ["What follows?"]}'
+        return CutOffError(25) if first else '{"steps": ["What follows?", "And then?"]}'
 
     model = ScriptedChat(planner=planner, solve=solves, max_retries=0)
-    methods = ["planned_vanilla", Method("mine", Settings(method="planned_vanilla", budget=9))]
+    methods = ["planned_vanilla", Method("mine", Settings.paper("planned_vanilla", power=3))]
     found = evaluated(model, tmp_path, methods=methods, limit=1)
     first, second = found.records
     assert first.tokens == second.tokens == found.spent > 25 + 3
@@ -597,17 +595,8 @@ def test_our_planning_is_one_row_where_there_is_no_label_or_it_is_not_taken() ->
     unlabelled = [dataclasses.replace(question, level=None) for question in QUESTIONS]
     assert len(experiment.chosen_methods(QUESTIONS)) == 2
     assert len(experiment.chosen_methods(unlabelled)) == 1
-    assert len(Experiment(dataset="arithmetic", methods="default").chosen_methods(QUESTIONS)) == 1
     estimating = dataclasses.replace(experiment, estimate_level=True)
     assert len(estimating.chosen_methods(QUESTIONS)) == 1
-
-
-def test_the_default_plans_only_where_a_planner_is_given(tmp_path: Path) -> None:
-    model = ScriptedChat(solve=solves)
-    alone = evaluated(model, tmp_path / "alone", methods="default").records
-    planned = evaluated(model, tmp_path / "planned", methods="default", planner=model).records
-    assert {record.report["method"] for record in alone} == {"auto"}
-    assert {record.report["method"] for record in planned} == {"plan_and_budget"}
 
 
 def test_the_default_is_what_a_program_was_tuned_to_under_what_is_said_for_all(
@@ -616,9 +605,7 @@ def test_the_default_is_what_a_program_was_tuned_to_under_what_is_said_for_all(
     program = (
         Planner()
         .program()
-        .model_copy(
-            update={"settings": Settings(method="auto", auto=AutoPolicy(plain=333), cutoff=900)}
-        )
+        .model_copy(update={"settings": Settings(method="global_budget", budget=333, cutoff=900)})
     )
     program.save(tmp_path / "program.json")
     asked = Experiment(
@@ -626,12 +613,12 @@ def test_the_default_is_what_a_program_was_tuned_to_under_what_is_said_for_all(
         settings={"cutoff": 700}, planner_program=tmp_path / "program.json",
     )  # fmt: skip
     vanilla, *tuned = asked.chosen_methods(QUESTIONS)
-    assert (vanilla.settings.method, vanilla.settings.auto) == ("vanilla", AutoPolicy())
-    assert [row.settings.method for row in tuned] == ["auto", "auto"]
-    assert {(row.settings.auto.plain, row.settings.cutoff) for row in tuned} == {(333, 700)}
-    mine = Method("default", Settings(method="auto"))  # such as of a file of that name
-    (mine,) = dataclasses.replace(asked, methods=[mine]).chosen_methods(QUESTIONS)
-    assert mine.settings.auto == AutoPolicy()
+    assert (vanilla.settings.method, vanilla.settings.budget) == ("vanilla", None)
+    assert [row.settings.method for row in tuned] == ["global_budget"] * 2
+    assert {(row.settings.budget, row.settings.cutoff) for row in tuned} == {(333, 700)}
+    mine = Method("default", Settings())  # such as of a file of that name
+    mine, _ = dataclasses.replace(asked, methods=[mine]).chosen_methods(QUESTIONS)
+    assert mine.settings.budget is None
 
 
 @pytest.mark.parametrize("estimates", [False, True])

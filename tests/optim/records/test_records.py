@@ -167,11 +167,11 @@ def test_the_scorers_metadata_reaches_the_record(run: Evaluation) -> None:
 
 def test_a_record_says_whose_word_the_level_is(tmp_path: Path) -> None:
     model = ScriptedChat(solve=solves, level=2)
-    chosen = "vanilla,concise,auto,planned_vanilla,global_budget"
+    chosen = "vanilla,concise,planned_vanilla,global_budget"
     told = evaluated(model, tmp_path / "a", methods=chosen).records
     guessed = evaluated(model, tmp_path / "b", methods=chosen, estimate_level=True).records
     by_method = {(r.method, r.level_source) for r in told}
-    unaware = {("vanilla", None), ("concise", None), ("auto", None)}
+    unaware = {("vanilla", None), ("concise", None)}
     assert by_method == unaware | {("planned_vanilla", "label"), ("global_budget", "label")}
     assert {(r.method, r.level_source) for r in guessed} == unaware | {
         ("planned_vanilla", None), ("global_budget", "estimated"),

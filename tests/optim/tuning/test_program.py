@@ -28,7 +28,7 @@ from pb_graph.types import Purpose
 from tests.support.chat_model import Call, HTTPError, ScriptedChat, with_schema
 from tests.support.tuning_world import DEV, MINIMAL, THOROUGH, TRAIN, world
 
-SOLVING = {"method": "worked_examples", "budget": 4000}
+SOLVING = {"method": "global_budget", "budget": 4000}
 
 
 def examples(questions: Sequence[Any]) -> list[dspy.Example]:

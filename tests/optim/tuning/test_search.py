@@ -142,7 +142,7 @@ def test_a_method_that_plans_nothing_has_no_prompt_to_tune(tmp_path: Path) -> No
         ({"method": "planned_global_budget", "planning": "fused"}, "estimate", "level"),
         ({"planning": "fused"}, "decompose", "fused"),
         ({"method": "planned_vanilla", "planning": "fused"}, "decompose", "decompose"),
-        ({"method": "worked_examples"}, "solve", "solve"),
+        ({"method": "vanilla"}, "solve", "solve"),
         ({"method": "vanilla"}, "settings", "decompose"),
     ],
 )

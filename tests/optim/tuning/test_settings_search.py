@@ -60,7 +60,7 @@ World = Callable[[Settings], tuple[float, float]]
 
 def hilly(settings: Settings) -> tuple[float, float]:
     """Best in a single pass, at half the budget, planned in one call, with hard caps."""
-    if not settings.plans:
+    if not settings.has_plan:
         return 0.4, 700
     step = STEP_OF[settings.budget_rule.total(1)]
     accuracy = 0.72 - 0.03 * abs(step + 2) - 0.1 * (settings.schedule == "uniform")
@@ -186,7 +186,7 @@ class TestFirstRung:
         settings_search.propose(task(bench, calls=400 - 40, seed=seed))
         tried = [candidate.settings for candidate in bench.met]
         assert {one.method for one in tried} == {"plan_and_budget", *REFERENCES}
-        planned = [one for one in tried if one.plans]
+        planned = [one for one in tried if one.has_plan]
         assert {one.schedule for one in planned} == set(DIMENSIONS["schedule"])
         assert {one.budget_rule.total(1) for one in planned} > {100, 200, 400}
         for name in ("execution", "planning", "enforcement", "prompt_unit"):
@@ -243,7 +243,7 @@ class TestSearch:
 
     def test_a_method_without_a_plan_may_win(self) -> None:
         def easy(settings: Settings) -> tuple[float, float]:
-            return 0.9, 500 if settings.plans else 200 if settings.budgets else 100
+            return 0.9, 500 if settings.has_plan else 200 if settings.has_budget else 100
 
         proposed = settings_search.propose(task(FakeBench(easy), calls=400))
         assert proposed[0].settings.method == "vanilla"

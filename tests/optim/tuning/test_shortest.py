@@ -31,7 +31,7 @@ from tests.support.tuning_world import (
 )
 
 LEARN, CHOOSE, LAST = TRAIN[:10], DEV[:12], HELD_OUT[:6]
-BUDGET = {"method": "worked_examples", "budget": 900}
+BUDGET = {"method": "global_budget", "budget": 900}
 
 
 def imitates(call: Call) -> Said:
@@ -121,7 +121,7 @@ def test_what_is_saved_teaches_the_solver_of_a_graph(found: TuneResult, tmp_path
     found.save(tmp_path / "tuned.json")
     model = world()
     graph = build_graph(model, planner_program=tmp_path / "tuned.json")
-    assert graph.invoke({"question": DEV[0].question})["report"]["method"] == "worked_examples"
+    assert graph.invoke({"question": DEV[0].question})["report"]["method"] == "global_budget"
     turns = [str(turn.text) for turn in model.calls[-1].messages if turn.type == "ai"]
     examples = found.program.candidate.examples["solve"]
     assert turns == [example["solution"] for example in examples]
@@ -243,7 +243,7 @@ def test_all_finds_worked_examples_where_the_solver_is_shown_some(tmp_path: Path
         ({"tuned": "all", "optimizer": "candidates"}, "a list, which is of one prompt"),
         ({"tuned": "all", "optimizer": "random"}, "a list, which is of one prompt"),
         ({"reflection_model": "openai:gpt-4o"}, "would not be asked"),
-        ({"tuned": "decompose"}, r"no 'decompose' prompt .*--set method=worked_examples"),
+        ({"tuned": "decompose"}, r"no 'decompose' prompt .*for vanilla and global_budget"),
     ],
 )
 def test_what_does_not_go_together_is_refused(
@@ -255,6 +255,6 @@ def test_what_does_not_go_together_is_refused(
 
 @pytest.mark.parametrize("word", ["all", "solve"])
 def test_a_method_without_prompts_has_nothing_to_tune(tmp_path: Path, word: str) -> None:
-    program = GraphProgram(world(), settings={"method": "vanilla"})
-    with pytest.raises(InputError, match="with method=vanilla"):
+    program = GraphProgram(world(), settings={"method": "concise"})
+    with pytest.raises(InputError, match="with method=concise"):
         tuned(tmp_path, program=program, tuned=word)

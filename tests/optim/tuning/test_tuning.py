@@ -336,11 +336,9 @@ def test_a_copy_that_an_optimizer_has_changed_is_the_one_that_is_used() -> None:
         ({}, ["decompose", "estimate"]),
         ({"planning": "fused"}, ["fused"]),
         ({"method": "planned_vanilla", "planning": "fused"}, ["decompose"]),
-        ({"method": "worked_examples"}, ["level", "solve"]),
-        ({"method": "worked_examples", "budget": 200}, ["solve"]),
-        ({"method": "auto", "auto": {"tries": 1}}, ["solve"]),
-        ({"method": "auto"}, ["decompose"]),  # shows no examples that could be tuned
-        ({"method": "vanilla"}, ["decompose"]),
+        ({"method": "global_budget"}, ["level", "solve"]),
+        ({"method": "global_budget", "budget": 200}, ["solve"]),
+        ({"method": "vanilla"}, ["solve"]),
     ],
 )
 def test_the_predictors_that_the_settings_use_are_open(

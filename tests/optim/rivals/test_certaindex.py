@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from optim.rivals import certaindex
+from optim.rivals.certaindex import PROBE, PROBE_TOKENS, result_in
 from pb_graph import ModelSetupError, Settings, build_graph
-from pb_graph.methods.certaindex import PROBE, PROBE_TOKENS, result_in
 from tests.support.chat_model import Call, HTTPError, Reply, Said, Script, ScriptedChat
 from tests.support.graphs import QUESTION, Way, report_of, run
 
-METHOD = {"method": "certaindex", "probe_every": 8}
+METHOD = {"method": "certaindex"}
 LONG = "and so on " * 1000
+
+
+@pytest.fixture(autouse=True)
+def short_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Probe after every 8 tokens."""
+    monkeypatch.setattr(certaindex, "PROBE_EVERY", 8)
 
 
 def probing(call: Call) -> bool:
@@ -85,12 +92,6 @@ def test_hedging_breaks_a_row_of_equal_probes() -> None:
     chat = model("8}", "8}", "8} but wait", "8}", "8}", "8}")
     report_of(chat, cutoff=500, **METHOD)
     assert sum(map(probing, chat.calls)) == 6
-
-
-def test_how_many_must_agree_is_a_setting() -> None:
-    chat = model("8}")
-    report_of(chat, cutoff=500, probes_agree=2, **METHOD)
-    assert sum(map(probing, chat.calls)) == 2
 
 
 def test_a_call_that_fails_keeps_what_is_written() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from pb_graph import InputError, Settings
 from pb_graph.errors import ModelCallError
-from pb_graph.methods import METHODS, Asked, method
-from pb_graph.prompts import Turn, problem
+from pb_graph.methods import METHODS, MethodInput, method
+from pb_graph.prompts import PromptMessage, question_block
 from pb_graph.runtime.node import NodeContext
 from pb_graph.settings import choices
 from pb_graph.state import State
@@ -34,13 +34,13 @@ def twice() -> Iterator[str]:
     @method(
         "twice", "Asks twice.", source="a test", budgets=True, ceiling=lambda s, _: 2 * s.cutoff
     )
-    async def asks_twice(asked: Asked, run: NodeContext) -> State:
-        budget = asked.budget or 0
-        prompt: list[Turn] = [("human", problem(asked.query, show_level=False))]
+    async def asks_twice(given: MethodInput, run: NodeContext) -> State:
+        budget = given.budget or 0
+        prompt: list[PromptMessage] = [("human", question_block(given.query, show_level=False))]
         draft = await run.calls.solver(prompt, budget // 2, Purpose("draft"))
-        again: list[Turn] = [*prompt, ("ai", draft.text), ("human", "Sure?")]
+        again: list[PromptMessage] = [*prompt, ("ai", draft.text), ("human", "Sure?")]
         left = budget - draft.tokens
-        reply = await run.call_within_budget(again, left, asked.query, Purpose("answer"))
+        reply = await run.call_within_budget(again, left, given.query, Purpose("answer"))
         return {"answer": reply.text, "warnings": reply.notes("answer")}
 
     yield "twice"
@@ -57,10 +57,10 @@ def test_every_method_says_what_it_is_and_where_it_comes_from() -> None:
         level=None,
     )
     for known in METHODS.values():
-        assert known.what.endswith(".")
+        assert known.description.endswith(".")
         assert known.source
-        assert known.most(Settings(cutoff=100), query) >= 100
-    assert set(METHODS) > PAPER
+        assert known.token_bound(Settings(cutoff=100), query) >= 100
+    assert set(METHODS) >= PAPER
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -98,9 +98,26 @@ def test_a_call_that_fails_is_a_warning_and_no_answer(twice: str) -> None:
 def test_a_method_of_ones_own_is_a_choice_like_any_other(twice: str) -> None:
     assert twice in choices("method")
     assert twice in Settings.model_json_schema()["properties"]["method"]["enum"]
-    assert Settings(method=twice).budgets
+    assert Settings(method=twice).has_budget
 
 
 def test_one_that_was_never_registered_is_refused() -> None:
     with pytest.raises(InputError, match="no method 'twice'"):
         Settings.read({"method": "twice"})
+
+
+def test_a_name_is_registered_once() -> None:
+    with pytest.raises(
+        ValueError, match=r"'vanilla' is registered already, by pb_graph\.methods\."
+    ):
+
+        @method("vanilla", "Replaces it unseen.", source="a test")
+        def other(given: MethodInput) -> list[PromptMessage]:
+            raise NotImplementedError
+
+    assert METHODS["vanilla"].function.__module__ == "pb_graph.methods"
+
+
+def test_a_cell_of_a_notebook_may_define_its_method_again(twice: str) -> None:
+    method(twice, "Asks twice, again.", source="a test")(METHODS[twice].function)
+    assert METHODS[twice].description == "Asks twice, again."

@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING
 
 from pb_graph.answers import comparable, stated_answer
 from pb_graph.errors import ModelCallError
-from pb_graph.methods.registry import Asked, method
-from pb_graph.prompts import whole_question
+from pb_graph.methods import MethodInput, method
+from pb_graph.prompts import STYLES, single_call_prompt
 from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
     from pb_graph.runtime.budgeted_call import NodeContext
     from pb_graph.state import State
+
+SAMPLES = 40
+"""The most answers that are sampled, as in the paper."""
+CONFIDENCE = 0.95
+"""How sure the leading answer must be to stop sampling, as in the paper."""
 
 
 @method(
@@ -24,22 +29,21 @@ if TYPE_CHECKING:
     source="arXiv:2305.11860",
     samples=True,
     tools=False,
-    uses=("samples", "confidence"),
-    ceiling=lambda settings, _: settings.samples * settings.cutoff,
+    ceiling=lambda settings, _: SAMPLES * settings.cutoff,
 )
-async def adaptive_consistency(asked: Asked, run: NodeContext) -> State:
-    """At most ``Settings.samples`` calls, one after another; what they agree on wins.
+async def adaptive_consistency(given: MethodInput, run: NodeContext) -> State:
+    """Make at most `SAMPLES` calls, one after another, and return what most of them state.
 
-    An answer that states no result counts as a sample, but for nothing. Those of a type agree if
+    An answer that states no result counts as a sample, but for nothing. Answers of a type agree if
     they are read as the same; those in a form of the caller's, that names no place for the result,
     if they end in the same paragraph.
     """
-    settings, purpose = run.settings, Purpose("answer", level=asked.query["level"])
-    prompt = whole_question(asked.query, settings)
+    settings, purpose = run.settings, Purpose("answer", level=given.query["level"])
+    prompt = single_call_prompt(given.query, settings, STYLES["prose"])
     texts: dict[str, str] = {}
     votes: Counter[str] = Counter()
     last, warnings = "", []
-    for number in range(1, settings.samples + 1):
+    for number in range(1, SAMPLES + 1):
         try:
             reply = await run.calls.solver(
                 prompt, settings.cutoff, purpose, thinking="free", sampled=True
@@ -50,31 +54,35 @@ async def adaptive_consistency(asked: Asked, run: NodeContext) -> State:
             warnings.append(f"answer: sample {number} failed. {failure}")
             break
         last = reply.text or last
-        if stated := _stated(reply.text, asked, run):
+        if stated := _stated(reply.text, given, run):
             votes[comparable(stated)] += 1
             texts.setdefault(comparable(stated), reply.text)
         first, second = [*(count for _, count in votes.most_common(2)), 0, 0][:2]
-        if majority_is_stable(first, second) >= settings.confidence:
+        if majority_is_stable(first, second) >= CONFIDENCE:
             break
     answer = texts[votes.most_common(1)[0][0]] if votes else last
     return {"answer": answer, "warnings": warnings}
 
 
-def _stated(text: str, asked: Asked, run: NodeContext) -> str | None:
+def _stated(text: str, given: MethodInput, run: NodeContext) -> str | None:
     if answer_type := run.options.answer_type:
         typed = answer_type.read(text)
         return None if typed is None else json.dumps(typed, sort_keys=True)
-    form = (asked.query["answer_format"] or "Final answer:").casefold()
+    form = (given.query["answer_format"] or "Final answer:").casefold()
     own = r"\boxed" not in form and "final answer" not in form
     return stated_answer(text) or (text.rpartition("\n\n")[2] if own else None)
 
 
 def majority_is_stable(first: int, second: int) -> float:
-    """Probability that the leading answer is more likely than the next one.
+    """Return the probability that the leading answer is more likely than the next one.
 
     The share x of the leading answer among the two has, from a flat prior, the density
     x^a (1 - x)^b up to a constant, with a and b their counts. The mass above 1/2 is that of a
     binomial of a + b + 1 fair tosses up to a.
+
+    Args:
+        first: How often the leading answer was given.
+        second: How often the next one was.
     """
     tosses = first + second + 1
     return float(sum(comb(tosses, heads) for heads in range(first + 1)) / 2**tosses)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from pb_graph.answers import comparable, without_thinking
 from pb_graph.errors import ModelCallError
-from pb_graph.methods.registry import Asked, method
-from pb_graph.prompts import Turn, final_line, whole_question
+from pb_graph.methods import MethodInput, method
+from pb_graph.prompts import STYLES, PromptMessage, final_line, single_call_prompt
 from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
@@ -18,14 +18,18 @@ if TYPE_CHECKING:
     from pb_graph.state import State
     from pb_graph.types import Query
 
+PROBE_EVERY = 64
+"""Tokens of an answer between two probes for its result."""
+PROBES_AGREE = 3
+"""Equal probes in a row that end the answer."""
 PROBE_TOKENS = 20
 PROBE = "\n\nI can already tell the result of the whole problem.\n\n**Final answer:** \\boxed{"
 _HEDGES = re.compile(r"\b(?:wait|hold|but|okay|no|hmm)\b", re.IGNORECASE)
 
 
-def _most(settings: Settings, _: Query) -> int:
-    """The cutoff for the answer, and a probe behind each of its pieces."""
-    return settings.cutoff + PROBE_TOKENS * -(-settings.cutoff // settings.probe_every)
+def _ceiling(settings: Settings, _: Query) -> int:
+    """Return the cutoff for the answer, and a probe behind each of its pieces."""
+    return settings.cutoff + PROBE_TOKENS * -(-settings.cutoff // PROBE_EVERY)
 
 
 @method(
@@ -34,21 +38,21 @@ def _most(settings: Settings, _: Query) -> int:
     source="Dynasor, arXiv:2412.20993",
     continues=True,
     tools=False,
-    uses=("probe_every", "probes_agree"),
-    ceiling=_most,
+    ceiling=_ceiling,
 )
-async def certaindex(asked: Asked, run: NodeContext) -> State:
-    """The answer in pieces of ``Settings.probe_every`` tokens, a probe behind each.
+async def certaindex(given: MethodInput, run: NodeContext) -> State:
+    """Write the answer in pieces of `PROBE_EVERY` tokens, with a probe behind each.
 
     Pieces are charged to ``answer``, probes to ``probe``; a probe is no part of the answer.
     """
-    settings, prompt = run.settings, whole_question(asked.query, asked.settings)
-    level = asked.query["level"]
+    settings = run.settings
+    prompt = single_call_prompt(given.query, settings, STYLES["prose"])
+    level = given.query["level"]
     answering, probing = Purpose("answer", level=level), Purpose("probe", level=level)
     written, left = "", settings.cutoff
     agreed: list[str] = []
     while left > 0:
-        cap = min(settings.probe_every, left)
+        cap = min(PROBE_EVERY, left)
         try:
             piece = await _piece(prompt, written, cap, answering, run)
             written, left = written + piece.text, left - piece.tokens
@@ -65,21 +69,23 @@ async def certaindex(asked: Asked, run: NodeContext) -> State:
         if found is None or (agreed and comparable(found) != comparable(agreed[-1])):
             agreed = []
         agreed += [found] if found else []
-        if found and len(agreed) == settings.probes_agree:
-            stated = final_line(asked.query, found)
+        if found and len(agreed) == PROBES_AGREE:
+            stated = final_line(given.query, found)
             return {"answer": f"{without_thinking(written)}\n\n{stated}".strip()}
     return {"answer": without_thinking(written)}
 
 
 async def _piece(
-    prompt: list[Turn], written: str, cap: int, purpose: Purpose, run: NodeContext
+    prompt: list[PromptMessage], written: str, cap: int, purpose: Purpose, run: NodeContext
 ) -> Reply:
-    begun: list[Turn] = [("ai", written)] if written else []
+    begun: list[PromptMessage] = [("ai", written)] if written else []
     return await run.calls.solver([*prompt, *begun], cap, purpose, thinking="free", continues=True)
 
 
-async def _unprobed(prompt: list[Turn], left: int, purpose: Purpose, run: NodeContext) -> State:
-    """The answer in one call, where thinking is hidden and there is nothing to go on from."""
+async def _unprobed(
+    prompt: list[PromptMessage], left: int, purpose: Purpose, run: NodeContext
+) -> State:
+    """Return the answer in one call, where thinking is hidden and there is nothing to probe."""
     note = "answer: the server hides what the model thinks, so there was nothing to probe"
     if left <= 0:
         return {"answer": "", "warnings": [note]}
@@ -88,7 +94,7 @@ async def _unprobed(prompt: list[Turn], left: int, purpose: Purpose, run: NodeCo
 
 
 def result_in(probe: str) -> str | None:
-    """What fills the open box of a probe; None if it stays open, or the model hedges behind it."""
+    """Return what fills the open box of a probe; None if it stays open, or the model hedges."""
     depth = 1
     for place, letter in enumerate(probe):
         depth += {"{": 1, "}": -1}.get(letter, 0)

@@ -7,8 +7,9 @@ from langchain_core.language_models import BaseChatModel
 from pydantic import BaseModel
 from scipy.stats import beta
 
+from optim.rivals import adaptive_consistency
+from optim.rivals.adaptive_consistency import majority_is_stable
 from pb_graph import Settings, build_graph
-from pb_graph.methods.adaptive_consistency import majority_is_stable
 from pb_graph.models.caps import policy
 from pb_graph.models.options import CallOptions
 from tests.support.chat_model import HTTPError, ScriptedChat, in_turn, runs_on
@@ -41,33 +42,39 @@ def test_one_that_differs_takes_more_of_them_and_loses() -> None:
     assert len(model.calls) == 7
 
 
-def test_answers_are_the_same_however_they_are_written() -> None:
+def test_answers_are_the_same_however_they_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adaptive_consistency, "CONFIDENCE", 0.9)
     model = ScriptedChat(
         solve=in_turn("Final answer: 1,000.", r"\boxed{1000}", r"\boxed{\$1000.0}")
     )
-    report_of(model, confidence=0.9, **METHOD)
+    report_of(model, **METHOD)
     assert len(model.calls) == 3
 
 
-def test_it_never_asks_more_often_than_allowed() -> None:
+def test_it_never_asks_more_often_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adaptive_consistency, "SAMPLES", 6)
     model = ScriptedChat(solve=in_turn(*[A, B] * 10))
-    report = report_of(model, samples=6, **METHOD)
+    report = report_of(model, **METHOD)
     assert len(model.calls) == 6
     assert report["answer"] in {A, B}
 
 
-def test_its_ceiling_is_that_of_all_samples() -> None:
+def test_its_ceiling_is_that_of_all_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adaptive_consistency, "SAMPLES", 3)
     model = ScriptedChat(solve=runs_on)
-    report = report_of(model, samples=3, cutoff=50, **METHOD)
+    report = report_of(model, cutoff=50, **METHOD)
     assert model.output_tokens == report["ceiling"] == 150
 
 
-def test_an_answer_that_states_nothing_counts_for_nothing() -> None:
+def test_an_answer_that_states_nothing_counts_for_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     model = ScriptedChat(solve=in_turn(NONE, A, A, A, A))
     assert report_of(model, **METHOD)["answer"] == A
     assert len(model.calls) == 5
+    monkeypatch.setattr(adaptive_consistency, "SAMPLES", 5)
     silent = ScriptedChat(solve=NONE)
-    assert report_of(silent, samples=5, **METHOD)["answer"] == NONE
+    assert report_of(silent, **METHOD)["answer"] == NONE
     assert len(silent.calls) == 5
 
 

@@ -1,0 +1,82 @@
+"""Rivals that are one prompt: a style of their own, some after worked examples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pb_graph.methods import MethodInput, method
+from pb_graph.prompts import STYLES, Example, PromptMessage, Style, single_call_prompt
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STYLE_OF: Mapping[str, Style] = {
+    # Without examples of drafts it is another method: small models ignore the wish alone.
+    "chain_of_draft": Style(
+        "Think step by step, but keep only a minimal draft of each thinking step, five words at "
+        "most.",
+        (
+            Example(
+                "Tom had 24 marbles. He gave some to Ann and has 15 left. How many did he give "
+                "away?",
+                "24 - x = 15; x = 24 - 15 = 9",
+                "9",
+            ),
+            Example(
+                "A baker fills 6 trays with 12 rolls each and sells 50 rolls. How many rolls are "
+                "left?",
+                "6 * 12 = 72; 72 - 50 = 22",
+                "22",
+            ),
+            Example(
+                "What is the sum of the roots of x^2 - 7x + 10 = 0?",
+                "(x - 2)(x - 5) = 0; x = 2, 5; 2 + 5 = 7",
+                "7",
+            ),
+            Example(
+                "If today is Friday, which day of the week will it be in 10 days?",
+                "10 = 7 + 3; Friday + 3 = Monday",
+                "Monday",
+            ),
+        ),
+    ),
+    "concise": Style(
+        "Think step by step, and be concise.",
+        (
+            Example(
+                "Pears cost $3 for 4. Mia pays for 20 pears with a $20 note. What change does she "
+                "get?",
+                "20 pears are 20 / 4 = 5 bundles. They cost 5 * 3 = $15. She gets back 20 - 15 = "
+                "$5.",
+                "5",
+            ),
+        ),
+    ),
+    "plan_and_solve": Style(
+        "First understand the problem and make a plan to solve it. Then carry out the plan and "
+        "solve the problem step by step."
+    ),
+    "thinking_off": STYLES["prose"],
+}
+
+
+@method(
+    "chain_of_draft",
+    "Notes each step of its reasoning in at most five words, after worked examples.",
+    source="arXiv:2502.18600",
+)
+@method("concise", "Is told to be concise, and shown one short example.", source="arXiv:2401.05618")
+@method(
+    "plan_and_solve",
+    "Is told to make a plan first and then to carry it out, in one call.",
+    source="arXiv:2305.04091",
+)
+@method(
+    "thinking_off",
+    "Asks the plain question with the model's thinking switched off, where its provider can.",
+    source="NoThinking, arXiv:2504.09858",
+    thinking="off",
+)
+def ask_in_own_style(given: MethodInput) -> list[PromptMessage]:
+    """Return the question in the style of the rival that the settings name."""
+    return single_call_prompt(given.query, given.settings, STYLE_OF[given.settings.method])
