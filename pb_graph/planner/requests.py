@@ -35,7 +35,9 @@ _PENS_IN_ALL = "How many pens is that? | multiply by the group size"
 _LEVEL_LINE = re.compile(r"^Level ([1-5]):", re.MULTILINE)
 _MIXED = "31524"
 """Order in which problems of known level are shown: in a rising order a model continues it."""
-_PLAIN_DOMAINS = frozenset({"general problem solving", "mathematics", "arithmetic"})
+_ANY_DOMAIN = "general problem solving"
+"""Default of ``Settings.domain``; it says nothing, so it is not told."""
+_LIKE_EXAMPLES = frozenset({"mathematics", "arithmetic"})
 """Domains that say nothing beside `LEVEL_EXAMPLES`."""
 _LEVEL = {"type": "integer", "minimum": 1, "maximum": 5}
 _CREDIT = {"type": "integer", "minimum": 1, "maximum": 100}
@@ -185,7 +187,7 @@ def level_request(query: Query, settings: Settings) -> PlannerRequest[Level]:
         examples = [Example({"problem": _PENS}, "L1")]
     else:
         inputs["examples"] = ""
-        if inputs["domain"].casefold() in _PLAIN_DOMAINS:
+        if inputs["domain"].casefold() in _LIKE_EXAMPLES:
             inputs["domain"] = ""
         known = sorted(
             zip(parts[::2], parts[1::2], strict=True), key=lambda line: _MIXED.index(line[0])
@@ -206,7 +208,7 @@ def _inputs(query: Query) -> dict[str, str]:
     level = query["level"]
     others = ("reference", "instruction", "answer_format")
     return {
-        "domain": query["domain"],
+        "domain": "" if query["domain"] == _ANY_DOMAIN else query["domain"],
         "problem": problem,
         "level": "" if level is None else f"level {level} of 5",
         "correction": "",

@@ -123,6 +123,12 @@ def test_the_conversation_and_images_belong_to_the_problem() -> None:
     assert "1 image(s)" in problem
 
 
+def test_the_default_domain_is_not_told() -> None:
+    assert decompose_request(query(), Settings()).inputs["domain"] == "mathematics"
+    about = query(domain=Settings().domain)
+    assert decompose_request(about, Settings()).inputs["domain"] == ""
+
+
 def test_a_repair_carries_the_complaint() -> None:
     request = decompose_request(query(), Settings()).corrected("NO STEPS FOUND")
     assert prompt(request)[-1].endswith("NO STEPS FOUND")
