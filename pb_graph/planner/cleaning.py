@@ -92,18 +92,23 @@ def grade_steps(
     Returns:
         The level of the question, the graded sub-questions, and a warning for each correction.
     """
-    warnings: list[str] = []
-    level = known_level or _fit_level(found.level, MIDDLE, "the question", warnings)
+    level = known_level or _fit_level(found.level, MIDDLE)
+    warnings = []
+    if level not in (known_level, found.level):
+        warnings.append(f"the level of the question was {found.level}: {level} is used")
     if not steps:
         return level, [], warnings
-    levels = _fit_length(found.levels, len(steps), "levels", warnings)
-    credit = _fit_credits(_fit_length(found.credits, len(steps), "credits", warnings), warnings)
+    levels = [_fit_level(value, level) for value in _fit_length(found.levels, len(steps))]
+    if levels != found.levels:
+        warnings.append(f"the levels {found.levels} of the sub-questions became {levels}")
+    credit = _fit_credits(_fit_length(found.credits, len(steps)))
+    given = [-1 if value is None else value for value in found.credits]
+    if len(given) != len(steps) or min(given) < 0:
+        warnings.append(f"the credits {found.credits} of the sub-questions became {credit}")
+    elif abs(sum(given) - ALL_CREDITS) > _ROUNDING * len(steps):
+        warnings.append(f"the credits summed to {sum(given):g}: re-scaled to 100")
     graded = [
-        step
-        | SubQuestion(  # type: ignore[typeddict-item]  # the rest comes from the step
-            level=_fit_level(levels[place], level, f"sub-question {place + 1}", warnings),
-            credit=credit[place],
-        )
+        step | SubQuestion(level=levels[place], credit=credit[place])  # type: ignore[typeddict-item]
         for place, step in enumerate(steps)
     ]
     return level, graded, warnings
@@ -221,36 +226,20 @@ def _squeeze(text: str) -> str:
     return _NOT_COMPARED.sub("", text.casefold())
 
 
-def _fit_length(
-    values: Sequence[float | None], count: int, what: str, warnings: list[str]
-) -> list[float | None]:
-    """Return as many values as sub-questions: a wrong number of them cannot be matched up."""
-    if len(values) == count:
-        return list(values)
-    warnings.append(f"{len(values)} {what} were given for {count} sub-questions: not used")
-    return [None] * count
+def _fit_length(values: Sequence[float | None], count: int) -> Sequence[float | None]:
+    """Return the values, or none where their number is wrong: they cannot be matched up."""
+    return values if len(values) == count else [None] * count
 
 
-def _fit_level(value: float | None, default: int, whose: str, warnings: list[str]) -> int:
-    if value is None:
-        warnings.append(f"the level of {whose} could not be read: {default} is assumed")
-        return default
-    level = min(max(round(value), EASIEST), HARDEST)
-    if level != value:
-        warnings.append(f"the level of {whose} was {value:g}: {level} is used")
-    return level
+def _fit_level(value: float | None, default: int) -> int:
+    return default if value is None else min(max(round(value), EASIEST), HARDEST)
 
 
-def _fit_credits(values: Sequence[float | None], warnings: list[str]) -> list[float]:
+def _fit_credits(values: Sequence[float | None]) -> list[float]:
     """Return credits that sum to 100; the mean stands in for one that cannot be used."""
     usable = [value for value in values if value is not None and value >= 0]
     if not sum(usable):
-        warnings.append("no usable credits: all sub-questions count the same")
         return [ALL_CREDITS / len(values)] * len(values)
     mean = sum(usable) / len(usable)
-    if bad := len(values) - len(usable):
-        warnings.append(f"{bad} credit(s) were no positive numbers: the mean of the others is used")
     full = [value if value is not None and value >= 0 else mean for value in values]
-    if abs(sum(full) - ALL_CREDITS) > _ROUNDING * len(full):
-        warnings.append(f"the credits summed to {sum(full):g}: re-scaled to 100")
     return [round(value / sum(full) * ALL_CREDITS, 2) for value in full]

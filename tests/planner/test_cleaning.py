@@ -199,12 +199,12 @@ class TestGrades:
         ("found", "expected"),
         [
             (Difficulty(level=4, levels=[1, 5], credits=[20, 80]), (4, [1, 5], [20, 80], 0)),
-            (Difficulty(level=9, levels=[2.4, -3], credits=[50, 50]), (5, [2, 1], [50, 50], 3)),
+            (Difficulty(level=9, levels=[2.4, -3], credits=[50, 50]), (5, [2, 1], [50, 50], 2)),
             (Difficulty(level=3, levels=[3, 3], credits=[10, 30]), (3, [3, 3], [25, 75], 1)),
-            (Difficulty(level=3, levels=[3, 3], credits=[-1, 40]), (3, [3, 3], [50, 50], 2)),
+            (Difficulty(level=3, levels=[3, 3], credits=[-1, 40]), (3, [3, 3], [50, 50], 1)),
             (Difficulty(level=3, levels=[3, 3], credits=[0, 0]), (3, [3, 3], [50, 50], 1)),
-            (Difficulty(level=2, levels=[1], credits=[1, 2, 3]), (2, [2, 2], [50, 50], 5)),
-            (Difficulty(), (3, [3, 3], [50, 50], 6)),
+            (Difficulty(level=2, levels=[1], credits=[1, 2, 3]), (2, [2, 2], [50, 50], 2)),
+            (Difficulty(), (3, [3, 3], [50, 50], 3)),
         ],
         ids=["sound", "out of range", "other sum", "negative", "zeros", "wrong length", "none"],
     )
