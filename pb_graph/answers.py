@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 
 _OPEN, _CLOSE = "<think>", "</think>"
+_THINKING = re.compile(r"(?:\s*<think>.*?(?:</think>|\Z))+", re.DOTALL)
 _BRACES = re.compile(r"\\boxed\s*\{|\\[\\{}]|[{}]")
 _WIDEST_GAP = 40  # characters between two boxes that are one answer
 # What may stand between two boxes that are one answer: "$\boxed{1}$ and $\boxed{2}$".
@@ -35,20 +36,16 @@ class Box:
 
 
 def without_thinking(output: str) -> str:
-    """Cut `<think>…</think>` away, also where one of the two tags is missing.
+    """Return a text without the thinking that it begins with.
 
-    Without the closing tag the rest is thinking; without the opening one (some chat templates
-    write it into the prompt) everything up to the closing tag is.
+    Thinking stands between ``<think>`` and ``</think>``. Without the closing tag all is thinking;
+    without the opening tag, which some chat templates write into the prompt, everything up to the
+    closing tag is. A tag that the answer itself speaks of stays.
     """
-    kept, position = [], 0
-    while (start := output.find(_OPEN, position)) != -1:
-        stop = output.find(_CLOSE, start)
-        if stop == -1:
-            break
-        kept.append(output[position:start])
-        position = stop + len(_CLOSE)
-    rest = "".join([*kept, output[position:]])
-    return rest.rpartition(_CLOSE)[2].partition(_OPEN)[0].strip()
+    thinking = _THINKING.match(output)
+    text = output[thinking.end() if thinking else 0 :]
+    before, closed, after = text.partition(_CLOSE)
+    return (after if closed and _OPEN not in before else text).strip()
 
 
 def boxes(text: str) -> list[Box]:

@@ -9,8 +9,11 @@ from pb_graph.answers import boxed_answer, boxes, comparable, stated_answer, wit
     ("output", "said"),
     [
         ("<think>hm</think>42", "42"),
-        ("a <think>x</think> b <think>y</think> c", "a  b  c"),
-        ("42 <think>no, 43", "42"),
+        ("<think>x</think> <think>y</think> c", "c"),
+        (
+            "Write <think> before it, </think> after it.",
+            "Write <think> before it, </think> after it.",
+        ),
         ("<think>only this", ""),
         ("thought without its opening tag</think>42", "42"),
         ("<think>a<think>b</think>c</think>42", "42"),

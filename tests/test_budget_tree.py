@@ -606,10 +606,10 @@ class TestGraph:
         assert mine.spent == model.output_tokens > 0
 
     def test_a_lost_attempt_keeps_its_cap(self) -> None:
-        budget, lost = Budget(5000), [TimeoutError("late"), "42"]
-        model = ScriptedChat(solve=lambda _: lost.pop(0), max_retries=0)
-        graph_of(model, shared_budget=budget, method="vanilla", cutoff=300).invoke(QUESTION)
-        assert (budget.spent, budget.unknown) == (1, 300)
+        budget, model = Budget(5000), ScriptedChat(solve=TimeoutError("late"))
+        with pytest.raises(NoAnswerError):
+            graph_of(model, shared_budget=budget, method="vanilla", cutoff=300).invoke(QUESTION)
+        assert (budget.spent, budget.unknown, len(model.calls)) == (0, 300, 1)
 
     def test_a_refused_reply_counts_what_it_reported(self) -> None:
         budget, said = Budget(5000), [CutOffError(7), "42"]

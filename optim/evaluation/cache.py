@@ -20,7 +20,8 @@ from weakref import WeakValueDictionary
 from optim.datasets.dataset import digest
 from optim.evaluation.journal import Journal, StorageError
 from pb_graph.errors import ModelCallError, PlanAndBudgetError
-from pb_graph.models.client import ChatClient
+from pb_graph.models.client import ModelClient, WrapperClient
+from pb_graph.models.io import IO, BlockingIO
 from pb_graph.models.reply import Reply
 from pb_graph.types import Charge, Purpose
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from langchain_core.messages import BaseMessage
 
-    from pb_graph.models.options import CallOptions, OnText
+    from pb_graph.models.options import CallOptions
 
 REPLIES = "replies.jsonl"
 
@@ -148,7 +149,7 @@ class ReplyCache:
             raise
 
 
-class CachedClient(ChatClient):
+class CachedClient(WrapperClient):
     """Asks a model each thing once, ever, and notes every call in the `recording` at hand.
 
     A known reply comes at its original tokens and seconds, lost attempts included, as if it had
@@ -166,7 +167,7 @@ class CachedClient(ChatClient):
 
     def __init__(  # noqa: PLR0913 -- all but four by name
         self,
-        client: ChatClient,
+        client: ModelClient,
         name: str,
         identity: str,
         cache: ReplyCache,
@@ -174,21 +175,12 @@ class CachedClient(ChatClient):
         one_sample: bool = False,
         before: Callable[[], None] | None = None,
     ) -> None:
-        super().__init__(client.model)
-        self._client, self._cache = client, cache
-        self.continues = client.continues
+        super().__init__(client)
+        self._cache = cache
         self._name, self._identity = name, identity
         self._one_sample, self._before = one_sample, before
 
-    async def reply_to(
-        self,
-        messages: Sequence[BaseMessage],
-        limits: CallOptions,
-        purpose: Purpose,
-        on_text: OnText | None,
-        *,
-        blocking: bool,
-    ) -> Reply:
+    async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
         """Make one call, or give the reply it once had; who asks what is being asked waits for it.
 
         Raises:
@@ -198,19 +190,17 @@ class CachedClient(ChatClient):
         """
         record = _recording.get() or Recording()
         asked = [Message(role=told.type, content=str(told.text)) for told in messages]
-        sample = 1 if self._one_sample and not limits.sampling else record.sample
-        request: list[object] = [limits.cap, limits.schema, limits.thinking, sample]
-        request += [how for how in ("sampling", "continue_last") if getattr(limits, how)]
+        sample = 1 if self._one_sample and not options.sampling else record.sample
+        request: list[object] = [options.cap, options.schema, options.thinking, sample]
+        request += [how for how in ("sampling", "continue_last") if getattr(options, how)]
         key = digest([self._identity, asked, *request])
         record.asked[key] += 1
         key = f"{key}-{record.asked[key]}"
-        async with self._cache.held(key, blocking=blocking):
-            reply = self._known(key, purpose, record)
+        async with self._cache.held(key, blocking=isinstance(io, BlockingIO)):
+            reply = self._known(key, options.purpose, record)
             if reply is None:
                 try:
-                    reply = await self._client.reply_to(
-                        messages, limits, purpose, on_text, blocking=blocking
-                    )
+                    reply = await self.wrapped.call(messages, options, io)
                 except ModelCallError as error:
                     self._cache.keep_lost(key, error.lost)
                     raise

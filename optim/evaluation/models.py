@@ -11,7 +11,7 @@ from optim.evaluation.cache import CachedClient
 from optim.evaluation.identity import model_identity, planner_identity
 from pb_graph.errors import InputError, ModelSetupError
 from pb_graph.local import server, weights
-from pb_graph.models.client import ChatClient
+from pb_graph.models.client import ChatClient, ModelClient
 from pb_graph.models.resolve import LOCAL_PREFIX, model_name, resolve, retry_policy_for
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ ModelSpec = BaseChatModel | str | None
 class Models:
     """Who answers. Without a temperature it is the provider's; identities tell models apart."""
 
-    solver: ChatClient
-    planner: ChatClient
+    solver: ModelClient
+    planner: ModelClient
     program: Planner | None
     solver_identity: str
     planner_identity: str

@@ -14,7 +14,7 @@ from optim.methods import check_unattended
 from optim.tuning.candidate import Candidate, SharedOnDeepcopy, candidate_of, used_by
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
-from pb_graph.runtime.node import finished
+from pb_graph.models.io import run_sync
 from pb_graph.settings import Context
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ class GraphProgram(TunableProgram):
             ModelSetupError: There is no such model.
             InputError: The question is empty or too long, or its level is not 1 to 5.
         """
-        return finished(self._answer(question, about, blocking=True))
+        return run_sync(self._answer(question, about, blocking=True))
 
     async def aforward(self, question: str, **about: Any) -> dspy.Prediction:  # noqa: ANN401
         """As `forward`, for ``await program.acall(question=...)``."""

@@ -18,7 +18,8 @@ from optim.evaluation.cache import CachedClient, Recording, recording
 from optim.evaluation.identity import model_identity
 from optim.tuning.program import GUARD
 from pb_graph.errors import PlanAndBudgetError
-from pb_graph.models.client import ChatClient
+from pb_graph.models.client import ChatClient, WrapperClient
+from pb_graph.models.io import IO, BlockingIO, run_sync
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply
 from pb_graph.models.resolve import model_name, resolve, retry_policy_for
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from optim.evaluation.cache import ReplyCache
     from optim.tuning.optimizer import Round
     from pb_graph.models.caps import CapPolicy
-    from pb_graph.models.options import OnText
 
 CAP = 2048  # completion tokens of a reflection
 _TEMPERATURE = 1.0  # the same prompt is asked several times over, for different ideas
@@ -50,7 +50,7 @@ class ReflectionError(PlanAndBudgetError):
     """The reflection model says nothing that could be an instruction."""
 
 
-class Reflector(ChatClient):
+class Reflector(WrapperClient):
     """Asks the reflection model, and keeps every reply.
 
     The n-th time that a run asks the same, it gets the n-th reply that was ever given to that, so
@@ -65,7 +65,6 @@ class Reflector(ChatClient):
 
     Attributes:
         identity: For the fingerprint of a run.
-        name: For the artefact.
         failure: What ended the last call that failed.
     """
 
@@ -79,32 +78,31 @@ class Reflector(ChatClient):
     ) -> None:
         settings = settings or Settings()
         chat = _made(model, settings) if isinstance(model, str) else model
-        super().__init__(chat)
-        self.name = model if isinstance(model, str) else type(chat).__name__
         self.identity = model_identity(chat, model if isinstance(model, str) else None)
         client = ChatClient(chat, cap_policy, retry_policy_for(model, settings))
-        self._client = CachedClient(client, self.name, self.identity, cache, before=before)
-        self._limits = CallOptions(CAP, settings.call_timeout)
+        name = model if isinstance(model, str) else type(chat).__name__
+        super().__init__(CachedClient(client, name, self.identity, cache, before=before))
+        self._name = name
+        self._options = CallOptions(CAP, settings.call_timeout, purpose=_PURPOSE)
         self.failure: PlanAndBudgetError | None = None
         self._asked = Recording()
         self._empty = 0
         self._lock = threading.Lock()
 
+    @property
+    def name(self) -> str:
+        """Return the model's name for the artefact."""
+        return self._name
+
     def ask(self, prompt: str) -> str:
         """Ask in plain words. Raises as `call`."""
-        return self.call([HumanMessage(prompt)], self._limits, _PURPOSE).text
+        return run_sync(self.call([HumanMessage(prompt)], self._options, BlockingIO())).text
 
     def language_model(self) -> dspy.LM:
         """The same model as DSPy's optimizers want it."""
-        return language_model(LangChainEngine(self, self._limits, _PURPOSE))
+        return language_model(LangChainEngine(self, self._options))
 
-    def call(
-        self,
-        messages: Sequence[BaseMessage],
-        limits: CallOptions,
-        purpose: Purpose,
-        on_text: OnText | None = None,  # noqa: ARG002 -- nobody listens: it may be a recalled reply
-    ) -> Reply:
+    async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
         """Make one call, or give the reply that an earlier start paid for.
 
         Raises:
@@ -116,7 +114,7 @@ class Reflector(ChatClient):
         with self._lock:
             try:
                 with recording(self._asked):
-                    reply = self._client.call(messages, limits, purpose)
+                    reply = await self.wrapped.call(messages, options, io)
                 self._check(reply)
             except PlanAndBudgetError as error:
                 self.failure = error

@@ -17,7 +17,7 @@ from pb_graph.agents.tracker import InnerCalls
 from pb_graph.budget.account import areserve_in, reserve_in
 from pb_graph.errors import BudgetUsedUpError, InputError
 from pb_graph.models.caps import CAP_NAMES, capped_arguments, constructor_overrides, policy_for
-from pb_graph.models.client import finished
+from pb_graph.models.io import run_sync
 from pb_graph.models.options import CallOptions, Thinking
 from pb_graph.models.retry import without_sdk_retries
 from pb_graph.models.usage import finish_of, tokens_of
@@ -72,7 +72,7 @@ class BudgetedRequest:
                 has: a LangChain agent would ask again without end.
             InputError: The request asks for several answers in one call.
         """
-        return finished(self._respond(ask, reserve_in))
+        return run_sync(self._respond(ask, reserve_in))
 
     async def arespond(self, ask: Ask) -> ModelResponse[Any]:
         """Respond as `respond` does, with calls that are awaited."""

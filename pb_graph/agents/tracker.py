@@ -11,7 +11,7 @@ from langchain_core.tracers.context import register_configure_hook
 
 from pb_graph.budget.account import Budget, Reservation, reserve_in
 from pb_graph.errors import BudgetUsedUpError
-from pb_graph.models.charging import settle_failed
+from pb_graph.models.client import settle_failed
 from pb_graph.models.usage import tokens_of
 
 if TYPE_CHECKING:

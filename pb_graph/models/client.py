@@ -1,76 +1,170 @@
-"""One chat model, called within limits: the single door through which tokens are spent."""
+"""One chat model, called within a cap: the single door through which tokens are spent."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine, Mapping, Sequence
-from contextlib import aclosing, closing
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from langchain_core.messages import AIMessage, BaseMessage
-
+from pb_graph.budget.account import Budget, Reservation, areserve_in, reserve_in
+from pb_graph.budget.context import accounts_in_scope, use_budget
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
-from pb_graph.models.attempts import Attempts, Wish, joined, limits_after
 from pb_graph.models.caps import (
     CapPolicy,
+    Continuation,
     capped_arguments,
     constructor_overrides,
     continuation,
     policy_for,
 )
-from pb_graph.models.charging import Attempt
 from pb_graph.models.connections import Connections
-from pb_graph.models.naming import name_of
+from pb_graph.models.io import IO
+from pb_graph.models.naming import described, name_of
 from pb_graph.models.options import CallOptions
-from pb_graph.models.retry import RetryPolicy, without_sdk_retries
-from pb_graph.models.secrets import bare_addresses_in_logs, secrets_of
-from pb_graph.models.timeout import own_timeout, patient_stream, within_deadline
+from pb_graph.models.provider_errors import (
+    is_from_callback,
+    is_too_long,
+    status_of,
+    to_model_call_error,
+)
+from pb_graph.models.reply import Reply, charge_of, read_reply
+from pb_graph.models.retry import RetryPolicy, own_timeout, without_sdk_retries
+from pb_graph.models.usage import Tokens, tokens_of_error
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import AIMessage, BaseMessage
     from langchain_core.runnables import RunnableConfig
 
-    from pb_graph.models.options import OnText
-    from pb_graph.models.reply import Reply
-    from pb_graph.types import Purpose
-
-T = TypeVar("T")
+    from pb_graph.types import Charge
 
 # LangGraph keeps tokens of calls with this tag out of a host's message stream.
-_QUIET: RunnableConfig = {"tags": ["nostream"]}
-
-_GRACE = 1.0
+_SILENT: RunnableConfig = {"tags": ["nostream"]}
+_GRACE = 1.0  # seconds for a client with a time limit of its own to close its connection
 _SAMPLING_TEMPERATURE = 0.7
+_UNSUPPORTED = frozenset({400, 422})
 _NO_CONTINUATION = (
-    "This method goes on from unfinished replies, which this model's cap policy does not say its "
-    "server can. Use a local model, or say which server it is: build_graph(model, "
+    "This method continues unfinished replies, which this model's cap policy does not say its "
+    "server can. Use a local model, or name the server's policy: build_graph(model, "
     "cap_policy=vllm), or sglang or llama_cpp, of pb_graph.models.caps."
 )
 
 
-class ChatClient:
-    """A chat model with its cap policy and its retry policy.
-
-    Every attempt ends within a time limit: the model's own if it has one, else that of its limits.
-    It is kept here, since an HTTP client's own starts anew with everything that it receives.
-    Transient faults are tried again by the retry policy alone: the SDK below repeats nothing.
-    Attempts of one call share its cap: what a failed one is known to have cost is off limits to the
-    next.
+@runtime_checkable
+class ModelClient(Protocol):
+    """A model that can be called within a cap.
 
     Attributes:
-        continues: What its server makes of an unfinished reply, by what its policy knows.
-        thinks_regardless: Whether it has been found to think although it was asked not to.
+        name: The model's name, for charges and errors.
+        model: The chat model behind the client.
+        ignores_thinking_off: Whether the model was found to think although it was asked not to.
+        prefill: What its server makes of a last message that the model began.
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def model(self) -> BaseChatModel: ...  # noqa: D102
+    @property
+    def ignores_thinking_off(self) -> bool: ...  # noqa: D102
+    @property
+    def prefill(self) -> Continuation | None: ...  # noqa: D102
+
+    async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
+        """Make one call, in as many attempts as it takes.
+
+        Args:
+            messages: The prompt.
+            options: The wishes of this call.
+            io: The way to wait.
+
+        Raises:
+            ModelCallError: The call failed for good.
+        """
+
+
+class WrapperClient:
+    """A client that delegates everything to another; the base for clients that add something.
+
+    What a client learns about its model stays in one object, however it is wrapped.
+    """
+
+    def __init__(self, wrapped: ModelClient) -> None:
+        self.wrapped = wrapped
+
+    @property
+    def name(self) -> str:
+        """Return the model's name."""
+        return self.wrapped.name
+
+    @property
+    def model(self) -> BaseChatModel:
+        """Return the chat model behind the client."""
+        return self.wrapped.model
+
+    @property
+    def ignores_thinking_off(self) -> bool:
+        """Return whether the model was found to think although it was asked not to."""
+        return self.wrapped.ignores_thinking_off
+
+    @property
+    def prefill(self) -> Continuation | None:
+        """Return what its server makes of a last message that the model began."""
+        return self.wrapped.prefill
+
+    async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
+        """Make one call as the wrapped client does."""
+        return await self.wrapped.call(messages, options, io)
+
+
+class FallbackClient(WrapperClient):
+    """A client with others to ask, in their order, when its model fails for good."""
+
+    def __init__(self, wrapped: ModelClient, fallbacks: Sequence[ModelClient]) -> None:
+        super().__init__(wrapped)
+        self._clients = (wrapped, *fallbacks)
+
+    async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
+        """Make one call; all clients together have its cap.
+
+        Raises:
+            ModelCallError: All clients failed.
+        """
+        failures: list[ModelCallError] = []
+        lost: tuple[Charge, ...] = ()
+        accounts = _open_accounts(options)
+        with use_budget(accounts[0]):
+            for client in self._clients:
+                try:
+                    reply = await client.call(messages, options, io)
+                    return replace(reply, lost=(*lost, *reply.lost))
+                except ModelCallError as failure:
+                    failures.append(failure)
+                    lost = (*lost, *failure.lost)
+                    if _max_left(accounts) < 1:
+                        break
+        raise _combined(failures, lost)
+
+
+class ChatClient:
+    """A LangChain chat model with its cap policy and its retry policy.
+
+    The caller's object is left as it is: calls go through copies. All but the final answer go
+    through one that never streams, because a streamed response often loses its usage.
+
+    Attributes:
+        name: The model's name, for charges and errors.
+        model: The copy that does not stream.
+        ignores_thinking_off: Whether the model was found to think although it was asked not to.
+        prefill: What its server makes of a last message that the model began.
 
     Args:
-        model: Any LangChain chat model. The caller's object is left as it is; calls go through a
-            copy that never streams, because a streamed response often loses its usage. Only a call
-            that is to be heard goes through one that streams, and asks for the usage.
-        policy: How limits become arguments; chosen from the model when not given.
+        model: Any LangChain chat model.
+        policy: How options become arguments; chosen from the model when not given.
         retry_policy: How often, and after how long, a call that failed is tried again.
-        arguments: What else goes with every call.
+        arguments: Arguments that go with every call.
     """
 
     def __init__(
@@ -81,232 +175,210 @@ class ChatClient:
         *,
         arguments: Mapping[str, Any] | None = None,
     ) -> None:
-        self._bound = arguments or {}
-        self._fallbacks: tuple[ChatClient, ...] = ()
         self._policy = policy or policy_for(model)
+        self._retry_policy = retry_policy or RetryPolicy()
+        self._bound = dict(arguments or {})
         model = without_sdk_retries(model)
+        fields = type(model).model_fields
         change = constructor_overrides(model, self._policy)
         if getattr(model, "n", None):
             change["n"] = 1  # of several answers each may cost the cap, and one is read
-        quiet: dict[str, object] = {"disable_streaming": True} | change
-        if "streaming" in type(model).model_fields:
-            quiet["streaming"] = False  # else the request asks for the stream that nobody reads
-        self.model = model.model_copy(update=quiet)
-        aloud = {"stream_usage": True} if "stream_usage" in type(model).model_fields else {}
-        speaking = model.model_copy(update=aloud | patient_stream(model) | change)
-        sampler = self.model.model_copy(update={"cache": False})  # no two samples are one
-        self._connections = Connections(self.model, speaking, sampler)
-        self.continues = continuation(self._policy)
-        self.thinks_regardless = False
-        self._lacks = _not_passed_on(self._policy, self.model)
-        self._retry_policy = retry_policy or RetryPolicy()
-        self._secrets = secrets_of(model)
+        plain: dict[str, object] = {"disable_streaming": True}
+        if "streaming" in fields:
+            plain["streaming"] = False  # else the request asks for the stream that nobody reads
+        streaming: dict[str, Any] = {"stream_usage": True} if "stream_usage" in fields else {}
+        if (
+            "stream_chunk_timeout" in fields
+            and "stream_chunk_timeout" not in model.model_fields_set
+        ):
+            streaming["stream_chunk_timeout"] = None  # a model may think unseen for long
+        self.model = model.model_copy(update=change | plain)
+        self._connections = Connections(self.model, model.model_copy(update=change | streaming))
         self.name = name_of(model)
+        self.prefill = continuation(self._policy)
+        self.ignores_thinking_off = False
+        # What the policy keeps to itself is not what a server refuses.
+        free = CallOptions(cap=1024)
+        with_schema = replace(free, schema={"type": "object"})
+        keeps = self._policy(self.model, free) == self._policy(self.model, with_schema)
+        self._unsupported = {"schema"} if keeps else set[str]()
         bound_timeout = self._bound.get("timeout")
         self._own_timeout = own_timeout(model) if bound_timeout is None else float(bound_timeout)
 
-    def call(
-        self,
-        messages: Sequence[BaseMessage],
-        limits: CallOptions,
-        purpose: Purpose,
-        on_text: OnText | None = None,
-    ) -> Reply:
-        """Make one call, in as many attempts as it takes.
+    async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
+        """Make one call, in as many attempts as it takes; all attempts together have its cap.
 
         Args:
             messages: The prompt.
-            limits: Cap and time limit, for all attempts together and for each.
-            purpose: What it is charged to.
-            on_text: If given, the reply is streamed, and this told its text. It begins anew when an
-                attempt breaks off.
+            options: The wishes of this call.
+            io: The way to wait.
 
         Raises:
-            ModelCallError: The call failed for good, also with all fallbacks; it says what to do.
+            BudgetUsedUpError: Nothing is left of a budget that the call draws on.
+            ModelCallError: The call failed for good; it says what to do.
             ModelSetupError: A reply is to be continued, which the server cannot.
             Exception: What a host's callback raised, as it is.
         """
-        return finished(self.reply_to(messages, limits, purpose, on_text, blocking=True))
-
-    async def acall(
-        self,
-        messages: Sequence[BaseMessage],
-        limits: CallOptions,
-        purpose: Purpose,
-        on_text: OnText | None = None,
-    ) -> Reply:
-        """`call` for an event loop."""
-        return await self.reply_to(messages, limits, purpose, on_text, blocking=False)
-
-    async def reply_to(
-        self,
-        messages: Sequence[BaseMessage],
-        limits: CallOptions,
-        purpose: Purpose,
-        on_text: OnText | None,
-        *,
-        blocking: bool,
-    ) -> Reply:
-        """Make one call; a blocking one awaits nothing. This is what other clients override."""
-        failures: list[ModelCallError] = []
-        for client in (self, *self._fallbacks):
-            lost = [charge for failure in failures for charge in failure.lost]
-            try:
-                left = limits_after(lost, limits)
-                reply = await client._reply(messages, left, purpose, on_text, blocking=blocking)  # noqa: SLF001
-                return replace(reply, lost=(*lost, *reply.lost))
-            except ModelCallError as failure:
-                failures.append(failure)
-                if isinstance(failure, BudgetUsedUpError):
-                    break
-        raise joined(failures)
-
-    def with_fallbacks(self, others: Sequence[ChatClient]) -> Self:
-        """This client, with others to ask, in this order, when its model fails for good."""
-        self._fallbacks += tuple(others)
-        return self
-
-    async def _reply(
-        self,
-        messages: Sequence[BaseMessage],
-        limits: CallOptions,
-        purpose: Purpose,
-        on_text: OnText | None,
-        *,
-        blocking: bool,
-    ) -> Reply:
-        attempts = self._attempts(messages, limits, purpose, on_text)
-        while True:
-            with Attempt(attempts) as attempt, bare_addresses_in_logs():
-                within = await attempt.reserved(blocking=blocking)
-                outcome = (
-                    self._attempt(messages, within, attempts)
-                    if blocking
-                    else await self._aattempt(messages, within, attempts)
-                )
-                if isinstance(outcome, AIMessage):
-                    reply = attempts.reply(outcome)
-                    self._learn(attempts.refused, reply, limits)
-                    return attempt.settled(reply)
-                attempt.failed(outcome)
-            seconds = attempts.delay_before_next(outcome)
-            if blocking:
-                time.sleep(seconds)  # noqa: ASYNC251 -- this one blocks
-            else:
-                await asyncio.sleep(seconds)
-
-    def _attempt(
-        self, messages: Sequence[BaseMessage], limits: CallOptions, attempts: Attempts
-    ) -> AIMessage | Exception:
-        """One attempt. Errors are returned: raised from here, they would hang on to each other."""
-        seconds = self._own_timeout or limits.timeout
-        streamed = attempts.streamed(self.model, seconds)
-
-        def attempt(bound: Mapping[str, Any]) -> AIMessage:
-            quiet, speaking, sampler = self._connections.blocking()
-            if streamed is None:
-                return (sampler if limits.sampling else quiet).invoke(
-                    list(messages), _QUIET, **bound
-                )
-            chunks: Any = speaking.stream(list(messages), _QUIET, **bound)
-            with closing(chunks):
-                for chunk in chunks:
-                    streamed.add(chunk)
-                    if streamed.is_over:
-                        break
-            return streamed.message()
-
-        try:
-            bound = self._arguments(messages, limits)
-            return within_deadline(partial(attempt, bound), seconds + self._grace(bound))
-        except Exception as error:  # noqa: BLE001 -- the attempts decide what it means
-            return attempts.rescued(error) or error
-
-    async def _aattempt(
-        self, messages: Sequence[BaseMessage], limits: CallOptions, attempts: Attempts
-    ) -> AIMessage | Exception:
-        seconds = self._own_timeout or limits.timeout
-        streamed = attempts.streamed(self.model, seconds)
-        try:
-            bound = self._arguments(messages, limits)
-            async with asyncio.timeout(seconds + self._grace(bound)):
-                quiet, speaking, sampler = await self._connections.awaited()
-                if streamed is None:
-                    model = sampler if limits.sampling else quiet
-                    return await model.ainvoke(list(messages), _QUIET, **bound)
-                chunks: Any = speaking.astream(list(messages), _QUIET, **bound)
-                async with aclosing(chunks):
-                    async for chunk in chunks:
-                        streamed.add(chunk)
-                        if streamed.is_over:
-                            break
-                return streamed.message()
-        except Exception as error:  # noqa: BLE001 -- the attempts decide what it means
-            return attempts.rescued(error) or error
-
-    def _arguments(self, messages: Sequence[BaseMessage], limits: CallOptions) -> dict[str, Any]:
-        """What the user bound, the tools, and the policy's; for samples, no temperature of 0."""
-        if limits.continue_last and messages[-1].type != "ai":  # the first piece, as any reply
-            limits = replace(limits, continue_last=False)
-        tools: Any = self.model.bind_tools(limits.tools) if limits.tools else None
-        given = {**self._bound, **(tools.kwargs if tools else {})}
-        bound = capped_arguments(given, self._policy(self.model, limits))
-        if "timeout" in self._bound:  # as that of a model, it stands
-            bound["timeout"] = self._bound["timeout"]
-        if not limits.sampling or getattr(self.model, "temperature", None) != 0:
-            return bound
-        options = bound.get("options")  # Ollama's own API has it there
-        if options is not None:
-            return bound | {"options": {**options, "temperature": _SAMPLING_TEMPERATURE}}
-        return bound | {"temperature": _SAMPLING_TEMPERATURE}
-
-    def _grace(self, bound: Mapping[str, object]) -> float:
-        """Seconds for a client with a limit of its own to end the attempt, and to close it well."""
-        return _GRACE if self._own_timeout is not None or "timeout" in bound else 0.0
-
-    def _attempts(
-        self,
-        messages: Sequence[BaseMessage],
-        limits: CallOptions,
-        purpose: Purpose,
-        on_text: OnText | None,
-    ) -> Attempts:
-        if limits.continue_last and not self.continues:
+        if options.continue_last and not self.prefill:
             raise ModelSetupError(_NO_CONTINUATION)
-        if "schema" in self._lacks:
-            limits = replace(limits, schema=None)
-        attempts = Attempts(
-            messages, limits, purpose, self._retry_policy, self._secrets, self.model
+        accounts = _open_accounts(options)
+        lost: list[Charge] = []
+        failed, refused = 0, set[str]()
+        while True:
+            options = self._supported(options, refused)
+            with await _reserve(accounts, lost, io) as reservation:
+                attempt = replace(options, cap=reservation.tokens)
+                started = time.perf_counter()
+                try:
+                    message = await self._ask(messages, attempt, io)
+                except ModelSetupError:
+                    reservation.settle(0)
+                    raise
+                except Exception as error:
+                    if is_from_callback(error):
+                        raise
+                    failure = error
+                else:
+                    reply = self._read(message, messages, attempt, time.perf_counter() - started)
+                    reservation.settle(reply.charge["output_tokens"])
+                    self._learn(reply, attempt, refused)
+                    return replace(reply, lost=tuple(lost))
+                if (tokens := settle_failed(reservation, failure)) is not None:
+                    seconds = time.perf_counter() - started
+                    lost.append(charge_of(tokens, attempt, seconds, "error", self.name))
+            if wish := _refused_wish(failure, options):
+                refused.add(wish)
+                continue
+            failed += 1
+            wait = self._retry_policy.wait(failure, failed, options.timeout)
+            if wait is None or _max_left(accounts) < 1:
+                raise to_model_call_error(
+                    failure, lost=tuple(lost), attempts=failed, model=described(self.model)
+                ) from failure
+            await io.sleep(wait)
+
+    async def _ask(
+        self, messages: Sequence[BaseMessage], options: CallOptions, io: IO
+    ) -> AIMessage:
+        connections = self._connections
+        plain, streaming = await io.call(connections.blocking, connections.in_running_loop)
+        model = streaming if options.stream else plain
+        if options.sampling:
+            model = model.model_copy(update={"cache": False})  # no two samples are one
+        arguments = self._arguments(messages, options)
+        seconds = self._own_timeout or options.timeout
+        if self._own_timeout is not None or "timeout" in arguments:
+            seconds += _GRACE
+
+        async def ainvoke(*args: Any, **kwargs: Any) -> AIMessage:  # noqa: ANN401
+            async with asyncio.timeout(seconds):
+                return await model.ainvoke(*args, **kwargs)
+
+        config = {} if options.stream else _SILENT
+        return await io.call(model.invoke, ainvoke, list(messages), config, **arguments)
+
+    def _arguments(self, messages: Sequence[BaseMessage], options: CallOptions) -> dict[str, Any]:
+        """Return what the user bound, the tools, and the policy's; for samples some temperature."""
+        if options.continue_last and messages[-1].type != "ai":  # the first piece, as any reply
+            options = replace(options, continue_last=False)
+        tools: Any = self.model.bind_tools(options.tools) if options.tools else None
+        given = {**self._bound, **(tools.kwargs if tools else {})}
+        arguments = capped_arguments(given, self._policy(self.model, options))
+        if "timeout" in self._bound:  # it stands, as that of a model does
+            arguments["timeout"] = self._bound["timeout"]
+        if not options.sampling or getattr(self.model, "temperature", None) != 0:
+            return arguments
+        warm = {"temperature": _SAMPLING_TEMPERATURE}
+        if "options" in arguments:  # Ollama's own API has it there
+            return arguments | {"options": {**arguments["options"], **warm}}
+        return arguments | warm
+
+    def _supported(self, options: CallOptions, refused: set[str]) -> CallOptions:
+        """Return the options without what the server refused, in this call or before."""
+        if "schema" in self._unsupported | refused:
+            options = replace(options, schema=None)
+        if "stream" in self._unsupported | refused:
+            options = replace(options, stream=False)
+        return options
+
+    def _read(
+        self,
+        message: AIMessage,
+        messages: Sequence[BaseMessage],
+        options: CallOptions,
+        seconds: float,
+    ) -> Reply:
+        echoes = self.prefill == "repeats"
+        return read_reply(
+            message, messages, options, seconds=seconds, model=self.name, echoes=echoes
         )
-        attempts.echoes = self.continues == "repeats"
-        attempts.on_text = None if "stream" in self._lacks else on_text
-        return attempts
 
-    def _learn(self, refused: set[Wish], reply: Reply, limits: CallOptions) -> None:
-        full = reply.charge["output_tokens"] >= reply.charge["cap"]
-        if limits.thinking == "off" and full and not reply.text.strip():
-            self.thinks_regardless = True
-        self._lacks |= refused
+    def _learn(self, reply: Reply, options: CallOptions, refused: set[str]) -> None:
+        """Remember what the server refused, and whether the model thinks whatever it is told."""
+        self._unsupported |= refused
+        is_full = reply.charge["output_tokens"] >= options.cap
+        if options.thinking == "off" and is_full and not reply.text.strip():
+            self.ignores_thinking_off = True
 
 
-def finished(work: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine returns that blocks wherever it waits.
+def settle_failed(reservation: Reservation, error: Exception) -> Tokens | None:
+    """Count what a failed attempt cost; all that was reserved where nobody can say.
 
-    Raises:
-        RuntimeError: It waits for an event loop, and there is none.
+    Args:
+        reservation: The reservation of the attempt.
+        error: What ended the attempt.
+
+    Returns:
+        As `tokens_of_error`.
     """
+    tokens = tokens_of_error(error)
+    if tokens is None:
+        reservation.settle(0)
+    elif tokens.measured or tokens.output:
+        reservation.settle(tokens.output)
+    else:
+        reservation.forfeit()
+    return tokens
+
+
+def _open_accounts(options: CallOptions) -> tuple[Budget, ...]:
+    """Open an account for all attempts of a call; return it with the others around the call."""
+    around = accounts_in_scope()
+    own = around[0].limit(options.cap) if around else Budget(options.cap)
+    return (own, *around[1:])
+
+
+def _max_left(accounts: Sequence[Budget]) -> int:
+    """Return the tokens that attempts can still reserve."""
+    return min(account.max_left for account in accounts)
+
+
+async def _reserve(accounts: Sequence[Budget], lost: Sequence[Charge], io: IO) -> Reservation:
+    """Reserve what is left of the cap, after a wait for calls that may return some of it."""
+    tokens = max(1, _max_left(accounts))
     try:
-        work.send(None)
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
-    work.close()
-    msg = f"{work} awaited something in a blocking run, where a call is to block instead"
-    raise RuntimeError(msg)
+        return await io.call(reserve_in, areserve_in, accounts, tokens, at_least=tokens)
+    except BudgetUsedUpError as error:
+        error.lost = tuple(lost)
+        raise
 
 
-def _not_passed_on(policy: CapPolicy, model: BaseChatModel) -> set[Wish]:
-    """The wishes that a policy keeps to itself; no request is refused for one of them."""
-    free = CallOptions(cap=1024, timeout=1.0)
-    wanted = replace(free, schema={"type": "object"})
-    return {"schema"} if policy(model, wanted) == policy(model, free) else set()
+def _refused_wish(error: Exception, options: CallOptions) -> str:
+    """Return what the server may have refused, to be left out of the next attempt."""
+    if status_of(error) not in _UNSUPPORTED or is_too_long(error):
+        return ""
+    if options.schema is not None:
+        return "schema"
+    return "stream" if options.stream else ""
+
+
+def _combined(failures: Sequence[ModelCallError], lost: tuple[Charge, ...]) -> ModelCallError:
+    """Return the failures of a model and of its fallbacks as one error."""
+    if len(failures) == 1:
+        return failures[0]
+    return ModelCallError(
+        " ".join(map(str, failures)),
+        status=failures[-1].status,
+        lost=lost,
+        fatal=all(failure.fatal for failure in failures),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,9 +20,6 @@ because thinking has used up its budget already and only the answer is missing.
 LEAST_ANSWER, MOST_ANSWER = 64, 1024
 _ANSWER = Purpose("answer")
 
-OnText = Callable[[str | None], None]
-"""Is told the next piece of a reply's visible text; None says that the reply begins (anew)."""
-
 
 @dataclass(frozen=True, slots=True)
 class CallOptions:
@@ -36,10 +32,9 @@ class CallOptions:
         thinking: How much the model may think before it answers.
         tools: Tools that the model may call.
         purpose: What the call is charged to.
-        strict: Whether an attempt whose bill is unknown uses up the cap.
         sampling: Whether the reply is one of several that are to differ.
         continue_last: Whether the server continues the last message, which the model began.
-        on_text: Listener to the text while it is written; the reply is streamed for it.
+        stream: Whether a host that streams may hear the reply: it is part of the final answer.
     """
 
     cap: int
@@ -48,10 +43,9 @@ class CallOptions:
     thinking: Thinking = "bounded"
     tools: tuple[BaseTool, ...] = ()
     purpose: Purpose = _ANSWER
-    strict: bool = False
     sampling: bool = False
     continue_last: bool = False
-    on_text: OnText | None = None
+    stream: bool = False
 
     @property
     def thinking_room(self) -> int:

@@ -62,6 +62,8 @@ _BROKEN_BODY = re.compile(
     r"|list index out of range"
 )
 _TOO_LONG = re.compile(r"context[ _](length|window|size)", re.IGNORECASE)
+# What LangChain raises where a completion lacks what it reads.
+_UNREADABLE = ("AttributeError", "TypeError", "ValidationError")
 _NO_SERVER = frozenset({"ConnectError", "ConnectTimeout", "ConnectionRefusedError", "gaierror"})
 # What the client refuses to send at all, however often it is asked.
 _UNSENDABLE = {
@@ -152,7 +154,8 @@ def may_be_paid(error: Exception) -> bool:
     """
     if status_of(error) is not None:
         return False
-    return is_transient(error) and _of_kind(error, *_NEVER_SENT) is None
+    unreadable = _of_kind(error, *_UNREADABLE) is not None
+    return (unreadable or is_transient(error)) and _of_kind(error, *_NEVER_SENT) is None
 
 
 def is_from_callback(error: Exception) -> bool:
@@ -205,7 +208,7 @@ def _remedy(error: Exception, status: int | None) -> str:
         return unsendable
     if "timeout" in type(error).__name__.lower():
         return "Raise Settings.timeout, or lower the budget."
-    no_completion = _names(error) & {"JSONDecodeError", "APIResponseValidationError"}
+    no_completion = _names(error) & {*_UNREADABLE, "JSONDecodeError", "APIResponseValidationError"}
     if no_completion or _BROKEN_BODY.search(_said(error)):
         return "The reply is no chat completion: check the base URL, and the proxies on the way."
     return "Check that the model's server is running and reachable."

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
-from langchain_core.messages import message_to_dict
+from langchain_core.messages import AIMessage, BaseMessage, message_to_dict
 
 from pb_graph.budget.ledger import most_billed, spent
+from pb_graph.models.options import CallOptions
 from pb_graph.models.usage import (
     LONGEST_TOKEN,
     Tokens,
@@ -16,85 +18,119 @@ from pb_graph.models.usage import (
     read_usage,
     visible_text,
 )
-from pb_graph.types import Charge, Purpose
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from langchain_core.messages import AIMessage, BaseMessage
-
-    from pb_graph.models.options import CallOptions
+from pb_graph.types import Charge
 
 _LEAST_READ = 20_000  # characters of a reply
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back: the visible text, why it ended, and what the call was charged.
+    """The reply to one call.
 
-    ``lost`` are the charges of attempts that came to nothing before it, where they may be paid for;
-    one of unknown cost is there with what arrived of it, and not ``measured``. ``doubt`` says why
-    the tokens that a server reported were not believed.
+    Attributes:
+        text: The visible text.
+        finish: Why the reply ended: ``stop``, ``length`` or ``filter``.
+        charge: What the call was charged.
+        lost: Charges of attempts before it that failed after they may have been paid.
+        warnings: Why the server's account or its respect of the cap is doubted.
+        tool_message: The whole message as JSON, if it calls tools: some providers want all of it
+            back.
+        message_id: The id under which the message was streamed to a host.
     """
 
     text: str
     finish: str
     charge: Charge
     lost: tuple[Charge, ...] = ()
-    doubt: str = ""
-    calls_tools: dict[str, Any] | None = None
-    """The whole message, as JSON, where it calls tools: some providers want all of it back."""
+    warnings: tuple[str, ...] = ()
+    tool_message: dict[str, Any] | None = None
+    message_id: str | None = field(default=None, compare=False)
+
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        """Return the charges of all attempts, in order."""
+        return (*self.lost, self.charge)
 
     @property
     def tokens(self) -> int:
-        """Completion tokens of all attempts."""
-        return spent((*self.lost, self.charge))
+        """Return the completion tokens of all attempts."""
+        return spent(self.charges)
 
     @property
     def most_billed(self) -> int:
-        """The same, with the whole caps of those whose bill is unknown."""
-        return most_billed((*self.lost, self.charge))
+        """Return the same, with the whole caps of attempts whose bill is unknown."""
+        return most_billed(self.charges)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the reply as plain JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> Reply:
+        """Return the reply that `to_json` wrote."""
+        parts = {name: tuple(plain[name]) for name in ("lost", "warnings")}
+        return cls(**{**plain, **parts})
 
 
-def reply_of(  # noqa: PLR0913 -- what a call is made of
+def read_reply(  # noqa: PLR0913 -- what a call is made of
     message: AIMessage,
     prompt: Sequence[BaseMessage],
-    limits: CallOptions,
-    purpose: Purpose,
-    seconds: float,
+    options: CallOptions,
     *,
+    seconds: float,
+    model: str,
     echoes: bool = False,
 ) -> Reply:
-    """Read what a model wrote, and charge it; a text far beyond its cap is cut off."""
-    finish = finish_of(message)
-    found = read_usage(message, limits.cap)
-    doubt = found if isinstance(found, str) else ""
-    if not isinstance(found, Tokens):
-        found = estimate(message, prompt)
-        found = found._replace(output=_plausible(found.output, finish, limits.cap))
-    charge = charge_of(found, limits.cap, purpose, seconds, finish)
-    text = _piece(message, prompt, echoes=echoes) if limits.continue_last else visible_text(message)
-    longest = max(_LEAST_READ, limits.cap * LONGEST_TOKEN)
-    if len(text) > longest:  # only from a server that takes no notice of the cap
+    """Read what a model wrote, and charge it; a text far beyond its cap is cut off.
+
+    Args:
+        message: The response.
+        prompt: The messages that it answers.
+        options: The options of the call; their cap is that of this attempt.
+        seconds: How long the attempt took.
+        model: The name of the model, for the charge.
+        echoes: Whether the server repeats the last message that it continues.
+    """
+    finish, cap = finish_of(message), options.cap
+    tokens = read_usage(message, cap)
+    warnings = [f"{tokens}; estimated instead"] if isinstance(tokens, str) and tokens else []
+    if not isinstance(tokens, Tokens):
+        tokens = estimate(message, prompt)
+        tokens = tokens._replace(output=_plausible(tokens.output, finish, cap))
+    if tokens.output > cap:
+        warnings.append(f"{model} ignored its cap of {cap} tokens and wrote {tokens.output}")
+    text = (
+        _continuation(message, prompt, echoes) if options.continue_last else visible_text(message)
+    )
+    longest = max(_LEAST_READ, cap * LONGEST_TOKEN)
+    if len(text) > longest:
         text, finish = text[:longest], "length"
-    calls = message_to_dict(message) if message.tool_calls else None
-    return Reply(text, finish, charge, doubt=doubt, calls_tools=calls)
+    return Reply(
+        text,
+        finish,
+        charge_of(tokens, options, seconds, finish, model),
+        warnings=tuple(warnings),
+        tool_message=message_to_dict(message) if message.tool_calls else None,
+        message_id=message.id,
+    )
 
 
-def _piece(message: AIMessage, prompt: Sequence[BaseMessage], *, echoes: bool) -> str:
-    """A piece of a text as it was written, without what it goes on from."""
-    text = message.text.encode(errors="replace").decode()
-    begun = prompt[-1].text if echoes and prompt[-1].type == "ai" else ""
-    said = begun if text.startswith(begun) else begun.rstrip()  # some templates trim a turn
-    return text.removeprefix(said)
+def charge_of(
+    tokens: Tokens, options: CallOptions, seconds: float, finish: str, model: str
+) -> Charge:
+    """Return the entry of one attempt in the ledger.
 
-
-def charge_of(tokens: Tokens, cap: int, purpose: Purpose, seconds: float, finish: str) -> Charge:
-    """The entry of one attempt in the ledger."""
+    Args:
+        tokens: The tokens of the attempt.
+        options: The options of the call; their cap is that of this attempt.
+        seconds: How long the attempt took.
+        finish: Why the attempt ended.
+        model: The name of the model.
+    """
     return Charge(
-        node=purpose.node,
-        step=purpose.step,
-        cap=cap,
+        node=options.purpose.node,
+        step=options.purpose.step,
+        cap=options.cap,
         input_tokens=tokens.input,
         output_tokens=tokens.output,
         reasoning_tokens=tokens.reasoning,
@@ -102,20 +138,24 @@ def charge_of(tokens: Tokens, cap: int, purpose: Purpose, seconds: float, finish
         seconds=round(seconds, 4),
         finish=finish,
         measured=tokens.measured,
+        model=model,
     )
 
 
-def _plausible(guess: int, finish: str, cap: int) -> int:
-    """What a capped reply can have cost, given the estimate from its text.
+def _continuation(message: AIMessage, prompt: Sequence[BaseMessage], echoes: bool) -> str:
+    """Return a piece of a text as it was written, without the beginning that it continues."""
+    text = message.text.encode(errors="replace").decode()
+    begun = prompt[-1].text if echoes and prompt[-1].type == "ai" else ""
+    said = begun if text.startswith(begun) else begun.rstrip()  # some templates trim a message
+    return text.removeprefix(said)
 
-    One that ended at its cap cost the cap, however much of it was hidden thinking. An estimate a
-    little above the cap is the estimate's fault; one far above it shows that the cap was ignored.
+
+def _plausible(guess: int, finish: str, cap: int) -> int:
+    """Return what a capped reply can have cost, given the estimate from its text.
+
+    A reply that ended at its cap cost the cap, however much of it was hidden thinking. An estimate
+    a little above the cap is the estimate's fault; one far above it shows that the cap was ignored.
     """
-    if passes_cap(guess, cap):
+    if guess > 2 * cap + 16:
         return guess
     return cap if finish == "length" else min(guess, cap)
-
-
-def passes_cap(guess: int, cap: int) -> bool:
-    """Whether an estimate is so far above a cap that the cap was ignored."""
-    return guess > 2 * cap + 16

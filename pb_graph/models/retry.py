@@ -1,4 +1,4 @@
-"""Whether a failed call is worth another attempt, and how long to wait before it."""
+"""When a failed call is tried again, and the time limit of each attempt."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RetryPolicy:
     max_interval: float = 8.0
 
     def wait(self, error: Exception, failed: int, longest: float) -> float | None:
-        """Seconds to wait before the next attempt; None when there is to be none.
+        """Return the seconds to wait before the next attempt, or None if there is to be none.
 
         Args:
             error: What ended the last attempt.
@@ -74,3 +74,19 @@ def without_sdk_retries(model: M) -> M:
         for name in [name for name, own in vars(kind).items() if isinstance(own, cached_property)]:
             vars(copy).pop(name, None)
     return copy
+
+
+def own_timeout(model: BaseChatModel) -> float | None:
+    """Return the seconds that a chat model object was given for a call, or None.
+
+    Of limits for each part of a request (``httpx.Timeout``, or a tuple) the longest counts.
+    """
+    for name in ("timeout", "request_timeout", "default_request_timeout"):
+        given: Any = getattr(model, name, None)
+        if hasattr(given, "as_dict"):
+            given = tuple(given.as_dict().values())
+        parts = given if isinstance(given, tuple) else (given,)
+        seconds = [float(part) for part in parts if isinstance(part, int | float) and part > 0]
+        if seconds:
+            return max(seconds)
+    return None

@@ -11,7 +11,7 @@ from langchain_core.runnables.configurable import DynamicRunnable
 
 from pb_graph.errors import ModelSetupError
 from pb_graph.models.caps import CAP_NAMES
-from pb_graph.models.client import ChatClient
+from pb_graph.models.client import ChatClient, FallbackClient, ModelClient
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -30,7 +30,7 @@ def client_of(
     policy: CapPolicy | None,
     retry_policy: RetryPolicy,
     bound: dict[str, Any] | None = None,
-) -> ChatClient:
+) -> ModelClient:
     """The client for a chat model, however wrapped; each fallback gets its own cap policy.
 
     What was bound goes with every call, but for a token cap, which is the budget's to say. How
@@ -50,7 +50,7 @@ def client_of(
             client_of(one, policy, retry_policy, bound)
             for one in (model.runnable, *model.fallbacks)
         )
-        return first.with_fallbacks(others)
+        return FallbackClient(first, others)
     if isinstance(model, RunnableBindingBase):
         return client_of(model.bound, policy, retry_policy, _bound_by(model) | bound)
     if (chosen := configured(model)) is not None:

@@ -9,13 +9,14 @@ from langchain_core.messages.ai import UsageMetadata
 
 from pb_graph.budget.ledger import Prices, by_node, most_billed, spent
 from pb_graph.errors import NoAnswerError
-from pb_graph.runtime.answer_stream import MESSAGE_NAME
 from pb_graph.state import State
 from pb_graph.types import QueryUsage, Report, StepReport
 
 if TYPE_CHECKING:
     from pb_graph.runtime.budgeted_call import NodeContext
     from pb_graph.settings import Settings
+
+MESSAGE_NAME = "plan_and_budget"
 
 
 def finish(state: State, run: NodeContext) -> State:

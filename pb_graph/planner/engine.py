@@ -16,6 +16,7 @@ from dspy.lm15 import Message, Request, Response, TextPart, Usage, response_to_e
 from dspy.utils.exceptions import AdapterParseError
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
+from pb_graph.models.io import IO, AsyncIO, BlockingIO, run_sync
 from pb_graph.models.options import CallOptions
 from pb_graph.models.provider_errors import is_from_callback, to_model_call_error
 from pb_graph.planner.requests import PlannerReply, PlannerRequest, UnreadableReplyError
@@ -23,7 +24,7 @@ from pb_graph.planner.signatures import PlannerAdapter, output_name, select_inpu
 from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
-    from pb_graph.models.client import ChatClient
+    from pb_graph.models.client import ModelClient
     from pb_graph.models.reply import Reply
     from pb_graph.planner.planner import Planner
     from pb_graph.settings import Settings
@@ -49,8 +50,8 @@ class LangChainEngine:
     supports_function_calling = supports_reasoning = supports_response_schema = False
     supported_params = frozenset({"temperature", "max_tokens", "stop"})
 
-    def __init__(self, client: ChatClient, options: CallOptions, purpose: Purpose) -> None:
-        self.client, self.options, self.purpose = client, options, purpose
+    def __init__(self, client: ModelClient, options: CallOptions) -> None:
+        self.client, self.options = client, options
         self.replies: list[Reply] = []
         self.errors: list[Exception] = []
 
@@ -60,7 +61,7 @@ class LangChainEngine:
     def complete(self, request: Request) -> Response:
         """Answer one request."""
         with self.keep_errors():
-            reply = self.client.call(_messages(request), self.options, self.purpose)
+            reply = run_sync(self.client.call(_messages(request), self.options, BlockingIO()))
         return self.respond(request, reply)
 
     def stream(self, request: Request) -> Iterator[Any]:
@@ -109,7 +110,7 @@ class AsyncLangChainEngine:
         """Answer one request."""
         engine = self._engine
         with engine.keep_errors():
-            reply = await engine.client.acall(_messages(request), engine.options, engine.purpose)
+            reply = await engine.client.call(_messages(request), engine.options, AsyncIO())
         return engine.respond(request, reply)
 
     async def stream(self, request: Request) -> AsyncIterator[Any]:
@@ -134,12 +135,12 @@ def language_model(engine: LangChainEngine) -> dspy.LM:
 
 async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the call
     planner: Planner,
-    client: ChatClient,
+    client: ModelClient,
     request: PlannerRequest[T],
     settings: Settings,
     *,
     traced: bool,
-    blocking: bool,
+    io: IO,
 ) -> PlannerReply[T]:
     """Make one request to a planner.
 
@@ -150,7 +151,7 @@ async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the cal
         settings: Settings of the run, for the cap and the time-out.
         traced: Whether an active DSPy trace sees the call, as an optimizer needs. DSPy's default
             trace is one global list that only grows.
-        blocking: Whether to call the model instead of awaiting it.
+        io: The way to wait.
 
     Raises:
         UnreadableReplyError: The reply could not be read; it is in ``replies``.
@@ -161,9 +162,9 @@ async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the cal
         settings.call_timeout,
         request.schema,
         thinking="off" if request.cap is not None else "bounded",
-        strict=settings.strict_ceiling,
+        purpose=Purpose(request.node),
     )
-    engine = LangChainEngine(client, options, Purpose(request.node))
+    engine = LangChainEngine(client, options)
     predictor = getattr(planner, request.predictor)
     with dspy.context(  # never dspy.configure, which is the host's
         lm=language_model(engine),
@@ -176,7 +177,7 @@ async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the cal
         # nobody would cap or count.
         given = select_inputs(predictor.signature, request.inputs) | {"lm": dspy.settings.lm}
         try:
-            prediction = predictor(**given) if blocking else await predictor.acall(**given)
+            prediction = await io.call(predictor, predictor.acall, **given)
         except Exception as error:
             if engine.errors:
                 last = engine.errors[-1]

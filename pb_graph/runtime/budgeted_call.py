@@ -101,7 +101,7 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
         purpose=purpose,
         thinking=thinking or ("free" if said_only else "bounded"),
         # What is written while there are tools may turn out to be no answer.
-        follows="" if stream and not run.options.tools else None,
+        stream=stream and not run.options.tools,
         tools=run.options.tools,
     )
     # Of a shared budget, others that ask meanwhile leave the reserve.
@@ -111,7 +111,7 @@ async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and wit
             run.calls.solver,
             purpose=purpose,
             thinking="off",
-            follows=f"{reply.text}\n\n" if stream else None,
+            stream=stream,
             schema=answer_type.schema if answer_type else None,
         )
         with use_budget(max(kept, around, key=lambda one: one.left) if kept and around else None):
@@ -134,9 +134,9 @@ async def _worked(
             failure.lost = (*paid, *failure.lost)  # for its step, which cost all of them
             raise
         paid += [*reply.lost, reply.charge]
-        if not (reply.calls_tools and left and run.gone(paid) < cap):
+        if not (reply.tool_message and left and run.gone(paid) < cap):
             break
-        prompt = [*prompt, *await run.calls.use_tools(run.options.tools, reply.calls_tools)]
+        prompt = [*prompt, *await run.calls.use_tools(run.options.tools, reply.tool_message)]
     return prompt, reply, paid
 
 
@@ -159,8 +159,8 @@ async def _ended(  # noqa: PLR0913, PLR0917 -- what was asked, what came of it, 
         fits = answer_type.read(reply.text) is not None
     else:
         fits = not (forces and closing) or is_in_form(reply.text, query["answer_format"])
-    whole = finish == "stop" and bool(reply.text) and not reply.calls_tools
-    asks_again = not fits if whole else forces or bool(reply.calls_tools)
+    whole = finish == "stop" and bool(reply.text) and not reply.tool_message
+    asks_again = not fits if whole else forces or bool(reply.tool_message)
     if left <= 0 or not asks_again:
         return BudgetedReply(reply.text, paid, finish, max(0, paid - cap))
     try:
@@ -222,5 +222,5 @@ class NodeContext:
         return budget is not None and self.settings.enforcement == "force"
 
     def gone(self, charges: Iterable[Charge]) -> int:
-        """Completion tokens that calls took off a budget; strictly, the most that may be billed."""
-        return (most_billed if self.settings.strict_ceiling else spent)(charges)
+        """Return the completion tokens that calls took off a budget, as billed at most."""
+        return most_billed(charges)

@@ -12,10 +12,10 @@ from langgraph.config import get_stream_writer
 
 from pb_graph.budget.context import accounts_in_scope, current_budget, use_budget
 from pb_graph.errors import InputError, ModelCallError
+from pb_graph.models.io import AsyncIO, BlockingIO
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply
 from pb_graph.planner.requests import PlannerReply, PlannerRequest, UnreadableReplyError
-from pb_graph.runtime.answer_stream import AnswerStream
 from pb_graph.runtime.journal import CallJournal, Outcome, decode, tokens_in
 from pb_graph.runtime.tools import result_of
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pb_graph.budget.account import Budget
     from pb_graph.events import Event
-    from pb_graph.models.client import ChatClient
+    from pb_graph.models.client import ModelClient
     from pb_graph.models.options import Thinking
     from pb_graph.planner.planner import Planner
     from pb_graph.prompts import Style
@@ -65,7 +65,8 @@ class ModelCalls:
         self._blocking = blocking
         self._unusable, self._found_unusable = dict(unusable), dict[str, str]()
         self._journal: CallJournal | None = None
-        self._stream = AnswerStream()
+        self._io = BlockingIO() if blocking else AsyncIO()
+        self._answer_id: str | None = None
         self._charges: list[Charge] = []
         self._doubts: list[str] = []
 
@@ -76,7 +77,7 @@ class ModelCalls:
         purpose: Purpose,
         *,
         thinking: Thinking = "bounded",
-        follows: str | None = None,
+        stream: bool = False,
         schema: dict[str, Any] | None = None,
         tools: tuple[BaseTool, ...] = (),
         sampled: bool = False,
@@ -89,8 +90,7 @@ class ModelCalls:
             cap: Completion tokens; never more than ``Settings.cutoff``.
             purpose: What it is charged to.
             thinking: Whether the cap is a budget that thinking has to fit into.
-            follows: What of the final answer comes before the reply, which is streamed to the host;
-                None when it is no part of the answer.
+            stream: Whether the reply is part of the final answer, which a host may stream.
             schema: What the reply has to follow, where the server can see to it.
             tools: What the model may call.
             sampled: Whether the reply is one of several that are to differ.
@@ -101,40 +101,37 @@ class ModelCalls:
             ModelSetupError: There is no model to call.
         """
         settings = self._settings
-        limits = CallOptions(
+        options = CallOptions(
             min(cap, settings.cutoff),
             settings.call_timeout,
             schema,
             thinking,
             tools,
-            strict=settings.strict_ceiling,
+            purpose=purpose,
             sampling=sampled,
             continue_last=continues,
+            stream=stream,
         )
         role: Role = "easy" if purpose.is_easy else "solver"
         self._check_usable(role)
         messages = convert_to_messages(prompt)
-        on_text = self._stream.on_text(follows)
         said = [(message.type, message.content) for message in messages]
-        name, kept = await self._begin([said, limits.cap, thinking, purpose.node, purpose.step])
+        name, kept = await self._begin([said, options.cap, thinking, purpose.node, purpose.step])
         try:
             if kept is not None:
                 reply: Reply = decode(kept)
             else:
-                asked = (messages, limits, purpose, on_text)
                 client = await self._client(role)
-                reply = await client.reply_to(*asked, blocking=self._blocking)
+                reply = await client.call(messages, options, self._io)
         except ModelCallError as failure:
             self._end(name, failure, lost=failure.lost)
             # One step's refusal does not stop the others; without a server, they fare no better.
             if purpose.node != "solve" or failure.status is None:
                 self._note_unusable(role, failure)
-            if on_text:
-                self._stream.finish("")
             raise
         self._end(name, reply, [reply])
-        if on_text:
-            self._stream.finish(reply.text)
+        if stream:
+            self._answer_id = reply.message_id
         return reply
 
     async def use_tools(
@@ -222,7 +219,7 @@ class ModelCalls:
 
     async def thinks_regardless(self) -> bool:
         """Whether the solver has been found to think where it was asked to answer at once."""
-        return (await self._client("solver")).thinks_regardless
+        return (await self._client("solver")).ignores_thinking_off
 
     async def check_media(self, media: Sequence[Mapping[str, Any]]) -> None:
         """See that the solver takes images, sound or film, as far as LangChain's profile knows.
@@ -245,16 +242,16 @@ class ModelCalls:
 
         A warning is added for attempts that the provider may charge for unseen.
         """
-        update = self._stream.update()
+        update: State = {"answer_id": self._answer_id} if self._answer_id else {}
         if self._found_unusable:
             update["unusable"] = self._found_unusable
         if self._charges:
             update["charges"] = self._charges
         unseen = sum(call["finish"] == "error" and not call["measured"] for call in self._charges)
-        notes = [f"{node}: {doubt}; estimated instead" for doubt in dict.fromkeys(self._doubts)]
+        notes = [f"{node}: {doubt}" for doubt in dict.fromkeys(self._doubts)]
         if unseen:
             note = f"{node}: {unseen} attempt(s) broke off without an account of their tokens; "
-            notes.append(note + "only what arrived is counted")
+            notes.append(note + "each may be billed up to its cap")
         if notes:
             update["warnings"] = [*warnings, *notes]
         return update
@@ -271,7 +268,7 @@ class ModelCalls:
             request,
             self._settings,
             traced=program is not None,
-            blocking=self._blocking,
+            io=self._io,
         )
 
     async def _planner(self, program: Program | None) -> Planner:
@@ -293,7 +290,7 @@ class ModelCalls:
         if failure.fatal:
             self._found_unusable[role] = str(failure)
 
-    async def _client(self, role: Role) -> ChatClient:
+    async def _client(self, role: Role) -> ModelClient:
         model = self._registry.model_for(role, self._context)
         client = self._registry.client_at_hand(model, self._settings)
         if client is None:
@@ -323,7 +320,7 @@ class ModelCalls:
         self._journal.keep(name, outcome)
         charges = [*lost, *(charge for reply in replies for charge in (*reply.lost, reply.charge))]
         self._charges += charges
-        self._doubts += [reply.doubt for reply in replies if reply.doubt]
+        self._doubts += [warning for reply in replies for warning in reply.warnings]
         for charge in charges:
             tell({"event": "call", **charge})
 

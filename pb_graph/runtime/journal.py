@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid5
 
@@ -101,8 +100,8 @@ def encode(outcome: Outcome) -> dict[str, Any]:
     if isinstance(outcome, str):
         return {"tool": outcome}
     if isinstance(outcome, Reply):
-        return {"replies": [asdict(outcome)]}
-    replies = [asdict(reply) for reply in outcome.replies]
+        return {"replies": [outcome.to_json()]}
+    replies = [reply.to_json() for reply in outcome.replies]
     if isinstance(outcome, UnreadableReplyError):
         return {"replies": replies, "unreadable": str(outcome)}
     return {"replies": replies, "value": outcome.value.model_dump(mode="json")}
@@ -128,7 +127,7 @@ def decode(plain: Mapping[str, Any], form: type[Any] | None = None) -> Any:  # n
         raise ModelCallError(plain["error"], plain["status"], lost, fatal=fatal)
     if "tool" in plain:
         return str(plain["tool"])
-    replies = [Reply(**reply | {"lost": tuple(reply["lost"])}) for reply in plain["replies"]]
+    replies = [Reply.from_json(reply) for reply in plain["replies"]]
     if "unreadable" in plain:
         raise UnreadableReplyError(plain["unreadable"], replies)
     if form is None:

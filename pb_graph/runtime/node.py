@@ -16,7 +16,7 @@ from langgraph.runtime import get_runtime
 
 from pb_graph.budget.context import accounts_in_scope, use_budget
 from pb_graph.budget.ledger import most_billed
-from pb_graph.models.client import finished
+from pb_graph.models.io import run_sync
 from pb_graph.runtime.budgeted_call import GraphOptions, NodeContext
 from pb_graph.runtime.calls import ModelCalls
 from pb_graph.settings import Context, Settings
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pb_graph.runtime.registry import ModelRegistry
 
-__all__ = ["Edge", "GraphOptions", "Node", "NodeContext", "finished"]
+__all__ = ["Edge", "GraphOptions", "Node", "NodeContext"]
 
 
 NodeFunction = Callable[[Any, NodeContext], State | Awaitable[State]]
@@ -69,7 +69,7 @@ class Node(Runnable[Any, State]):
         **_: Any,  # noqa: ANN401
     ) -> State:
         """What the node adds to the state."""
-        return finished(self._update(input, blocking=True))
+        return run_sync(self._update(input, blocking=True))
 
     async def ainvoke(
         self,

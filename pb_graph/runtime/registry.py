@@ -13,7 +13,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable
 
 from pb_graph.models.caps import CapPolicy
-from pb_graph.models.client import ChatClient
+from pb_graph.models.client import ChatClient, ModelClient
 from pb_graph.models.resolve import (
     LOCAL_PREFIX,
     check_local_name,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 else:  # whoever reads annotations at run time is not to load DSPy for it
     Program = PlannerProgram | str | Path | Any
 
-Model = BaseChatModel | Runnable[Any, Any] | ChatClient | str | None
+Model = BaseChatModel | Runnable[Any, Any] | ModelClient | str | None
 Role = Literal["solver", "easy", "planner", "estimator"]
 """What a model is asked for."""
 
@@ -116,7 +116,7 @@ class ModelRegistry:
         self._model, self._planner = model, planner
         self._program = program
         self._cap_policy = cap_policy
-        self._clients: _Made[ChatClient] = _Made()
+        self._clients: _Made[ModelClient] = _Made()
         self._planners: _Made[Planner] = _Made()
         self._files: _Made[PlannerProgram] = _Made()
         for given in (model, planner, estimator, easy):
@@ -149,22 +149,22 @@ class ModelRegistry:
         """The run's own planner program if it brings one, else the graph's."""
         return self._program if context.planner_program is None else context.planner_program
 
-    def client_at_hand(self, model: Model, settings: Settings) -> ChatClient | None:
+    def client_at_hand(self, model: Model, settings: Settings) -> ModelClient | None:
         """The client for a model, if nothing has to be made for it."""
-        if isinstance(model, ChatClient):
+        if isinstance(model, ModelClient):
             return model
         return self._clients.at_hand(_key(model, settings))
 
-    def client(self, model: Model, settings: Settings) -> ChatClient:
+    def client(self, model: Model, settings: Settings) -> ModelClient:
         """The client for a model, with the time-out and the retries of these settings.
 
         Raises:
             ModelSetupError: It is no chat model, or cannot be made from its name.
         """
-        if isinstance(model, ChatClient):
+        if isinstance(model, ModelClient):
             return model
 
-        def make() -> ChatClient:
+        def make() -> ModelClient:
             if not isinstance(model, str | None):
                 return client_of(model, self._cap_policy, RetryPolicy(settings.max_retries))
             made = resolve(model_name(model), settings)

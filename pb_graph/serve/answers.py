@@ -7,7 +7,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pb_graph.runtime.answer_stream import MESSAGE_NAME
+from langchain_core.messages import AIMessage
+
 from pb_graph.settings import Context
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ async def answer(
                 # A probe is meant to be cut, as the piece before it was: nothing of it is missing.
                 last = "stop" if data["node"] == "probe" else data["finish"]
                 yield Piece("")
-            elif mode == "messages" and data[0].name == MESSAGE_NAME and data[0].text:
+            elif mode == "messages" and isinstance(data[0], AIMessage) and data[0].text:
                 anew = "\n\n" if shown not in (None, data[0].id) else ""
                 shown = data[0].id
                 yield Piece(anew + str(data[0].text))

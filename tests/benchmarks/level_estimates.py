@@ -23,6 +23,7 @@ import numpy as np
 from optim.datasets import Question, load
 from pb_graph.errors import ModelCallError
 from pb_graph.models.client import ChatClient
+from pb_graph.models.io import AsyncIO
 from pb_graph.models.resolve import resolve
 from pb_graph.planner.engine import ask_planner
 from pb_graph.planner.planner import load_planner
@@ -71,7 +72,7 @@ async def estimates(questions: Sequence[Question], model: str, program: str | No
             level = None
             try:
                 reply = await ask_planner(
-                    planner, client, request, settings, traced=False, blocking=False
+                    planner, client, request, settings, traced=False, io=AsyncIO()
                 )
             except (UnreadableReplyError, ModelCallError) as error:
                 spent = sum(made.tokens for made in getattr(error, "replies", []))

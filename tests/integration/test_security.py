@@ -20,7 +20,7 @@ from pb_graph.models.client import ChatClient
 from pb_graph.models.options import CallOptions
 from pb_graph.models.retry import RetryPolicy
 from pb_graph.models.secrets import _LOGGERS
-from pb_graph.types import Purpose
+from tests.support import calls
 from tests.support.endpoints import chat_to
 from tests.support.fault_server import Fault, FaultServer, Script, always, well_behaved
 from tests.support.graphs import QUESTION, Way
@@ -127,7 +127,7 @@ def test_nor_into_what_anthropics_client_logs(caplog: pytest.LogCaptureFixture) 
         given: Any = {"model": "claude-x", "base_url": url, "max_retries": 0}
         client = ChatClient(ChatAnthropic(api_key=SecretStr(KEY), **given), None, RetryPolicy(0))
         with pytest.raises(ModelCallError):
-            client.call([HumanMessage("?")], CallOptions(10, 5.0), Purpose("answer"))
+            calls.call(client, [HumanMessage("?")], CallOptions(10, 5.0))
     lines = [record.getMessage() for record in caplog.records]
     assert [line for line in lines if f"{server.url}/v1/messages" in line]
     assert not [line for line in lines if CANARY in line]

@@ -59,14 +59,13 @@ def test_the_ceiling_holds_when_paid_attempts_fail(way: Way, enforcement: str) -
 
 
 @both_ways
-def test_an_attempt_of_unknown_cost_is_said_to_be_one(way: Way) -> None:
+def test_an_attempt_of_unknown_cost_uses_up_the_ceiling_and_is_said_to(way: Way) -> None:
     report = report_of(way, TimeoutError(), WORDS, method="vanilla")
-    assert report["usage"]["calls"] == 2
+    assert report["usage"]["calls"] == 1
     assert not report["usage"]["measured"]
-    *_, warning, bill = report["warnings"]
+    warning = report["warnings"][-1]
     assert warning.startswith("answer: 1 attempt(s) broke off without an account of their tokens")
-    assert report["most_billed"] == 8192 + 4 > report["ceiling"] == 8192
-    assert bill.startswith("up to 8196 completion tokens may be billed, above the ceiling of 8192")
+    assert 0 < report["most_billed"] <= report["ceiling"]
 
 
 @both_ways
@@ -75,29 +74,29 @@ def test_one_that_leaves_nothing_of_a_shared_budget_for_another_is_in_the_accoun
     client = ChatClient(model, with_schema, RetryPolicy(1, initial_interval=0.001))
     settings = Settings(method="vanilla", cutoff=300)
     graph = build_graph(client, settings=settings, shared_budget=Budget(300))
-    with pytest.raises(NoAnswerError, match="budget of 300 tokens") as caught:
+    with pytest.raises(NoAnswerError) as caught:
         run(graph, QUESTION, way)
     report = checked(caught.value.report)
     assert (report["usage"]["calls"], report["most_billed"]) == (1, 300)
 
 
 @both_ways
-def test_under_a_strict_ceiling_it_uses_up_its_cap_and_is_not_tried_again(way: Way) -> None:
+def test_in_a_step_it_uses_up_its_cap_and_is_not_tried_again(way: Way) -> None:
     said = (WORDS, TimeoutError(), WORDS)
-    report = report_of(way, *said, retries=3, strict_ceiling=True, rollover=True)
+    report = report_of(way, *said, retries=3, rollover=True)
     assert [step["finish"] for step in report["steps"]] == ["stop", "error", "stop", "stop"]
     assert report["usage"]["output_tokens"] < report["most_billed"] <= report["ceiling"]
-    assert not any("may be billed" in note for note in report["warnings"])
+    assert not any("above the ceiling" in note for note in report["warnings"])
 
 
 @both_ways
 @pytest.mark.parametrize("enforcement", ["prompt", "cap", "force"])
-def test_what_may_be_billed_never_passes_a_strict_ceiling(way: Way, enforcement: str) -> None:
+def test_what_may_be_billed_never_passes_the_ceiling(way: Way, enforcement: str) -> None:
     long = str(runs_on(None))  # type: ignore[arg-type]
     rough = (TimeoutError(), long, CutOffError(10), TimeoutError(), WORDS, TimeoutError())
     for first in range(len(rough)):
         said = (*rough[first:], long)
-        report = report_of(way, *said, enforcement=enforcement, strict_ceiling=True, cutoff=300)
+        report = report_of(way, *said, enforcement=enforcement, cutoff=300)
         assert report["most_billed"] <= report["ceiling"]
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from pb_graph.models.options import CallOptions
-from pb_graph.models.reply import Reply, reply_of
-from pb_graph.types import Purpose
+from pb_graph.models.reply import Reply, read_reply
 
 FORTY = "word " * 32
 """About forty tokens, as they are estimated."""
@@ -16,7 +17,7 @@ FORTY = "word " * 32
 def replied(cap: int, finish: str, text: str = FORTY) -> Reply:
     message = AIMessage(text, response_metadata={"finish_reason": finish})
     limits = CallOptions(cap=cap, timeout=1.0)
-    return reply_of(message, [HumanMessage("?")], limits, Purpose("answer"), 0.5)
+    return read_reply(message, [HumanMessage("?")], limits, seconds=0.5, model="m")
 
 
 def test_the_text_is_what_the_estimate_takes_it_for() -> None:
@@ -43,3 +44,8 @@ def test_an_estimate_is_brought_into_line_with_the_cap(cap: int, finish: str, to
 def test_a_text_far_beyond_its_cap_is_cut_off() -> None:
     reply = replied(10, "stop", "x" * 30_000)
     assert (len(reply.text), reply.finish) == (20_000, "length")
+
+
+def test_a_reply_survives_a_journal() -> None:
+    reply = replied(30, "length")
+    assert Reply.from_json(json.loads(json.dumps(reply.to_json()))) == reply

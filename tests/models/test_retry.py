@@ -6,13 +6,14 @@ from email.utils import formatdate
 from time import time
 from typing import Any
 
+import httpx
 import pytest
 from langchain_core.language_models import FakeListChatModel
 from langchain_openai import AzureChatOpenAI, ChatOpenAI
 from pydantic import SecretStr
 
-from pb_graph.models.retry import RetryPolicy, without_sdk_retries
-from tests.support.chat_model import HTTPError
+from pb_graph.models.retry import RetryPolicy, own_timeout, without_sdk_retries
+from tests.support.chat_model import HTTPError, ScriptedChat
 
 
 def asking_to_wait(given: str, status: int = 429) -> HTTPError:
@@ -106,3 +107,14 @@ class TestRetriesOfTheSDK:
     def test_a_model_without_the_setting_stays_as_it_is(self) -> None:
         model = FakeListChatModel(responses=[""])
         assert without_sdk_retries(model) is model
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [(7, 7.0), (None, None), ((3, 9.5), 9.5), (httpx.Timeout(60, connect=5), 60.0)],
+)
+def test_a_models_own_limit_is_the_longest_of_its_parts(given: Any, seconds: Any) -> None:  # noqa: ANN401
+    class Limited(ScriptedChat):
+        request_timeout: Any = given
+
+    assert own_timeout(Limited()) == seconds

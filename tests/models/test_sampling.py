@@ -16,6 +16,7 @@ from pb_graph.models.client import ChatClient
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply
 from pb_graph.types import Purpose
+from tests.support.calls import acall, call
 from tests.support.chat_model import Call, ScriptedChat, in_turn, with_schema
 
 ASK = [HumanMessage("Count.")]
@@ -33,7 +34,7 @@ class Warm(ScriptedChat):
 
 def temperature_sent(limits: CallOptions, **fields: Any) -> object:  # noqa: ANN401
     model = Warm(**fields)
-    ChatClient(model).call(ASK, limits, PURPOSE)
+    call(ChatClient(model), ASK, limits)
     return model.calls[0].arguments.get("temperature")
 
 
@@ -55,7 +56,7 @@ def test_for_ollama_it_is_among_the_options() -> None:
         return {"options": {"num_predict": limits.cap}}
 
     model = Warm()
-    ChatClient(model, options).call(ASK, SAMPLED, PURPOSE)
+    call(ChatClient(model, options), ASK, SAMPLED)
     assert model.calls[0].arguments["options"].keys() == {"num_predict", "temperature"}
     assert "temperature" not in model.calls[0].arguments
 
@@ -65,14 +66,14 @@ def test_samples_do_not_come_from_langchains_cache(way: str) -> None:
     model = ScriptedChat(solve=in_turn("one", "two"), cache=InMemoryCache())
     client = ChatClient(model)
 
-    def call(limits: CallOptions) -> str:
+    def said(limits: CallOptions) -> str:
         if way == "sync":
-            return client.call(ASK, limits, PURPOSE).text
-        return asyncio.run(client.acall(ASK, limits, PURPOSE)).text
+            return call(client, ASK, limits).text
+        return asyncio.run(acall(client, ASK, limits)).text
 
-    assert [call(SAMPLED), call(SAMPLED)] == ["one", "two"]
+    assert [said(SAMPLED), said(SAMPLED)] == ["one", "two"]
     once = CallOptions(20, 5.0)
-    assert [call(once), call(once), len(model.calls)] == ["two", "two", 3]
+    assert [said(once), said(once), len(model.calls)] == ["two", "two", 3]
 
 
 def piece(said: str, how: Any, messages: Any = BEGUN) -> Reply:  # noqa: ANN401
@@ -80,7 +81,7 @@ def piece(said: str, how: Any, messages: Any = BEGUN) -> Reply:  # noqa: ANN401
     def server(_: BaseChatModel, limits: CallOptions) -> dict[str, Any]:
         return {"max_tokens": limits.cap}
 
-    return ChatClient(ScriptedChat(solve=said), server).call(messages, PIECE, PURPOSE)
+    return call(ChatClient(ScriptedChat(solve=said), server), messages, PIECE)
 
 
 def test_a_piece_is_taken_as_it_is_written() -> None:
@@ -108,20 +109,20 @@ def test_a_first_piece_is_asked_for_as_any_reply_is() -> None:
     client = ChatClient(ScriptedChat(), server)
     asked.clear()
     for messages in (ASK, BEGUN):
-        client.call(messages, PIECE, PURPOSE)
+        call(client, messages, PIECE)
     assert asked == [False, True]
 
 
 def test_who_cannot_go_on_is_not_asked_to() -> None:
     model = ScriptedChat()
     with pytest.raises(ModelSetupError, match="unfinished replies"):
-        ChatClient(model).call(BEGUN, PIECE, PURPOSE)
+        call(ChatClient(model), BEGUN, PIECE)
     assert not model.calls
-    assert ChatClient(model, with_schema).call(BEGUN, PIECE, PURPOSE).text
+    assert call(ChatClient(model, with_schema), BEGUN, PIECE).text
 
 
 def test_a_finished_turn_is_read_as_before() -> None:
     def two(_: Call) -> str:
         return " <think>hm</think> 42 "
 
-    assert ChatClient(ScriptedChat(solve=two)).call(ASK, CallOptions(20, 5.0), PURPOSE).text == "42"
+    assert call(ChatClient(ScriptedChat(solve=two)), ASK, CallOptions(20, 5.0)).text == "42"

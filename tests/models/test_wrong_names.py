@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any
 
 import pytest
-from langgraph.checkpoint.memory import InMemorySaver
 
 from pb_graph import InputError, Settings, build_graph
 from pb_graph.errors import ModelSetupError
 from tests.support.chat_model import ScriptedChat
-from tests.support.graphs import QUESTION, Way, run
+from tests.support.graphs import QUESTION
 
 
 @pytest.mark.parametrize(
@@ -48,10 +47,3 @@ def test_a_wrong_budget_is_told_with_an_example_of_a_rule(wrong: object) -> None
     with pytest.raises(InputError, match=r'such as 400, or .*"rule": "level_table"') as caught:
         Settings.read({"budget": wrong})
     assert "dictionary" not in str(caught.value)
-
-
-@pytest.mark.parametrize("way", get_args(Way))
-def test_a_thread_without_anything_says_that_there_is_nothing_to_resume(way: Way) -> None:
-    graph = build_graph(ScriptedChat(), checkpointer=InMemorySaver())
-    with pytest.raises(InputError, match=r"nothing to go on with.* ask the question again"):
-        run(graph, None, way, config={"configurable": {"thread_id": "new"}})

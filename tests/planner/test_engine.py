@@ -15,7 +15,8 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from pb_graph.errors import ModelCallError
-from pb_graph.models.client import ChatClient, finished
+from pb_graph.models.client import ChatClient
+from pb_graph.models.io import AsyncIO, BlockingIO, run_sync
 from pb_graph.models.options import CallOptions
 from pb_graph.planner.engine import (
     AsyncLangChainEngine,
@@ -34,7 +35,7 @@ from pb_graph.planner.requests import (
 )
 from pb_graph.planner.signatures import Decompose
 from pb_graph.settings import Settings
-from pb_graph.types import Purpose, Query
+from pb_graph.types import Query
 from tests.support.chat_model import HTTPError, ScriptedChat, runs_on, with_schema
 
 SETTINGS = Settings(planner_cap=100)
@@ -64,8 +65,8 @@ def ask(request: pytest.FixtureRequest) -> Ask:
     ) -> PlannerReply[Any]:
         parts: Any = (planner or Planner(), ChatClient(model, with_schema), made, settings)
         if request.param == "sync":
-            return finished(ask_planner(*parts, traced=traced, blocking=True))
-        return asyncio.run(ask_planner(*parts, traced=traced, blocking=False))
+            return run_sync(ask_planner(*parts, traced=traced, io=BlockingIO()))
+        return asyncio.run(ask_planner(*parts, traced=traced, io=AsyncIO()))
 
     return ask
 
@@ -174,8 +175,8 @@ def numbered(number: int) -> tuple[ChatClient, PlannerRequest[Plan]]:
 def test_threads_do_not_get_into_each_others_way() -> None:
     def ask_one(number: int) -> str:
         client, made = numbered(number)
-        work = ask_planner(Planner(), client, made, SETTINGS, traced=False, blocking=True)
-        return finished(work).value.steps[0].question
+        work = ask_planner(Planner(), client, made, SETTINGS, traced=False, io=BlockingIO())
+        return run_sync(work).value.steps[0].question
 
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(ask_one, range(20)))
@@ -187,7 +188,7 @@ async def test_tasks_do_not_get_into_each_others_way() -> None:
 
     async def ask_one(number: int) -> str:
         client, made = numbered(number)
-        work = ask_planner(planner, client, made, SETTINGS, traced=False, blocking=False)
+        work = ask_planner(planner, client, made, SETTINGS, traced=False, io=AsyncIO())
         return (await work).value.steps[0].question
 
     found = await asyncio.gather(*(ask_one(number) for number in range(20)))
@@ -199,7 +200,7 @@ class TestEngine:
 
     def engine(self, solve: object) -> LangChainEngine:
         client = ChatClient(ScriptedChat(solve=solve))
-        return LangChainEngine(client, CallOptions(cap=12, timeout=5.0), Purpose("reflect"))
+        return LangChainEngine(client, CallOptions(cap=12, timeout=5.0))
 
     @pytest.mark.parametrize(("solve", "tokens"), [("one two", 2), (runs_on, 12)])
     def test_dspy_is_told_the_usage_but_not_of_a_cap_that_is_not_its_own(

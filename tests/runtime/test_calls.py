@@ -15,9 +15,10 @@ from langgraph.graph import START, StateGraph
 
 from pb_graph import Budget, ModelCallError, Settings, build_graph
 from pb_graph.models.client import ChatClient
+from pb_graph.models.io import run_sync
 from pb_graph.models.reply import Reply
 from pb_graph.planner.requests import decompose_request
-from pb_graph.runtime.node import Node, NodeContext, finished
+from pb_graph.runtime.node import Node, NodeContext
 from pb_graph.runtime.registry import ModelRegistry
 from pb_graph.settings import Context
 from pb_graph.state import State
@@ -154,10 +155,10 @@ class Watched(ChatClient):
         super().__init__(model)
         self.stacks: list[list[str]] = []
 
-    async def reply_to(self, *given: Any, **how: Any) -> Reply:  # noqa: ANN401
+    async def call(self, *given: Any) -> Reply:  # noqa: ANN401
         nodes = {"plan", "estimate", "solve", "call_within_budget"}
         self.stacks.append([at.name for at in traceback.extract_stack() if at.name in nodes])
-        return await super().reply_to(*given, **how)
+        return await super().call(*given)
 
 
 @both_ways
@@ -173,5 +174,14 @@ def test_what_would_wait_in_a_blocking_run_says_so() -> None:
     async def waits() -> None:
         await asyncio.sleep(0)
 
-    with pytest.raises(RuntimeError, match="in a blocking run"):
-        finished(waits())
+    with pytest.raises(RuntimeError, match="needs an event loop"):
+        run_sync(waits())
+
+
+@pytest.mark.parametrize("waits", [lambda: asyncio.sleep(1), asyncio.gather])
+def test_a_method_that_needs_an_event_loop_says_so_in_a_synchronous_run(waits: Any) -> None:  # noqa: ANN401
+    async def method() -> None:
+        await waits()
+
+    with pytest.raises(RuntimeError, match="Await only the methods of `run`"):
+        run_sync(method())

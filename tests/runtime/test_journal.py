@@ -14,7 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import Field
 
 from pb_graph import ModelCallError
-from pb_graph.prompts import FORCE_FINAL, FORCE_STEP
+from pb_graph.prompts import FORCE_STEP
 from pb_graph.runtime.journal import decode, encode
 from tests.support.chat_model import ScriptedChat
 from tests.support.durable_run import CORRECTION, script
@@ -139,18 +139,6 @@ def test_a_node_that_starts_over_tells_of_the_calls_that_were_kept(way: Way) -> 
     told = list(graph.stream(None, THREAD, stream_mode="custom"))
     report = graph.get_state(THREAD).values["report"]
     assert len([event for event in told if event["event"] == "call"]) == report["usage"]["calls"]
-
-
-@both_ways
-def test_a_host_that_streams_is_shown_the_part_of_the_answer_that_was_kept(way: Way) -> None:
-    model = fumbling(CHAIN, FORCE_FINAL)
-    graph = graph_with(model, InMemorySaver())
-    cut_off(graph, model, way)
-    shown = [message for message, _ in graph.stream(None, THREAD, stream_mode="messages")]
-    answer = graph.get_state(THREAD).values["messages"][-1]
-    assert "".join(message.text for message in shown) == answer.text
-    assert {message.id for message in shown} == {answer.id}
-    assert answer.text.startswith("and so on")
 
 
 @both_ways

@@ -17,6 +17,7 @@ from pb_graph.models.caps import CapPolicy
 from pb_graph.models.client import ChatClient
 from pb_graph.models.options import CallOptions
 from pb_graph.types import Purpose
+from tests.support.calls import acall, call
 from tests.support.chat_model import HTTPError, ScriptedChat
 
 ASK = [HumanMessage("What is 6 * 7?")]
@@ -32,8 +33,8 @@ def test_without_a_schema_in_the_request_a_refusal_is_final(
     model = ScriptedChat(planner=HTTPError(400), solve=HTTPError(400))
     client = ChatClient(model, policy)
     ways = {
-        False: lambda: client.call(ASK, WITH_SCHEMA, PURPOSE),
-        True: lambda: asyncio.run(client.acall(ASK, WITH_SCHEMA, PURPOSE)),
+        False: lambda: call(client, ASK, WITH_SCHEMA),
+        True: lambda: asyncio.run(acall(client, ASK, WITH_SCHEMA)),
     }
     with pytest.raises(ModelCallError):
         ways[asynchronous]()
@@ -55,5 +56,5 @@ def test_deepseek_is_asked_once_since_it_takes_no_schema() -> None:
             http_client=http,
         )
         with pytest.raises(ModelCallError):
-            ChatClient(model).call(ASK, WITH_SCHEMA, PURPOSE)
+            call(ChatClient(model), ASK, WITH_SCHEMA)
     assert ["response_format" in body for body in bodies] == [False]

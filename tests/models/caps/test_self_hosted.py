@@ -131,5 +131,5 @@ def test_a_server_is_told_to_go_on_from_a_last_turn_of_the_models(
 @pytest.mark.parametrize("policy", [vllm, sglang, llama_cpp])
 def test_all_three_can_go_on(policy: CapPolicy) -> None:
     model = ChatOpenAI(model="m", base_url=ELSEWHERE, api_key=SecretStr("x"))
-    assert ChatClient(model, policy).continues
-    assert not ChatClient(model).continues
+    assert ChatClient(model, policy).prefill
+    assert not ChatClient(model).prefill

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from pb_graph.models.client import ChatClient
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply
 from pb_graph.types import Purpose
+from tests.support.calls import acall, call
 from tests.support.chat_model import CutOffError, ScriptedChat, in_turn
 
 LIMITS = CallOptions(cap=50, timeout=1.0)
@@ -39,7 +41,7 @@ def ask(
     record: Recording | None = None,
 ) -> Reply:
     with recording(record or Recording()):
-        return asyncio.run(client.acall([HumanMessage(text)], limits, purpose))
+        return asyncio.run(acall(client, [HumanMessage(text)], replace(limits, purpose=purpose)))
 
 
 def spent_in(folder: Path) -> int:
@@ -121,7 +123,7 @@ def test_two_methods_at_once_wait_for_one_call(tmp_path: Path) -> None:
 
     async def one() -> Reply:
         with recording(Recording()):
-            return await client.acall([HumanMessage("Plan this.")], LIMITS, PLAN)
+            return await acall(client, [HumanMessage("Plan this.")], LIMITS)
 
     async def both() -> list[Reply]:
         return await asyncio.gather(*(one() for _ in range(5)))
@@ -149,12 +151,12 @@ def test_lost_attempts_are_charged_to_all_who_use_the_reply_and_count_after_a_re
 
 
 def test_a_failure_is_asked_again_but_its_tokens_stay_spent(tmp_path: Path) -> None:
-    model = ScriptedChat(solve=in_turn(CutOffError(25), "a plan"))
+    model = ScriptedChat(solve=in_turn(CutOffError(LIMITS.cap), "a plan"))
     with pytest.raises(ModelCallError):
         ask(asking(model, tmp_path))
-    assert spent_in(tmp_path) == 25
+    assert spent_in(tmp_path) == LIMITS.cap
     assert ask(asking(model, tmp_path)).text == "a plan"
-    assert spent_in(tmp_path) == 27
+    assert spent_in(tmp_path) == LIMITS.cap + 2
 
 
 def test_what_was_free_and_empty_is_worth_another_try(tmp_path: Path) -> None:
@@ -174,7 +176,7 @@ def test_a_recall_asks_nobody(model: ScriptedChat, tmp_path: Path) -> None:
 def test_it_works_without_an_event_loop_as_well(model: ScriptedChat, tmp_path: Path) -> None:
     client = asking(model, tmp_path)
     messages = [HumanMessage("Plan this.")]
-    assert client.call(messages, LIMITS, PLAN) == client.call(messages, LIMITS, PLAN)
+    assert call(client, messages, LIMITS) == call(client, messages, LIMITS)
     assert len(model.calls) == 1
 
 

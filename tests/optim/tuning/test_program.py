@@ -24,7 +24,6 @@ from pb_graph import (
 from pb_graph.models.client import ChatClient
 from pb_graph.models.options import CallOptions
 from pb_graph.planner.engine import LangChainEngine, language_model
-from pb_graph.types import Purpose
 from tests.support.chat_model import Call, HTTPError, ScriptedChat, with_schema
 from tests.support.tuning_world import DEV, MINIMAL, THOROUGH, TRAIN, world
 
@@ -63,7 +62,7 @@ def writer(text: str) -> dspy.LM:
         return "\n\n".join(f"[[ ## {name} ## ]]\n{text}" for name in fields)
 
     client = ChatClient(ScriptedChat(solve=write), with_schema)
-    return language_model(LangChainEngine(client, CallOptions(2048, 60.0), Purpose("reflect")))
+    return language_model(LangChainEngine(client, CallOptions(2048, 60.0)))
 
 
 def program_of(model: ScriptedChat | None = None, **settings: Any) -> GraphProgram:  # noqa: ANN401

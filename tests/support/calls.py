@@ -1,0 +1,24 @@
+"""One call of a client, sync or async."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from langchain_core.messages import BaseMessage
+
+from pb_graph.models.client import ModelClient
+from pb_graph.models.io import AsyncIO, BlockingIO, run_sync
+from pb_graph.models.options import CallOptions
+from pb_graph.models.reply import Reply
+
+
+def call(client: ModelClient, messages: Sequence[BaseMessage], options: CallOptions) -> Reply:
+    """Make one call that blocks."""
+    return run_sync(client.call(messages, options, BlockingIO()))
+
+
+async def acall(
+    client: ModelClient, messages: Sequence[BaseMessage], options: CallOptions
+) -> Reply:
+    """Make one call in an event loop."""
+    return await client.call(messages, options, AsyncIO())
