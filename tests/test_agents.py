@@ -14,6 +14,7 @@ from langchain.agents.middleware import (
     AgentMiddleware,
     ModelFallbackMiddleware,
     ModelRetryMiddleware,
+    ToolRetryMiddleware,
 )
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
@@ -360,6 +361,14 @@ class TestTokenBudget:
         out = agent_of(model, 900, []).invoke(ASK)
         assert out["tokens_spent"] == model.output_tokens == 900
 
+    def test_a_grant_of_nothing_ends_with_a_message(self) -> None:
+        budget, model = Budget(100), ScriptedChat()
+        budget.charge(100)
+        middleware = TokenBudgetMiddleware(budget.grant(50))
+        out = create_agent(model, [], middleware=[middleware]).invoke(ASK)  # type: ignore[arg-type]
+        assert out["messages"][-1].text == "The budget of 0 tokens is used up."
+        assert model.calls == []
+
     @pytest.mark.parametrize(
         ("options", "said"),
         [
@@ -448,6 +457,38 @@ class TestNearerTheModel:
         with pytest.raises(type(error)):
             create_agent(model, [look_up], middleware=middleware).invoke(ASK)
         assert budget.spent == 3
+
+    @pytest.mark.parametrize("way", get_args(Way))
+    def test_attempts_of_a_middleware_further_out_share_the_account(self, way: Way) -> None:
+        model = ScriptedChat(solve=in_turn(ConnectionError("lost"), "so " * 500))
+        agent = create_agent(model, [], middleware=[RETRIES, TokenBudgetMiddleware(100)])
+        out = run(agent, ASK, way)
+        assert [call.cap for call in model.calls] == [90, 10]
+        assert out["tokens_spent"] == 100  # a lost call counts with its cap
+
+    @pytest.mark.parametrize("way", get_args(Way))
+    def test_attempts_of_a_tool_call_share_its_part(self, way: Way) -> None:
+        inner = ScriptedChat(solve=runs_on)
+        sub_agent = create_agent(inner, [], middleware=[TokenBudgetMiddleware(1000)])
+
+        @tool
+        def fail() -> str:
+            """Ask a sub-agent, and fail."""
+            sub_agent.invoke(ASK)  # type: ignore[arg-type]
+            raise ValueError
+
+        async def afail() -> str:
+            await sub_agent.ainvoke(ASK)  # type: ignore[arg-type]
+            raise ValueError
+
+        made = fail.model_copy(update={"coroutine": afail})
+        retries = ToolRetryMiddleware(max_retries=3, initial_delay=0, jitter=False)
+        model = ScriptedChat(solve=in_turn(Reply(tool_calls=[tool_call(1, "fail")]), "done"))  # type: ignore[list-item]
+        agent = create_agent(model, [made], middleware=[retries, TokenBudgetMiddleware(100)])
+        out = run(agent, ASK, way)
+        assert len(inner.calls) == 2  # the first attempt, and its ending
+        assert model.output_tokens + inner.output_tokens <= 100
+        assert out["messages"][-1].text == "done"
 
 
 class TestHostsOwn:
@@ -541,6 +582,20 @@ class TestHostsOwn:
             model=ScriptedChat(), messages=[HumanMessage("?")], model_settings={"num_predict": -1}
         )
         assert self.passed_on(request).model_settings["max_tokens"] == 90
+
+    @pytest.mark.parametrize("own", [None, 2])
+    def test_its_sdk_repeats_no_call(self, own: int | None) -> None:
+        """Retries inside an SDK are billed and cannot be counted."""
+        key, retries = SecretStr("any"), {} if own is None else {"max_retries": own}
+        for model in (
+            ChatOpenAI(model="any", api_key=key, **retries),  # type: ignore[arg-type]
+            ChatAnthropic(model="claude-haiku-4-5", api_key=key, **retries),  # type: ignore[call-arg, arg-type]
+        ):
+            request: ModelRequest[Any] = ModelRequest(model=model, messages=[HumanMessage("?")])
+            asked: Any = self.passed_on(request).model
+            assert asked.max_retries == 0
+            client = asked.root_client if isinstance(model, ChatOpenAI) else asked._client
+            assert client.max_retries == 0
 
     @pytest.mark.parametrize(("own", "then"), [(None, True), (False, False)])
     def test_a_stream_tells_its_usage_unless_the_host_says_no(

@@ -73,6 +73,14 @@ def test_a_call_is_capped_by_what_is_left_and_settles(way: Way) -> None:
     assert usage.usage_metadata["scripted-1"]["output_tokens"] == 2  # one run, not two
 
 
+def test_a_number_opens_a_budget_of_its_own() -> None:
+    model = ScriptedChat(solve=runs_on)
+    made = BudgetedChatModel(model=model, budget=100)
+    for _ in range(2):
+        made.invoke(ASK)
+    assert model.output_tokens == 100
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_a_tenth_is_kept_for_it_whatever_others_spend(way: Way) -> None:
     model = ScriptedChat(solve="21 pens")

@@ -5,25 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 from langchain_core.messages.ai import add_usage
+from langchain_core.tracers.context import register_configure_hook
 
-from pb_graph.agents.tracker import InnerCalls
-from pb_graph.budget.account import areserve_in, reserve_in
+from pb_graph.budget.account import Budget, Reservation, areserve_in, reserve_in
 from pb_graph.errors import BudgetUsedUpError, InputError
 from pb_graph.models.caps import CAP_NAMES, capped_arguments, constructor_overrides, policy_for
-from pb_graph.models.io import run_sync
+from pb_graph.models.client import settle_failed
 from pb_graph.models.options import CallOptions, Thinking
 from pb_graph.models.retry import without_sdk_retries
 from pb_graph.models.usage import finish_of, tokens_of
 
 if TYPE_CHECKING:
-    from pb_graph.budget.account import Budget, Reservation
+    from uuid import UUID
+
+    from langchain_core.outputs import LLMResult
 
 FINISH = "The token budget is nearly used up. Give your best final answer now, in brief."
 _GO_ON = "What you wrote stays above it: go on there, and repeat nothing."
@@ -31,7 +35,7 @@ _TOOL_SETTINGS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
 _TOOL_BLOCKS = frozenset({"tool_use", "tool_call", "function_call"})
 
 Ask = Callable[[ModelRequest[Any]], "ModelResponse[Any] | Awaitable[ModelResponse[Any]]"]
-Reserve = Callable[..., "Reservation | Awaitable[Reservation]"]
+Reserve = Callable[..., Reservation | Awaitable[Reservation]]
 
 
 @dataclass
@@ -72,7 +76,13 @@ class BudgetedRequest:
                 has: a LangChain agent would ask again without end.
             InputError: The request asks for several answers in one call.
         """
-        return run_sync(self._respond(ask, reserve_in))
+        try:
+            self._respond(ask, reserve_in).send(None)  # which awaits nothing
+        except StopIteration as done:
+            response: ModelResponse[Any] = done.value
+            return response
+        msg = "A call was awaited in a blocking run: use `arespond`."
+        raise RuntimeError(msg)
 
     async def arespond(self, ask: Ask) -> ModelResponse[Any]:
         """Respond as `respond` does, with calls that are awaited."""
@@ -166,6 +176,100 @@ class BudgetedRequest:
             return _append_system_note(bare, FINISH)
         said: list[AnyMessage] = [AIMessage(partial), HumanMessage(f"{FINISH} {_GO_ON}")]
         return bare.override(messages=[*self.request.messages, *said])
+
+
+class InnerCalls(BaseCallbackHandler):
+    """Track all model calls in the block, so that the budget holds in any order of middleware.
+
+    A middleware nearer to the model may ask the model again or ask another one. After a failure
+    that is a new call: as much is reserved for it, or it is not made. Other calls are counted.
+
+    Args:
+        reservation: What was reserved for the call.
+        keep: Tokens that calls after a failure leave untouched.
+    """
+
+    raise_error = True
+    run_inline = True
+
+    def __init__(self, reservation: Reservation, *, keep: int) -> None:
+        self._reservation, self._keep = reservation, keep
+        self._counted = 0
+        self._failed = False
+        self._runs: dict[UUID, bool] = {}  # calls under way, and whether a reply has begun
+
+    def on_chat_model_start(
+        self,
+        *_: Any,  # noqa: ANN401 -- LangChain's
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        **__: Any,  # noqa: ANN401
+    ) -> None:
+        """Reserve tokens for a call that follows a failed one."""
+        if parent_run_id in self._runs:
+            return  # a model within a model: the outer one reports the usage of both
+        if self._failed:
+            cap, accounts = self._reservation.tokens, self._reservation.accounts
+            again = reserve_in(accounts, cap, keep=self._keep)
+            if again.tokens < cap:  # the request's cap is already set
+                again.settle(0)
+                raise BudgetUsedUpError(accounts[0].total)
+            self._reservation, self._failed = again, False
+        self._runs[run_id] = False
+
+    def on_llm_new_token(self, *_: Any, run_id: UUID, **__: Any) -> None:  # noqa: ANN401
+        """Note that a reply has begun."""
+        if run_id in self._runs:
+            self._runs[run_id] = True
+
+    def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:  # noqa: ANN401
+        """Settle the failed call; a reply that broke off has an unknown bill."""
+        if run_id in self._runs:
+            self._failed = True
+            if self._runs.pop(run_id) or not isinstance(error, Exception):
+                self._reservation.forfeit()
+            else:
+                settle_failed(self._reservation, error)
+
+    def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:  # noqa: ANN401
+        """Count the tokens of a call that succeeded."""
+        if self._runs.pop(run_id, None) is not None:
+            made = [getattr(one, "message", None) for many in response.generations for one in many]
+            replies = [one for one in made if isinstance(one, AIMessage)]
+            self._counted += sum(tokens_of(one, []).output for one in replies)
+
+    def settle(self, tokens: int) -> None:
+        """Settle a call that has an answer, which cost this many completion tokens itself."""
+        self._reservation.settle(max(tokens, self._counted))
+
+    def settle_failed(self, error: Exception) -> None:
+        """Settle a call that has no answer. The calls that were counted are paid all the same."""
+        if self._failed:  # its last attempt is settled
+            for account in self._reservation.accounts:
+                account.charge(self._counted)
+        elif self._counted:
+            self._reservation.settle(self._counted)
+        else:
+            settle_failed(self._reservation, error)
+
+    def __enter__(self) -> Self:
+        self._before = _TRACKER.get()
+        _TRACKER.set(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _TRACKER.set(self._before)
+        self._reservation.forfeit()
+
+
+_TRACKER: ContextVar[InnerCalls | None] = ContextVar("pb_graph_inner_calls", default=None)
+register_configure_hook(_TRACKER, inheritable=True)
+
+
+def tracked_accounts() -> tuple[Budget, ...]:
+    """Return the accounts of the reserved call that tracks all model calls made here, if any."""
+    tracker = _TRACKER.get()
+    return tracker._reservation.accounts if tracker else ()  # noqa: SLF001 -- of this module
 
 
 def _with_cap(request: ModelRequest[Any], cap: int, thinking: Thinking) -> ModelRequest[Any]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Awaitable, Callable, Mapping
-from contextvars import ContextVar
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 from uuid import uuid4
@@ -18,22 +19,21 @@ from langchain.agents.middleware.types import (
     PrivateStateAttr,
 )
 from langchain_core.messages import AIMessage, ToolMessage
+from langgraph.errors import GraphInterrupt
 from langgraph.types import Command, Overwrite
 
 from pb_graph.agents.budgeted_request import BudgetedRequest
 from pb_graph.agents.model import BudgetedChatModel
-from pb_graph.budget.account import Budget
-from pb_graph.budget.checks import real_number, whole_number
+from pb_graph.budget.account import Budget, whole_number
 from pb_graph.budget.context import accounts_in_scope, open_run, use_budget
+from pb_graph.budget.schedules import real_number
 
 if TYPE_CHECKING:
     from langgraph.prebuilt.tool_node import ToolCallRequest
     from langgraph.runtime import Runtime
 
-# The account of the model or tool call that this context makes: its attempts share it.
-_ATTEMPTED: ContextVar[tuple[tuple[str, str], Budget] | None] = ContextVar(
-    "pb_graph_attempted", default=None
-)
+_LOCK = threading.Lock()
+_MOST_RUNS = 1000  # runs whose accounts a middleware has at hand, with those that never ended
 
 
 class TokenBudgetState(AgentState[Any]):
@@ -114,11 +114,17 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
                 raise ValueError(msg)
         self.warn_at = warn_at
         self.reserve = reserve
+        self._runs: dict[str, Budget] = {}
 
     def before_agent(self, state: TokenBudgetState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Start a new account. A run that is resumed keeps the one that it has."""
         del state, runtime
         return {"tokens_spent": Overwrite(0), "token_budget_run": uuid4().hex}
+
+    def after_agent(self, state: TokenBudgetState, runtime: Runtime[Any]) -> None:
+        """Close the run's account."""
+        del runtime
+        self._runs.pop(state.get("token_budget_run", ""), None)
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
@@ -140,36 +146,38 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[..., Any]) -> Any:  # noqa: ANN401 -- as LangChain's
         """Make a tool call; the agents that it runs draw on its part of the budget."""
-        account = self._account(request.state, str(request.tool_call["id"]))
-        with self._part(account, request.state) as part, use_budget(part):
+        with self._part(request.state) as part, use_budget(part):
             result = handler(request)
-        return _with_tokens_spent(result, _new_tokens(account, request.state))
+        return _with_tokens_spent(result, part)
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[..., Awaitable[Any]]
     ) -> Any:  # noqa: ANN401
         """Make a tool call; the agents that it runs draw on its part of the budget."""
-        account = self._account(request.state, str(request.tool_call["id"]))
-        with self._part(account, request.state) as part, use_budget(part):
+        with self._part(request.state) as part, use_budget(part):
             result = await handler(request)
-        return _with_tokens_spent(result, _new_tokens(account, request.state))
+        return _with_tokens_spent(result, part)
 
-    def _account(self, state: Mapping[str, Any], call: str = "") -> Budget:
-        """Return the run's account for one model or tool call, which attempts of it share.
+    def _account(self, state: Mapping[str, Any]) -> Budget:
+        """Return the account of a run: the one at hand, or another one that starts from the state.
 
-        Args:
-            state: The agent's state, with the tokens that the run has spent so far.
-            call: The id of the tool call; empty for a call of the model.
+        The one at hand knows, besides, what was spent by attempts that left no trace in the state,
+        such as those that another middleware repeated. It is of no use to a run that goes on within
+        another account, or that has gone on in another process.
         """
-        run = state.get("token_budget_run", "")
-        key = (run, call or f"model call {len(state['messages'])}")
-        attempted = _ATTEMPTED.get()
-        if run and attempted and attempted[0] == key:
-            return attempted[1]
-        account = open_run(self.budget, run=run, earlier=state.get("tokens_spent", 0))
-        assert account  # noqa: S101 -- a budget is given
-        _ATTEMPTED.set((key, account))
-        return account
+        run, earlier = state.get("token_budget_run", ""), state.get("tokens_spent", 0)
+        around = accounts_in_scope(self.budget if isinstance(self.budget, Budget) else None)
+        with _LOCK:
+            account = self._runs.get(run)
+            is_elsewhere = account is not None and around and account.parent is not around[0]
+            if account is None or is_elsewhere or _used(account) < earlier:
+                account = open_run(self.budget, run=run, earlier=earlier)
+                assert account  # noqa: S101 -- a budget is given
+                if run:
+                    self._runs[run] = account
+                if len(self._runs) > _MOST_RUNS:
+                    del self._runs[next(iter(self._runs))]
+            return account
 
     def _keep(self, account: Budget) -> int:
         return max(1, math.ceil(account.total * self.reserve))
@@ -190,28 +198,39 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
     def _counted(
         self, response: ModelResponse[Any], state: Mapping[str, Any], account: Budget
     ) -> ExtendedModelResponse[Any]:
-        """Return the response with what it cost, and what each of its tool calls may spend."""
+        """Return the response with what was spent, and what each of its tool calls may spend."""
         calls = sum(len(one.tool_calls) for one in response.result if isinstance(one, AIMessage))
-        part = max(0, account.left - self._keep(account)) // max(1, calls)
-        update = {"tokens_spent": _new_tokens(account, state), "tokens_per_tool_call": part}
+        update = {
+            "tokens_spent": _used(account) - state.get("tokens_spent", 0),
+            "tokens_per_tool_call": self._left(account) // max(1, calls),
+        }
         return ExtendedModelResponse(response, Command(update=update))
 
-    def _part(self, account: Budget, state: Mapping[str, Any]) -> Budget:
-        """Return what is left of a tool call's part after earlier attempts of the call."""
-        left = max(0, account.left - self._keep(account))
-        part = state.get("tokens_per_tool_call", left) - _new_tokens(account, state)
-        return account.open_run(max(0, part))
+    def _left(self, account: Budget) -> int:
+        return max(0, account.left - self._keep(account))
+
+    @contextmanager
+    def _part(self, state: Mapping[str, Any]) -> Iterator[Budget]:
+        """Open the part of the run's account that one tool call may spend."""
+        account = self._account(state)
+        left = self._left(account)
+        try:
+            with account.open_run(min(left, state.get("tokens_per_tool_call", left))) as part:
+                yield part
+        except GraphInterrupt:  # the run goes on from its state, in whatever process
+            self._runs.pop(state.get("token_budget_run", ""), None)
+            raise
 
 
-def _new_tokens(account: Budget, state: Mapping[str, Any]) -> int:
-    """Return the tokens that an account counted beyond the state; unknown bills with their caps."""
-    return account.spent + account.unknown - int(state.get("tokens_spent", 0))
+def _used(account: Budget) -> int:
+    """Return the tokens of all calls, those with an unknown bill by their caps."""
+    return account.spent + account.unknown
 
 
-def _with_tokens_spent(result: Any, tokens: int) -> Any:  # noqa: ANN401 -- a message or a command
+def _with_tokens_spent(result: Any, part: Budget) -> Any:  # noqa: ANN401 -- a message or a command
     """Return a tool's result with the tokens that it cost instead of a sub-agent's own count."""
     if isinstance(result, ToolMessage):
-        return Command(update={"messages": [result], "tokens_spent": tokens})
+        return Command(update={"messages": [result], "tokens_spent": _used(part)})
     if isinstance(result, Command) and result.graph is None and isinstance(result.update, dict):
-        return replace(result, update={**result.update, "tokens_spent": tokens})
+        return replace(result, update={**result.update, "tokens_spent": _used(part)})
     return result

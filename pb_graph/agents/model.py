@@ -18,8 +18,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import StructuredTool
 from pydantic import Field, PositiveInt, PrivateAttr, field_validator
 
-from pb_graph.agents.budgeted_request import BudgetedRequest
-from pb_graph.agents.tracker import tracked_accounts
+from pb_graph.agents.budgeted_request import BudgetedRequest, tracked_accounts
 from pb_graph.budget.account import Budget
 from pb_graph.budget.context import accounts_in_scope
 from pb_graph.errors import InputError

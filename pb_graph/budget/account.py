@@ -14,10 +14,10 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextvars import ContextVar
+from numbers import Integral
 from typing import Self
 from uuid import uuid4
 
-from pb_graph.budget.checks import whole_number
 from pb_graph.errors import BudgetUsedUpError
 
 # One lock for all accounts, held for some microseconds: a reservation concerns several of them.
@@ -405,3 +405,11 @@ def _is_in_event_loop() -> bool:
     except RuntimeError:
         return False
     return True
+
+
+def whole_number(name: str, value: object, *, least: int) -> int:
+    """Return `value` as an int of at least `least`; other values raise a ValueError."""
+    if isinstance(value, bool) or not isinstance(value, (int, Integral)) or value < least:
+        msg = f"{name} must be a whole number of at least {least}, not {value!r}"
+        raise ValueError(msg)
+    return int(value)

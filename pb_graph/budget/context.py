@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from pb_graph.budget.account import Budget
-from pb_graph.budget.checks import whole_number
+from pb_graph.budget.account import Budget, whole_number
 from pb_graph.errors import InputError
 
 # At most one account of each tree, the innermost first.

@@ -1,11 +1,12 @@
 """Schedules: how much a sub-question counts, by its position or by its difficulty."""
 
-from math import cos, pi
+from math import cos, isfinite, pi
+from numbers import Real
 from typing import Annotated, Literal, Self, TypedDict, Unpack, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from pb_graph.budget.checks import real_number, whole_number
+from pb_graph.budget.account import whole_number
 from pb_graph.budget.rules import LEVELS, Level
 
 Schedule = Literal["uniform", "weighted", "linear", "polynomial", "exponential", "cosine"]
@@ -51,7 +52,7 @@ def schedule_weights(name: Schedule, m: int, **shape: Unpack[Shape]) -> list[flo
         msg = f"schedule must be one of {', '.join(_NAMES)}, not {name!r}"
         raise ValueError(msg)
     m = whole_number("m", m, least=1)
-    power, gamma, epsilon = _in_range(**shape)
+    power, gamma, epsilon = _check_shape(**shape)
     match name:
         case "uniform" | "weighted":
             return [1.0] * m
@@ -67,19 +68,32 @@ def schedule_weights(name: Schedule, m: int, **shape: Unpack[Shape]) -> list[flo
             )
 
 
-def _in_range(
+def real_number(name: str, value: object) -> float:
+    """Return `value` as a finite float; other values, bools among them, raise a ValueError."""
+    # float and int come first because asking an abstract type takes ten times as long.
+    if isinstance(value, bool) or not isinstance(value, (float, int, Real)):
+        msg = f"{name} must be a number, not {value!r}"
+        raise ValueError(msg)  # noqa: TRY004 - one kind of error for every unusable value
+    try:
+        number = float(value)
+    except OverflowError:
+        number = float("inf")
+    if not isfinite(number):
+        msg = f"{name} must be finite, not {value}"
+        raise ValueError(msg)
+    return number
+
+
+def _check_shape(
     power: float = 2.0, gamma: float = 0.9, epsilon: float = 0.1
 ) -> tuple[float, float, float]:
-    power = real_number("power", power)
-    if not 0 < power <= MAX_POWER:
+    if not 0 < (power := real_number("power", power)) <= MAX_POWER:
         msg = f"power must be above 0 and at most {MAX_POWER:g}, not {power}"
         raise ValueError(msg)
-    gamma = real_number("gamma", gamma)
-    if not 0 < gamma <= 1:
+    if not 0 < (gamma := real_number("gamma", gamma)) <= 1:
         msg = f"gamma must be above 0 and at most 1, not {gamma}"
         raise ValueError(msg)
-    epsilon = real_number("epsilon", epsilon)
-    if epsilon < 0:
+    if (epsilon := real_number("epsilon", epsilon)) < 0:
         msg = f"epsilon must be at least 0, not {epsilon}"
         raise ValueError(msg)
     return power, gamma, epsilon

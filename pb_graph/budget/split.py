@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, Unpack, get_args
 
-from pb_graph.budget.checks import real_number, whole_number
-from pb_graph.budget.schedules import Schedule, Shape, schedule_weights
+from pb_graph.budget.account import whole_number
+from pb_graph.budget.schedules import Schedule, Shape, real_number, schedule_weights
 
 Remainder = Literal["largest", "floor"]
 """What becomes of the tokens that rounding down leaves: handed out, or left unspent."""
