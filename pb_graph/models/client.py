@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -24,8 +24,9 @@ from pb_graph.models.io import IO
 from pb_graph.models.naming import described, name_of
 from pb_graph.models.options import CallOptions
 from pb_graph.models.provider_errors import (
-    is_from_callback,
     is_too_long,
+    safe_cause,
+    secrets_of,
     status_of,
     to_model_call_error,
 )
@@ -164,7 +165,6 @@ class ChatClient:
         model: Any LangChain chat model.
         policy: How options become arguments; chosen from the model when not given.
         retry_policy: How often, and after how long, a call that failed is tried again.
-        arguments: Arguments that go with every call.
     """
 
     def __init__(
@@ -172,12 +172,9 @@ class ChatClient:
         model: BaseChatModel,
         policy: CapPolicy | None = None,
         retry_policy: RetryPolicy | None = None,
-        *,
-        arguments: Mapping[str, Any] | None = None,
     ) -> None:
         self._policy = policy or policy_for(model)
         self._retry_policy = retry_policy or RetryPolicy()
-        self._bound = dict(arguments or {})
         model = without_sdk_retries(model)
         fields = type(model).model_fields
         change = constructor_overrides(model, self._policy)
@@ -195,6 +192,7 @@ class ChatClient:
         self.model = model.model_copy(update=change | plain)
         self._connections = Connections(self.model, model.model_copy(update=change | streaming))
         self.name = name_of(model)
+        self._secrets = secrets_of(model)
         self.prefill = continuation(self._policy)
         self.ignores_thinking_off = False
         # What the policy keeps to itself is not what a server refuses.
@@ -202,8 +200,7 @@ class ChatClient:
         with_schema = replace(free, schema={"type": "object"})
         keeps = self._policy(self.model, free) == self._policy(self.model, with_schema)
         self._unsupported = {"schema"} if keeps else set[str]()
-        bound_timeout = self._bound.get("timeout")
-        self._own_timeout = own_timeout(model) if bound_timeout is None else float(bound_timeout)
+        self._own_timeout = own_timeout(model)
 
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
         """Make one call, in as many attempts as it takes; all attempts together have its cap.
@@ -217,7 +214,6 @@ class ChatClient:
             BudgetUsedUpError: Nothing is left of a budget that the call draws on.
             ModelCallError: The call failed for good; it says what to do.
             ModelSetupError: A reply is to be continued, which the server cannot.
-            Exception: What a host's callback raised, as it is.
         """
         if options.continue_last and not self.prefill:
             raise ModelSetupError(_NO_CONTINUATION)
@@ -234,9 +230,7 @@ class ChatClient:
                 except ModelSetupError:
                     reservation.settle(0)
                     raise
-                except Exception as error:
-                    if is_from_callback(error):
-                        raise
+                except Exception as error:  # noqa: BLE001 -- told as one of ours, or tried again
                     failure = error
                 else:
                     reply = self._read(message, messages, attempt, time.perf_counter() - started)
@@ -253,8 +247,12 @@ class ChatClient:
             wait = self._retry_policy.wait(failure, failed, options.timeout)
             if wait is None or _max_left(accounts) < 1:
                 raise to_model_call_error(
-                    failure, lost=tuple(lost), attempts=failed, model=described(self.model)
-                ) from failure
+                    failure,
+                    secrets=self._secrets,
+                    lost=tuple(lost),
+                    attempts=failed,
+                    model=described(self.model),
+                ) from safe_cause(failure, self._secrets)
             await io.sleep(wait)
 
     async def _ask(
@@ -278,14 +276,12 @@ class ChatClient:
         return await io.call(model.invoke, ainvoke, list(messages), config, **arguments)
 
     def _arguments(self, messages: Sequence[BaseMessage], options: CallOptions) -> dict[str, Any]:
-        """Return what the user bound, the tools, and the policy's; for samples some temperature."""
+        """Return the tools and the policy's arguments; for samples some temperature."""
         if options.continue_last and messages[-1].type != "ai":  # the first piece, as any reply
             options = replace(options, continue_last=False)
         tools: Any = self.model.bind_tools(options.tools) if options.tools else None
-        given = {**self._bound, **(tools.kwargs if tools else {})}
-        arguments = capped_arguments(given, self._policy(self.model, options))
-        if "timeout" in self._bound:  # it stands, as that of a model does
-            arguments["timeout"] = self._bound["timeout"]
+        capped = self._policy(self.model, options)
+        arguments = capped_arguments(tools.kwargs, capped) if tools else capped
         if not options.sampling or getattr(self.model, "temperature", None) != 0:
             return arguments
         warm = {"temperature": _SAMPLING_TEMPERATURE}

@@ -1,38 +1,36 @@
 """A provider's exception as one of ours: what happened, what to do, and no secret in it.
 
-Exceptions are known by their status, or by the names of their classes: LangChain's own, those of
-the providers' SDKs and of the HTTP clients below, none of which need be installed.
+LangChain's own exceptions say whether a call is worth another attempt. Those of the SDKs and of the
+HTTP clients below, none of which need be installed, are known by their status and their names.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
+
+from langchain_core.exceptions import ContextOverflowError, ModelError
+from pydantic import SecretStr
 
 from pb_graph.errors import ModelCallError
 
 if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
     from pb_graph.types import Charge
 
 _SECRETS = re.compile(
-    r"(bearer\s+"
-    r"|api[-_ ]?key['\"]?\s*[:=]\s*['\"]?"
-    r"|api[-_ ]?key\s+(?=[\w.*-]*\d)"  # 'API key variable' is no secret
-    r"|[?&]key="
-    r"|\bsk[-_]"
-    r"|\b(?:key|gsk|hf|xai)[-_](?=[\w.*-]*\d)"
-    r"|\bAIza)"
-    r"[\w.*+/=~-]{6,}",
+    r"(bearer\s+|api[-_ ]?key['\"]?\s*[:=]\s*['\"]?|api[-_ ]?key\s+(?=[\w.*-]*\d)|[?&]key="
+    r"|\bsk[-_]|\b(?:key|gsk|hf|xai)[-_](?=[\w.*-]*\d)|\bAIza)[\w.*+/=~-]{6,}",
     re.IGNORECASE,
 )
-_MAX_DETAIL = 300
-_MAX_READ = 10_000
+_MIN_SECRET = 4  # a local server's 'x' is none, and would blank out half of the message
+_MAX_DETAIL, _MAX_READ = 300, 10_000
 _ERRORS = range(400, 600)
-
-# What a body tells of an error, half-way in a stream too, as the refusal that it would have been.
+# Names that stand in the body of an error in place of a status, also half-way in a stream.
 _STATUS_OF = {str(status): status for status in _ERRORS} | {
     "server_error": 500,
     "api_error": 500,
@@ -43,17 +41,9 @@ _STATUS_OF = {str(status): status for status in _ERRORS} | {
 _TRANSIENT_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _TRANSIENT = frozenset(
     {
-        "TimeoutError",
-        "ConnectionError",
-        "ModelTimeoutError",  # LangChain's
-        "ModelConnectionError",
-        "ModelAPIError",
-        "APIConnectionError",  # the SDKs'
-        "APIResponseValidationError",
-        "TransportError",  # httpx
-        "ClientConnectionError",  # aiohttp
-        "ClientPayloadError",
-        "JSONDecodeError",
+        *("TimeoutError", "ConnectionError", "JSONDecodeError"),
+        *("APIConnectionError", "APIResponseValidationError"),  # the SDKs'
+        *("TransportError", "ClientConnectionError", "ClientPayloadError"),  # httpx, aiohttp
     }
 )
 # LangChain's words for a body that is no completion, for which it has no exception of its own.
@@ -61,9 +51,8 @@ _BROKEN_BODY = re.compile(
     r"Unexpected response type|null value for 'choices'|missing 'choices'|No generation"
     r"|list index out of range"
 )
-_TOO_LONG = re.compile(r"context[ _](length|window|size)", re.IGNORECASE)
 # What LangChain raises where a completion lacks what it reads.
-_UNREADABLE = ("AttributeError", "TypeError", "ValidationError")
+_UNREADABLE = frozenset({"AttributeError", "KeyError", "TypeError", "ValidationError"})
 _NO_SERVER = frozenset({"ConnectError", "ConnectTimeout", "ConnectionRefusedError", "gaierror"})
 # What the client refuses to send at all, however often it is asked.
 _UNSENDABLE = {
@@ -72,12 +61,6 @@ _UNSENDABLE = {
     "UnicodeEncodeError": "Look for a character in the API key, or in the text, that is none.",
 }
 _NEVER_SENT = _NO_SERVER | _UNSENDABLE.keys() | {"PoolTimeout"}
-# Of these SDKs say no more than 'Connection error.'.
-_UNTOLD = _NEVER_SENT | {"NetworkError", "ProtocolError"}
-_GONE = frozenset({401, 403, 404})
-_CALLBACKS = "langchain_core.callbacks.manager"
-_NO_CREDIT, _PAYMENT = "insufficient_quota", 402
-
 _REMEDIES = {
     400: "The request was refused; a prompt longer than the model's context is a common cause.",
     401: "The server refused the API key: check the provider's key variable.",
@@ -97,23 +80,36 @@ def to_model_call_error(
     attempts: int = 1,
     model: str = "",
 ) -> ModelCallError:
-    """Make one of our exceptions of any exception of a model call."""
+    """Return an exception of a model call as one of ours.
+
+    Args:
+        error: Any exception of a model call; one of ours is returned as it is.
+        secrets: Texts to blank out, as `secrets_of` returns them.
+        lost: Charges of the attempts that failed.
+        attempts: Number of attempts that failed.
+        model: Name of the model.
+    """
     if isinstance(error, ModelCallError):
         return error
     status = status_of(error)
     kind = type(error).__name__ + (f" (HTTP {status})" if status else "")
-    said, cause = _said(error), _of_kind(error, *_UNTOLD)
-    if cause is not error and str(cause or ""):
+    said = _message(error)
+    cause = _first_of(error, _NEVER_SENT | {"NetworkError", "ProtocolError"})
+    if cause is not error and str(cause or ""):  # SDKs say no more than 'Connection error.'
         said += f" ({cause})"
     detail = " ".join(redact(said, secrets).split())[:_MAX_DETAIL]
     times = f", {attempts} times," if attempts > 1 else ""
     to = f" to {redact(model, secrets)}" if model else ""
     msg = f"The model call{to} failed{times} with {kind}: {detail} {_remedy(error, status)}"
-    return ModelCallError(msg, status=status, lost=lost, fatal=_is_fatal(error, status))
+    if status is not None:
+        is_fatal = status in {401, 403, 404} or _is_out_of_credit(error)
+    else:
+        is_fatal = _first_of(error, _NO_SERVER | _UNSENDABLE.keys()) is not None
+    return ModelCallError(msg, status=status, lost=lost, fatal=is_fatal)
 
 
 def status_of(error: Exception) -> int | None:
-    """The HTTP status of a refusal behind an exception, if it carries one."""
+    """Return the HTTP status of a refusal behind an exception, if it carries one."""
     found = getattr(error, "status_code", None)
     if found is None:
         found = getattr(getattr(error, "response", None), "status_code", None)
@@ -128,48 +124,40 @@ def status_of(error: Exception) -> int | None:
 
 
 def is_transient(error: Exception) -> bool:
-    """Whether the same request may well succeed a little later.
+    """Return whether the same request may well succeed a little later.
 
-    True for rate limits and servers in trouble, connections that could not be made or broke,
-    time-outs, and bodies that are no completion. Used-up credit comes as a rate limit, but stays.
+    Rate limits, servers in trouble, broken connections, time-outs and bodies that are no completion
+    are transient. Used-up credit comes as a rate limit, but stays.
     """
+    if _is_out_of_credit(error) or _first_of(error, _UNSENDABLE.keys()):
+        return False
+    if isinstance(error, ModelError):
+        return error.is_retryable
     status = status_of(error)
     if status is not None:
-        return status in _TRANSIENT_STATUS and not _out_of_credit(error)
-    if _unsendable(error):
-        return False
-    return bool(_names(error) & _TRANSIENT or _BROKEN_BODY.search(_said(error)))
+        return status in _TRANSIENT_STATUS
+    return bool(_names(error) & _TRANSIENT or _BROKEN_BODY.search(_message(error)))
 
 
 def is_too_long(error: Exception) -> bool:
-    """Whether a request was refused because it does not fit into the model's context."""
-    return "ContextOverflowError" in _names(error) or bool(_TOO_LONG.search(_said(error)))
+    """Return whether a request was refused because it does not fit into the model's context."""
+    told = re.search(r"context[ _](length|window|size)", _message(error), re.IGNORECASE)
+    return isinstance(error, ContextOverflowError) or bool(told)
 
 
-def may_be_paid(error: Exception) -> bool:
-    """Whether the provider may charge for a failed attempt.
+def may_be_billed(error: Exception) -> bool:
+    """Return whether the provider may charge for a failed attempt.
 
     A refusal is not charged for, nor a request that was never sent. When the connection or the
     caller's patience ended later, the model may have written all that it was asked for.
     """
-    if status_of(error) is not None:
+    if status_of(error) is not None or _first_of(error, _NEVER_SENT):
         return False
-    unreadable = _of_kind(error, *_UNREADABLE) is not None
-    return (unreadable or is_transient(error)) and _of_kind(error, *_NEVER_SENT) is None
-
-
-def is_from_callback(error: Exception) -> bool:
-    """Whether a host's callback raised it (``raise_error=True``), and no model's client."""
-    trace = error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_globals.get("__name__") == _CALLBACKS:
-            return True
-        trace = trace.tb_next
-    return False
+    return is_transient(error) or _first_of(error, _UNREADABLE) is not None
 
 
 def retry_after(error: Exception) -> float:
-    """Seconds that the server asked to wait (``Retry-After``, as seconds or as a date); else 0."""
+    """Return the seconds that the server asked to wait (``Retry-After``); else 0."""
     headers = getattr(getattr(error, "response", None), "headers", None)
     given = headers.get("retry-after") if isinstance(headers, Mapping) else None
     if not given:
@@ -184,6 +172,15 @@ def retry_after(error: Exception) -> float:
     return max(0.0, seconds) if seconds == seconds else 0.0  # noqa: PLR0124 -- not 'nan'
 
 
+def secrets_of(model: BaseChatModel) -> tuple[str, ...]:
+    """Return the keys of a chat model, and its headers, which may be keys; the longest first."""
+    given = [own.get_secret_value() for own in vars(model).values() if isinstance(own, SecretStr)]
+    headers: Mapping[str, Any] = getattr(model, "default_headers", None) or {}
+    for header in map(str, headers.values()):
+        given += [header, header.partition(" ")[2]]  # behind its scheme: 'Bearer KEY'
+    return tuple(sorted({one for one in given if len(one) >= _MIN_SECRET}, key=len, reverse=True))
+
+
 def redact(text: str, secrets: Sequence[str] = ()) -> str:
     """Blank out ``secrets``, and what looks like a key."""
     for secret in secrets:
@@ -191,48 +188,37 @@ def redact(text: str, secrets: Sequence[str] = ()) -> str:
     return _SECRETS.sub(r"\1[hidden]", text)
 
 
-def shown_safely(error: Exception, secrets: Sequence[str]) -> Exception | None:
-    """The exception as the cause of ours, unless a traceback would show a secret in it."""
-    texts = [f"{cause} {cause!r}" for cause in _chain(error)]
-    shows = any(secret in text for text in texts for secret in secrets)
-    return None if shows or any(_SECRETS.search(text[:_MAX_READ]) for text in texts) else error
+def safe_cause(error: Exception, secrets: Sequence[str]) -> Exception | None:
+    """Return an exception as the cause of ours; None if a traceback would show a secret in it."""
+    text = " ".join(f"{cause!s} {cause!r}"[:_MAX_READ] for cause in _chain(error))
+    return error if redact(text, secrets) == text else None
 
 
 def _remedy(error: Exception, status: int | None) -> str:
-    if _out_of_credit(error):
+    if _is_out_of_credit(error):
         return "The account has no credit left: top it up, or use another key."
     if status is not None:
         default = "The server is in trouble: try again later."
         return _REMEDIES.get(status, default if status >= 500 else _REMEDIES[400])  # noqa: PLR2004
-    if unsendable := _unsendable(error):
-        return unsendable
+    if unsendable := _first_of(error, _UNSENDABLE.keys()):
+        return next(_UNSENDABLE[name] for name in _UNSENDABLE if name in _names(unsendable))
     if "timeout" in type(error).__name__.lower():
         return "Raise Settings.timeout, or lower the budget."
-    no_completion = _names(error) & {*_UNREADABLE, "JSONDecodeError", "APIResponseValidationError"}
-    if no_completion or _BROKEN_BODY.search(_said(error)):
+    no_completion = _names(error) & (
+        _UNREADABLE | {"JSONDecodeError", "APIResponseValidationError"}
+    )
+    if no_completion or _BROKEN_BODY.search(_message(error)):
         return "The reply is no chat completion: check the base URL, and the proxies on the way."
     return "Check that the model's server is running and reachable."
 
 
-def _is_fatal(error: Exception, status: int | None) -> bool:
-    """Whether another request would fare no better: no server, no such model, no access to it."""
-    if status is not None:
-        return status in _GONE or _out_of_credit(error)
-    return bool(_unsendable(error)) or _of_kind(error, *_NO_SERVER) is not None
-
-
-def _unsendable(error: Exception) -> str:
-    """What to do about a request that could never be sent; empty for any other."""
-    return next((told for kind, told in _UNSENDABLE.items() if _of_kind(error, kind)), "")
-
-
-def _said(error: Exception) -> str:
-    """What it says; of a refusal the whole, of which OpenAI's SDK repeats a part from 3.0 on."""
+def _message(error: Exception) -> str:
+    """Return the whole of a refusal, of which OpenAI's SDK repeats a part from 3.0 on."""
     return str(getattr(error, "body", None) or error)[:_MAX_READ]
 
 
-def _of_kind(error: BaseException, *names: str) -> BaseException | None:
-    """The first in the chain of an error that has one of these names."""
+def _first_of(error: BaseException, names: Iterable[str]) -> BaseException | None:
+    """Return the first in the chain of an error whose class has one of these names."""
     return next((cause for cause in _chain(error) if _names(cause).intersection(names)), None)
 
 
@@ -241,12 +227,12 @@ def _names(error: BaseException) -> set[str]:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """An exception and what it came from, down to the HTTP client's."""
+    """Yield an exception and what it came from, down to the HTTP client's."""
     found: BaseException | None = error
     while found is not None:
         yield found
         found = found.__cause__ or found.__context__
 
 
-def _out_of_credit(error: Exception) -> bool:
-    return _NO_CREDIT in _said(error) or status_of(error) == _PAYMENT
+def _is_out_of_credit(error: Exception) -> bool:
+    return "insufficient_quota" in _message(error) or status_of(error) == 402  # noqa: PLR2004

@@ -1,4 +1,4 @@
-"""From what a user writes to a chat model: ``provider:model``, ``local:NAME``, or nothing."""
+"""From what a user gives to a chat model and its client: an object, a name, or nothing."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
+from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import RunnableWithFallbacks
+
 from pb_graph.errors import ModelSetupError, UnknownModelError, did_you_mean
 from pb_graph.local import catalog, server
+from pb_graph.models.client import ChatClient, FallbackClient, ModelClient
 from pb_graph.models.provider_errors import redact
 from pb_graph.models.retry import RetryPolicy
 
 if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
-
+    from pb_graph.models.caps import CapPolicy
     from pb_graph.settings import Settings
 
-_UNKNOWN_PROVIDER = re.compile(r"Supported model providers are: ([\w, ]+)")  # LangChain's words
 MODEL_VARIABLE = "PB_MODEL"
 LOCAL_PREFIX = "local:"
-# Google's clients count attempts, and take 0 for their own default.
-_NO_RETRIES = {"google_genai": 1, "google_vertexai": 1}
-
+_UNKNOWN_PROVIDER = re.compile(r"Supported model providers are: ([\w, ]+)")  # LangChain's words
 _WAYS_OUT = (
     "No model was given. Pass one ('openai:gpt-5-mini', or a chat model object), set PB_MODEL, "
     'or install the local one: pip install "plan-and-budget[local]".'
@@ -29,12 +29,12 @@ _WAYS_OUT = (
 
 
 def model_name(given: str | None) -> str:
-    """The model string to use: the one given, else ``PB_MODEL``, else the local default.
+    """Return the model string to use: the one given, else ``PB_MODEL``, else the local default.
 
     Never an implicit paid call: without any of them this is an error.
 
     Raises:
-        ModelSetupError: None of them is there, or the string is not ``provider:model``.
+        ModelSetupError: If there is none of them, or the string is not ``provider:model``.
     """
     name = given or os.environ.get(MODEL_VARIABLE)
     if not name:
@@ -54,7 +54,7 @@ def check_local_name(name: str) -> None:
     """Make sure that there is such a local model, without fetching or loading anything.
 
     Raises:
-        UnknownModelError: There is none of this name; a path is looked at when it is used.
+        UnknownModelError: If there is none; a path is checked when it is used.
     """
     local_name = name.removeprefix(LOCAL_PREFIX)
     if not server.is_path(local_name):
@@ -65,28 +65,25 @@ def resolve(name: str, settings: Settings, **options: Any) -> BaseChatModel:  # 
     """Make the chat model that a string names. A local one is fetched and served when needed.
 
     Args:
-        name: ``provider:model`` or ``local:NAME``.
-        settings: Their time-out is the model's.
-        **options: What else the chat model takes, such as ``temperature``.
+        name: ``provider:model``, ``local:NAME`` or ``local:/path.gguf``.
+        settings: Their time-out is the model's. A local model, which may have to answer others
+            first, has an hour unless the time-out was set.
+        **options: Further arguments of the chat model, such as ``temperature``.
 
     Raises:
-        ModelSetupError: Unknown provider, missing package, missing key, or a broken local server.
-        WeightsError: A local model's weights could not be fetched or verified.
+        ModelSetupError: If the provider is unknown, its package or key is missing, or the local
+            server does not start.
+        WeightsError: If a local model's weights cannot be fetched or verified.
     """
     if name.startswith(LOCAL_PREFIX):
-        # It may have to answer others first: it gets an hour, unless a limit was chosen.
-        patient = server.TIMEOUT if settings.timeout is None else settings.timeout
-        return server.local_chat_model(name.removeprefix(LOCAL_PREFIX), timeout=patient, **options)
+        timeout = server.TIMEOUT if settings.timeout is None else settings.timeout
+        return server.local_chat_model(name.removeprefix(LOCAL_PREFIX), timeout=timeout, **options)
     from langchain.chat_models import init_chat_model  # noqa: PLC0415 -- costs 0.7 s
 
     provider, _, model = name.partition(":")
     try:
         made: BaseChatModel = init_chat_model(
-            model,
-            model_provider=provider,
-            timeout=settings.call_timeout,
-            max_retries=_NO_RETRIES.get(provider, 0),  # they are ours: see `retry_policy_for`
-            **options,
+            model, model_provider=provider, timeout=settings.call_timeout, **options
         )
     except Exception as error:
         if unknown := _UNKNOWN_PROVIDER.search(str(error)):
@@ -96,11 +93,39 @@ def resolve(name: str, settings: Settings, **options: Any) -> BaseChatModel:  # 
     return made
 
 
+def client_of(model: object, policy: CapPolicy | None, retry_policy: RetryPolicy) -> ModelClient:
+    """Return the client for a chat model object, alone or with fallbacks.
+
+    Args:
+        model: A chat model, or the result of its ``with_fallbacks``.
+        policy: How options become arguments; None chooses by each model.
+        retry_policy: How often a call that failed is tried again, before a fallback is asked.
+
+    Raises:
+        ModelSetupError: If it is anything else.
+    """
+    if isinstance(model, BaseChatModel):
+        return ChatClient(model, policy, retry_policy)
+    if isinstance(model, RunnableWithFallbacks):
+        models = (model.runnable, *model.fallbacks)
+        first, *others = (client_of(one, policy, retry_policy) for one in models)
+        return FallbackClient(first, others)
+    msg = (
+        f"{type(model).__name__} is no chat model. Pass 'provider:model', or a chat model object, "
+        "alone or with_fallbacks; set arguments in its constructor, tools in build_graph(tools=…)."
+    )
+    raise ModelSetupError(msg)
+
+
 def retry_policy_for(given: BaseChatModel | str | None, settings: Settings) -> RetryPolicy:
-    """How often a model's failed calls are tried again.
+    """Return how often a model's failed calls are tried again.
 
     Never a local model's: its server has no limit to wait for, and one that is too slow would only
     be given more to do.
+
+    Args:
+        given: The chat model, its name, or None for the default.
+        settings: Their ``max_retries`` holds for all others.
     """
     if (given is None or isinstance(given, str)) and model_name(given).startswith(LOCAL_PREFIX):
         return RetryPolicy(max_retries=0)

@@ -11,7 +11,7 @@ from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.utils import count_tokens_approximately
 
 from pb_graph.answers import without_thinking
-from pb_graph.models.provider_errors import may_be_paid
+from pb_graph.models.provider_errors import may_be_billed
 
 LENGTH_REASONS = frozenset(
     {
@@ -77,7 +77,7 @@ def tokens_of_error(error: Exception) -> Tokens | None:
     message = getattr(error, "ai_message", None)
     if isinstance(message, AIMessage):
         return tokens_of(message, [])
-    return UNKNOWN if usage is not None or may_be_paid(error) else None
+    return UNKNOWN if usage is not None or may_be_billed(error) else None
 
 
 def read_usage(  # noqa: PLR0911 -- one for each fault of a report

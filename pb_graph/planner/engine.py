@@ -18,7 +18,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from pb_graph.models.io import IO, AsyncIO, BlockingIO, run_sync
 from pb_graph.models.options import CallOptions
-from pb_graph.models.provider_errors import is_from_callback, to_model_call_error
+from pb_graph.models.provider_errors import to_model_call_error
 from pb_graph.planner.requests import PlannerReply, PlannerRequest, UnreadableReplyError
 from pb_graph.planner.signatures import PlannerAdapter, output_name, select_inputs
 from pb_graph.types import Purpose
@@ -181,9 +181,7 @@ async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the cal
         except Exception as error:
             if engine.errors:
                 last = engine.errors[-1]
-                raise (
-                    last if is_from_callback(last) else to_model_call_error(last)
-                ) from last.__cause__
+                raise to_model_call_error(last) from last.__cause__
             if engine.replies or isinstance(error, AdapterParseError):
                 reason = str(error.__cause__ or "it was empty")
                 raise UnreadableReplyError(reason, engine.replies) from error

@@ -17,12 +17,12 @@ from pb_graph.models.client import ChatClient, ModelClient
 from pb_graph.models.resolve import (
     LOCAL_PREFIX,
     check_local_name,
+    client_of,
     model_name,
     resolve,
     retry_policy_for,
 )
 from pb_graph.models.retry import RetryPolicy
-from pb_graph.models.wrapped import choices_in, client_of
 from pb_graph.program import HasPlanner, PlannerProgram
 from pb_graph.settings import Context, Settings
 
@@ -211,8 +211,7 @@ def _key(model: Model, settings: Settings) -> Hashable:
     """What bears on a client. A model object keeps its own time limit; one made here has ours."""
     if isinstance(model, str | None):
         return (model, settings.timeout, settings.max_retries)
-    chosen = None if isinstance(model, BaseChatModel) else choices_in(model)
-    return (id(model), settings.max_retries, chosen)
+    return (id(model), settings.max_retries)
 
 
 def _stamp(path: str | Path) -> Hashable:

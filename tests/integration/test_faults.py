@@ -264,6 +264,6 @@ def test_where_it_should_be_is_told_once_and_without_the_password(
 def test_a_time_limit_that_is_bound_stands(way: Way) -> None:
     with FaultServer(latency=2.0) as server:
         once = Settings(method="vanilla", max_retries=0)
-        graph = build_graph(chat_to(server.url).bind(timeout=0.2), settings=once)
+        graph = build_graph(chat_to(server.url, timeout=0.2), settings=once)
         with pytest.raises(NoAnswerError, match="Timeout"):
             run(graph, QUESTION, way)

@@ -7,20 +7,13 @@ import logging
 import traceback
 from typing import Any, get_args
 
-import httpx
 import pytest
-from langchain_anthropic import ChatAnthropic
-from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import SecretStr
 
 from pb_graph import PlanAndBudgetError, Settings, build_graph
-from pb_graph.errors import ModelCallError
 from pb_graph.models.client import ChatClient
-from pb_graph.models.options import CallOptions
 from pb_graph.models.retry import RetryPolicy
-from pb_graph.models.secrets import _LOGGERS
-from tests.support import calls
 from tests.support.endpoints import chat_to
 from tests.support.fault_server import Fault, FaultServer, Script, always, well_behaved
 from tests.support.graphs import QUESTION, Way
@@ -36,12 +29,9 @@ THREAD: Any = {"configurable": {"thread_id": "1"}}
 def graph_to(
     server: FaultServer,
     saver: InMemorySaver,
-    url: str | None = None,
-    query: dict[str, object] | None = None,
 ) -> Any:  # noqa: ANN401
     model = chat_to(
-        url or server.url,
-        default_query=query,
+        server.url,
         api_key=SecretStr(KEY),
         default_headers={"X-Proxy-Authorization": HEADER},
         max_retries=0,
@@ -80,7 +70,7 @@ def stored(saver: InMemorySaver) -> str:
 
 
 @pytest.mark.parametrize("way", get_args(Way))
-@pytest.mark.parametrize("fault", [None, *get_args(Fault)])
+@pytest.mark.parametrize("fault", [None, "bad_key", "unavailable"])
 async def test_a_key_stays_where_it_was_given_whatever_happens(
     fault: Fault | None,
     way: Way,
@@ -100,37 +90,6 @@ async def test_a_key_stays_where_it_was_given_whatever_happens(
     assert CANARY not in repr(graph)
     assert not [record for record in caplog.records if CANARY in record.getMessage()]
     assert not [text for text in capfd.readouterr() if CANARY in text]
-
-
-@pytest.mark.parametrize("way", get_args(Way))
-async def test_nor_does_what_an_address_hides_get_into_what_http_clients_log(
-    way: Way, caplog: pytest.LogCaptureFixture
-) -> None:
-    for name in (None, *_LOGGERS):  # whoever ran before may have hushed them
-        caplog.set_level(logging.DEBUG, logger=name)
-    with FaultServer() as server:
-        url = server.url.replace("//", f"//me:{CANARY}-of-a-password@")
-        graph = graph_to(server, InMemorySaver(), url, {"code": f"{CANARY}-of-a-query"})
-        await everything_said(graph, way)
-    lines = [record.getMessage() for record in caplog.records]
-    assert [line for line in lines if f"{server.url}/chat" in line]
-    assert not [line for line in lines if CANARY in line]
-    httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(200))).get("http://h?q=1")
-    assert "http://h?q=1" in caplog.records[-1].getMessage()  # not one of our calls
-
-
-def test_nor_into_what_anthropics_client_logs(caplog: pytest.LogCaptureFixture) -> None:
-    for name in (None, *_LOGGERS):
-        caplog.set_level(logging.DEBUG, logger=name)
-    with FaultServer(always("reset_before")) as server:
-        url = server.url.replace("//", f"//me:{CANARY}-of-a-password@")
-        given: Any = {"model": "claude-x", "base_url": url, "max_retries": 0}
-        client = ChatClient(ChatAnthropic(api_key=SecretStr(KEY), **given), None, RetryPolicy(0))
-        with pytest.raises(ModelCallError):
-            calls.call(client, [HumanMessage("?")], CallOptions(10, 5.0))
-    lines = [record.getMessage() for record in caplog.records]
-    assert [line for line in lines if f"{server.url}/v1/messages" in line]
-    assert not [line for line in lines if CANARY in line]
 
 
 async def test_a_key_that_a_server_repeats_is_blanked_out_in_the_report() -> None:

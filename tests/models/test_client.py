@@ -330,37 +330,6 @@ class TestTryingAgain:
         assert len(model.calls) == 1
 
 
-@pytest.mark.parametrize("moment", ["on_chat_model_start", "on_llm_end"])
-@pytest.mark.parametrize("streams", [False, True], ids=["quiet", "streamed"])
-@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-async def test_what_a_hosts_callback_raises_is_raised_as_it_is(
-    moment: str, *, streams: bool, asynchronous: bool
-) -> None:
-    model = ScriptedChat(solve="42", max_retries=0)
-    client = ChatClient(model, retry_policy=RetryPolicy(3, initial_interval=0.001))
-    error = ConnectionError("the host's own")
-
-    class Host(BaseCallbackHandler):
-        raise_error = True
-
-    def fails(*_: object, **__: object) -> None:
-        raise error
-
-    handler = Host()
-    setattr(handler, moment, fails)
-    given: Any = (client, ASK, STREAMED if streams else LIMITS)
-
-    async def inside(_: object) -> Reply:
-        return await calls.acall(*given)
-
-    host = RunnableLambda(lambda _: calls.call(*given), inside)
-    config: Any = {"callbacks": [handler]}
-    with pytest.raises(ConnectionError) as caught:
-        await host.ainvoke("go", config) if asynchronous else host.invoke("go", config)
-    assert caught.value is error
-    assert len(model.calls) == (moment == "on_llm_end")
-
-
 def test_no_more_is_read_of_a_reply_than_its_cap_can_have_paid_for(call: Make) -> None:
     reply = call(ScriptedChat(solve="x" * 10**6), CallOptions(300, 5.0))
     assert (len(reply.text), reply.finish) == (30_000, "length")

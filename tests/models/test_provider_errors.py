@@ -8,12 +8,17 @@ from types import SimpleNamespace
 import httpx
 import openai
 import pytest
+from langchain_core.exceptions import ContextOverflowError, ModelRateLimitError
+from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
 
 from pb_graph.errors import ModelCallError, PlanAndBudgetError
 from pb_graph.models.provider_errors import (
     is_transient,
-    may_be_paid,
+    may_be_billed,
     redact,
+    safe_cause,
+    secrets_of,
     status_of,
     to_model_call_error,
 )
@@ -85,6 +90,11 @@ def test_a_server_in_trouble_may_recover(status: int) -> None:
     assert is_transient(HTTPError(status))
 
 
+def test_langchains_errors_say_themselves_whether_they_may_pass() -> None:
+    assert is_transient(ModelRateLimitError("slow down"))
+    assert not is_transient(ContextOverflowError("too long"))
+
+
 @pytest.mark.parametrize("error", [HTTPError(400), HTTPError(501), KeyError("x"), ValueError("x")])
 def test_a_wrong_request_or_a_mistake_stays_one(error: Exception) -> None:
     assert not is_transient(error)
@@ -111,10 +121,10 @@ def never_sent(kind: str = "ConnectError", told: str = "") -> Exception:
     ],
     ids=repr,
 )
-def test_an_attempt_may_be_paid_once_the_request_is_on_its_way(
+def test_an_attempt_may_be_billed_once_the_request_is_on_its_way(
     error: Exception, *, paid: bool
 ) -> None:
-    assert may_be_paid(error) is paid
+    assert may_be_billed(error) is paid
 
 
 @pytest.mark.parametrize(
@@ -131,7 +141,7 @@ def test_what_can_never_be_sent_is_not_tried_again_nor_paid_and_says_why(
     error = openai.APIConnectionError(request=httpx.Request("POST", "localhost:8000/v1"))
     error.__cause__ = cause
     assert not is_transient(error)
-    assert not may_be_paid(error)
+    assert not may_be_billed(error)
     told = to_model_call_error(error)
     assert told.fatal
     assert remedy in str(told)
@@ -184,37 +194,28 @@ def test_a_status_is_found_wherever_sdks_keep_it(error: Exception, status: int |
 @pytest.mark.parametrize(
     "text",
     [
-        "Incorrect API key provided: {}.",
-        "Authorization: Bearer {}",
-        "authorization=bearer {}",
-        "api_key={}",
-        "api_key='{}'",
-        '{{"api_key": "{}"}}',
-        "x-api-key: {}",
-        "Invalid API key {}",
-        "GET https://host/v1/models?alt=sse&key={} failed",
+        "Incorrect API key provided: sk-proj-Ab12_cd34-Ef56.",
+        "Authorization: Bearer eyJhbGciOi.Ab12_cd34-Ef56",
+        '{"api_key": "Ab12_cd34-Ef56"}',
+        "GET https://host/v1/models?alt=sse&key=Ab12_cd34-Ef56 failed",
     ],
 )
-@pytest.mark.parametrize("key", ["sk-proj-Ab12_cd34-Ef56", "sk-abcdefgh", "sk-or-v1-0123456789abc"])
-def test_keys_are_blanked_out(text: str, key: str) -> None:
-    said = redact(text.format(key))
-    assert key[4:] not in said
-    assert "[hidden]" in said
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Authorization: Bearer eyJhbGciOi.JzdWIi+/x==",
-        "api_key=0123456789abcdef",
-        "the key AIzaSyA-1234567890abcdefghijklmnopqrstu is not valid",
-        "bad key gsk_0123456789abcdef",
-    ],
-)
-def test_other_providers_keys_are_blanked_out_whole(text: str) -> None:
+def test_what_looks_like_a_key_is_blanked_out(text: str) -> None:
     said = redact(text)
+    assert "Ef56" not in said
     assert "[hidden]" in said
-    assert not any(piece in said for piece in ("Jzd", "abcdef", "=="))
+
+
+def test_a_models_own_keys_and_headers_are_blanked_out_whatever_they_look_like() -> None:
+    headers = {"Authorization": "Bearer some token"}
+    model = ChatOpenAI(model="m", api_key=SecretStr("my key"), default_headers=headers)
+    assert redact("my key, some token", secrets_of(model)) == "[hidden], [hidden]"
+
+
+def test_an_error_that_shows_a_key_is_no_cause_of_ours() -> None:
+    assert safe_cause(ValueError("bad my-key"), ["my-key"]) is None
+    error = ValueError("bad")
+    assert safe_cause(error, ["my-key"]) is error
 
 
 @pytest.mark.parametrize(

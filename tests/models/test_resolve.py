@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pb_graph import build_graph
 from pb_graph.errors import ModelSetupError
 from pb_graph.local import server as local
 from pb_graph.models import resolve
@@ -68,18 +69,6 @@ def test_the_time_limit_reaches_the_providers_client(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    "name", ["openai:gpt-5", "anthropic:claude-x", "google_genai:gemini-x", "deepseek:chat"]
-)
-def test_a_providers_own_retries_are_off_because_ours_would_multiply_them(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for provider in ("OPENAI", "ANTHROPIC", "GOOGLE", "DEEPSEEK"):
-        monkeypatch.setenv(f"{provider}_API_KEY", "sk-test")
-    model: Any = resolve.resolve(name, SETTINGS)
-    assert model.max_retries == ("google" in name)
-
-
-@pytest.mark.parametrize(
     ("given", "retries"),
     [("openai:gpt-5", 1), ("local:smollm2-135m", 0), (ScriptedChat(), 1)],
     ids=["a provider's", "a local one", "an object"],
@@ -100,7 +89,26 @@ def test_a_local_model_gets_time_unless_a_limit_was_chosen(monkeypatch: pytest.M
     )
     resolve.resolve("local:/models/a:b.gguf", Settings())
     resolve.resolve("local:smollm2-135m", SETTINGS)
-    assert asked == [("/models/a:b.gguf", local.TIMEOUT), ("smollm2-135m", 7)]
+    resolve.resolve("local:smollm2-135m", Settings(timeout=120.0))
+    assert asked == [
+        ("/models/a:b.gguf", local.TIMEOUT),
+        ("smollm2-135m", 7),
+        ("smollm2-135m", 120),
+    ]
+
+
+def test_a_run_keeps_which_settings_were_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+
+    def made(_: str, *, timeout: float) -> ScriptedChat:
+        asked.append(timeout)
+        return ScriptedChat()
+
+    monkeypatch.setattr(local, "local_chat_model", made)
+    for settings in ({}, {"timeout": 120.0}):
+        graph = build_graph("local:smollm2-135m", settings={"method": "vanilla", **settings})
+        graph.invoke({"question": "How many?"})
+    assert asked == [local.TIMEOUT, 120]
 
 
 def test_a_missing_key_names_the_variable() -> None:

@@ -150,7 +150,7 @@ def test_a_missing_planner_program_shows_when_the_graph_is_built(tmp_path: Path)
     [
         (RunnableLambda(len), "RunnableLambda is no chat model"),
         (ScriptedChat() | RunnableLambda(len), "RunnableSequence is no chat model"),
-        (ScriptedChat().bind_tools([abs]), r"give tools as build_graph\(tools="),
+        (ScriptedChat().bind_tools([abs]), r"tools in build_graph\(tools="),
         (42, "int is no chat model"),
         ("gpt-5", "'gpt-5' names no model"),
         ("nobody:knows", "no provider is called 'nobody'"),

@@ -5,11 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from langchain_anthropic import ChatAnthropic
-from pydantic import SecretStr
 
-from pb_graph.models.caps import anthropic
-from pb_graph.models.client import ChatClient
 from pb_graph.models.options import CallOptions, Thinking
 from tests.support.payloads import anthropic_body
 
@@ -96,11 +92,6 @@ def test_a_thinking_budget_below_the_least_there_is_is_none(cap: int) -> None:
     assert sent_thinking("claude-sonnet-4-5", cap, by_hand(4000)) == OFF
 
 
-def test_the_rest_of_the_callers_thinking_is_kept() -> None:
-    own = by_hand(4000) | {"display": "omitted"}
-    assert sent_thinking("claude-sonnet-4-5", 2000, own) == own | {"budget_tokens": 1500}
-
-
 @pytest.mark.parametrize(
     ("own", "cap", "sent"),
     [
@@ -113,10 +104,6 @@ def test_a_cap_that_is_no_budget_lowers_only_what_would_be_refused(
     own: dict[str, Any], cap: int, sent: object
 ) -> None:
     assert sent_thinking("claude-sonnet-4-5", cap, own, "free") == sent
-
-
-def test_a_cap_that_is_no_budget_leaves_the_rest_alone() -> None:
-    assert said("claude-opus-5", 200, "free") == (None, None)
 
 
 def test_what_the_caller_has_set_stands() -> None:
@@ -149,11 +136,3 @@ def test_without_thinking_it_is_the_least_the_model_allows(
 def test_the_timeout_is_ours_only_when_there_was_none() -> None:
     assert anthropic_body(CallOptions(9, 9.0), model="claude-opus-5")["timeout"] == 9.0
     assert "timeout" not in anthropic_body(CallOptions(9, 9.0), model="claude-opus-5", timeout=3.0)
-
-
-def test_the_callers_model_keeps_its_thinking() -> None:
-    model = ChatAnthropic(
-        model_name="claude-sonnet-4-5", api_key=SecretStr("x"), thinking=by_hand(4000)
-    )
-    ChatClient(model, anthropic)
-    assert model.thinking == by_hand(4000)

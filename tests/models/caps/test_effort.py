@@ -21,30 +21,12 @@ def test_thinking_gets_the_cap_minus_a_headroom(cap: int, room: int) -> None:
     assert CallOptions(cap, 1.0).thinking_room == room
 
 
-@given(st.integers(1, 200_000))
-def test_there_is_always_headroom_for_an_answer(cap: int) -> None:
-    headroom = cap - CallOptions(cap, 1.0).thinking_room
-    assert min(cap, 64) <= headroom <= min(cap, max(64, 1024))
-
-
-def test_there_is_no_room_for_thinking_that_is_off() -> None:
-    assert CallOptions(8192, 1.0, thinking="off").thinking_room == 0
-
-
 @pytest.mark.parametrize(
     ("cap", "level"),
     [(100, "minimal"), (1000, "minimal"), (1364, "minimal"), (1365, "low"), (9215, "low")],
 )
 def test_the_level_is_the_highest_that_fits(cap: int, level: str) -> None:
     assert effort_level(LEVELS, CallOptions(cap, 1.0), default="high") == level
-
-
-def test_below_the_lowest_the_lowest_is_asked_for() -> None:
-    assert effort_level(["low", "high"], CallOptions(100, 1.0), default="high") == "low"
-
-
-def test_nothing_is_asked_of_models_without_levels() -> None:
-    assert effort_level([], CallOptions(100, 1.0)) is None
 
 
 @pytest.mark.parametrize("cap", [100, 3000, 30_000])

@@ -73,20 +73,6 @@ def test_a_budget_of_the_callers_is_lowered_where_it_is_too_large(
     assert sent("gemini-2.5-flash", 200, **own) == thinking
 
 
-@pytest.mark.parametrize(
-    ("own", "thinking"),
-    [
-        ({"thinking_level": "high"}, level("high")),
-        ({"thinking_config": {"thinking_level": "high"}}, level("high")),
-        ({"thinking_budget": 500}, budget(500)),
-    ],
-)
-def test_of_a_later_model_what_the_caller_has_set_stands(
-    own: dict[str, Any], thinking: object
-) -> None:
-    assert sent("gemini-3-flash-preview", 200, **own) == thinking
-
-
 @pytest.mark.parametrize("model", ["gemini-2.5-flash", "gemini-2.5-pro", "gemini-3-flash-preview"])
 def test_a_cap_that_is_no_budget_leaves_thinking_alone(model: str) -> None:
     assert sent(model, 200, "free") == {}

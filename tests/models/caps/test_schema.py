@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from typing import Any
 
-import httpx
 import pytest
 from langchain_core.messages import HumanMessage
-from langchain_openai import ChatOpenAI
-from pydantic import SecretStr
 
 from pb_graph.errors import ModelCallError
 from pb_graph.models.caps import CapPolicy
@@ -39,22 +34,3 @@ def test_without_a_schema_in_the_request_a_refusal_is_final(
     with pytest.raises(ModelCallError):
         ways[asynchronous]()
     assert len(model.calls) == 1
-
-
-def test_deepseek_is_asked_once_since_it_takes_no_schema() -> None:
-    bodies: list[dict[str, Any]] = []
-
-    def refuse(request: httpx.Request) -> httpx.Response:
-        bodies.append(json.loads(request.content))
-        return httpx.Response(400, json={"error": {"message": "no"}})
-
-    with httpx.Client(transport=httpx.MockTransport(refuse)) as http:
-        model = ChatOpenAI(
-            model="deepseek-v4-flash",
-            api_key=SecretStr("sk-x"),
-            base_url="https://api.deepseek.com/v1",
-            http_client=http,
-        )
-        with pytest.raises(ModelCallError):
-            call(ChatClient(model), ASK, WITH_SCHEMA)
-    assert ["response_format" in body for body in bodies] == [False]

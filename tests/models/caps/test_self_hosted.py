@@ -90,15 +90,6 @@ def test_without_thinking_templates_are_told_and_the_budget_is_the_least(
 
 
 @pytest.mark.parametrize("policy", [vllm, sglang, llama_cpp])
-def test_the_callers_body_stays(policy: CapPolicy) -> None:
-    own = {"chat_template_kwargs": {"depth": 2, "enable_thinking": True}, "top_k": 5}
-    found = sent(policy, 8192, "off", own)
-    assert found["top_k"] == 5
-    assert found["chat_template_kwargs"] == {"depth": 2, "enable_thinking": False}
-    assert own["chat_template_kwargs"] == {"depth": 2, "enable_thinking": True}
-
-
-@pytest.mark.parametrize("policy", [vllm, sglang, llama_cpp])
 def test_the_schema_is_sent(policy: CapPolicy) -> None:
     body = openai_body(CallOptions(200, 9.0, SCHEMA), policy=policy, base_url=ELSEWHERE)
     assert body["response_format"]["json_schema"]["schema"] == SCHEMA

@@ -1,0 +1,72 @@
+"""Models with fallbacks: the budget holds; models wrapped otherwise are refused."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+from langchain.chat_models import init_chat_model
+from langchain_core.runnables import ConfigurableField
+
+from pb_graph import NoAnswerError, Settings, build_graph
+from pb_graph.errors import ModelSetupError
+from tests.support.chat_model import HTTPError, ScriptedChat, runs_on
+from tests.support.graphs import QUESTION, Way, run
+
+both_ways = pytest.mark.parametrize("way", get_args(Way))
+ONE_CALL = Settings(method="global_budget", budget=50, enforcement="cap")
+
+
+@both_ways
+def test_a_fallback_answers_for_a_model_that_fails(way: Way) -> None:
+    first = ScriptedChat(model_name="first", planner=HTTPError(503), solve=HTTPError(401))
+    second = ScriptedChat(model_name="second", solve="42")
+    settings = Settings(method="plan_and_budget")
+    graph = build_graph(first.with_fallbacks([second]), settings=settings)
+    out = run(graph, QUESTION, way)
+    assert out["answer"] == "42"
+    assert out["report"]["warnings"] == []
+    assert {tuple(part["models"]) for part in out["report"]["usage"]["by_node"].values()} == {
+        ("second",)
+    }
+
+
+@both_ways
+def test_when_all_fail_each_is_named(way: Way) -> None:
+    models = [ScriptedChat(model_name=name, solve=HTTPError(401)) for name in ("one", "two")]
+    graph = build_graph(models[0].with_fallbacks(models[1:]), settings=Settings(method="vanilla"))
+    with pytest.raises(NoAnswerError, match=r"call to one failed.*call to two failed"):
+        run(graph, QUESTION, way)
+
+
+def test_a_fallback_gets_no_more_than_the_failed_call_has_left() -> None:
+    from tests.support.chat_model import CutOffError  # noqa: PLC0415
+
+    first, second = ScriptedChat(solve=CutOffError(30)), ScriptedChat(solve=runs_on)
+    once = ONE_CALL.model_copy(update={"max_retries": 0})
+    out = run(build_graph(first.with_fallbacks([second]), settings=once))
+    assert second.calls[0].cap == 20
+    assert out["report"]["usage"]["output_tokens"] == out["report"]["ceiling"] == 50
+
+
+def test_what_a_lost_call_may_have_cost_is_not_left_to_its_fallbacks() -> None:
+    first, second = ScriptedChat(solve=TimeoutError()), ScriptedChat(solve=runs_on)
+    with pytest.raises(NoAnswerError) as caught:
+        run(build_graph(first.with_fallbacks([second]), settings=ONE_CALL))
+    assert second.calls == []
+    assert caught.value.report["most_billed"] == caught.value.report["ceiling"] == 50
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda model: model.bind(stop=["END"]),
+        lambda model: model.with_retry(),
+        lambda model: model.configurable_fields(solve=ConfigurableField(id="says")),
+        lambda _: init_chat_model(configurable_fields="any"),
+    ],
+    ids=["bound", "with_retry", "configurable", "init_chat_model"],
+)
+def test_a_model_that_is_wrapped_otherwise_is_refused_at_once(wrap: Any) -> None:  # noqa: ANN401
+    with pytest.raises(ModelSetupError, match=r"is no chat model\..*with_fallbacks"):
+        build_graph(wrap(ScriptedChat()))
