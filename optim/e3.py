@@ -8,11 +8,6 @@ How the intervals come about is told in `optim.statistics.estimates` and `.compa
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from optim.statistics.checks import checked_scores, checked_tokens, measured
 from optim.statistics.comparison import FEW, Comparison, Sample, compare
 from optim.statistics.estimates import (
     PERCENT,
@@ -27,16 +22,13 @@ from optim.statistics.estimates import (
     token_interval,
 )
 from optim.statistics.p_values import holm
-from pb_graph.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from optim.tangent import ReferencePoint, metric, surrogate
 
 __all__ = [
     "Comparison",
-    "Incumbent",
     "Interval",
     "OverRuns",
+    "ReferencePoint",
     "Sample",
     "a_over_t",
     "accuracy_interval",
@@ -45,65 +37,12 @@ __all__ = [
     "e3",
     "holm",
     "interval",
+    "metric",
     "over_runs",
     "smoothed_e3",
     "surrogate",
     "token_interval",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Incumbent:
-    """The point at which the tangent touches: what the best program so far achieves.
-
-    Attributes:
-        accuracy: A0, mean score in percent, above 0.
-        tokens: T0, mean completion tokens per query, above 0.
-
-    Raises:
-        InputError: An accuracy outside (0, 100] or tokens that are not above 0. At accuracy 0 E³
-            has no tangent that tells better from worse; use a floor such as half a correct
-            answer, ``Incumbent(50 / n, tokens)``.
-    """
-
-    accuracy: float
-    tokens: float
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.accuracy <= PERCENT:
-            msg = (
-                f"an incumbent's accuracy lies in (0, 100] percent, not {self.accuracy!r}; with "
-                "none right, use a floor such as half a correct answer: 50 / number of items"
-            )
-            raise InputError(msg)
-        if not (math.isfinite(self.tokens) and self.tokens > 0.0):
-            msg = f"an incumbent's mean tokens must be above 0, not {self.tokens!r}"
-            raise InputError(msg)
-
-    @classmethod
-    def of(cls, scores: Sequence[float], tokens: Sequence[float]) -> Incumbent:
-        """Take the point from measured scores in [0, 1] and tokens, one per query."""
-        a, t = measured(scores, tokens)
-        return cls(PERCENT * float(a.mean()), float(t.mean()))
-
-
-def surrogate(score: float, tokens: float, incumbent: Incumbent) -> float:
-    """Give one example's share of E³: s = 2a/A0 - t/T0, the tangent of A²/T at the incumbent.
-
-    Relative to the incumbent, E³ is x²/y with x = A/A0 and y = T/T0, and x²/y >= 2x - y because
-    (x - y)² >= 0. The mean of s over examples therefore never exceeds E³ / E³_0: a mean above 1
-    proves an improvement on those examples. The converse does not hold.
-
-    Args:
-        score: In [0, 1].
-        tokens: Completion tokens of the example.
-        incumbent: Where the tangent touches.
-
-    Raises:
-        InputError: A score outside [0, 1], or negative, missing or infinite tokens.
-    """
-    value, spent = checked_scores([score])[0], checked_tokens([tokens])[0]
-    return float(2.0 * PERCENT * value / incumbent.accuracy - spent / incumbent.tokens)
 
 
 def describe(comparison: Comparison) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +18,6 @@ from optim.cli.terminal import numbers, plain_errors
 from optim.datasets import DATASETS, data_set
 from optim.methods import ALL, NAMES, RIVALS
 from optim.scorers import NAMES as SCORERS
-from optim.tuning.options import OPTIMIZERS, TUNED
 from pb_graph.cli.options import assignments, fields_set
 from pb_graph.settings import Settings
 
@@ -54,7 +53,7 @@ class Option:
 
     help: str
     flags: str | None = None
-    names: Sequence[str] = ()
+    names: Collection[str] = ()
     metavar: str | None = None
     reads: Any = str | None
     read: Callable[[Any], Any] | None = None
@@ -118,7 +117,6 @@ OPTIONS: dict[str, Option] = {
         read=fields_set,
     ),
     "planner_program": Option("A saved planner program.", "--program"),
-    "program": Option("A saved program to begin from."),
     "temperature": Option("Of the models' sampling; with --epochs it must be above 0."),
     "top_p": Option("Share of likely tokens that the models sample from."),
     "estimate_level": Option("Estimate each question's level instead of taking the label."),
@@ -133,19 +131,17 @@ OPTIONS: dict[str, Option] = {
         "those of --ray together."
     ),
     "retry_errors": Option("Answer failed questions again."),
-    # Tuning
-    "tuned": Option(
-        "A prompt, all of them, or settings:",
-        "--tune",
-        names=TUNED,
-        reads=str,
+    # The simulated world
+    "steps": Option("Sub-questions of a query."),
+    "front_loaded": Option("Hardest first, or in no order.", "--front-loaded/--even"),
+    "graded": Option("Credits follow levels, or are equal.", "--graded/--ungraded"),
+    "credits": Option(
+        "Credits by position instead, such as 16,18,20,22,24; `pb-optim levels` has a planner's.",
+        read=lambda text: numbers("--credits", text) if text else None,
     ),
-    "optimizer": Option(
-        "Of prompts; when not given gepa, or shortest for solve:", names=OPTIMIZERS
-    ),
-    "reflection_model": Option("Writes instructions. Default: the planner."),
-    "candidates": Option("Instructions, with lines of --- between.", metavar="FILE"),
-    "rounds": Option("How often the optimizer starts anew, at most."),
+    "c_spread": Option("Of log c about its level's."),
+    "beta_spread": Option("Of log beta about its level's."),
+    "aleatoric": Option("Most uncertainty that no tokens remove."),
 }  # fmt: skip
 """An option for each field that a command line can say."""
 
@@ -153,7 +149,7 @@ OPTIONS: dict[str, Option] = {
 def with_options(
     choices: type[DataclassInstance], *modules: str
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command an option for each field of a dataclass that `OPTIONS` knows.
+    """Give a command an option for each field of a dataclass that has one in `OPTIONS`, or help.
 
     The command takes the values of these fields, by name, as its first argument. A parameter of
     its own goes before a field of the same name. It ends as `plain_errors` says.
@@ -166,18 +162,19 @@ def with_options(
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
         taken = {parameter.name for parameter in own}
+        known = {field.name: option_of(field) for field in dataclasses.fields(choices)}
         offered = [
             field
             for field in dataclasses.fields(choices)
-            if field.name in OPTIONS and field.name not in taken
+            if known[field.name] and field.name not in taken
         ]
 
         @plain_errors(*modules)
         def run(**given: Any) -> None:  # noqa: ANN401 -- what Typer read
             values = {field.name: given.pop(field.name) for field in offered}
             for name, value in values.items():
-                read = OPTIONS[name].read
-                values[name] = read(value) if read else value
+                option = known[name]
+                values[name] = option.read(value) if option and option.read else value
             command(values, **given)
 
         run.__name__, run.__doc__ = command.__name__, command.__doc__
@@ -189,8 +186,14 @@ def with_options(
     return decorate
 
 
+def option_of(field: dataclasses.Field[Any]) -> Option | None:
+    """Return the option of a dataclass field: its metadata, else a line of `OPTIONS`."""
+    return Option(**field.metadata) if "help" in field.metadata else OPTIONS.get(field.name)
+
+
 def _parameter(field: dataclasses.Field[Any]) -> inspect.Parameter:
-    default: Any = field.default
+    option, default = option_of(field), field.default
+    assert option is not None  # noqa: S101 -- offered only with one
     if default is dataclasses.MISSING:
         given = field.default_factory is not dataclasses.MISSING
         default = None if given else inspect.Parameter.empty
@@ -198,5 +201,5 @@ def _parameter(field: dataclasses.Field[Any]) -> inspect.Parameter:
         field.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=default,
-        annotation=OPTIONS[field.name].annotation(field),
+        annotation=option.annotation(field),
     )

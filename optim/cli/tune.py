@@ -8,35 +8,32 @@ import typer
 
 from optim.cli.options import AsJson, with_options
 from optim.cli.terminal import echo, plain_errors
-from optim.evaluation.limits import Limits
-from optim.tuning.options import TuneOptions
+from optim.tuning.options import TuneBudget, TuneCommand
 
 if TYPE_CHECKING:
     from pb_graph.program import PlannerProgram
 
-_USUAL = Limits(calls=400)
 
-
-@with_options(TuneOptions, "filelock", "jinja2")
+@with_options(TuneCommand, "filelock", "jinja2")
 def tune_program(
     options: dict[str, Any],
     *,
-    budget_calls: Annotated[
+    budget_answers: Annotated[
         int | None, typer.Option(help="Answers that the run folder may cost.")
-    ] = _USUAL.calls,
+    ] = 400,
     budget_tokens: Annotated[int | None, typer.Option(help="Completion tokens, likewise.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tune prompts, worked examples or settings for E³ on a dev split; write a program file.
+    """Tune prompts, the solver's examples or settings for E³; write a program file.
 
-    A third of the questions is held out. What wins on the others is better (its E³ is higher on
+    A third of the questions is held out. The winner on the others is better (its E³ is higher on
     those with a confidence of 90 %), undecided (not below there, so it is used), or the original
-    is kept. The same command again goes on where it was; nothing is paid for twice.
+    is kept. The same command again resumes, and pays for nothing twice.
     """
-    options["limits"] = Limits(budget_calls, budget_tokens)
-    from optim.tuning.command import run  # noqa: PLC0415 -- DSPy takes a second
+    from optim.tuning.run import run_command  # noqa: PLC0415 -- DSPy takes a second
 
-    outcome = run(TuneOptions(**options))
+    options["budget"] = TuneBudget(budget_answers, budget_tokens)
+    outcome = run_command(TuneCommand(**options))
     _show_program(outcome.result.artefact, as_json=as_json)
     typer.echo(f"{outcome.path} is written: pb-graph solve --program {outcome.path}", err=True)
     typer.echo(f"The candidates: {outcome.page}", err=True)
@@ -47,7 +44,7 @@ def show(
     path: Annotated[str, typer.Argument(help="A file that `pb-optim tune` wrote.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show a tuned program: its prompts against the package's own, and what was measured."""
+    """Show a tuned program: its prompts against the package's own, and its figures."""
     from pb_graph.program import PlannerProgram  # noqa: PLC0415
 
     _show_program(PlannerProgram.load(path), as_json=as_json)
@@ -60,5 +57,5 @@ def _show_program(program: PlannerProgram, *, as_json: bool) -> None:
     if as_json:
         echo(document(program))
         return
-    for place, piece in enumerate(shown(program)):
-        console().print(*([""] if place else []), piece, sep="\n")
+    for piece in shown(program):
+        console().print(piece)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from pb_graph.errors import InputError, PlanAndBudgetError
 
 if TYPE_CHECKING:
     from inspect_ai.dataset import Sample
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from optim.evaluation.cache import ReplyCache
-    from optim.evaluation.journal import Journal
 
 
 class TokenLimit:
@@ -132,96 +129,3 @@ class EarlyStopping:
     async def complete_task(self) -> dict[str, JsonValue]:
         """Note what had been spent when the task ended."""
         return {"completion_tokens_spent": self.tokens.spent, "limit": self.tokens.most}
-
-
-class BudgetSpentError(PlanAndBudgetError):
-    """A limit is reached: no further answer is begun. What was finished is kept."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a tuning's folder may cost over all its starts; None means no limit.
-
-    Attributes:
-        calls: Answers, each one run of the graph.
-        tokens: Completion tokens, those of the reflection model included.
-
-    Raises:
-        InputError: A limit that is not above 0.
-    """
-
-    calls: int | None = None
-    tokens: int | None = None
-
-    def __post_init__(self) -> None:
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if value is not None and not value > 0:
-                msg = f"a budget of {item.name} must be above 0, not {value}"
-                raise InputError(msg)
-
-
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """Answers, and completion tokens that the models wrote: of all starts together."""
-
-    calls: int = 0
-    tokens: int = 0
-
-
-class Meter:
-    """Counts a tuning's answers and tokens; says when no more may begin.
-
-    Args:
-        limits: What the folder may cost.
-        cache: Knows the tokens.
-        answers: Every answer that was counted, under its key.
-
-    Attributes:
-        reserved: Answers to keep back for what comes last, such as the held-out comparison.
-    """
-
-    def __init__(self, limits: Limits, cache: ReplyCache, answers: Journal) -> None:
-        self.limits = limits
-        self.reserved = 0
-        self._cache, self._answers = cache, answers
-        self._begun: list[str] = []  # counts here until it is among the answers
-        self._again = 0  # paid for once more, though they are among them
-
-    @property
-    def spent(self) -> Spent:
-        """So far."""
-        under_way = sum(key not in self._answers for key in self._begun)
-        calls = len(self._answers) + under_way + self._again
-        return Spent(calls, self._cache.spent)
-
-    def begin(self, key: str) -> None:
-        """Count the answer of this key, which begins now."""
-        if key in self._answers:
-            self._again += 1
-        else:
-            self._begun.append(key)
-
-    def check(self) -> None:
-        """See whether anything more may be paid for.
-
-        Raises:
-            BudgetSpentError: A limit leaves no room for it beside what is reserved.
-        """
-        reached = self._reached()
-        if reached is not None:
-            msg = (
-                f"the budget of {reached} is spent; what was finished is kept, and the same "
-                "command with a higher one goes on"
-            )
-            raise BudgetSpentError(msg)
-
-    def _reached(self) -> str | None:
-        """The first limit that is reached, in words. Reserved answers cost the mean so far."""
-        spent, limits = self.spent, self.limits
-        share = 1.0 + (self.reserved / spent.calls if spent.calls else 0.0)
-        if limits.calls is not None and spent.calls + self.reserved >= limits.calls:
-            return f"{limits.calls} answers"
-        if limits.tokens is not None and spent.tokens * share >= limits.tokens:
-            return f"{limits.tokens} tokens"
-        return None

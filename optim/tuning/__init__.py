@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from optim import on_first_use
+from optim.extras import import_or_explain
 
 if TYPE_CHECKING:
-    from optim.evaluation.limits import Limits
+    from optim.tuning.options import TuneBudget, optimizer
     from optim.tuning.program import GraphProgram
     from optim.tuning.run import TuneResult, tune
-    from optim.tuning.search import Silence
 
-__all__ = ["GraphProgram", "Limits", "Silence", "TuneResult", "tune"]
+__all__ = ["GraphProgram", "TuneBudget", "TuneResult", "optimizer", "tune"]
 
-# The loop brings the optimizers, and they bring DSPy.
-__getattr__ = on_first_use(
-    __name__,
-    {"GraphProgram": "program", "Silence": "search"}
-    | dict.fromkeys(("Limits", "TuneResult", "tune"), "run"),
-)
+_HOMES = {"GraphProgram": "program", "TuneBudget": "options", "optimizer": "options"}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 -- loads on first use: DSPy takes a second
+    if name not in __all__:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    return getattr(import_or_explain(f"{__name__}.{_HOMES.get(name, 'run')}"), name)

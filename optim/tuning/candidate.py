@@ -1,4 +1,4 @@
-"""What is being tuned: what planner and solver are told and shown, and the settings."""
+"""Candidates: the planner's and the solver's instructions and examples, under settings."""
 
 from __future__ import annotations
 
@@ -23,20 +23,16 @@ from pb_graph.settings import PLANNED, Settings
 if TYPE_CHECKING:
     from pb_graph.planner.planner import Program
 
-MAX_CHARACTERS = 8000  # of one instruction; a model that rambles on is not taken at its word
+MAX_CHARACTERS = 8000  # of one instruction
 
-OWN: Mapping[str, str] = MappingProxyType(
+DEFAULT_INSTRUCTIONS: Mapping[str, str] = MappingProxyType(
     {name: part.signature.instructions for name, part in Planner().named_predictors()}
 )
 """The package's own instructions, by predictor."""
 
-TUNABLE = tuple(OWN)
-"""The predictors: the planner's, and what the solver is told."""
-
-Texts = Sequence[str] | str | Path
+Instructions = Sequence[str] | str | Path
 """Instructions, or the path of a file of them."""
 
-MAX_BYTES = 1_000_000
 _BETWEEN = re.compile(r"^---+[ \t]*$", re.MULTILINE)
 
 
@@ -49,15 +45,14 @@ class SharedOnDeepcopy:
 
 @dataclass(frozen=True)
 class Candidate(SharedOnDeepcopy):
-    """Instructions and examples for planner and solver, under settings.
+    """Instructions and examples for the planner and the solver, under settings.
 
     Attributes:
-        instructions: Text by predictor (`TUNABLE`); what is not named keeps the package's own.
-            Text that is the package's own is dropped, so that one candidate has one identity.
-        settings: How the graph works.
-        examples: Worked examples by predictor, as plain JSON: its inputs and its output by name.
-            What is none, such as a row of training data, is dropped. Without any the package's own
-            are shown.
+        instructions: Text by predictor (`DEFAULT_INSTRUCTIONS` has their names). The package's own
+            text is dropped, so that equal candidates have one identity.
+        settings: Settings of the graph.
+        examples: Examples by predictor, as plain JSON: inputs and output by name. Rows of training
+            data are dropped. A predictor without examples shows the package's own.
 
     Raises:
         InputError: An unknown predictor, or an instruction that is empty or too long.
@@ -68,17 +63,17 @@ class Candidate(SharedOnDeepcopy):
     examples: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        unknown = [name for name in (*self.instructions, *self.examples) if name not in OWN]
-        if unknown:
-            known = ", ".join(TUNABLE)
-            msg = f"the planner has no predictor {unknown[0]!r}; there are: {known}"
-            raise InputError(msg)
-        checked = {name: _checked(name, text) for name, text in self.instructions.items()}
-        other = {name: text for name, text in sorted(checked.items()) if text != OWN[name]}
-        shown = {name: _plain(name, given) for name, given in sorted(self.examples.items())}
-        object.__setattr__(self, "instructions", MappingProxyType(other))
-        kept = MappingProxyType({name: demos for name, demos in shown.items() if demos})
-        object.__setattr__(self, "examples", kept)
+        for name in (*self.instructions, *self.examples):
+            if name not in DEFAULT_INSTRUCTIONS:
+                known = ", ".join(DEFAULT_INSTRUCTIONS)
+                msg = f"the planner has no predictor {name!r}; there are: {known}"
+                raise InputError(msg)
+        texts = {name: _checked(name, text) for name, text in sorted(self.instructions.items())}
+        changed = {name: text for name, text in texts.items() if text != DEFAULT_INSTRUCTIONS[name]}
+        examples = {name: _plain(name, given) for name, given in sorted(self.examples.items())}
+        shown = {name: demos for name, demos in examples.items() if demos}
+        object.__setattr__(self, "instructions", MappingProxyType(changed))
+        object.__setattr__(self, "examples", MappingProxyType(shown))
 
     def __hash__(self) -> int:
         return hash(self.identity)
@@ -87,23 +82,22 @@ class Candidate(SharedOnDeepcopy):
     def identity(self) -> str:
         """A digest that tells candidates apart."""
         settings = self.settings.model_dump(mode="json", exclude={"timeout", "max_retries"})
-        shown = [dict(self.examples)] if self.examples else []
-        return digest([dict(self.instructions), settings, *shown])
+        return digest([dict(self.instructions), settings, dict(self.examples)])
 
     def text(self, predictor: str) -> str:
-        """What the predictor is told."""
-        return self.instructions.get(predictor, OWN[predictor])
+        """Return the instruction of a predictor."""
+        return self.instructions.get(predictor, DEFAULT_INSTRUCTIONS[predictor])
 
     def with_instruction(self, predictor: str, text: str) -> Candidate:
-        """The same with another instruction for one predictor."""
+        """Return the candidate with another instruction for one predictor."""
         return replace(self, instructions={**self.instructions, predictor: text})
 
     def with_examples(self, predictor: str, shown: Sequence[Mapping[str, Any]]) -> Candidate:
-        """The same with other examples for one predictor."""
+        """Return the candidate with other examples for one predictor."""
         return replace(self, examples={**self.examples, predictor: shown})
 
     def prompts(self) -> Planner:
-        """A new planner with these prompts."""
+        """Return a new planner with these instructions and examples."""
         planner = Planner()
         for name, text in self.instructions.items():
             predictor = getattr(planner, name)
@@ -116,12 +110,11 @@ class Candidate(SharedOnDeepcopy):
 def candidate_of(
     program: Program | None, settings: Settings | Mapping[str, Any] | None
 ) -> Candidate:
-    """What tuning begins with: the package's own words, or those of a saved program.
+    """Return the candidate that a tuning starts from.
 
     Args:
-        program: A planner, or what was saved of one; None for the package's own.
-        settings: All of them, or by a mapping those that differ from the saved program's; where
-            that has none, from the defaults.
+        program: A planner, or a saved program; None for the package's own instructions.
+        settings: All of them, or a mapping that overrides the saved program's, else the defaults.
 
     Raises:
         InputError: An unknown setting.
@@ -133,20 +126,17 @@ def candidate_of(
         name = str(program) if isinstance(program, str | Path) else "The planner program"
         planner = Planner().adopt(planner, name)
     predictors = planner.named_predictors()
-    told = {name: predictor.signature.instructions for name, predictor in predictors}
+    texts = {name: predictor.signature.instructions for name, predictor in predictors}
     shown = {name: predictor.demos for name, predictor in predictors}
     if not isinstance(settings, Settings):
         brought = saved.settings if isinstance(saved, PlannerProgram) else None
         base = brought.model_dump() if brought else {}
         settings = Settings.read(base | dict(settings or {}))
-    return Candidate(told, settings, shown)
+    return Candidate(texts, settings, shown)
 
 
-def used_by(settings: Settings) -> dict[str, str]:
-    """The predictors that the settings make use of, by what ``--tune`` calls them.
-
-    ``decompose`` is ``fused`` where that decomposes.
-    """
+def active_predictors(settings: Settings) -> dict[str, str]:
+    """Return the predictors whose prompts the settings send, by what ``--tune`` calls them."""
     fused = settings.method == PLANNED and settings.planning == "fused"
     found = {"decompose": "fused" if fused else "decompose"} if settings.has_plan else {}
     if settings.needs_credits and not fused:
@@ -159,29 +149,70 @@ def used_by(settings: Settings) -> dict[str, str]:
 
 
 def predictors_of(settings: Settings, tuned: str) -> list[str]:
-    """The predictors that the settings make use of for this; for ``all`` every one of them.
+    """Return the predictors to tune; for ``all`` every one that the settings use.
 
     Raises:
-        InputError: They make use of none for it.
+        InputError: The settings use none.
     """
-    used = used_by(settings)
+    active = active_predictors(settings)
     if tuned == "settings":
         return ["decompose"]
-    if tuned == "all" and used:
-        return list(used.values())
-    if tuned in used:
-        return [used[tuned]]
+    if tuned == "all" and active:
+        return list(active.values())
+    if tuned in active:
+        return [active[tuned]]
     msg = (
         f"with method={settings.method} and planning={settings.planning} there is no {tuned!r} "
-        "prompt to tune: the choices are decompose, for methods that plan, estimate, for "
-        "methods with a budget by level or a split by credits, and planning=two_call, and solve, "
-        "for vanilla and global_budget"
+        f"prompt to tune; there are: {', '.join(active) or 'none'}. Choose another --tune or other "
+        "settings."
     )
     raise InputError(msg)
 
 
+def default_instructions(predictor: str) -> list[str]:
+    """Return the package's list of other instructions for a predictor.
+
+    None of them states the form of the reply, which the adapter adds, or asks for a result.
+
+    Raises:
+        InputError: There is no list for this predictor.
+    """
+    if predictor != "decompose":
+        msg = f"the package has no instructions for {predictor!r} to choose from: give --candidates"
+        raise InputError(msg)
+    return read_instructions(Path(__file__).with_name("instructions.txt"))
+
+
+def read_instructions(given: Instructions) -> list[str]:
+    """Return instructions as given, or from a file: a JSON list, or text with lines of ---.
+
+    Raises:
+        InputError: The file cannot be read, or holds no instruction.
+    """
+    if not isinstance(given, str | Path):
+        return list(given)
+    try:
+        content = Path(given).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"cannot read the candidates {given}: {error}"
+        raise InputError(msg) from error
+    texts: list[str] = _BETWEEN.split(content)
+    if content.lstrip().startswith("["):
+        try:
+            texts = TypeAdapter(list[StrictStr]).validate_json(content)
+        except ValidationError as error:
+            fault = error.errors(include_url=False)[0]["msg"]
+            msg = f"{given} begins like a JSON list, but is no list of texts: {fault}"
+            raise InputError(msg) from error
+    usable = [text.strip() for text in texts if text.strip()]
+    if not usable:
+        msg = f"{given} holds no instruction; write some, with a line of --- between two"
+        raise InputError(msg)
+    return usable
+
+
 def _plain(name: str, shown: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Examples as they are saved, without what DSPy keeps beside them."""
+    """Return examples as they are saved, without what DSPy adds to them."""
     predictor = getattr(Planner(), name)
     predictor.demos = [
         {key: example[key] for key in predictor.signature.fields if example.get(key) is not None}
@@ -200,53 +231,3 @@ def _checked(name: str, text: str) -> str:
         )
         raise InputError(msg)
     return stripped
-
-
-def own_texts(predictor: str) -> list[str]:
-    """The package's list: other styles of planning than its own prompt.
-
-    The form of the reply is not theirs: the adapter adds it. None of them may ask for a result, or
-    a planner would solve instead of planning.
-
-    Raises:
-        InputError: There is none for this predictor.
-    """
-    if predictor != "decompose":
-        msg = f"the package has no instructions for {predictor!r} to choose from: give --candidates"
-        raise InputError(msg)
-    return read_texts(Path(__file__).with_name("instructions.txt"))
-
-
-def read_texts(given: Texts) -> list[str]:
-    """Instructions as they are, or from a file: a JSON list, or text with lines of --- between.
-
-    Raises:
-        InputError: The file cannot be read, or holds no instruction.
-    """
-    if not isinstance(given, str | Path):
-        return list(given)
-    path = Path(given)
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            msg = f"{path} is too large for a list of instructions ({MAX_BYTES} bytes at most)"
-            raise InputError(msg)
-        content = path.read_text(encoding="utf-8")
-    except OSError as error:
-        msg = f"cannot read the candidates {path}: {error.strerror}"
-        raise InputError(msg) from error
-    except UnicodeDecodeError as error:
-        msg = f"{path} is no text in UTF-8"
-        raise InputError(msg) from error
-    texts: list[str] = _BETWEEN.split(content)
-    if content.lstrip().startswith("["):
-        try:
-            texts = TypeAdapter(list[StrictStr]).validate_json(content)
-        except ValidationError as error:
-            fault = error.errors(include_url=False)[0]["msg"]
-            msg = f"{path} begins like a JSON list, but is no list of texts: {fault}"
-            raise InputError(msg) from error
-    usable = [text.strip() for text in texts if text.strip()]
-    if not usable:
-        msg = f"{path} holds no instruction; write some, with a line of --- between two"
-        raise InputError(msg)
-    return usable

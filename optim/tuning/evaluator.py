@@ -1,9 +1,9 @@
-"""Measures candidates: answers questions, scores them, and pays for none twice.
+"""Measure candidates: answer questions, score them, and pay for no answer twice.
 
-Two files of the run folder hold what was paid for: ``replies.jsonl`` every reply of a model, under
-its request (`optim.evaluation.cache`), ``results.jsonl`` a line for each answer that was counted
-against the budget, with its score. A run that is started again makes the same requests; so it gets
-the same replies, takes the scores as they were, and goes the same way.
+Two files of the run folder hold what was paid for: the replies of the models under their requests
+(`optim.evaluation.cache`), and ``results.jsonl`` with a line for each answer that counts against
+the budget. A run that is started again makes the same requests, gets the same replies and scores,
+and so takes the same decisions.
 """
 
 from __future__ import annotations
@@ -25,20 +25,19 @@ from optim.evaluation.identity import (
     scorer_identity,
     scorer_name,
 )
-from optim.evaluation.journal import Journal
-from optim.evaluation.limits import BudgetSpentError, Limits, Meter
+from optim.evaluation.journal import Journal, StorageError
 from optim.evaluation.models import build_models
-from optim.evaluation.resume import held, refuse_former
+from optim.evaluation.resume import held
 from optim.evaluation.runner import Runner, judged
 from optim.methods import Method
 from optim.scorers import ScorerError, as_scorer
 from optim.tuning.candidate import SharedOnDeepcopy
+from optim.tuning.options import TuneBudget
 from pb_graph.errors import InputError, PlanAndBudgetError
 from pb_graph.settings import Settings
 
 if TYPE_CHECKING:
     from optim.datasets import Question
-    from optim.evaluation.limits import Spent
     from optim.evaluation.models import ModelSpec
     from optim.evaluation.runner import Outcome
     from optim.scorers import Scorer
@@ -46,16 +45,28 @@ if TYPE_CHECKING:
     from pb_graph.models.caps import CapPolicy
     from pb_graph.types import Report
 
-RESULTS = "results.jsonl"
-_TRIES = 3  # of an answer that does not come for a reason outside
-_IN_A_ROW = 12  # tries without a token, one after the other, that are taken for an outage
+_RESULTS = "results.jsonl"
+_TRIES = 3  # of an answer that fails for a reason outside
+_IN_A_ROW = 12  # failed tries without a token that count as an outage
 
 T = TypeVar("T")
 _Key = tuple[str, str, int]  # candidate, question, epoch
 
 
+class BudgetSpentError(PlanAndBudgetError):
+    """A limit is reached: no further answer is begun. Finished answers are kept."""
+
+
 class OutageError(PlanAndBudgetError):
-    """An answer did not come for a reason outside: a candidate cannot be measured without it."""
+    """A question could not be answered, so a candidate cannot be measured on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """Answers and completion tokens of all starts of a run folder together."""
+
+    answers: int = 0
+    tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +75,10 @@ class Result:
 
     Attributes:
         question: The question's id.
-        score: From 0 to 1; 0 when what was paid came to nothing, or nobody could judge it.
-        tokens: Completion tokens it is charged, planning included.
-        report: The graph's account.
-        error: Why nobody could judge it; None when it was judged.
+        score: From 0 to 1; 0 for a paid and empty answer, or one that could not be scored.
+        tokens: Completion tokens charged for it, planning included.
+        report: The graph's report.
+        error: Why it could not be scored; None when it was.
     """
 
     question: str
@@ -78,33 +89,31 @@ class Result:
 
 
 class Evaluator(SharedOnDeepcopy):
-    """Answers with any candidate; a context manager that holds the run folder.
+    """Answers with any candidate within a budget; a context manager that locks the run folder.
 
-    What is paid and comes to nothing is a wrong answer. An answer that does not come for a reason
-    outside (a call that fails for good) is neither right nor wrong: it is asked for three times,
-    and then the candidate is not measured. Counting it as wrong would let a bad moment of a server
-    decide between candidates; leaving the question out would compare them on different sets.
+    A paid and empty answer is wrong. A call that fails for good is neither right nor wrong: the
+    question is asked three times, then the candidate is not measured, since a server's bad moment
+    must not decide between candidates.
 
     Args:
         model: Solves, as for `build_graph`.
         planner: Plans; None for the same model.
-        scorer: Name of a scorer, or one of your own.
-        limits: What the folder may cost over all its starts.
+        scorer: Name of a scorer, or a scorer.
+        budget: The most that the folder may cost over all starts.
         settings: Time-out and retries of the models.
-        retry_errors: Judge again what nobody could judge in an earlier start.
+        retry_errors: Score again what could not be scored in an earlier start.
 
-    The other arguments are as for `optim.tune`.
+    The other arguments are as in `optim.tuning.options.TuneOptions`.
 
     Attributes:
-        identity: Who answers and who judges, for the fingerprint of a run.
-        refusal: Why an answer was not begun: the budget is spent, or the model out of reach. From
-            then on whatever would have to be paid for is refused.
-        unanswered: Ids of questions that had no answer for a reason outside.
-        watcher: Told of every answer, recalled ones too.
-        reflections: The cache, for a reflection model to share.
+        identity: Models and scorer, for the check that a folder holds one run.
+        refusal: Why nothing more may be paid for: budget, outage or a full disk. None while it may.
+        unanswered: Ids of questions that failed.
+        watcher: Called with every answer, cached ones too.
+        reflections: The cache of replies, for a reflection model to share.
 
     Raises:
-        InputError: The folder is in use, cannot be written, is damaged, or of an earlier format.
+        InputError: The folder is in use, cannot be written, or is damaged.
         ModelSetupError: A model cannot be set up.
         ScorerError: The scorer cannot be set up.
     """
@@ -116,7 +125,7 @@ class Evaluator(SharedOnDeepcopy):
         planner: ModelSpec = None,
         scorer: str | Scorer,
         run_dir: str | Path,
-        limits: Limits | None = None,
+        budget: TuneBudget | None = None,
         concurrency: int = 8,
         seed: int = 0,
         estimate_level: bool = False,
@@ -127,23 +136,20 @@ class Evaluator(SharedOnDeepcopy):
         if concurrency < 1:
             msg = f"concurrency must be at least 1, not {concurrency}"
             raise InputError(msg)
-        self.run_dir = Path(run_dir)
+        self.run_dir, self.budget = Path(run_dir), budget or TuneBudget()
         self.concurrency, self._seed = concurrency, seed
-        self._judge, self._scorer_name = as_scorer(scorer), scorer_name(scorer)
+        self._scorer, self._scorer_name = as_scorer(scorer), scorer_name(scorer)
         self._estimate_level, self._retry_errors = estimate_level, retry_errors
-        folder = self.run_dir
-        self._lock = held(folder).lock
+        self._lock = held(self.run_dir).lock
         try:
-            refuse_former(folder)
-            self._results = Journal(folder / RESULTS)
-            self.reflections = cache = ReplyCache(folder / REPLIES)
-            self.meter = Meter(limits or Limits(), cache, self._results)
+            self._results = Journal(self.run_dir / _RESULTS)
+            self.reflections = ReplyCache(self.run_dir / REPLIES)
             self.models = build_models(
                 model,
                 planner,
                 program=None,
                 settings=settings or Settings(),
-                cache=cache,
+                cache=self.reflections,
                 cap_policy=cap_policy,
             )
         except BaseException:
@@ -158,15 +164,15 @@ class Evaluator(SharedOnDeepcopy):
             "seed": seed,
             "estimate_level": estimate_level,
         }
-        # One event loop on a thread of its own, for callers on any thread.
+        self._ended = ExitStack()  # one event loop on its own thread, for callers on any thread
         portal = start_blocking_portal("asyncio", name="pb-optim-tune")
-        self._ended = ExitStack()
         self._portal = self._ended.enter_context(portal)
         self._places = asyncio.Semaphore(concurrency)
         self._runners: dict[str, Runner] = {}
         self._known: dict[_Key, Result] = {}
         self._running: dict[_Key, asyncio.Task[Result]] = {}
-        self._failed_in_a_row = 0
+        self._failed_in_a_row = self._held_back = self._paid_again = 0
+        self._begun: set[str] = set()
         self.refusal: PlanAndBudgetError | None = None
         self.unanswered: set[str] = set()
         self.watcher: Callable[[Candidate, Result], None] | None = None
@@ -178,54 +184,80 @@ class Evaluator(SharedOnDeepcopy):
         self.close()
 
     def close(self) -> None:
-        """Cancel what runs, end what was started, and let go of the folder."""
+        """Cancel running answers and unlock the folder."""
         try:
             with suppress(RuntimeError):  # it is closed already
                 self._portal.call(self._portal.stop, True)
             self._ended.close()
         finally:
-            getattr(self._judge, "close", lambda: None)()
+            getattr(self._scorer, "close", lambda: None)()
             self._lock.release()
 
     @property
-    def spent(self) -> Spent:
-        """What the folder has cost: this start and earlier ones, together."""
-        return self.meter.spent
+    def spent(self) -> Spending:
+        """The cost of the folder, earlier starts included."""
+        under_way = sum(key not in self._results for key in self._begun)
+        answers = len(self._results) + under_way + self._paid_again
+        return Spending(answers, self.reflections.spent)
 
     def measure(
         self, candidate: Candidate, questions: Sequence[Question], epoch: int = 1
     ) -> list[Result]:
         """Answer the questions with a candidate, several at once.
 
+        Args:
+            candidate: What answers.
+            questions: What is asked.
+            epoch: Which sample of the answers is wanted, from 1.
+
         Returns:
             Results in the order of the questions.
 
         Raises:
-            BudgetSpentError: A limit was reached on the way; what had begun was let finish and is
-                kept.
-            OutageError: An answer did not come for a reason outside. With a `refusal`, none does.
-            StorageError: What is paid for cannot be written down.
+            BudgetSpentError: A limit was reached. Answers that had begun are finished and kept.
+            OutageError: A question could not be answered; with a `refusal`, no question can.
+            StorageError: The disk is full.
         """
-        return self._run(self._all, candidate, questions, epoch)
+        return self.run(self._all, candidate, questions, epoch)
 
     def one(self, candidate: Candidate, question: Question, epoch: int = 1) -> Result:
-        """Answer one question, for the epoch-th time; from any thread. Raises as `measure`."""
+        """Answer one question, from any thread. Arguments and errors as for `measure`."""
         known = self._known.get((candidate.identity, question.id, epoch))
-        return known or self._run(self._once, candidate, question, epoch)
+        return known or self.run(self._once, candidate, question, epoch)
 
-    def is_known(self, candidate: Candidate, questions: Sequence[Question], epoch: int = 1) -> bool:
-        """Whether measuring would cost nothing."""
-        return self._run(self._is_known, candidate, questions, epoch)
+    def is_cached(
+        self, candidate: Candidate, questions: Sequence[Question], epoch: int = 1
+    ) -> bool:
+        """Return whether measuring would cost nothing."""
+        return self.run(self._is_cached, candidate, questions, epoch)
 
-    def reserve(self, answers: int) -> None:
-        """Keep so many answers back for what comes last; 0 lets go of them."""
-        self.meter.reserved = answers
+    def hold_back(self, answers: int) -> None:
+        """Keep so many answers for the end of the run; 0 releases them."""
+        self._held_back = answers
         if isinstance(self.refusal, BudgetSpentError):
             self.refusal = None
 
-    def _run(self, work: Callable[..., Coroutine[Any, Any, T]], *about: object) -> T:
-        """Run in the loop until it is done. An interrupt while waiting cancels the work."""
-        waiting = self._portal.start_task_soon(work, *about)
+    def check(self) -> None:
+        """Raise if nothing more may be paid for, by a reflection model too.
+
+        Raises:
+            BudgetSpentError: A limit is reached. From then on every payment is refused.
+            OutageError: The model is out of reach.
+            StorageError: The disk is full.
+        """
+        if self.refusal is None:
+            reached = self._reached()
+            if reached is None:
+                return
+            self.refusal = BudgetSpentError(
+                f"the budget of {reached} is spent; finished answers are kept, and the same "
+                "command with a higher budget goes on"
+            )
+        raise self.refusal
+
+    def run(self, work: Callable[..., Coroutine[Any, Any, T]], *arguments: object) -> T:
+        """Run a coroutine function in the evaluator's event loop; an interrupt cancels it."""
+        waiting = self._portal.start_task_soon(work, *arguments)
         try:
             result: T = waiting.result()
         except BaseException:
@@ -233,12 +265,22 @@ class Evaluator(SharedOnDeepcopy):
             raise
         return result
 
-    async def _is_known(
+    def _reached(self) -> str | None:
+        """Return the limit that is reached. Answers held back count with the mean cost so far."""
+        spent, budget = self.spent, self.budget
+        if budget.answers is not None and spent.answers + self._held_back >= budget.answers:
+            return f"{budget.answers} answers"
+        share = 1.0 + (self._held_back / spent.answers if spent.answers else 0.0)
+        if budget.tokens is not None and spent.tokens * share >= budget.tokens:
+            return f"{budget.tokens} tokens"
+        return None
+
+    async def _is_cached(
         self, candidate: Candidate, questions: Sequence[Question], epoch: int
     ) -> bool:
         for question in questions:
             known = (candidate.identity, question.id, epoch) in self._known
-            if not known and await self._recalled(candidate, question, epoch) is None:
+            if not known and await self._replayed(candidate, question, epoch) is None:
                 return False
         return True
 
@@ -253,7 +295,7 @@ class Evaluator(SharedOnDeepcopy):
         return [outcome for outcome in outcomes if isinstance(outcome, Result)]
 
     async def _once(self, candidate: Candidate, question: Question, epoch: int) -> Result:
-        """Answer, or join an answer that is under way: optimizers resubmit what takes long."""
+        """Answer, or wait for the same answer: DSPy submits slow examples again."""
         key = (candidate.identity, question.id, epoch)
         if key in self._known:
             return self._known[key]
@@ -261,90 +303,74 @@ class Evaluator(SharedOnDeepcopy):
             work = asyncio.ensure_future(self._result(candidate, question, epoch))
             self._running[key] = work
             work.add_done_callback(lambda _: self._running.pop(key, None))
-        result = await asyncio.shield(self._running[key])
-        self._known[key] = result
-        return result
+        self._known[key] = await asyncio.shield(self._running[key])
+        return self._known[key]
 
     async def _result(self, candidate: Candidate, question: Question, epoch: int) -> Result:
         key = self._key(candidate, question, epoch)
-        async with self._places:
-            outcome = await self._recalled(candidate, question, epoch)
-            if outcome is None:
-                self.check()
-                self.meter.begin(key)
-                outcome = await self._answered(candidate, question, epoch)
-            result = await self._scored(key, outcome, question)
+        try:
+            async with self._places:
+                outcome = await self._replayed(candidate, question, epoch)
+                if outcome is None:
+                    self.check()
+                    self._paid_again += key in self._results
+                    self._begun.add(key)
+                    outcome = await self._answered(candidate, question, epoch)
+                result = await self._scored(key, outcome, question)
+        except StorageError as error:
+            self.refusal = error
+            raise
         if self.watcher is not None:
             self.watcher(candidate, result)
         return result
 
-    async def _recalled(
+    async def _replayed(
         self, candidate: Candidate, question: Question, epoch: int
     ) -> Outcome | None:
-        """What the cache gives by itself, for an answer that was counted before."""
+        """Return an answer that was counted before, from the cache alone; None without one."""
         if self._key(candidate, question, epoch) not in self._results:
             return None
         outcome = await self._runner_of(candidate).recall(question, epoch)
         return None if outcome is None or outcome.error is not None else outcome
 
     async def _answered(self, candidate: Candidate, question: Question, epoch: int) -> Outcome:
-        """Try until there is something to judge."""
         for _ in range(_TRIES):
-            spent = self.spent.tokens
+            before = self.reflections.spent
             outcome = await self._runner_of(candidate).answer(question, epoch)
             if outcome.error is None:
                 self._failed_in_a_row = 0
                 return outcome
-            self._failed_in_a_row += 1 if self.spent.tokens == spent else 0
+            self._failed_in_a_row += self.reflections.spent == before
             if self._failed_in_a_row >= _IN_A_ROW:
                 self.refusal = OutageError(
                     f"{_IN_A_ROW} tries in a row failed without a token, the last with: "
-                    f"{outcome.error} Mend that; the same command goes on."
+                    f"{outcome.error} Fix the cause and rerun the same command."
                 )
                 raise self.refusal
         self.unanswered.add(question.id)
         msg = (
-            f"the question {question.id} had no answer in {_TRIES} tries, for a reason outside: "
-            f"{outcome.error} It counts neither as right nor as wrong, so what was to be measured "
-            "by it is not. Mend that, and the same command goes on; or leave the question out, "
-            "which takes another run folder."
+            f"Question {question.id} failed {_TRIES} times: {outcome.error} The candidate was not "
+            "scored. Fix the cause and rerun the same command, or exclude the question and use a "
+            "new --run-dir."
         )
         raise OutageError(msg)
 
     async def _scored(self, key: str, outcome: Outcome, question: Question) -> Result:
-        """Judge, or give the score that an earlier start has given the same answer.
-
-        A scorer of the user's own that was mended since judges anew.
-        """
+        """Score an answer, or return an earlier start's score unless the scorer has changed."""
         report, entry = outcome.report, self._results.get(key)
-        what = {"answer": digest(report["answer"])} | self._written
-        known = entry is not None and what.items() <= entry.items()
-        if entry is None or not known or (entry["error"] and self._retry_errors):
-            score = 0.0
-            error: str | None = None
+        facts = {"answer": digest(report["answer"])} | self._written
+        is_known = entry is not None and facts.items() <= entry.items()
+        if entry is None or not is_known or (entry["error"] and self._retry_errors):
+            score, error = 0.0, None
             try:
-                score = (await judged(self._judge, report, question)).value
-            except Exception as failure:  # noqa: BLE001 -- one of the user's own raises anything
+                score = (await judged(self._scorer, report, question)).value
+            except Exception as failure:  # noqa: BLE001 -- a user's scorer raises anything
                 kind = "" if isinstance(failure, ScorerError) else f"{type(failure).__name__}: "
                 error = f"{kind}{failure}"
-            entry = {**what, "question": question.id, "score": score, "error": error}
+            entry = {**facts, "question": question.id, "score": score, "error": error}
             self._results.append(key, entry)
         tokens = report["usage"]["output_tokens"]
         return Result(question.id, entry["score"], tokens, report, entry["error"])
-
-    def check(self) -> None:
-        """See whether anything more may be paid for, by a reflection model too.
-
-        Raises:
-            BudgetSpentError: A limit is reached. From then on whatever would cost is refused.
-        """
-        if self.refusal is not None:
-            raise self.refusal
-        try:
-            self.meter.check()
-        except BudgetSpentError as spent:
-            self.refusal = spent
-            raise
 
     def _key(self, candidate: Candidate, question: Question, epoch: int) -> str:
         asked = [question_identity(question), list(question.targets), epoch]

@@ -1,185 +1,98 @@
-"""Questions and metrics as a DSPy user has them, and which questions a run tunes and judges on."""
+"""Examples for the solver: the model's own shortest right answers to training questions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import wraps
-from typing import Any
+from collections import defaultdict
+from contextlib import suppress
+from itertools import count
+from typing import TYPE_CHECKING
 
-import dspy
-
-from optim.datasets import Question
-from optim.datasets.dataset import digest
-from optim.datasets.jsonl import parse
-from optim.datasets.loading import drawn_by_level, normalized
-from optim.evaluation.identity import question_identity
-from optim.scorers import Scorer, as_scorer
-from optim.scorers.base import FunctionScorer
-from optim.scorers.inspect_scorers import is_inspect_scorer
+from optim.records import PLANNING
+from optim.tuning.evaluator import BudgetSpentError, OutageError
 from pb_graph.errors import InputError
 
-Metric = Callable[..., Any]
-"""A metric as DSPy has them: ``metric(example, prediction, trace=None)``, from 0 to 1."""
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
-Judge = str | Scorer | Metric
-"""A scorer's name, a scorer, or a metric."""
+    from optim.datasets import Question
+    from optim.tuning.candidate import Candidate
+    from optim.tuning.evaluator import Result
+    from optim.tuning.optimizers import OptimizerTask
+    from pb_graph.types import Usage
 
-_EXAMPLE = "dspy.Example"  # key of a question's metadata
-_FEWEST = 6  # of dev and held-out together: two to compare on, so that there is an interval
-_HELD_OUT = 3  # every third question
-_NAMED = 5
-
-
-def questions_of(given: Iterable[Question | dspy.Example]) -> list[Question]:
-    """Questions as they are, and examples as questions.
-
-    Raises:
-        InputError: An example that is no question, or one that is there twice.
-    """
-    found: dict[str, Question] = {}
-    for place, one in enumerate(given, start=1):
-        try:
-            question = question_of(one)
-        except InputError as error:
-            msg = f"example {place}: {error}"
-            raise InputError(msg) from error
-        if question.id in found:
-            msg = f"example {place} is a question that is there already ({question.id})"
-            raise InputError(msg)
-        found[question.id] = question
-    return list(found.values())
+_FEWEST = 2  # examples: a single one shows its subject rather than a style
 
 
-def question_of(given: Question | dspy.Example) -> Question:
-    """A question as it is, or an example with ``question`` and ``answer`` (or ``answers``, a list).
+def shortest(
+    task: OptimizerTask,
+    *,
+    samples: int = 4,
+    sizes: Sequence[int] = (2, 4, 6),
+    longest: int = 1200,
+) -> Sequence[Candidate]:
+    """Return the incumbent with sets of the model's own answers as examples.
 
-    What else a question has (id, level, reference, instruction, answer_format, domain) is taken
-    where the example has it; all of the example goes along for the metric.
+    Only training questions are asked, so no dev or held-out question is ever an example. The
+    shortest right answer to each question counts. Examples are taken from each level in turn, the
+    shortest first, so a set does not show easy questions alone.
+
+    Args:
+        task: The round.
+        samples: Answers to each question, of a model that samples; one at temperature 0.
+        sizes: Sizes of the sets.
+        longest: The most characters of an example's question and of its answer: they are prompt
+            tokens of every later question.
 
     Raises:
-        InputError: No question or answer, or a level outside 1 to 5.
+        InputError: There are no such sets.
     """
-    if isinstance(given, Question):
-        return given
-    if not isinstance(given, dspy.Example):
-        msg = f"it is of type {type(given).__name__}, not a dspy.Example or a Question"
+    if samples < 1 or not sizes or min(sizes) < 1:
+        msg = f"samples and sizes must be at least 1, not {samples} and {list(sizes)}"
         raise InputError(msg)
-    question = parse(given.toDict())
-    return replace(question, metadata={**question.metadata, _EXAMPLE: given})
+    epochs = 1 if task.evaluator.models.temperature == 0 else samples
+    budget = max(task.answers - len(sizes) * len(task.dev), len(task.train))
+    best: dict[str, tuple[Question, Result]] = {}
+    for question, result in _answers(task, epochs, budget):
+        answer = result.report["answer"]
+        fits = 0 < len(answer) <= longest and len(question.question) <= longest
+        calls = sum(part["calls"] for part in _solving(result))
+        if not fits or result.score < 1.0 or calls != 1:  # a forced ending is no example
+            continue
+        known = best.get(question.id)
+        if known is None or _length(result) < _length(known[1]):
+            best[question.id] = question, result
+    found = _interleave_levels(sorted(best.values(), key=lambda pair: _length(pair[1])))
+    if len(found) < min(_FEWEST, *sizes):
+        return []
+    return [task.incumbent.with_examples("solve", found[:size]) for size in sizes]
 
 
-def scorer_of(given: Judge) -> str | Scorer:
-    """A scorer for the bench; a metric is wrapped, and sees the example that it knows."""
-    if isinstance(given, str | Scorer):
-        return given
-    if is_inspect_scorer(given):
-        return as_scorer(given)
-    metric = given
-
-    @wraps(metric, updated=())  # for whoever asks how it is written
-    def judge(output: str, question: Question) -> float:
-        known = question.metadata.get(_EXAMPLE) or example(question)
-        return float(metric(known, dspy.Prediction(answer=output)))
-
-    judge.__qualname__ = getattr(metric, "__qualname__", type(metric).__qualname__)
-    return FunctionScorer(judge)
+def _answers(task: OptimizerTask, epochs: int, budget: int) -> Iterator[tuple[Question, Result]]:
+    """Answer within the budget; every question once before any is asked again."""
+    evaluator, incumbent = task.evaluator, task.incumbent
+    for epoch in range(1, epochs + 1):
+        asked = task.train[: max(0, budget - (epoch - 1) * len(task.train))]
+        with suppress(BudgetSpentError, OutageError):  # finished answers count
+            evaluator.measure(incumbent, asked, epoch)
+        for question in asked:
+            if evaluator.is_cached(incumbent, [question], epoch):
+                yield question, evaluator.one(incumbent, question, epoch)
 
 
-def example(question: Question) -> dspy.Example:
-    """A question as DSPy wants it: plain text, so that prompts can show it."""
-    fields = {"question": question.question, "id": question.id}
-    answer = " or ".join(question.targets)
-    return dspy.Example(**fields, answer=answer).with_inputs("question", "id")
+def _length(result: Result) -> int:
+    return sum(part["output_tokens"] for part in _solving(result))
 
 
-def examples(questions: Sequence[Question]) -> list[dspy.Example]:
-    """Several of them."""
-    return [example(question) for question in questions]
+def _solving(result: Result) -> list[Usage]:
+    nodes = result.report["usage"]["by_node"]
+    return [part for name, part in nodes.items() if name not in PLANNING]
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
-    """Three sets without a common question.
-
-    Attributes:
-        train: What optimizers learn from.
-        dev: What candidates are chosen by.
-        held_out: What decides whether a choice is better than the original.
-    """
-
-    train: Sequence[Question]
-    dev: Sequence[Question]
-    held_out: Sequence[Question]
-
-    @property
-    def identity(self) -> dict[str, str]:
-        """A digest of each set, with its targets: they bear on the scores."""
-        sets = {"train": self.train, "dev": self.dev, "held_out": self.held_out}
-        return {
-            name: digest([[question_identity(q), list(q.targets)] for q in questions])
-            for name, questions in sets.items()
-        }
-
-
-def split_of(
-    train: Sequence[Question],
-    dev: Sequence[Question],
-    held_out: Sequence[Question] | None,
-    seed: int,
-) -> Split:
-    """Check the sets, and take the held-out third from dev, evenly by level, where none is given.
-
-    Without questions to train on, optimizers learn from dev.
-
-    Raises:
-        InputError: Too few dev questions, none held out, or a question that is in two sets.
-    """
-    if not dev or (held_out is not None and not held_out):
-        empty, why = ("held-out", "judge the winner") if dev else ("dev", "choose candidates")
-        msg = f"the {empty} split is empty: give questions to {why} by"
-        raise InputError(msg)
-    if held_out is None:
-        if len(dev) < _FEWEST:
-            msg = (
-                f"{len(dev)} dev questions are too few, as a third of them is held out for the "
-                f"last comparison: give {_FEWEST} at least, better 60"
-            )
-            raise InputError(msg)
-        held_out, dev = part(dev, 1, _HELD_OUT, seed)
-    for one, other, names in (
-        (train, dev, "dev and train"),
-        (train, held_out, "held-out and train"),
-        (dev, held_out, "held-out and dev"),
-    ):
-        _check_apart(one, other, names)
-    return Split(train or dev, dev, held_out)
-
-
-def part(
-    questions: Sequence[Question], parts: int, of: int, seed: int
-) -> tuple[list[Question], list[Question]]:
-    """Draw ``parts`` of every ``of`` questions of each level; give them, and the rest in order.
-
-    What levels cannot give evenly is made up for over all of them, so the size is as near to
-    ``len(questions) * parts / of`` as whole questions allow.
-    """
-    levels = drawn_by_level(questions, seed)
-    lined_up = [item for level in sorted(levels, key=str) for item in levels[level]]
-    chosen = {item.id for place, item in enumerate(lined_up) if place % of < parts}
-    return (
-        [item for item in questions if item.id in chosen],
-        [item for item in questions if item.id not in chosen],
-    )
-
-
-def _check_apart(one: Sequence[Question], other: Sequence[Question], names: str) -> None:
-    texts = {normalized(question.question) for question in one}
-    both = [question.id for question in other if normalized(question.question) in texts]
-    if both:
-        msg = (
-            f"{names} share {len(both)} questions ({', '.join(both[:_NAMED])}"
-            f"{', …' if len(both) > _NAMED else ''}): a score on what was learnt from proves "
-            "nothing. Leave them out of one."
-        )
-        raise InputError(msg)
+def _interleave_levels(pairs: Sequence[tuple[Question, Result]]) -> list[dict[str, str]]:
+    """Take one from each level, then a second one from each, and so on."""
+    turns: dict[int | None, Iterator[int]] = defaultdict(count)
+    ordered = sorted(pairs, key=lambda pair: next(turns[pair[0].level]))
+    return [
+        {"problem": question.question, "solution": result.report["answer"].strip()}
+        for question, result in ordered
+    ]

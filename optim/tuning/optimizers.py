@@ -1,312 +1,255 @@
-"""The package's optimizers by name; choices that do not go together are refused.
-
-DSPy's are wrapped so that prompts get no examples, a trial is a whole split wherever that can be,
-and nothing is paid for twice. GEPA and the settings search have modules of their own.
-"""
+"""The work of a round, and DSPy's optimizers as functions that propose candidates."""
 
 from __future__ import annotations
 
+import inspect
+import io
+import logging
 import random
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import dspy
+from dspy.utils.exceptions import AdapterParseError
 
-from optim.e3 import e3
-from optim.tuning.candidate import Texts, own_texts, read_texts
-from optim.tuning.examples import examples
-from optim.tuning.gepa import gepa, worth
-from optim.tuning.optimizer import REGISTERED, Optimizer, Round, optimizer
-from optim.tuning.options import OPTIMIZERS, TUNED
-from optim.tuning.reflection import compiling
-from optim.tuning.settings_search import settings_search
-from optim.tuning.shortest import shortest
-from pb_graph.errors import InputError, did_you_mean
+from optim.tangent import E3Metric, ReferencePoint, example_of
+from optim.tuning.candidate import SharedOnDeepcopy
+from optim.tuning.program import EvaluatedProgram
+from optim.tuning.reflection import ReflectionAdapter, ReflectionError
+from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
-    from optim.e3 import Incumbent
+    from optim.datasets import Question
     from optim.tuning.candidate import Candidate
+    from optim.tuning.evaluator import Evaluator
+    from optim.tuning.reflection import Reflector
 
-__all__ = [
-    "OPTIMIZERS",
-    "TUNED",
-    "candidates",
-    "check",
-    "choose",
-    "copro",
-    "gepa",
-    "miprov2",
-    "random_search",
-    "settings_search",
-    "shortest",
-    "simba",
-]
-
-_USUAL = {"settings": "settings", "solve": "shortest"}  # else gepa
+_LOUD = ("dspy", "gepa", "optuna")  # loggers
+_NO_DEMOS = {"max_bootstrapped_demos": 0, "max_labeled_demos": 0}
+_NEVER = 10**9  # errors that end DSPy's evaluation; our program does not raise
 
 
-@optimizer(
-    "copro",
-    "DSPy's COPRO: instructions are written, seen with their E³, and rewritten",
-    reflects=True,
-)
-def copro(task: Round, *, breadth: int = 6, depth: int = 2) -> Sequence[Candidate]:
-    """Give every instruction that was measured; all of dev is one example, so E³ is exact.
+@dataclass(frozen=True, slots=True)
+class OptimizerTask(SharedOnDeepcopy):
+    """The work of one round.
 
-    COPRO also tunes the words that lead up to the reply. Our prompts have none, so of what it
-    finds only the instruction counts.
+    Attributes:
+        evaluator: Measures; what was measured before costs nothing.
+        incumbent: The best candidate so far.
+        reference: Its accuracy and tokens on dev.
+        train: Questions to learn from; those of dev where there are none.
+        dev: Questions that candidates are chosen by.
+        predictor: The predictor to tune.
+        reflector: Writes instructions; None for optimizers that need none.
+        answers: The most answers, cached ones included, that the round should ask for.
+        seed: Of everything drawn by chance.
+    """
+
+    evaluator: Evaluator
+    incumbent: Candidate
+    reference: ReferencePoint
+    train: Sequence[Question]
+    dev: Sequence[Question]
+    predictor: str
+    reflector: Reflector | None
+    answers: int
+    seed: int
+
+    @property
+    def reflection(self) -> Reflector:
+        """The reflection model.
+
+        Raises:
+            InputError: There is none.
+        """
+        if self.reflector is None:
+            msg = "this optimizer needs a model that writes instructions: give --reflection-model"
+            raise InputError(msg)
+        return self.reflector
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether nothing more can be paid for."""
+        return self.evaluator.refusal is not None
+
+    def program(self) -> EvaluatedProgram:
+        """Return the incumbent as a DSPy program that knows the round's questions."""
+        questions = [*self.train, *self.dev]
+        return EvaluatedProgram(self.evaluator, self.incumbent, self.predictor, questions)
+
+    def metric(self, *, objectives: bool = False) -> E3Metric:
+        """Return the E³ metric with its tangent at the incumbent."""
+        return E3Metric(self.reference, lambda _, pred: pred.score, objectives=objectives)
+
+    def candidates(self, texts: Sequence[str]) -> list[Candidate]:
+        """Return the incumbent with each instruction, without unusable and repeated ones."""
+        usable: dict[str, Candidate] = {}
+        for text in texts:
+            with suppress(InputError):  # empty or too long
+                candidate = self.incumbent.with_instruction(self.predictor, text)
+                usable.setdefault(candidate.identity, candidate)
+        return list(usable.values())
+
+    def collect(self, program: EvaluatedProgram, compiled: Any = None) -> list[Candidate]:  # noqa: ANN401
+        """Return the candidates that met all of dev, and those that DSPy returned as the best."""
+        rows = getattr(compiled, "candidate_programs", None) or []
+        found = [row["program"] for row in rows if isinstance(row, dict) and "program" in row]
+        best: dict[str, Candidate] = {}
+        for one in [*found, compiled]:
+            if isinstance(one, EvaluatedProgram):
+                with suppress(InputError):
+                    best.setdefault(one.candidate.identity, one.candidate)
+        whole = [one for one in program.seen.values() if self.evaluator.is_cached(one, self.dev)]
+        return [*whole, *best.values()]
+
+
+def compile_with(
+    task: OptimizerTask,
+    made: Any,  # noqa: ANN401 -- an optimizer of DSPy's, which has no types
+    *,
+    is_guarded: bool = False,
+    **arguments: Any,  # noqa: ANN401
+) -> list[Candidate]:
+    """Let an optimizer of DSPy's compile the incumbent, and return what it found.
+
+    Args:
+        task: The round.
+        made: The optimizer, with a metric for predictions with ``answer``, ``score``, ``tokens``.
+        is_guarded: Whether it cuts the beginning of instructions, as MIPROv2 does.
+        arguments: Of its ``compile``; train and dev sets are passed where it takes them.
+    """
+    sets = {"trainset": task.train, "valset": task.dev}
+    takes = inspect.signature(made.compile).parameters
+    given = {name: list(map(example_of, sets[name])) for name in sets if name in takes}
+    program, compiled = task.program(), None
+    with running_optimizer(task, is_guarded=is_guarded):
+        compiled = made.compile(program, **(given | arguments))
+    return task.collect(program, compiled)
+
+
+def copro(task: OptimizerTask, *, breadth: int = 6, depth: int = 2) -> list[Candidate]:
+    """Run DSPy's COPRO on dev; of what it finds only instructions count, not output prefixes.
 
     Args:
         task: The round.
         breadth: Instructions for each depth, the incumbent's among the first.
-        depth: How often the reflection model gets to see how they did.
+        depth: How often the reflection model sees how they did.
     """
-    split = _WholeSplit(task)
-    made = dspy.COPRO(
-        prompt_model=task.reflection.language_model(),
-        metric=lambda gold, pred, trace=None: pred.ratio,  # noqa: ARG005 -- DSPy's signature
-        breadth=breadth,
-        depth=depth,
+    writes = task.reflection.language_model()
+    made = dspy.COPRO(prompt_model=writes, metric=task.metric(), breadth=breadth, depth=depth)
+    shown = {"display_progress": False, "display_table": 0}
+    threads = {"num_threads": task.evaluator.concurrency}
+    return compile_with(
+        task, made, trainset=list(map(example_of, task.dev)), eval_kwargs=threads | shown
     )
-    whole = dspy.Example(split="dev").with_inputs("split")
-    how = {"num_threads": 1, "display_progress": False, "display_table": 0}
-    with compiling(task):
-        made.compile(split, trainset=[whole], eval_kwargs=how)
-    return task.measured(split.program)
 
 
-class _WholeSplit(dspy.Module):  # type: ignore[misc]  # dspy carries no types
-    """Answers all of dev at once; ``ratio`` is E³ over the incumbent's, 0 where not measured."""
-
-    def __init__(self, task: Round) -> None:
-        super().__init__()
-        self._task = task
-        self.program = task.program()
-
-    def forward(self, split: str) -> dspy.Prediction:  # noqa: ARG002 -- there is one
-        """Answer them all."""
-        task = self._task
-        try:
-            candidate = self.program.candidate
-            self.program.seen.setdefault(candidate.identity, candidate)
-            results = task.evaluator.measure(candidate, task.dev)
-        except Exception as error:  # noqa: BLE001 -- an unusable instruction must not end the others
-            return dspy.Prediction(ratio=0.0, error=str(error))
-        value = e3([result.score for result in results], [result.tokens for result in results])
-        baseline = task.baseline
-        return dspy.Prediction(ratio=value * baseline.tokens / baseline.accuracy**2, error=None)
-
-
-def clipped(baseline: Incumbent) -> Callable[..., float | bool]:
-    """Give the metric s = 2a/A0 - t/T0 for optimizers that only know numbers.
-
-    Its mean is 1 at the incumbent. It is kept within ± `FAR_BELOW`: SIMBA raises e to it, divided
-    by a temperature of 0.2, which overflows above 142.
-    """
-
-    def metric(
-        gold: dspy.Example,  # noqa: ARG001 -- the bench has scored the answer
-        pred: dspy.Prediction,
-        trace: object = None,
-    ) -> float | bool:
-        if trace is not None:
-            # Bootstrapping asks whether to keep an example, and takes any number but 0 for yes.
-            return bool(pred.score)
-        return worth(pred, baseline)
-
-    return metric
-
-
-@optimizer(
-    "miprov2",
-    "DSPy's MIPROv2: instructions up front, then Bayesian search",
-    reflects=True,
-    learns=True,
-    needs=("optuna",),
-)
-def miprov2(task: Round, *, instructions: int = 6, trials: int = 10) -> Sequence[Candidate]:
-    """Give every instruction that was measured; there are no examples in the prompt.
-
-    Each trial is the whole of dev: a trial that comes back to an instruction costs nothing here,
-    so minibatches would save little and make the choice noisy.
+def miprov2(task: OptimizerTask, *, instructions: int = 6, trials: int = 10) -> list[Candidate]:
+    """Run DSPy's MIPROv2 without examples; each trial is the whole of dev.
 
     Args:
         task: The round.
         instructions: How many are written, the incumbent's included.
         trials: How many are tried.
     """
-    model = task.reflection.language_model()
+    writes = task.reflection.language_model()
     made = dspy.MIPROv2(
-        metric=clipped(task.baseline),
-        prompt_model=model,
-        task_model=model,  # never asked: the program brings its own
-        max_bootstrapped_demos=0,
-        max_labeled_demos=0,
+        metric=task.metric(),
+        prompt_model=writes,
+        task_model=writes,  # never asked: the program brings its own
         auto=None,
         num_candidates=instructions,
         num_threads=task.evaluator.concurrency,
-        max_errors=10**9,  # the program does not raise
+        max_errors=_NEVER,
         seed=task.seed + 1,  # 0 would count as not given
+        **_NO_DEMOS,
     )
-    program = task.program()
-    with compiling(task, guarded=True):
-        made.compile(
-            program,
-            trainset=examples(task.train),
-            valset=examples(task.dev),
-            num_trials=trials,
-            minibatch=False,
-            program_aware_proposer=False,  # our source code tells nothing about the task
-            fewshot_aware_proposer=False,
-        )
-    return task.measured(program)
+    return compile_with(
+        task,
+        made,
+        is_guarded=True,
+        num_trials=trials,
+        minibatch=False,
+        program_aware_proposer=False,  # our source code tells nothing about the task
+        fewshot_aware_proposer=False,
+    )
 
 
-@optimizer(
-    "simba",
-    "DSPy's SIMBA: what told good from bad answers becomes a rule",
-    reflects=True,
-    learns=True,
-)
-def simba(task: Round, *, batch: int = 8, width: int = 3, steps: int = 3) -> Sequence[Candidate]:
-    """Give the instructions that won a step, best first; rules are appended, no examples.
-
-    It lives on answers to one question that differ, so it wants a solver that is not asked at
-    temperature 0; the plan is the same each time.
+def simba(
+    task: OptimizerTask, *, batch: int = 8, width: int = 3, steps: int = 3
+) -> list[Candidate]:
+    """Run DSPy's SIMBA without examples; it needs a solver that samples.
 
     Args:
         task: The round.
         batch: Questions of a step.
         width: Answers to each question of a step, and most new instructions of it.
-        steps: How many.
+        steps: Number of steps.
     """
-    model = task.reflection.language_model()
+    writes = task.reflection.language_model()
     made = dspy.SIMBA(
-        metric=clipped(task.baseline),
+        metric=task.metric(),
         bsize=min(batch, len(task.train)),
         num_candidates=width,
         max_steps=steps,
         max_demos=0,
-        prompt_model=model,
+        prompt_model=writes,
         num_threads=task.evaluator.concurrency,
     )
-    program, outcome = task.program(), None
-    with dspy.context(lm=model), compiling(task):
-        outcome = made.compile(program, trainset=examples(task.train), seed=task.seed)
-    if outcome is None:
-        return task.measured(program)
-    won: list[Candidate] = []
-    for row in outcome.candidate_programs:
-        with suppress(InputError):  # an instruction that is empty or too long
-            won.append(row["program"].candidate)
-    for candidate in won:
-        program.seen.pop(candidate.identity, None)
-    task.measured(program)  # the others have lost a step
-    return won
+    with dspy.context(lm=writes):
+        return compile_with(task, made, seed=task.seed)
 
 
-def _forecast(
-    questions: int, calls: int, _original: Candidate, _seed: int, texts: Sequence[str]
-) -> str:
-    """How many of a list the answers reach, each on all of dev, after the original."""
-    reached = min(len(texts), max(0, calls // questions - 1))
-    text = f"{reached} of {len(texts)} instructions on {questions} questions each."
-    if reached < len(texts):
-        text += f" This budget does not reach the other {len(texts) - reached}. A higher one would."
-    return text
-
-
-@optimizer(
-    "random", "draws from a list of instructions", chooses=True, once=True, forecast=_forecast
-)
-def random_search(task: Round, *, texts: Sequence[str]) -> Sequence[Candidate]:
-    """Give them in drawn order: the baseline that an optimizer has to beat."""
+def random_search(task: OptimizerTask, *, texts: Sequence[str]) -> list[Candidate]:
+    """Return the instructions in drawn order: the baseline that an optimizer has to beat."""
     order = random.Random(task.seed)  # noqa: S311 -- a draw, not a secret
     return task.candidates(order.sample(list(texts), len(texts)))
 
 
-@optimizer(
-    "candidates", "measures a list of instructions", chooses=True, once=True, forecast=_forecast
-)
-def candidates(task: Round, *, texts: Sequence[str]) -> Sequence[Candidate]:
-    """Give all of them, in their order."""
+def candidates(task: OptimizerTask, *, texts: Sequence[str]) -> list[Candidate]:
+    """Return all instructions in their order."""
     return task.candidates(texts)
 
 
-def choose(
-    optimizer: str | Optimizer | None, tuned: str, predictor: str, texts: Texts | None
-) -> tuple[Optimizer, list[str]]:
-    """The optimizer, and the instructions that are measured before it begins."""
-    chosen = _named(optimizer, tuned)
-    given = None if texts is None else read_texts(texts)
-    # One that was called with a list has it already.
-    if chosen.chooses and "texts" not in getattr(chosen.propose, "keywords", {}):
-        return chosen(texts=own_texts(predictor) if given is None else given), []
-    return chosen, given or []
+@contextmanager
+def running_optimizer(task: OptimizerTask, *, is_guarded: bool = False) -> Iterator[None]:
+    """Run an optimizer of DSPy's within, silenced.
 
-
-def check(
-    optimizer: str | Optimizer | None, tuned: str, texts: Texts | None, *, reflection: bool
-) -> Optimizer:
-    """Refuse names that nobody has, and whatever is given and would be ignored.
-
-    Returns:
-        The optimizer that was named, without its options.
+    A spent budget, an outage or a silent reflection model may make an optimizer fail in any way:
+    then it is left, and what was measured counts. Any other error is raised.
 
     Raises:
-        InputError: What is wrong, and what to leave out.
+        ModelCallError: The reflection model could not be called.
     """
-    if tuned not in TUNED:
-        msg = f"what is tuned is one of {', '.join(TUNED)}, not {tuned!r}"
-        raise InputError(msg)
-    if isinstance(optimizer, str) and optimizer not in OPTIMIZERS:
-        msg = f"no optimizer named {optimizer!r}; there are: {', '.join(OPTIMIZERS)}"
-        raise InputError(msg + did_you_mean(optimizer, OPTIMIZERS))
-    chosen = _named(optimizer, tuned)
-    if tuned == "settings":
-        _check_settings(optimizer, texts, reflection=reflection)
-    elif chosen.tunes == "examples" and tuned != "solve":
-        msg = (
-            f"{chosen.name} finds worked examples for the solver: tune solve (--tune solve); with "
-            "all they are found anyway, beside the prompts of another optimizer"
-        )
-        raise InputError(msg)
-    elif tuned == "all" and isinstance(optimizer, str) and chosen.chooses:
-        msg = (
-            f"{chosen.name} chooses from a list, which is of one prompt: tune that one (--tune "
-            "decompose), or take an optimizer that has instructions written"
-        )
-        raise InputError(msg)
-    elif reflection and not chosen.reflects:
-        writers = [one.name for one in REGISTERED.values() if one.reflects]
-        msg = (
-            "the reflection model (--reflection-model) would not be asked, as this optimizer has "
-            f"no instructions written: leave it out, or choose {', '.join(writers)}"
-        )
-        raise InputError(msg)
-    return chosen
+    adapter, reflector = ReflectionAdapter(is_guarded=is_guarded), task.reflector
+    if reflector is not None:
+        reflector.failure = None
+    with silenced(), dspy.context(adapter=adapter, trace=None, disable_history=True):
+        try:
+            yield
+        except Exception as error:
+            failure = reflector.failure if reflector else None
+            if reflector is not None and failure is None and isinstance(error, AdapterParseError):
+                failure = reflector.failure = reflector.error("nothing that could be used")
+            if task.is_refused or isinstance(failure, ReflectionError):
+                return
+            if failure is None:
+                raise
+            raise failure from error  # DSPy has wrapped it
 
 
-def _check_settings(
-    optimizer: str | Optimizer | None, texts: Texts | None, *, reflection: bool
-) -> None:
-    """The settings search leaves prompts be, and asks nobody."""
-    ignored = {
-        "the optimizer (--optimizer)": isinstance(optimizer, str),
-        "the candidates (--candidates)": texts is not None,
-        "the reflection model (--reflection-model)": reflection,
-    }
-    named = [name for name, given in ignored.items() if given]
-    if named:
-        msg = (
-            "the search of settings changes no prompt: leave out "
-            f"{' and '.join(named)}, or tune decompose or estimate (--tune)"
-        )
-        raise InputError(msg)
-
-
-def _named(optimizer: str | Optimizer | None, tuned: str) -> Optimizer:
-    if isinstance(optimizer, Optimizer):
-        return optimizer
-    return REGISTERED[optimizer or _USUAL.get(tuned, "gepa")]
+@contextmanager
+def silenced() -> Iterator[None]:
+    """Swallow everything that is printed and logged within."""
+    loggers = [logging.getLogger(name) for name in _LOUD]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

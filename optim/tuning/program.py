@@ -1,7 +1,4 @@
-"""The graph as a DSPy program with a prompt that can be tuned: for users, and for optimizers.
-
-`GraphProgram` answers with the graph; `TrialProgram` with the evaluator, scored and paid for once.
-"""
+"""The graph as a DSPy program whose prompts can be tuned: for users, and for optimizers."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ import dspy
 
 from optim.datasets.dataset import parse_level
 from optim.methods import check_unattended
-from optim.tuning.candidate import Candidate, SharedOnDeepcopy, candidate_of, used_by
+from optim.tuning.candidate import Candidate, SharedOnDeepcopy, active_predictors, candidate_of
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
 from pb_graph.models.io import run_sync
@@ -35,22 +32,20 @@ if TYPE_CHECKING:
 
     Graph = CompiledStateGraph[State, Context, Input, Output]
 
-# MIPROv2 cuts off the first words of an instruction when a colon follows them ("Be brief: ask
-# only ..."). An invisible character in front keeps it from that; it never reaches a model.
-GUARD = "\u2060"
-_ABOUT = ("reference", "instruction", "answer_format", "domain", "level")
+# MIPROv2 cuts off the first words of an instruction before a colon. This invisible character in
+# front prevents that; it never reaches a model.
+MIPRO_PREFIX_GUARD = "\u2060"
+_INPUTS = ("reference", "instruction", "answer_format", "domain", "level")
 
 
 class TunableProgram(dspy.Module):  # type: ignore[misc]  # dspy carries no types
-    """A program whose predictors hold what planner and solver are told.
+    """A program whose predictors hold the prompts that are open to tuning.
 
-    They are read at every call, so that the copy which an optimizer has changed is the one that is
-    used. The predictors that are not named stay as they were, and are no part of the program.
+    They are read at every call, so the copy that an optimizer has changed is the one that is used.
 
     Args:
-        base: What the program starts from.
-        predictors: Names of the predictors that are open to tuning; the attribute of that name
-            holds each.
+        base: The candidate that the program starts from.
+        predictors: Names of the open predictors, which become attributes.
     """
 
     def __init__(self, base: Candidate, *predictors: str) -> None:
@@ -62,7 +57,7 @@ class TunableProgram(dspy.Module):  # type: ignore[misc]  # dspy carries no type
 
     @property
     def candidate(self) -> Candidate:
-        """What this copy of the program is by now.
+        """The candidate that this copy of the program is now.
 
         Raises:
             InputError: An instruction is empty or too long.
@@ -70,26 +65,22 @@ class TunableProgram(dspy.Module):  # type: ignore[misc]  # dspy carries no type
         found = self._base
         for name in self._open:
             predictor = getattr(self, name)
-            text = predictor.signature.instructions.replace(GUARD, "")
+            text = predictor.signature.instructions.replace(MIPRO_PREFIX_GUARD, "")
             found = found.with_instruction(name, text).with_examples(name, predictor.demos)
         return found
 
 
 class GraphProgram(TunableProgram):
-    """Answers questions with the graph, planner and solver told whatever this program says by now.
+    """The graph as a DSPy module: DSPy's optimizers and its evaluation take it as any other.
 
-    A DSPy module like any other: its optimizers and its evaluation can be used as they are. The
-    predictors that are open are those that the settings make use of, ``decompose`` (or ``fused``),
-    ``estimate`` and ``solve``; ``decompose`` where that is none. A trained program is used by
-    ``build_graph(planner_program=program)``, and saved by ``program.save(path)`` for
-    ``build_graph(planner_program=path)``.
+    Open to tuning are the prompts that the settings send, and no others. Use a tuned program with
+    ``build_graph(planner_program=program)``, or save it and pass the path.
 
     Args:
-        model: Solves, as for `build_graph`; made at the first question when it is a name.
+        model: Solves, as for `build_graph`; a name is resolved at the first question.
         planner: Plans; None for the same model.
-        settings: How the graph works. A mapping overrides single ones of the saved program, else
-            of the defaults.
-        planner_program: A tuned planner, or what was saved of one, to begin from.
+        settings: Settings of the graph. A mapping overrides the saved program's, else the defaults.
+        planner_program: A planner or a saved program to begin from.
         cap_policy: As for `build_graph`.
 
     Raises:
@@ -107,27 +98,27 @@ class GraphProgram(TunableProgram):
         cap_policy: CapPolicy | None = None,
     ) -> None:
         base = candidate_of(planner_program, settings)
-        super().__init__(base, *(used_by(base.settings).values() or ["decompose"]))
-        self.graphs = Graphs(model, planner, cap_policy)
+        super().__init__(base, *active_predictors(base.settings).values())
+        self.graph = GraphCache(model, planner, cap_policy)
 
     @property
     def settings(self) -> Settings:
-        """How the graph works."""
+        """The settings of the graph."""
         return self._base.settings
 
     @property
     def prompts(self) -> Planner:
-        """A planner of this program's own predictors: what an optimizer changes, it says."""
+        """A planner of this program's own predictors, with every change an optimizer makes."""
         planner = self._base.prompts()
         for name in self._open:
             setattr(planner, name, getattr(self, name))
         return planner
 
     def set_lm(self, lm: dspy.LM | None) -> None:
-        """Take what BestOfN, Refine and SIMBA tell samples apart by, and no other model of DSPy's.
+        """Accept a rollout of BestOfN, Refine and SIMBA, and no other model of DSPy's.
 
         Raises:
-            InputError: It is another: nothing would be asked of it.
+            InputError: It is another model, which would never be asked.
         """
         if lm is not None and "rollout_id" not in lm.kwargs:
             msg = (
@@ -139,7 +130,7 @@ class GraphProgram(TunableProgram):
         super().set_lm(lm)
 
     def program(self) -> PlannerProgram:
-        """What is saved of it: prompts and settings, never a model's address.
+        """Return prompts and settings as they are saved, without a model's address.
 
         Raises:
             InputError: An instruction is empty or too long.
@@ -148,7 +139,7 @@ class GraphProgram(TunableProgram):
         return saved.model_copy(update={"settings": self.settings})
 
     def save(self, path: str | Path) -> None:
-        """Write what ``build_graph(planner_program=path)`` and `load` take; never a pickle.
+        """Write the JSON file that ``build_graph(planner_program=path)`` and `load` read.
 
         Raises:
             InputError: As `program`.
@@ -157,7 +148,7 @@ class GraphProgram(TunableProgram):
         self.program().save(path)
 
     def load(self, path: str | Path) -> Self:
-        """Take over the prompts of a saved program; the settings stay as they are.
+        """Take over the prompts of a saved program; the settings stay.
 
         Raises:
             PlannerProgramError: The file is missing, or does not fit.
@@ -169,45 +160,45 @@ class GraphProgram(TunableProgram):
         return self
 
     def with_candidate(self, candidate: Candidate) -> GraphProgram:
-        """The same models, with another candidate's words and settings."""
+        """Return a program with the same models and another candidate's prompts and settings."""
         return GraphProgram(
-            self.graphs.model,
-            planner=self.graphs.planner,
+            self.graph.model,
+            planner=self.graph.planner,
             settings=candidate.settings,
             planner_program=candidate.prompts(),
-            cap_policy=self.graphs.cap_policy,
+            cap_policy=self.graph.cap_policy,
         )
 
-    def forward(self, question: str, **about: Any) -> dspy.Prediction:  # noqa: ANN401 -- see Input
+    def forward(self, question: str, **inputs: Any) -> dspy.Prediction:  # noqa: ANN401
         """Answer one question.
 
-        A question that the model could not answer is a wrong answer at what it cost: raised, an
-        optimizer would score it with a constant.
+        A question that the model could not answer is a wrong answer at its cost: raised, DSPy
+        would score it with a constant.
 
         Args:
-            question: What is asked.
-            about: What else the graph takes: level, domain, instruction, answer_format,
-                reference. Whatever else an example brings is left out.
+            question: The question.
+            inputs: Other inputs of the graph: level, domain, instruction, answer_format,
+                reference. Further fields of an example are ignored.
 
         Returns:
-            ``answer``; ``tokens``, the completion tokens it took, planning included; ``report``;
+            ``answer``; ``tokens``, its completion tokens, planning included; ``report``;
             ``error``, None when there is an answer.
 
         Raises:
             ModelSetupError: There is no such model.
             InputError: The question is empty or too long, or its level is not 1 to 5.
         """
-        return run_sync(self._answer(question, about, blocking=True))
+        return run_sync(self._answer(question, inputs, blocking=True))
 
-    async def aforward(self, question: str, **about: Any) -> dspy.Prediction:  # noqa: ANN401
-        """As `forward`, for ``await program.acall(question=...)``."""
-        return await self._answer(question, about, blocking=False)
+    async def aforward(self, question: str, **inputs: Any) -> dspy.Prediction:  # noqa: ANN401
+        """`forward` for ``await program.acall(question=...)``."""
+        return await self._answer(question, inputs, blocking=False)
 
     async def _answer(
-        self, question: str, about: Mapping[str, Any], *, blocking: bool
+        self, question: str, inputs: Mapping[str, Any], *, blocking: bool
     ) -> dspy.Prediction:
-        graph, context = self.graphs.of(self.settings), Context(planner_program=self.prompts)
-        known = {name: about[name] for name in _ABOUT if about.get(name) is not None}
+        graph, context = self.graph.compiled(self.settings), Context(planner_program=self.prompts)
+        known = {name: inputs[name] for name in _INPUTS if inputs.get(name) is not None}
         known |= {"level": parse_level(known)} if "level" in known else {}  # "Level 3" as well
         asked = cast("Input", {**known, "question": question})
         error: NoAnswerError | None = None
@@ -219,7 +210,7 @@ class GraphProgram(TunableProgram):
         except NoAnswerError as failure:
             error, report = failure, failure.report
         if error is None and "solve" in self._open:
-            trace(self.solve, {"problem": question}, dspy.Prediction(solution=report["answer"]))
+            _trace(self.solve, {"problem": question}, dspy.Prediction(solution=report["answer"]))
         return dspy.Prediction(
             answer="" if error else report["answer"],
             tokens=report["usage"]["output_tokens"],
@@ -228,36 +219,36 @@ class GraphProgram(TunableProgram):
         )
 
 
-def trace(predictor: dspy.Predict, given: Mapping[str, Any], said: dspy.Prediction) -> None:
-    """Show an optimizer, if one listens, what a predictor was asked and what came of it."""
-    if dspy.settings.trace is not None:
-        dspy.settings.trace.append((predictor, dict(given), said))
-
-
-class Graphs(SharedOnDeepcopy):
-    """The graph for all copies of a program: prompts come with each question."""
+class GraphCache(SharedOnDeepcopy):
+    """The models and the compiled graph of all copies of a program."""
 
     def __init__(self, model: ModelSpec, planner: ModelSpec, cap_policy: CapPolicy | None) -> None:
         self.model = model
         self.planner = planner
         self.cap_policy = cap_policy
-        self._made: Graph | None = None
+        self._compiled: Graph | None = None
 
-    def of(self, settings: Settings) -> Graph:
-        """Compile it, or give the one that was compiled before."""
-        if self._made is None:
+    def compiled(self, settings: Settings) -> Graph:
+        """Return the graph, compiled once: prompts come with each question."""
+        if self._compiled is None:
             check_unattended(settings)
-            self._made = build_graph(
+            self._compiled = build_graph(
                 self.model, planner=self.planner, settings=settings, cap_policy=self.cap_policy
             )
-        return self._made
+        return self._compiled
 
 
-class TrialProgram(TunableProgram):
-    """Answers with the evaluator, whatever this copy's predictor says by now.
+class EvaluatedProgram(TunableProgram):
+    """A program for optimizers: the evaluator answers and scores, and pays for nothing twice.
+
+    Args:
+        evaluator: Answers and scores.
+        base: The candidate that it starts from.
+        predictor: The one predictor that is open.
+        questions: Questions that ``id`` may name.
 
     Attributes:
-        seen: Every candidate that was run, by identity, in order; shared with all copies.
+        seen: Every candidate that was run, by identity, in order; shared by all copies.
     """
 
     def __init__(
@@ -269,22 +260,21 @@ class TrialProgram(TunableProgram):
     ) -> None:
         super().__init__(base, predictor)
         self.tuned = predictor
-        self._shared = _Shared(evaluator, questions)
+        self._shared = _Shared(evaluator, {question.id: question for question in questions})
 
     @property
     def candidate(self) -> Candidate:
-        """What this copy of the program is by now, with the examples that it started from.
+        """The candidate that this copy of the program is now.
 
         Raises:
-            InputError: Its instruction is empty or too long, or an optimizer has given it examples:
-                recalled plans are known as they were read, not as they were written.
+            InputError: Its instruction is empty or too long, or an optimizer has added examples:
+                the evaluator knows plans as they were read, not as they were written.
         """
-        predictor = getattr(self, self.tuned)
-        if predictor.demos and predictor.demos != self._base.examples.get(self.tuned):
+        demos = getattr(self, self.tuned).demos
+        if demos and demos != self._base.examples.get(self.tuned):
             msg = "only instructions are tuned: use an optimizer without examples (0 demos)"
             raise InputError(msg)
-        text = predictor.signature.instructions.replace(GUARD, "")
-        return self._base.with_instruction(self.tuned, text)
+        return super().candidate
 
     @property
     def seen(self) -> dict[str, Candidate]:
@@ -292,31 +282,30 @@ class TrialProgram(TunableProgram):
         return self._shared.seen
 
     def forward(self, question: str | Question, id: str | None = None) -> dspy.Prediction:  # noqa: A002
-        """Answer one question. Never raises: a failed one is a wrong answer at what it cost.
+        """Answer one question. Never raises: an optimizer would score that with a constant.
 
         Args:
             question: The question, or its text.
-            id: Of one of the program's questions, when only the text is given.
+            id: Id of one of the program's questions, when only the text is given.
 
         Returns:
             ``answer``; ``score`` from 0 to 1; ``tokens``; ``report``; ``error``, None when there
-            is an answer; ``refused``, True where nothing was answered because the instruction is
-            unusable or the budget is spent: that is no result.
+            is an answer; ``refused``, True where nothing was answered, which is no result.
         """
         shared = self._shared
         try:
             candidate = self.candidate
             asked = shared.questions[str(id)] if isinstance(question, str) else question
             shared.seen.setdefault(candidate.identity, candidate)
-            # Which sample is wanted: SIMBA tells them apart by their model's rollout.
+            # SIMBA tells samples of an answer apart by their model's rollout.
             model = getattr(self, self.tuned).lm
             epoch = 1 if model is None else 1 + int(model.kwargs.get("rollout_id") or 0)
             result = shared.evaluator.one(candidate, asked, epoch)
-        except Exception as error:  # noqa: BLE001 -- an optimizer would score it with a constant
+        except Exception as error:  # noqa: BLE001 -- see above
             return dspy.Prediction(
                 answer="", score=0.0, tokens=0, report=None, error=str(error), refused=True
             )
-        self._trace(asked, result)
+        self._trace_plan(asked, result)
         return dspy.Prediction(
             answer=result.report["answer"],
             score=result.score,
@@ -326,23 +315,25 @@ class TrialProgram(TunableProgram):
             refused=False,
         )
 
-    def _trace(self, question: Question, result: Result) -> None:
-        """Show an optimizer what the predictor did, also where the answer was recalled."""
+    def _trace_plan(self, question: Question, result: Result) -> None:
+        """Show an optimizer the plan or the solution, also of a cached answer."""
         given = {"domain": question.domain, "problem": question.question}
         plan = "\n".join(map(_line, result.report["steps"]))
         said = dspy.Prediction(plan=plan or "(no plan)")
         if self.tuned == "solve":
             said = dspy.Prediction(solution=result.report["answer"])
-        trace(getattr(self, self.tuned), given, said)
+        _trace(getattr(self, self.tuned), given, said)
 
 
 class _Shared(SharedOnDeepcopy):
-    """What the copies of a program have in common: optimizers copy a program for each trial."""
-
-    def __init__(self, evaluator: Evaluator, questions: Iterable[Question]) -> None:
-        self.evaluator = evaluator
-        self.questions = {question.id: question for question in questions}
+    def __init__(self, evaluator: Evaluator, questions: Mapping[str, Question]) -> None:
+        self.evaluator, self.questions = evaluator, questions
         self.seen: dict[str, Candidate] = {}
+
+
+def _trace(predictor: dspy.Predict, given: Mapping[str, Any], said: dspy.Prediction) -> None:
+    if dspy.settings.trace is not None:
+        dspy.settings.trace.append((predictor, dict(given), said))
 
 
 def _line(step: StepReport) -> str:

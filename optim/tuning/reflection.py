@@ -1,13 +1,9 @@
-"""The model that writes new instructions, paid for once; how DSPy's optimizers run with it."""
+"""The model that writes new instructions: every reply is paid for once."""
 
 from __future__ import annotations
 
-import io
-import logging
 import re
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import dspy
@@ -16,12 +12,11 @@ from langchain_core.messages import HumanMessage
 
 from optim.evaluation.cache import CachedClient, Recording, recording
 from optim.evaluation.identity import model_identity
-from optim.tuning.program import GUARD
+from optim.tuning.program import MIPRO_PREFIX_GUARD
 from pb_graph.errors import PlanAndBudgetError
 from pb_graph.models.client import ChatClient, WrapperClient
-from pb_graph.models.io import IO, BlockingIO, run_sync
+from pb_graph.models.io import IO, AsyncIO, BlockingIO, run_sync
 from pb_graph.models.options import CallOptions
-from pb_graph.models.reply import Reply
 from pb_graph.models.resolve import model_name, resolve, retry_policy_for
 from pb_graph.planner.engine import LangChainEngine, language_model
 from pb_graph.settings import Settings
@@ -31,127 +26,130 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import BaseMessage
 
-    from optim.evaluation.cache import ReplyCache
-    from optim.tuning.optimizer import Round
+    from optim.tuning.evaluator import Evaluator
     from pb_graph.models.caps import CapPolicy
+    from pb_graph.models.reply import Reply
 
 CAP = 2048  # completion tokens of a reflection
-_TEMPERATURE = 1.0  # the same prompt is asked several times over, for different ideas
-_PATIENCE = 3  # empty replies in a row
-_PURPOSE = Purpose("reflect")
-_MARKED = (  # as a fence, and as the old one is marked where a new one is asked for
+_TEMPERATURE = 1.0  # the same prompt is asked several times, for different ideas
+_EMPTY_REPLIES = 3  # in a row, that end a tuning
+_PROPOSED = "proposed_instruction"
+_MARKED = (  # a fence, or the marks of the old instruction in our prompt
     re.compile(r"```[\w-]*\n(.*?)```", re.DOTALL),
     re.compile(r"<instruction>(.*?)(?:</instruction>|\Z)", re.DOTALL),
 )
-_PROPOSED = "proposed_instruction"
 
 
 class ReflectionError(PlanAndBudgetError):
-    """The reflection model says nothing that could be an instruction."""
+    """The reflection model returns nothing that could be an instruction."""
 
 
 class Reflector(WrapperClient):
-    """Asks the reflection model, and keeps every reply.
+    """Asks the reflection model through the evaluator's cache and budget, from any thread.
 
-    The n-th time that a run asks the same, it gets the n-th reply that was ever given to that, so
-    that a run which is started again goes the same way and pays for nothing twice.
+    The n-th identical request of a run gets the n-th reply that was ever given to it, so a run
+    that is started again takes the same decisions. Requests of several threads run at once.
 
     Args:
-        model: As for `build_graph`.
-        cache: Keeps the replies.
-        before: Is called before anything is paid for, such as `Evaluator.check`.
+        model: As for `build_graph`. A model made from a name is asked at temperature 1, if it
+            would be asked at 0.
+        evaluator: Its event loop makes the calls; its cache keeps the replies.
         settings: Time-out and retries.
         cap_policy: As for `build_graph`.
 
     Attributes:
-        identity: For the fingerprint of a run.
-        failure: What ended the last call that failed.
+        identity: For the check that a folder holds one run.
+        failure: The error of the last call that failed.
     """
 
     def __init__(
         self,
         model: BaseChatModel | str,
-        cache: ReplyCache,
-        before: Callable[[], None],
+        evaluator: Evaluator,
         settings: Settings | None = None,
         cap_policy: CapPolicy | None = None,
     ) -> None:
-        settings = settings or Settings()
-        chat = _made(model, settings) if isinstance(model, str) else model
-        self.identity = model_identity(chat, model if isinstance(model, str) else None)
+        settings, chat, name = settings or Settings(), model, None
+        if isinstance(chat, str):
+            name = chat
+            chat = resolve(model_name(name), settings)
+            if getattr(chat, "temperature", None) == 0.0:
+                chat = chat.model_copy(update={"temperature": _TEMPERATURE})
+        self.identity = model_identity(chat, name)
+        self._name = name or type(chat).__name__
         client = ChatClient(chat, cap_policy, retry_policy_for(model, settings))
-        name = model if isinstance(model, str) else type(chat).__name__
-        super().__init__(CachedClient(client, name, self.identity, cache, before=before))
-        self._name = name
-        self._options = CallOptions(CAP, settings.call_timeout, purpose=_PURPOSE)
-        self.failure: PlanAndBudgetError | None = None
-        self._asked = Recording()
+        cached = CachedClient(
+            client, self._name, self.identity, evaluator.reflections, before=evaluator.check
+        )
+        super().__init__(cached)
+        self._options = CallOptions(CAP, settings.call_timeout, purpose=Purpose("reflect"))
+        self._run = evaluator.run
+        self._recording = Recording()
         self._empty = 0
-        self._lock = threading.Lock()
+        self.failure: PlanAndBudgetError | None = None
 
     @property
     def name(self) -> str:
-        """Return the model's name for the artefact."""
+        """The model's name, for the record."""
         return self._name
 
     def ask(self, prompt: str) -> str:
-        """Ask in plain words. Raises as `call`."""
+        """Return the reply to a prompt. Raises as `call`."""
         return run_sync(self.call([HumanMessage(prompt)], self._options, BlockingIO())).text
 
     def language_model(self) -> dspy.LM:
-        """The same model as DSPy's optimizers want it."""
+        """Return the model as DSPy's optimizers want it."""
         return language_model(LangChainEngine(self, self._options))
 
-    async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
-        """Make one call, or give the reply that an earlier start paid for.
+    async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:  # noqa: ARG002 -- the evaluator's loop awaits
+        """Make one call, or return the reply that an earlier start paid for.
 
         Raises:
             BudgetSpentError: A limit is reached.
             ReflectionError: Several replies in a row were empty.
             ModelCallError: The model could not be called.
-            StorageError: Its reply cannot be kept.
+            StorageError: The disk is full.
         """
-        with self._lock:
-            try:
-                with recording(self._asked):
-                    reply = await self.wrapped.call(messages, options, io)
-                self._check(reply)
-            except PlanAndBudgetError as error:
-                self.failure = error
-                raise
-            return reply
+        try:
+            return self._run(self._asked, messages, options)
+        except PlanAndBudgetError as error:
+            self.failure = error
+            raise
 
-    def _check(self, reply: Reply) -> None:
+    async def _asked(self, messages: Sequence[BaseMessage], options: CallOptions) -> Reply:
+        with recording(self._recording):
+            reply = await self.wrapped.call(messages, options, AsyncIO())
         self._empty = 0 if reply.text.strip() else self._empty + 1
-        if self._empty >= _PATIENCE:
-            what = f"nothing {_PATIENCE} times in a row"
-            raise self.silent(what)
+        if self._empty >= _EMPTY_REPLIES:
+            returned = f"nothing {_EMPTY_REPLIES} times in a row"
+            raise self.error(returned)
+        return reply
 
-    def silent(self, what: str) -> ReflectionError:
-        """The error for a model that returned this."""
+    def error(self, returned: str) -> ReflectionError:
+        """Return the error for a model that returned this."""
         return ReflectionError(
-            f"the reflection model {self.name} returned {what}. Use another --reflection-model, or "
-            "--optimizer candidates, which needs none."
+            f"the reflection model {self.name} returned {returned}. Use another "
+            "--reflection-model, or --optimizer candidates, which needs none."
         )
 
 
 class ReflectionAdapter(dspy.ChatAdapter):  # type: ignore[misc]  # dspy carries no types
-    """Reads what a weak model writes: without the asked form, the whole reply is the instruction.
+    """Reads replies of weak models: without the requested form, all of it is the instruction.
 
     Args:
-        guarded: Put a mark in front of instructions, for an optimizer that cuts their beginning.
+        is_guarded: Put `MIPRO_PREFIX_GUARD` in front of instructions.
     """
 
-    def __init__(self, *, guarded: bool = False) -> None:
+    def __init__(self, *, is_guarded: bool = False) -> None:
         # DSPy's own fallback would ask, and pay, a second time.
         super().__init__(use_json_adapter_fallback=False)
-        self._guarded = guarded
+        self._is_guarded = is_guarded
 
     def parse(self, signature: Any, completion: str) -> dict[str, Any]:  # noqa: ANN401 -- untyped
         """Read the fields.
 
         Raises:
-            AdapterParseError: The reply is empty, or lacks fields that have no stand-in.
+            AdapterParseError: The reply is empty, or lacks fields that it cannot stand for.
         """
         try:
             fields: dict[str, Any] = super().parse(signature, completion)
@@ -161,66 +159,16 @@ class ReflectionAdapter(dspy.ChatAdapter):  # type: ignore[misc]  # dspy carries
             if not completion.strip() or (meant != _PROPOSED and len(names) > 1):
                 raise
             fields = dict.fromkeys(names, "") | {meant: instruction_in(completion)}
-        if self._guarded and _PROPOSED in fields:
-            fields[_PROPOSED] = GUARD + fields[_PROPOSED].lstrip(GUARD)
+        if self._is_guarded and _PROPOSED in fields:
+            guarded = fields[_PROPOSED].lstrip(MIPRO_PREFIX_GUARD)
+            fields[_PROPOSED] = MIPRO_PREFIX_GUARD + guarded
         return fields
 
 
 def instruction_in(reply: str) -> str:
-    """The instruction in a reply: what is marked, if one thing is, else all of it, unquoted."""
+    """Return the instruction in a reply: a single marked part, else all of it, unquoted."""
     text = reply
     for marked in _MARKED:
         found = marked.findall(text)
         text = found[0] if len(found) == 1 else text
     return text.strip().strip("\"'`").strip()
-
-
-def _made(name: str, settings: Settings) -> BaseChatModel:
-    """Make the model; at temperature 0 it would answer the same each time it is asked again."""
-    model = resolve(model_name(name), settings)
-    if getattr(model, "temperature", None) == 0.0:
-        return model.model_copy(update={"temperature": _TEMPERATURE})
-    return model
-
-
-@contextmanager
-def compiling(task: Round, *, guarded: bool = False) -> Iterator[None]:
-    """Run an optimizer within.
-
-    A spent budget, an outage or a silent reflection model may throw an optimizer off its course in
-    any way: then it is left, and what was measured counts. Anything else is an error.
-
-    Raises:
-        ModelCallError: The reflection model could not be called.
-    """
-    adapter, reflector = ReflectionAdapter(guarded=guarded), task.reflection
-    reflector.failure = None
-    with quiet(), dspy.context(adapter=adapter, trace=None, disable_history=True):
-        try:
-            yield
-        except Exception as error:
-            if isinstance(error, AdapterParseError) and reflector.failure is None:
-                reflector.failure = reflector.silent("nothing that could be used")
-            if task.refused or isinstance(reflector.failure, ReflectionError):
-                return
-            if reflector.failure is None:
-                raise
-            raise reflector.failure from error  # DSPy has wrapped it
-
-
-_LOUD = ("dspy", "gepa", "optuna")
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Swallow what is printed and logged within; who has something to show keeps its own stream."""
-    loggers = [logging.getLogger(name) for name in _LOUD]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL)
-    try:
-        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)

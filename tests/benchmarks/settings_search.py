@@ -6,17 +6,13 @@ What is hard for one setting is hard for the others, and wrong answers are 1.6 t
 Prints the mean gain in true E³ of what wins on dev over the original, in percent, with its
 standard error, for 100, 200 and 400 answers on 40 dev questions, and how many answers were spent
 before each dimension was first varied (median).
-
-The search before this one (one choice changed at a time in a fixed order, then Optuna's sampler)
-can be measured in the same worlds: ``--module`` takes a module whose ``SettingsSearch`` is that.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import NormalDist, mean, median, stdev
 from typing import Any, cast
@@ -24,18 +20,17 @@ from typing import Any, cast
 import numpy as np
 
 from optim.datasets import Question
-from optim.e3 import Incumbent
-from optim.evaluation.limits import BudgetSpentError
+from optim.e3 import ReferencePoint
 from optim.tuning.candidate import Candidate
-from optim.tuning.evaluator import Result
-from optim.tuning.optimizer import Round
-from optim.tuning.selection import Measurement
-from optim.tuning.settings_search import settings_search
+from optim.tuning.evaluator import BudgetSpentError, Result
+from optim.tuning.optimizers import OptimizerTask
+from optim.tuning.select import Measurement
+from optim.tuning.settings import search_settings
 from pb_graph.settings import Settings
 from tests.support.questions import generate
 
 DEV = generate(40, split="settings")
-START = Settings()
+START = Settings(method="plan_and_budget")
 VARIED = ("method", "execution", "planning", "budget", "enforcement", "prompt_unit", "schedule")
 ACCURACY, TOKENS, ALIKE, LONGER = 0.45, 600.0, 0.6, 1.6
 ON_ACCURACY, ON_TOKENS = 0.06, 0.1  # standard deviations of what one value adds
@@ -113,25 +108,22 @@ class World:
         return Result(question.id, float(right), round(spent), cast("Any", None), None)
 
 
-Search = Callable[[Round], Sequence[Candidate]]
-
-
-def searched(propose: Search, world: World, seed: int) -> float:
+def searched(world: World, seed: int) -> float:
     """Gain of the winner of dev in true E³, 0.1 for 10 %."""
     start = Candidate(settings=START)
     world.measure(start, DEV)
-    task = Round(
+    task = OptimizerTask(
         evaluator=cast("Any", world),
         incumbent=start,
-        baseline=Incumbent(50, 500),
+        reference=ReferencePoint(50, 500),
         train=DEV,
         dev=DEV,
         predictor="decompose",
         reflector=None,
-        calls=world.calls,
+        answers=world.calls,
         seed=seed,
     )
-    every = [start, *propose(task)]
+    every = [start, *search_settings(task)]
     whole = [one for one in every if all((one.identity, q.id) in world.paid for q in DEV)]
     best = max(whole, key=lambda one: Measurement(world.measure(one, DEV)).e3)
     return world.e3(best.settings) / world.e3(START) - 1.0
@@ -141,18 +133,10 @@ def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--worlds", type=int, default=60)
-    parser.add_argument("--module", help="with a class SettingsSearch, to compare with")
     options = parser.parse_args()
-    propose: Search = settings_search.propose
-    if options.module:
-        module = importlib.import_module(options.module)
-
-        def propose(task: Round) -> Sequence[Candidate]:
-            return cast("Sequence[Candidate]", module.SettingsSearch().propose(task))
-
     for calls in (100, 200, 400):
         worlds = [World(seed, calls) for seed in range(options.worlds)]
-        gains = [searched(propose, world, seed) for seed, world in enumerate(worlds)]
+        gains = [searched(world, seed) for seed, world in enumerate(worlds)]
         first = {name: median(world.varied.get(name, calls) for world in worlds) for name in VARIED}
         print(
             json.dumps(

@@ -15,14 +15,13 @@ from statistics import median
 from time import process_time
 from typing import Any
 
-from optim.evaluation.limits import Limits
 from optim.scorers import Score
 from optim.tuning.candidate import Candidate
 from optim.tuning.evaluator import Evaluator
-from optim.tuning.examples import split_of
-from optim.tuning.gepa import gepa
+from optim.tuning.options import TuneBudget, gepa
 from optim.tuning.reflection import Reflector
-from optim.tuning.search import search
+from optim.tuning.search import Search
+from optim.tuning.split import split_of
 from pb_graph import Settings, build_graph
 from tests.benchmarks.graph_overhead import InstantChat
 from tests.support.questions import generate
@@ -72,17 +71,17 @@ def tuned(folder: Path) -> tuple[float, float]:
         InstantChat(),
         scorer=Improving(),
         run_dir=folder,
-        limits=Limits(calls=CALLS),
+        budget=TuneBudget(answers=CALLS),
         concurrency=AT_ONCE,
     ) as bench:
-        reflector = Reflector(Rambling(), bench.reflections, bench.check)
+        reflector = Reflector(Rambling(), bench)
         start = Candidate(settings=SETTINGS)
         bench.one(start, DEV[0])
         before, started = bench.spent, process_time()
         split = split_of(TRAIN, DEV, HELD_OUT[:2], seed=0)
-        search(bench, split, gepa, start=start, reflector=reflector)
+        Search(bench, split, [(gepa, "decompose")], reflector).run(start)
         seconds = process_time() - started
-        return seconds / (bench.spent.calls - before.calls), bench.spent.calls
+        return seconds / (bench.spent.answers - before.answers), bench.spent.answers
 
 
 def main() -> None:

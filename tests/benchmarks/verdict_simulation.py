@@ -24,7 +24,7 @@ from typing import Any, cast
 import numpy as np
 
 from optim.tuning.evaluator import Result
-from optim.tuning.selection import Measurement, Trial, decide, winner_of
+from optim.tuning.select import Measurement, Trial, decide, winner_of
 
 HELD_OUT = (3, 6, 10, 30, 100)
 CANDIDATES = (1, 3, 10, 30)

@@ -19,24 +19,17 @@ from optim.records import read_records
 from tests.support import golden
 from tests.support.golden import pb_optim
 
-_TUNE = (
-    "tune", "--dataset", "arithmetic", "--model", golden.MODEL, "--limit", "40", "--json",
-    "--optimizer", "candidates", "--candidates", str(golden.CANDIDATES),
-    "--set", "method=planned_vanilla", "--budget-calls", "400",
-)  # fmt: skip
 _MACHINE = re.compile(r"(?:file://)?/[\w.@+-]+(?:/[\w.@+-]+)*/(?=[\w.-]+)")
 
 
 def main() -> None:
     """Make everything anew in a temporary folder, and put it here."""
-    golden.CANDIDATES.write_text(f"{golden.FRUGAL}\n---\nPlan the steps.\n", encoding="utf-8")
     with tempfile.TemporaryDirectory() as made:
         os.chdir(made)  # so that the commands are told no path of this machine
         with golden.served():
             _keep("eval.json", pb_optim(*golden.EVAL, "--log-dir", "logs"))
-            pb_optim(*_TUNE, "--run-dir", "run")
         _copied(Path("logs"), golden.LOGS)
-        golden.PROGRAM.write_bytes(Path("run", "program.json").read_bytes())
+    golden.make_program()
     _keep(
         "records.json", json.dumps([golden.essence(record) for record in read_records(golden.LOGS)])
     )

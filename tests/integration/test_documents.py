@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import pytest
 
-import optim.tuning.optimizers  # registers them; late, they would be gone with a page's own
+import optim.tuning.options
 from optim.datasets import load
 from optim.datasets.dataset import _DATASETS
 from optim.scorers.base import _SCORERS
@@ -30,7 +30,7 @@ pytestmark = [
 ]
 
 SHOWING = [page for page in PAGES if any(snippets(page, "python"))]
-REGISTRIES: list[Any] = [METHODS, _DATASETS, _SCORERS, optim.tuning.optimizers.REGISTERED]
+REGISTRIES: list[Any] = [METHODS, _DATASETS, _SCORERS, optim.tuning.options.OPTIMIZERS]
 
 
 RIGHT = {question.question: question.targets[0] for question in load("arithmetic", limit=60)}

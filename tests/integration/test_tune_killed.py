@@ -33,7 +33,7 @@ found = tune(
 print(json.dumps({
     "paid": model.output_tokens + reflection.output_tokens,
     "tokens": found.spent.tokens,
-    "calls": found.spent.calls,
+    "calls": found.spent.answers,
     "told": dict(found.candidate.instructions),
     "path": [trial.candidate.identity for trial in found.trials],
     "e3": [trial.measurement.e3 for trial in found.trials],

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import optim.e3
-from optim.e3 import Incumbent, e3, surrogate
+from optim.e3 import ReferencePoint, e3, surrogate
 
 SCORE = st.floats(0, 1).filter(lambda x: x == 0 or x > 1e-6)
 TOKENS = st.floats(1, 1e5)
@@ -12,7 +12,7 @@ SOME_RIGHT = ITEMS.filter(lambda items: any(score for score, _ in items))
 
 
 def test_all_that_was_published_is_there() -> None:
-    before = {"Comparison", "Incumbent", "Interval", "Sample", "a_over_t", "compare", "e3"}
+    before = {"Comparison", "ReferencePoint", "Interval", "Sample", "a_over_t", "compare", "e3"}
     assert before | {"interval", "surrogate"} <= set(optim.e3.__all__)
     assert all(hasattr(optim.e3, name) for name in optim.e3.__all__)
 
@@ -21,7 +21,7 @@ def test_all_that_was_published_is_there() -> None:
 def test_the_mean_surrogate_never_exceeds_the_true_ratio(
     items: list[tuple[float, float]], accuracy: float, tokens: float
 ) -> None:
-    incumbent = Incumbent(accuracy, tokens)
+    incumbent = ReferencePoint(accuracy, tokens)
     mean = sum(surrogate(a, t, incumbent) for a, t in items) / len(items)
     ratio = e3(*zip(*items, strict=True)) / (accuracy**2 / tokens)
     assert mean <= ratio + 1e-9 * (1 + abs(mean) + ratio)
@@ -31,7 +31,7 @@ def test_the_mean_surrogate_never_exceeds_the_true_ratio(
 def test_a_mean_surrogate_above_one_proves_an_improvement(
     old: list[tuple[float, float]], new: list[tuple[float, float]]
 ) -> None:
-    incumbent = Incumbent.of(*zip(*old, strict=True))
+    incumbent = ReferencePoint.of(*zip(*old, strict=True))
     mean = sum(surrogate(a, t, incumbent) for a, t in new) / len(new)
     if mean > 1 + 1e-9:
         assert e3(*zip(*new, strict=True)) > e3(*zip(*old, strict=True))
@@ -39,15 +39,15 @@ def test_a_mean_surrogate_above_one_proves_an_improvement(
 
 @given(SOME_RIGHT)
 def test_the_incumbent_itself_scores_one(items: list[tuple[float, float]]) -> None:
-    incumbent = Incumbent.of(*zip(*items, strict=True))
+    incumbent = ReferencePoint.of(*zip(*items, strict=True))
     mean = sum(surrogate(a, t, incumbent) for a, t in items) / len(items)
     assert mean == pytest.approx(1)
 
 
 def test_an_incumbent_without_a_right_answer_asks_for_a_floor() -> None:
     with pytest.raises(ValueError, match="half a correct answer"):
-        Incumbent.of([0, 0], [1, 2])
+        ReferencePoint.of([0, 0], [1, 2])
     with pytest.raises(ValueError, match="above 0"):
-        Incumbent(50, 0)
+        ReferencePoint(50, 0)
     with pytest.raises(ValueError, match="percent"):
-        surrogate(30, 10, Incumbent(50, 10))
+        surrogate(30, 10, ReferencePoint(50, 10))

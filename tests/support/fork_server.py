@@ -141,7 +141,7 @@ def _load() -> None:
 
     import optim.cli  # noqa: PLC0415
     import optim.evaluation.run  # noqa: PLC0415
-    import optim.tuning.optimizers  # noqa: PLC0415
+    import optim.tuning.gepa  # noqa: PLC0415
     import optim.tuning.run  # noqa: F401, PLC0415
     import pb_graph.cli.app  # noqa: PLC0415
     import pb_graph.planner.planner  # noqa: F401, PLC0415

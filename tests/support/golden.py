@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +21,7 @@ from tests.support.questions import generate
 
 FOLDER = Path(__file__).parents[1] / "golden"
 LOGS = FOLDER / "logs"
-BAM, PROGRAM, CANDIDATES = FOLDER / "bam.json", FOLDER / "program.json", FOLDER / "candidates.txt"
+BAM, PROGRAM = FOLDER / "bam.json", FOLDER / "program.json"
 
 MODEL = "openai:scripted"
 FRUGAL = "You plan how to solve a problem; you never solve it.\n\nUse two FRUGAL sub-questions."
@@ -32,7 +34,6 @@ READING = {
     "latency.json": ("latency", str(LOGS), "--json"),
     "report.json": ("report", str(LOGS), "--json"),
     "report.csv": ("report", str(LOGS), "--csv"),
-    "show.json": ("show", str(PROGRAM), "--json"),
 }
 """The commands that read what is kept here, by the file with what they printed."""
 
@@ -112,3 +113,37 @@ def essence(record: Record) -> dict[str, Any]:
     names = ("dataset", "method", "model", "planner", "question", "epoch", "level", "score")
     names += ("output", "target", "tokens", "solving_tokens", "question_text")
     return {name: getattr(record, name) for name in names} | {"failed": record.error is not None}
+
+
+def make_program() -> None:
+    """Tune in a scripted world, and keep the program with its record as `PROGRAM`."""
+    from optim.tuning import GraphProgram, tune  # noqa: PLC0415 -- only when it is made
+    from tests.support.chat_model import with_schema  # noqa: PLC0415
+    from tests.support.tuning_world import DEV, HELD_OUT, Exact, world  # noqa: PLC0415
+
+    model = world()
+    plans = {True: "minimal", False: "usual"}
+
+    def planner(call: Any) -> str:  # noqa: ANN401
+        style = plans["FRUGAL" in str(call.messages[0].text)]
+        steps = [f"What follows from a {style} plan?", "What is the answer?"]
+        return json.dumps({"steps": steps})
+
+    model.planner = planner
+    program = GraphProgram(model, settings={"method": "planned_vanilla"}, cap_policy=with_schema)
+    with tempfile.TemporaryDirectory() as folder:
+        tune(
+            program,
+            [],
+            DEV,
+            held_out=HELD_OUT,
+            scorer=Exact(),
+            dataset="arithmetic",
+            optimizer="candidates",
+            candidates=[FRUGAL, "Plan the steps."],
+            run_dir=folder,
+        ).save(PROGRAM)
+    file = json.loads(PROGRAM.read_text(encoding="utf-8"))
+    few = {"method": "planned_vanilla"}  # so that a new setting does not outdate the file
+    file["settings"], file["tuning"]["settings_before"] = few, few
+    PROGRAM.write_text(json.dumps(file, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

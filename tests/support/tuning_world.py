@@ -16,14 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from optim.datasets import Question, load
-from optim.evaluation.limits import Limits
 from optim.scorers import Score
-from optim.tuning.candidate import Candidate
+from optim.tuning.candidate import Candidate, predictors_of
 from optim.tuning.evaluator import Evaluator
-from optim.tuning.examples import split_of
-from optim.tuning.optimizer import Optimizer
+from optim.tuning.options import Optimizer, TuneBudget
 from optim.tuning.reflection import Reflector
-from optim.tuning.search import SearchResult, search
+from optim.tuning.search import Search, SearchResult
+from optim.tuning.split import Split, split_of
 from pb_graph import Settings
 from tests.support.chat_model import Call, Said, ScriptedChat, with_schema
 from tests.support.questions import generate
@@ -104,25 +103,40 @@ def bench_in(
     **options: Any,  # noqa: ANN401
 ) -> Evaluator:
     """A bench for this world."""
-    limits = Limits(**{name: options.pop(name, None) for name in ("calls", "tokens")})
+    budget = TuneBudget(options.pop("answers", None), options.pop("tokens", None))
     return Evaluator(
         world() if model is None else model,
         scorer=options.pop("scorer", Exact()),
         run_dir=folder,
-        limits=limits,
+        budget=budget,
         cap_policy=with_schema,
         **options,
     )
 
 
 def reflector_of(bench: Evaluator, model: ScriptedChat) -> Reflector:
-    """The reflection model, with the bench's journal and limits."""
-    return Reflector(model, bench.reflections, bench.check)
+    """The reflection model, with the bench's cache and budget."""
+    return Reflector(model, bench)
 
 
 def original(**settings: Any) -> Candidate:  # noqa: ANN401
     """The package's own instructions, in one call after the plan."""
     return Candidate(settings=Settings(**({"method": "planned_vanilla"} | settings)))
+
+
+def search(  # noqa: PLR0913 -- all but three by name
+    bench: Evaluator,
+    split: Split,
+    optimizer: Optimizer,
+    *,
+    start: Candidate,
+    tuned: str = "decompose",
+    reflector: Reflector | None = None,
+    **options: Any,  # noqa: ANN401
+) -> SearchResult:
+    """Search with one optimizer for every predictor that is tuned."""
+    work = [(optimizer, name) for name in predictors_of(start.settings, tuned)]
+    return Search(bench, split, work, reflector, **options).run(start)
 
 
 def searched(bench: Evaluator, optimizer: Optimizer, **options: Any) -> SearchResult:  # noqa: ANN401

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,7 @@ import dspy
 import pytest
 
 from optim.tuning import GraphProgram
-from optim.tuning.reflection import quiet
+from optim.tuning.optimizers import silenced
 from pb_graph import (
     Context,
     InputError,
@@ -21,11 +19,8 @@ from pb_graph import (
     Settings,
     build_graph,
 )
-from pb_graph.models.client import ChatClient
-from pb_graph.models.options import CallOptions
-from pb_graph.planner.engine import LangChainEngine, language_model
-from tests.support.chat_model import Call, HTTPError, ScriptedChat, with_schema
-from tests.support.tuning_world import DEV, MINIMAL, THOROUGH, TRAIN, world
+from tests.support.chat_model import HTTPError, ScriptedChat, with_schema
+from tests.support.tuning_world import DEV, MINIMAL, TRAIN, world
 
 SOLVING = {"method": "global_budget", "budget": 4000}
 
@@ -46,25 +41,6 @@ def right(gold: Any, pred: Any, trace: Any = None) -> bool:  # noqa: ANN401, ARG
     return bool(pred.answer.split()[-1:] == [gold.answer])
 
 
-def told(gold: Any, pred: Any, trace: Any = None, name: Any = None, steps: Any = None) -> Any:  # noqa: ANN401, ARG001
-    """The same for GEPA, with a word on it."""
-    score = float(right(gold, pred))
-    return dspy.Prediction(score=score, feedback="right" if score else "wrong")
-
-
-def writer(text: str) -> dspy.LM:
-    """A model that proposes one instruction, in whatever fields it is asked for."""
-
-    def write(call: Call) -> str:
-        if "Respond with a JSON object" in call.ask:
-            return json.dumps(dict.fromkeys(re.findall(r"`(\w+)`", call.ask.split("\n")[-1]), text))
-        fields = re.findall(r"`\[\[ ## (\w+) ## \]\]`", call.ask)
-        return "\n\n".join(f"[[ ## {name} ## ]]\n{text}" for name in fields)
-
-    client = ChatClient(ScriptedChat(solve=write), with_schema)
-    return language_model(LangChainEngine(client, CallOptions(2048, 60.0)))
-
-
 def program_of(model: ScriptedChat | None = None, **settings: Any) -> GraphProgram:  # noqa: ANN401
     chosen = settings or {"method": "planned_vanilla"}
     return GraphProgram(model or world(), settings=chosen, cap_policy=with_schema)
@@ -80,7 +56,7 @@ def score(program: GraphProgram) -> float:
 
 
 def bootstrapped(program: GraphProgram) -> GraphProgram:
-    with quiet():
+    with silenced():
         found: GraphProgram = dspy.BootstrapFewShot(metric=right, max_bootstrapped_demos=2).compile(
             program, trainset=LEARN
         )
@@ -92,46 +68,11 @@ def test_a_model_of_dspys_is_refused_and_a_sampler_of_its_programs_is_not() -> N
     with pytest.raises(InputError, match=r"make another, such as GraphProgram\('openai"):
         program.set_lm(dspy.LM("openai/gpt-5-mini"))
     best = dspy.BestOfN(module=program, N=2, reward_fn=lambda *_: 1.0, threshold=1.0)
-    with dspy.context(lm=writer("")):
+    with dspy.context(lm=dspy.LM("openai/gpt-5-mini")):
         assert best(question=DEV[0].question).answer
 
 
 # DSPy's optimizers
-
-
-def test_gepa_reflects_on_the_plans_and_adopts_what_it_wrote() -> None:
-    program = program_of()
-    optimizer = dspy.GEPA(
-        metric=told,
-        max_metric_calls=60,
-        reflection_lm=writer(THOROUGH),
-        reflection_minibatch_size=4,
-        num_threads=2,
-    )
-    with quiet():
-        found = optimizer.compile(program, trainset=LEARN, valset=CHOOSE)
-    assert instruction(found) == THOROUGH
-    assert score(found) > score(program)
-
-
-def test_miprov2_tries_instructions_and_demos() -> None:
-    program, model = program_of(), writer("Ask THOROUGH questions, each of them twice.")
-    optimizer = dspy.MIPROv2(
-        metric=right,
-        prompt_model=model,
-        task_model=model,
-        auto=None,
-        num_candidates=3,
-        max_bootstrapped_demos=1,
-        max_labeled_demos=0,
-        num_threads=2,
-    )
-    with quiet(), dspy.context(lm=model):
-        found = optimizer.compile(
-            program, trainset=LEARN, valset=CHOOSE, num_trials=8, minibatch=False
-        )
-    assert "THOROUGH" in instruction(found)
-    assert score(found) > score(program)
 
 
 def test_bootstrapped_demos_are_carried_into_the_planners_prompts() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,8 @@ import dspy
 import pytest
 from dspy.utils.exceptions import AdapterParseError
 
-from optim.evaluation.limits import BudgetSpentError
-from optim.tuning.program import GUARD
+from optim.tuning.evaluator import BudgetSpentError
+from optim.tuning.program import MIPRO_PREFIX_GUARD
 from optim.tuning.reflection import ReflectionAdapter, ReflectionError, Reflector, instruction_in
 from tests.support.chat_model import ScriptedChat
 from tests.support.tuning_world import DEV, bench_in, original, reflector_of, says
@@ -48,7 +49,7 @@ def test_the_same_prompt_gets_another_reply_each_time_and_the_same_ones_again_la
 
 
 def test_nothing_is_asked_once_the_budget_is_spent(tmp_path: Path) -> None:
-    with bench_in(tmp_path, calls=1) as bench:
+    with bench_in(tmp_path, answers=1) as bench:
         reflector = reflector_of(bench, says("one"))
         reflector.ask("?")
         bench.measure(original(), DEV[:1])
@@ -74,10 +75,10 @@ def test_a_model_named_by_a_string_is_asked_at_a_temperature(
     made: dict[str, Cold] = {"test:cold": Cold(), "test:open": Cold(temperature=None)}
     monkeypatch.setattr("optim.tuning.reflection.resolve", lambda name, _: made[name])
     with bench_in(tmp_path) as bench:
-        cold = Reflector("test:cold", bench.reflections, bench.check)
-        open_ = Reflector("test:open", bench.reflections, bench.check)
-    assert cold.model.temperature == 1.0  # type: ignore[attr-defined]
-    assert open_.model.temperature is None  # type: ignore[attr-defined]
+        cold = Reflector("test:cold", bench)
+        open_ = Reflector("test:open", bench)
+    assert cold.wrapped.wrapped.model.temperature == 1.0  # type: ignore[attr-defined]
+    assert open_.wrapped.wrapped.model.temperature is None  # type: ignore[attr-defined]
     assert (cold.name, made["test:cold"].temperature) == ("test:cold", 0.0)
 
 
@@ -131,8 +132,8 @@ def test_what_has_no_stand_in_is_an_error(signature: Any, reply: str) -> None:  
 
 
 def test_a_guard_is_put_before_instructions_on_request() -> None:
-    fields = ReflectionAdapter(guarded=True).parse(Proposing, "Be brief: ask.")
-    assert fields["proposed_instruction"] == f"{GUARD}Be brief: ask."
+    fields = ReflectionAdapter(is_guarded=True).parse(Proposing, "Be brief: ask.")
+    assert fields["proposed_instruction"] == f"{MIPRO_PREFIX_GUARD}Be brief: ask."
 
 
 def test_a_misformed_reply_is_not_asked_and_paid_for_again(tmp_path: Path) -> None:
@@ -147,3 +148,13 @@ def test_a_misformed_reply_is_not_asked_and_paid_for_again(tmp_path: Path) -> No
         ):
             dspy.Predict(Advising)(basic="?")
     assert len(model.calls) == 1
+
+
+def test_requests_of_several_threads_run_at_once(tmp_path: Path) -> None:
+    model = says("one")
+    model.seconds = 0.1
+    with bench_in(tmp_path) as bench, ThreadPoolExecutor(4) as pool:
+        reflector = reflector_of(bench, model)
+        assert list(pool.map(reflector.ask, "abcd")) == ["one"] * 4
+        assert bench.spent.tokens == 4
+    assert model.record.most_at_once > 1

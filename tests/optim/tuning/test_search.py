@@ -1,3 +1,5 @@
+"""The loop: what it refuses, when it ends, and that it resumes without paying twice."""
+
 from __future__ import annotations
 
 import itertools
@@ -6,17 +8,22 @@ from typing import Any
 
 import pytest
 
-from optim.evaluation.resume import claim
-from optim.tuning.candidate import Candidate, predictors_of
+from optim.tuning.candidate import Candidate
 from optim.tuning.evaluator import OutageError
-from optim.tuning.examples import split_of
-from optim.tuning.gepa import gepa
-from optim.tuning.optimizer import Optimizer, Round
-from optim.tuning.optimizers import candidates, copro, miprov2, random_search
+from optim.tuning.optimizers import OptimizerTask
+from optim.tuning.options import (
+    Optimizer,
+    candidates,
+    copro,
+    gepa,
+    miprov2,
+    random_search,
+)
 from optim.tuning.reflection import ReflectionError
-from optim.tuning.search import SearchResult, search
-from pb_graph import InputError, Settings
-from tests.support.chat_model import HTTPError, ScriptedChat
+from optim.tuning.search import SearchResult
+from optim.tuning.split import split_of
+from pb_graph import InputError
+from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat
 from tests.support.tuning_world import (
     DEV,
     HELD_OUT,
@@ -25,10 +32,12 @@ from tests.support.tuning_world import (
     THOROUGH,
     TRAIN,
     Style,
+    asked_in,
     bench_in,
     original,
     reflector_of,
     says,
+    search,
     world,
 )
 
@@ -41,13 +50,13 @@ def run(
     model: ScriptedChat | None = None,
     *,
     reflection: ScriptedChat | None = None,
-    calls: int | None = 300,
+    answers: int | None = 300,
     **options: Any,  # noqa: ANN401
 ) -> SearchResult:
     """Search on a few questions."""
     sets = {"train": (), "dev": FEW, "held_out": REST}
     sets |= {name: options.pop(name) for name in sets if name in options}
-    with bench_in(folder, model, calls=calls) as bench:
+    with bench_in(folder, model, answers=answers) as bench:
         return search(
             bench,
             split_of(**sets, seed=options.get("seed", 0)),
@@ -58,32 +67,46 @@ def run(
         )
 
 
+def texts(found: SearchResult) -> list[str]:
+    return [trial.candidate.text("decompose") for trial in found.trials[1:]]
+
+
 # What is refused
 
 
-def test_an_empty_dev_split_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="the dev split is empty"):
-        run(tmp_path, dev=[])
-
-
-def test_too_few_questions_to_hold_any_out_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="5 dev questions are too few"):
-        run(tmp_path, dev=DEV[:5], held_out=None)
-
-
 @pytest.mark.parametrize(
-    ("sets", "names"),
+    ("sets", "complaint"),
     [
+        ({"dev": []}, "the dev split is empty"),
+        ({"held_out": []}, "the held-out split is empty"),
+        ({"dev": DEV[:5], "held_out": None}, "5 dev questions are too few"),
         ({"train": FEW[:1]}, "dev and train share 1 questions"),
         ({"train": REST}, "held-out and train share 6 questions"),
         ({"held_out": FEW[3:5]}, "held-out and dev share 2 questions"),
     ],
 )
-def test_a_question_in_two_sets_is_refused(
-    sets: dict[str, Any], names: str, tmp_path: Path
+def test_questions_in_two_sets_and_too_few_are_refused(
+    sets: dict[str, Any], complaint: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(InputError, match=names):
+    with pytest.raises(InputError, match=complaint):
         run(tmp_path, **sets)
+
+
+def test_a_third_of_dev_is_held_out_evenly_over_the_levels() -> None:
+    split = split_of((), DEV[:30], None, seed=0)
+    assert (len(split.dev), len(split.held_out)) == (20, 10)
+    assert sorted(q.level or 0 for q in split.held_out) == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+    assert not {q.id for q in split.dev} & {q.id for q in split.held_out}
+    assert split_of((), DEV[:30], None, seed=0) == split
+
+
+def test_a_budget_that_measures_no_candidate_is_refused_before_anything_is_paid(
+    tmp_path: Path,
+) -> None:
+    model = world()
+    with pytest.raises(InputError, match=r"30 answers are too few: .* take 36"):
+        run(tmp_path, model=model, answers=30)
+    assert not model.calls
 
 
 def test_where_every_answer_is_wrong_it_says_what_to_do(tmp_path: Path) -> None:
@@ -92,15 +115,11 @@ def test_where_every_answer_is_wrong_it_says_what_to_do(tmp_path: Path) -> None:
         run(tmp_path, model=hopeless)
 
 
-def test_where_every_answer_fails_the_reason_is_named(tmp_path: Path) -> None:
-    with pytest.raises(OutageError, match=r"(?s) tries.*HTTP 400.*goes on"):
-        run(tmp_path, model=ScriptedChat(solve=HTTPError(400)))
-
-
-def test_a_model_out_of_reach_ends_the_run(tmp_path: Path) -> None:
-    away = ScriptedChat(planner=HTTPError(401), solve=HTTPError(401))
-    with pytest.raises(OutageError):
-        run(tmp_path, model=away, dev=DEV)
+@pytest.mark.parametrize(("status", "dev"), [(400, FEW), (401, DEV)])
+def test_a_model_out_of_reach_ends_the_run(status: int, dev: Any, tmp_path: Path) -> None:  # noqa: ANN401
+    away = ScriptedChat(planner=HTTPError(status), solve=HTTPError(status))
+    with pytest.raises(OutageError, match=rf"(?s)HTTP {status}|{status}.*rerun the same command"):
+        run(tmp_path, model=away, dev=dev)
 
 
 @pytest.mark.parametrize("optimizer", [gepa, copro, miprov2], ids=lambda one: one.name)
@@ -119,48 +138,6 @@ def test_what_was_measured_counts_where_a_reflection_model_falls_silent(tmp_path
     assert found.ended.startswith("the reflection model ScriptedChat returned nothing")
 
 
-def test_a_budget_that_measures_no_candidate_is_refused_before_anything_is_paid(
-    tmp_path: Path,
-) -> None:
-    model = world()
-    with pytest.raises(InputError, match=r"30 answers are too few: .* take 36"):
-        run(tmp_path, model=model, calls=30)
-    assert not model.calls
-
-
-def test_a_method_that_plans_nothing_has_no_prompt_to_tune(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"with method=vanilla .* no 'decompose' prompt"):
-        run(tmp_path, start=original(method="vanilla"))
-
-
-@pytest.mark.parametrize(
-    ("settings", "tuned", "predictor"),
-    [
-        ({"method": "plan_and_budget"}, "decompose", "decompose"),
-        ({"execution": "single_pass"}, "estimate", "estimate"),
-        ({"schedule": "uniform"}, "estimate", "level"),
-        ({"method": "planned_global_budget", "planning": "fused"}, "estimate", "level"),
-        ({"planning": "fused"}, "decompose", "fused"),
-        ({"method": "planned_vanilla", "planning": "fused"}, "decompose", "decompose"),
-        ({"method": "vanilla"}, "solve", "solve"),
-        ({"method": "vanilla"}, "settings", "decompose"),
-    ],
-)
-def test_what_is_tuned_is_the_predictor_that_is_asked(
-    settings: dict[str, Any], tuned: str, predictor: str
-) -> None:
-    assert predictors_of(Settings(**settings), tuned) == [predictor]
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{"planning": "fused"}, {"method": "vanilla"}, {"method": "global_budget", "budget": 300}],
-)
-def test_an_estimate_that_is_not_asked_for_cannot_be_tuned(settings: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="'estimate' prompt"):
-        predictors_of(Settings(**settings), "estimate")
-
-
 def test_the_folder_of_another_run_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,7 +148,7 @@ def test_the_folder_of_another_run_is_refused(
     others: list[tuple[dict[str, Any], str]] = [
         ({"dev": DEV[1:13], "train": FEW[:1]}, "dev, train"),
         ({"start": original(domain="physics")}, "original"),
-        ({"optimizer": random_search(texts=[MINIMAL])}, "optimizer"),
+        ({"optimizer": random_search(texts=[MINIMAL])}, "optimizer, options"),
         ({"seed": 1}, "tuning_seed"),
         ({"model": ScriptedChat(reports_usage=False)}, "planner, solver"),
     ]
@@ -180,90 +157,77 @@ def test_the_folder_of_another_run_is_refused(
             run(tmp_path, **other)
 
 
-@pytest.mark.parametrize(("before", "now"), [({}, {"metric": "e3"}), ({"metric": "e3"}, {})])
-def test_a_condition_that_only_one_side_has_is_another_run(
-    tmp_path: Path, before: dict[str, str], now: dict[str, str]
-) -> None:
-    claim(tmp_path, {"seed": 0, **before})
-    with pytest.raises(InputError, match="holds another run: its metric differ"):
-        claim(tmp_path, {"seed": 0, **now})
-
-
-def test_a_run_file_that_is_none_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text("[]")
-    with pytest.raises(InputError, match="no run's description"):
-        claim(tmp_path, {})
-    (tmp_path / "run.json").write_text("{")
-    with pytest.raises(InputError, match="cannot read"):
-        claim(tmp_path, {})
-
-
 # How it goes
 
 
-def test_a_third_of_dev_is_held_out_evenly_over_the_levels() -> None:
-    split = split_of((), DEV[:30], None, seed=0)
-    assert (len(split.dev), len(split.held_out)) == (20, 10)
-    assert sorted(q.level or 0 for q in split.held_out) == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
-    assert not {q.id for q in split.dev} & {q.id for q in split.held_out}
-    assert split_of((), DEV[:30], None, seed=0) == split
-
-
-def test_a_spent_budget_ends_the_search_and_leaves_enough_for_the_verdict(
-    tmp_path: Path,
-) -> None:
-    found = run(tmp_path, candidates(texts=[MINIMAL, PLAIN, THOROUGH]), calls=45)
+def test_a_spent_budget_ends_the_search_and_leaves_enough_for_the_verdict(tmp_path: Path) -> None:
+    found = run(tmp_path, candidates(texts=[MINIMAL, PLAIN, THOROUGH]), answers=45)
     assert found.ended.startswith("the budget of 45 answers is spent")
-    assert [trial.candidate.text("decompose") for trial in found.trials[1:]] == [MINIMAL]
-    assert found.adopted
-    assert found.spent.calls <= 45
+    assert texts(found) == [MINIMAL]
+    assert found.verdict.is_adopted
+    assert found.spent.answers <= 45
 
 
-def test_also_where_ones_own_optimizer_measures_beyond_it(tmp_path: Path) -> None:
-    def greedy(task: Round) -> list[Candidate]:
+def test_also_where_a_users_optimizer_measures_beyond_it(tmp_path: Path) -> None:
+    def greedy(task: OptimizerTask) -> list[Candidate]:
         found = task.candidates([MINIMAL, PLAIN, THOROUGH])
         for candidate in found:
             task.evaluator.measure(candidate, task.dev)
         return found
 
-    found = run(tmp_path, Optimizer("greedy", "measures all", greedy), calls=45)
+    found = run(tmp_path, Optimizer("greedy", "measures all", greedy), answers=45)
     assert found.ended.startswith("the budget of 45 answers is spent")
     assert found.verdict.verdict == "kept"
 
 
-def test_the_pool_comes_first_and_the_optimizer_goes_on_from_its_best(tmp_path: Path) -> None:
-    found = run(tmp_path, gepa, pool=[PLAIN, MINIMAL], reflection=says(THOROUGH), train=TRAIN[:8])
-    assert found.rounds[:2] == ["pool", "gepa"]
-    assert found.candidate.instructions == {"decompose": MINIMAL}
+def test_a_candidate_that_a_server_refuses_ends_only_that_one(tmp_path: Path) -> None:
+    model = world()
+    usual = model.solve
+
+    def solve(call: Call) -> Said:
+        minimal = any("minimal plan" in str(message.text) for message in call.messages)
+        fails = minimal and asked_in(call).id == DEV[0].id
+        return HTTPError(400) if fails else usual(call)
+
+    model.solve = solve
+    assert texts(run(tmp_path, model=model)) == [PLAIN, THOROUGH]
 
 
-def test_a_record_names_the_optimizer_also_where_the_pool_took_the_whole_budget(
+def test_given_instructions_come_first_and_the_optimizer_goes_on_from_their_best(
     tmp_path: Path,
 ) -> None:
-    found = run(tmp_path, gepa, pool=[PLAIN, MINIMAL], reflection=says(THOROUGH), calls=36)
-    assert (found.rounds, found.optimizer) == (["pool"], "gepa")
+    found = run(tmp_path, gepa, texts=[PLAIN, MINIMAL], reflection=says(THOROUGH), train=TRAIN[:8])
+    assert found.rounds[:2] == ["pool", "gepa"]
+    assert found.candidate.instructions == {"decompose": MINIMAL}
+    short = run(tmp_path / "2", gepa, texts=[PLAIN, MINIMAL], reflection=says(THOROUGH), answers=36)
+    assert (short.rounds, short.optimizer) == (["pool"], "gepa")
 
 
 def test_a_round_without_a_gain_is_the_last(tmp_path: Path) -> None:
     found = run(tmp_path, copro(breadth=3, depth=1), reflection=says(PLAIN), rounds=5)
-    assert found.ended == "the last round gained less than 1.0%"
-    assert len(found.rounds) == 1
+    assert (found.ended, found.rounds) == ("the last round gained less than 1.0%", ["copro"])
 
 
-def test_another_predictor_can_be_tuned(tmp_path: Path) -> None:
-    start = original(method="plan_and_budget", execution="single_pass", enforcement="prompt")
-    found = run(tmp_path, candidates(texts=["Judge."]), tuned="estimate", start=start)
-    assert [dict(trial.candidate.instructions) for trial in found.trials] == [
-        {},
-        {"estimate": "Judge."},
-    ]
-
-
-def test_tuning_can_begin_from_other_words_than_the_packages(tmp_path: Path) -> None:
+def test_another_predictor_and_another_start_can_be_tuned(tmp_path: Path) -> None:
+    start = original(
+        method="plan_and_budget", planning="two_call", execution="single_pass", enforcement="prompt"
+    )
+    found = run(tmp_path / "1", candidates(texts=["Judge."]), tuned="estimate", start=start)
+    told = [dict(trial.candidate.instructions) for trial in found.trials]
+    assert told == [{}, {"estimate": "Judge."}]
     begun = original().with_instruction("decompose", THOROUGH)
-    found = run(tmp_path, candidates(texts=[MINIMAL]), start=begun)
+    found = run(tmp_path / "2", candidates(texts=[MINIMAL]), start=begun)
     assert found.original.candidate == begun
     assert found.candidate == original().with_instruction("decompose", MINIMAL)
+
+
+def test_every_step_is_told(tmp_path: Path) -> None:
+    events: list[Any] = []
+    found = run(tmp_path, candidates(texts=[MINIMAL]), callback=events.append)
+    assert events[0].text.startswith("12 dev and 6 held-out questions; 12 answers are kept back")
+    assert [event.trial for event in events if event.trial] == list(found.trials)
+    assert events[-1].best is found.verdict.winner
+    assert "the best so far" in events[-2].text
 
 
 def test_the_same_call_again_pays_for_nothing_and_finds_the_same(tmp_path: Path) -> None:
@@ -272,13 +236,9 @@ def test_the_same_call_again_pays_for_nothing_and_finds_the_same(tmp_path: Path)
     calls, asked = len(model.calls), len(reflection.calls)
     second = run(tmp_path, gepa, model, reflection=reflection, train=TRAIN[:8])
     assert (len(model.calls), len(reflection.calls)) == (calls, asked)
-    assert second.trials == first.trials
-    assert second.verdict == first.verdict
-    assert (second.spent.calls, second.spent.tokens) == (first.spent.calls, first.spent.tokens)
+    assert (second.trials, second.verdict, second.spent) == (
+        first.trials,
+        first.verdict,
+        first.spent,
+    )
     assert first.spent.tokens == model.output_tokens + reflection.output_tokens
-
-
-def test_a_result_without_candidates_is_still_a_result(tmp_path: Path) -> None:
-    found = run(tmp_path, candidates(texts=[]))
-    assert (found.candidate, found.adopted) == (original(), False)
-    assert isinstance(found.candidate, Candidate)

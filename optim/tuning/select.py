@@ -1,46 +1,53 @@
-"""What a candidate achieves, which one wins on dev, and whether it is better on other questions."""
+"""Measure a candidate, find the winner of dev, and judge it on the held-out questions."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from optim.e3 import Incumbent, Interval, Sample, compare, describe, e3, interval, smoothed_e3
-from optim.evaluation.limits import BudgetSpentError
+from optim.e3 import (
+    Interval,
+    ReferencePoint,
+    Sample,
+    compare,
+    describe,
+    e3,
+    interval,
+    smoothed_e3,
+)
 from optim.report.formatting import certainty
 from optim.statistics.estimates import PERCENT
-from optim.tuning.evaluator import OutageError
+from optim.tuning.evaluator import BudgetSpentError, OutageError
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from optim.e3 import Comparison
     from optim.tuning.candidate import Candidate
     from optim.tuning.evaluator import Evaluator, Result
-    from optim.tuning.examples import Split
+    from optim.tuning.split import Split
 
 SURE = 0.9
 """One-sided confidence on the held-out questions from which the winner of dev is called better."""
 
 VerdictName = Literal["better", "undecided", "kept"]
 
+_FEWEST = 2  # compared questions: one has no interval
 _MORE = (
-    "More held-out questions would tell: give more, and the budget for them, in a run of their "
-    "own. Each further look at the same ones and more is a further chance to be lucky."
+    "More held-out questions would tell: give more, and the budget for them, in a new run. "
+    "Looking again at the same ones and more is a further chance to be lucky."
 )
-_FEWEST = 2  # compared: of one there is no interval
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Answers to one set of questions, and the figures they make."""
+    """Answers to one set of questions, and their figures."""
 
     results: Sequence[Result]
 
     @property
     def scores(self) -> list[float]:
-        """Each from 0 to 1."""
+        """Scores from 0 to 1."""
         return [result.score for result in self.results]
 
     @property
@@ -55,22 +62,22 @@ class Measurement:
 
     @property
     def tokens(self) -> float:
-        """T, completion tokens per answer."""
+        """T, mean completion tokens."""
         return sum(self.costs) / len(self.results)
 
     @property
     def input_tokens(self) -> float:
-        """Prompt tokens per answer: no part of T, but worked examples are not free."""
+        """Mean prompt tokens: no part of T, but examples are not free."""
         return sum(one.report["usage"]["input_tokens"] for one in self.results) / len(self.results)
 
     @property
     def e3(self) -> float:
-        """A²/T; 0 when nothing is right, whatever it cost."""
+        """A²/T; 0 when nothing is right."""
         return e3(self.scores, self.costs) if any(self.scores) else 0.0
 
     @property
     def smoothed(self) -> float:
-        """E³ with half a right and half a wrong answer more: to rank by few answers; 0 if free."""
+        """E³ with half a right and half a wrong answer added, to rank by few answers."""
         return smoothed_e3(self.scores, self.costs) if any(self.costs) else 0.0
 
     @property
@@ -79,8 +86,8 @@ class Measurement:
         return interval(self.scores, self.costs, clusters=[r.question for r in self.results])
 
     @property
-    def incumbent(self) -> Incumbent:
-        """Where the tangent touches.
+    def reference(self) -> ReferencePoint:
+        """The point at which the tangent touches.
 
         Raises:
             InputError: Nothing is right, or nothing cost anything.
@@ -90,14 +97,14 @@ class Measurement:
             failed = f" {len(reasons)} of them failed, one with: {reasons[0]}" if reasons else ""
             msg = (
                 f"none of the {len(self.results)} dev questions is answered right, so E³ is 0 and "
-                f"nothing can be improved on.{failed} Try easier questions (--levels), a stronger "
-                "model, more tokens (--set budget=...), or check that the scorer fits the answers."
+                f"cannot be improved.{failed} Try easier questions (--levels), a stronger model, "
+                "more tokens (--set budget=...), or check that the scorer fits the answers."
             )
             raise InputError(msg)
-        return Incumbent.of(self.scores, self.costs)
+        return ReferencePoint.of(self.scores, self.costs)
 
     def against(self, other: Measurement) -> Comparison:
-        """Compare with another on the same questions, paired."""
+        """Compare with another measurement of the same questions, paired."""
         return compare(self._samples(), other._samples())
 
     def _samples(self) -> list[Sample]:
@@ -116,18 +123,17 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the held-out questions say of the winner of dev.
+    """The judgement of the held-out questions on the winner of dev.
 
     Attributes:
-        verdict: ``better``: E³ is higher on the held-out questions with a one-sided confidence of
-            `SURE` at least. ``undecided``: it is not below the original's there, which is reason
-            enough to use the winner, and none to call it an improvement. ``kept``: the original
-            stays.
-        reason: In a sentence or two, with the held-out ratio whatever it is.
-        winner: The best of dev; None when nothing was above the original there.
+        verdict: ``better``: its E³ is higher there with a one-sided confidence of at least
+            `SURE`. ``undecided``: it is not below the original's, so the winner is used, but is
+            no known improvement. ``kept``: the original stays.
+        reason: One or two sentences with the held-out ratio.
+        winner: The best of dev; None when nothing was above the original.
         original: The original on the held-out questions; None when nothing was compared.
-        measurement: The winner on them, likewise.
-        comparison: Winner against original, paired by question, likewise.
+        measurement: The winner on them; None likewise.
+        comparison: Winner against original, paired by question; None likewise.
     """
 
     verdict: VerdictName
@@ -138,24 +144,33 @@ class Verdict:
     comparison: Comparison | None = field(default=None, repr=False)
 
     @property
-    def adopted(self) -> bool:
+    def is_adopted(self) -> bool:
         """Whether the winner is used from now on: ``better`` or ``undecided``."""
         return self.verdict != "kept"
 
 
 def winner_of(trials: Sequence[Trial], original: Trial) -> Trial | None:
-    """The highest E³ on dev, the first of equals; None unless it is above the original's."""
+    """Return the highest E³ on dev, the first of equals; None if it is not above the original's."""
     best = max(trials, key=lambda trial: trial.measurement.e3, default=original)
     return best if best.measurement.e3 > original.measurement.e3 else None
+
+
+def pareto_front(trials: Sequence[Trial]) -> list[Trial]:
+    """Return the trials that no other beats in accuracy or tokens without losing in the other."""
+    front: list[Trial] = []
+    for trial in sorted(trials, key=lambda t: (t.measurement.tokens, -t.measurement.accuracy)):
+        if not front or trial.measurement.accuracy > front[-1].measurement.accuracy:
+            front.append(trial)
+    return front
 
 
 def decide(winner: Measurement, original: Measurement, comparison: Comparison) -> VerdictName:
     """Judge the winner of dev by the held-out questions.
 
-    Only this one candidate is tested, once, on questions that had no part in choosing it: so a
-    program that is no better is called better in at most one run of ten. Of several looks, as with
-    a budget that was raised after a verdict, that is no longer true.
-    ``tests/benchmarks/verdict_simulation.py`` measures how often that is.
+    Only this candidate is tested, once, on questions that had no part in choosing it: a program
+    that is no better is called better in at most one run of ten. Several looks, as with a budget
+    that was raised after a verdict, err more often.
+    ``tests/benchmarks/verdict_simulation.py`` measures how often.
     """
     same = winner.scores == original.scores and winner.costs == original.costs
     if same or comparison.e3_a == 0.0 or comparison.e3_a < comparison.e3_b:
@@ -167,37 +182,38 @@ def decide(winner: Measurement, original: Measurement, comparison: Comparison) -
 def judge(evaluator: Evaluator, original: Trial, winner: Trial | None, split: Split) -> Verdict:
     """Compare the winner of dev with the original on the held-out questions, and decide.
 
-    A question that has no answer for a reason outside is left out for both.
+    A question that could not be answered is left out for both.
 
     Raises:
         OutageError: The model is out of reach.
+        StorageError: The disk is full.
     """
     if winner is None:
         return Verdict("kept", "No candidate had a higher E³ on dev than the original.")
     pair = (original.candidate, winner.candidate)
-    questions = list(split.held_out)
     for candidate in pair:
         try:
-            evaluator.measure(candidate, questions)
+            evaluator.measure(candidate, split.held_out)
         except BudgetSpentError:
-            continue  # tokens ran out on the way: judged by what both have answered
+            continue
         except OutageError:
             if evaluator.refusal is not None:
                 raise
-    answered = [one for one in questions if one.id not in evaluator.unanswered]
-    left_out = len(questions) - len(answered)
-    if left_out and len(answered) < _FEWEST:
-        reason = "Too few held-out questions had an answer: the others failed for a reason outside."
-        return Verdict("kept", reason, winner)
-    if not all(evaluator.is_known(candidate, answered) for candidate in pair):
+    answered = [one for one in split.held_out if one.id not in evaluator.unanswered]
+    failed = len(split.held_out) - len(answered)
+    if failed and len(answered) < _FEWEST:
+        return Verdict(
+            "kept", "Too few held-out questions were answered; the others failed.", winner
+        )
+    if not all(evaluator.is_cached(candidate, answered) for candidate in pair):
         reason = "The budget did not suffice for a comparison on the held-out questions."
         return Verdict("kept", reason, winner)
     before, after = (Measurement(evaluator.measure(candidate, answered)) for candidate in pair)
     comparison = after.against(before)
     verdict = decide(after, before, comparison)
     words = [_reason(verdict, comparison, before, after)]
-    if left_out:
-        words.append(f"Left out, without an answer for a reason outside: {left_out}.")
+    if failed:
+        words.append(f"Excluded, because they failed: {failed} questions.")
     if verdict == "undecided":
         words.append(_MORE)
     return Verdict(verdict, " ".join(words), winner, before, after, comparison)
@@ -206,17 +222,16 @@ def judge(evaluator: Evaluator, original: Trial, winner: Trial | None, split: Sp
 def _reason(
     verdict: VerdictName, comparison: Comparison, before: Measurement, after: Measurement
 ) -> str:
-    """The figures in words: the ratio whatever it is, and how far the questions decide it."""
     same = before.scores == after.scores and before.costs == after.costs
     if same and any(after.scores):
         n = comparison.questions
         return f"It gives the same results as the original on all {n} held-out questions."
-    found = comparison.probability_higher
-    sure = "unknown" if found is None else certainty(found)
+    share = comparison.probability_higher
+    sure = "unknown" if share is None else certainty(share)
     ending = {
         "better": f"Higher with a one-sided confidence of {sure}",
-        "undecided": f"Not proven to be higher (one-sided confidence {sure}, where "
-        f"{PERCENT * SURE:g} % would do): usable, but no known improvement",
+        "undecided": f"Not significant: one-sided confidence {sure}, {PERCENT * SURE:g} % "
+        "required. The tuned program is used, but is not a proven improvement",
         "kept": "So the original is kept",
     }[verdict]
     if not any(after.scores):

@@ -1,0 +1,284 @@
+"""E³ for DSPy's optimizers: a metric for single answers, with feedback in words.
+
+Optimizers average over examples, and E³ = A²/T is no average. Its tangent at a reference point is
+one, and never exceeds E³ where it touches. `optim.e3.metric` is the way in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from optim.datasets import Question
+from optim.datasets.jsonl import parse
+from optim.scorers import Scorer, as_scorer
+from optim.scorers.base import FunctionScorer
+from optim.scorers.inspect_scorers import is_inspect_scorer
+from optim.statistics.checks import checked_scores, checked_tokens, measured
+from optim.statistics.estimates import PERCENT
+from pb_graph.errors import InputError
+
+if TYPE_CHECKING:
+    import dspy
+
+    from pb_graph.types import Report
+
+Judge = str | Scorer | Callable[..., Any]
+"""A scorer's name, a scorer, or a DSPy metric: ``metric(example, prediction, trace=None)``."""
+
+_EXAMPLE = "dspy.Example"  # key in a question's metadata
+_PLANNING = ("plan", "estimate")
+_SHOWN = 300  # characters of an answer in the feedback
+_ENDS = {"length": ", cut off at its cap", "forced": ", hit its cap", "error": ", failed"}
+
+
+@dataclass(frozen=True, slots=True)
+class ReferencePoint:
+    """The point at which the tangent touches E³: accuracy and tokens of the best program so far.
+
+    Attributes:
+        accuracy: A0, mean score in percent, above 0.
+        tokens: T0, mean completion tokens per query, above 0.
+
+    Raises:
+        InputError: An accuracy outside (0, 100] or tokens that are not above 0. At accuracy 0 E³
+            has no tangent that tells better from worse; use a floor such as half a correct
+            answer, ``ReferencePoint(50 / n, tokens)``.
+    """
+
+    accuracy: float
+    tokens: float
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.accuracy <= PERCENT:
+            msg = (
+                f"a reference point's accuracy lies in (0, 100] percent, not {self.accuracy!r}; "
+                "with none right, use a floor such as half a correct answer: 50 / number of items"
+            )
+            raise InputError(msg)
+        if not (math.isfinite(self.tokens) and self.tokens > 0.0):
+            msg = f"a reference point's mean tokens must be above 0, not {self.tokens!r}"
+            raise InputError(msg)
+
+    @classmethod
+    def of(cls, scores: Sequence[float], tokens: Sequence[float]) -> ReferencePoint:
+        """Take the point from measured scores in [0, 1] and tokens, one of each per query."""
+        a, t = measured(scores, tokens)
+        return cls(PERCENT * float(a.mean()), float(t.mean()))
+
+
+def surrogate(score: float, tokens: float, reference: ReferencePoint) -> float:
+    """Return one example's share of E³: s = 2a/A0 - t/T0, the tangent of A²/T at the reference.
+
+    Relative to the reference, E³ is x²/y with x = A/A0 and y = T/T0, and x²/y >= 2x - y because
+    (x - y)² >= 0. The mean of s over examples therefore never exceeds E³ / E³_0: a mean above 1
+    proves an improvement on those examples. The converse does not hold.
+
+    Args:
+        score: In [0, 1].
+        tokens: Completion tokens of the example.
+        reference: Where the tangent touches.
+
+    Raises:
+        InputError: A score outside [0, 1], or negative, missing or infinite tokens.
+    """
+    value, spent = checked_scores([score])[0], checked_tokens([tokens])[0]
+    return float(2.0 * PERCENT * value / reference.accuracy - spent / reference.tokens)
+
+
+def tangent_score(score: float, tokens: float, reference: ReferencePoint) -> float:
+    """Return `surrogate` scaled into [0, 1), as optimizers expect scores.
+
+    The scale is (1 + s·a/2) / 2 with a = A0/100. So no answer reaches the 1 at which GEPA skips an
+    example as perfect, and none is below the 0 that DSPy gives for a failure. A wrong answer of
+    more than 2/a times the mean tokens counts as one of exactly that, a right one of 4/a times.
+    """
+    share = reference.accuracy / PERCENT
+    return max(0.0, 0.5 + 0.25 * share * surrogate(score, tokens, reference))
+
+
+class E3Metric:
+    """A DSPy metric that averages to E³'s tangent; made by `optim.e3.metric`.
+
+    Works with ``dspy.GEPA``, ``MIPROv2``, ``COPRO``, ``SIMBA``, ``BootstrapFewShot`` and
+    ``dspy.Evaluate``. Predictions need ``answer`` and ``tokens``, as `GraphProgram` gives them.
+
+    Args:
+        reference: Where the tangent touches.
+        score: Scores a prediction from 0 to 1, given the example.
+        objectives: Give GEPA accuracy and tokens as objectives of their own, too.
+    """
+
+    def __init__(
+        self,
+        reference: ReferencePoint,
+        score: Callable[[Any, Any], float],
+        *,
+        objectives: bool = False,
+    ) -> None:
+        self.reference, self._score, self._objectives = reference, score, objectives
+
+    def __call__(
+        self,
+        gold: Any,  # noqa: ANN401 -- a dspy.Example
+        pred: Any,  # noqa: ANN401 -- a dspy.Prediction
+        trace: object = None,
+        pred_name: str | None = None,
+        pred_trace: object = None,  # noqa: ARG002 -- GEPA's signature
+    ) -> Any:  # noqa: ANN401 -- a number, a truth value, or a dspy.Prediction with feedback
+        """Return the tangent's score; a truth value for bootstrapping; feedback for GEPA."""
+        import dspy  # noqa: PLC0415 -- takes a second
+
+        score = self._score(gold, pred)
+        if trace is not None and pred_name is None:
+            return score > 0.0  # bootstrapping asks whether to keep the example
+        is_refused = getattr(pred, "refused", False)  # nothing was answered: no result at all
+        value = 0.0 if is_refused else tangent_score(score, pred.tokens, self.reference)
+        if pred_name is None and not self._objectives:
+            return value
+        if is_refused:
+            return dspy.Prediction(score=value, feedback="not answered", objective_scores=None)
+        words = "\n".join(feedback(gold, pred, score, self.reference))
+        objectives = {"accuracy": score, "neg_tokens": -float(pred.tokens)}
+        return dspy.Prediction(score=value, feedback=words, objective_scores=objectives)
+
+
+def metric(
+    program: Callable[..., Any], devset: Sequence[Any], scorer: Judge, *, threads: int = 8
+) -> E3Metric:
+    """Measure a program on a dev set, and return the E³ metric with the tangent at that point.
+
+    ::
+
+        metric = optim.e3.metric(program, devset, "math")
+        better = dspy.COPRO(metric=metric).compile(program, trainset=devset, eval_kwargs={})
+
+    Args:
+        program: The incumbent, a `GraphProgram` or any module whose predictions have ``answer``
+            and ``tokens``. Each question of the dev set is answered once.
+        devset: Examples with ``question`` and ``answer``, or questions.
+        scorer: A scorer's name, a scorer, or a DSPy metric from 0 to 1.
+        threads: How many questions are answered at once.
+
+    Raises:
+        InputError: An empty dev set, an example that is no question, predictions without
+            ``tokens``, or every answer wrong.
+        ScorerError: The scorer cannot be set up, or cannot score an answer.
+    """
+    if not devset:
+        msg = "the dev set is empty: give at least one example"
+        raise InputError(msg)
+    judge = scorer_of(scorer)
+
+    def score(gold: Any, pred: Any) -> float:  # noqa: ANN401 -- DSPy's
+        return judge.score(pred.answer, question_of(gold)).value if pred.answer else 0.0
+
+    examples = [example_of(item) if isinstance(item, Question) else item for item in devset]
+    with ThreadPoolExecutor(threads) as pool:
+        answered = list(pool.map(lambda example: program(**example.inputs()), examples))
+    if any(not hasattr(pred, "tokens") for pred in answered):
+        msg = "the program's predictions have no tokens: use optim.tuning.GraphProgram"
+        raise InputError(msg)
+    scores = [score(gold, pred) for gold, pred in zip(examples, answered, strict=True)]
+    if not any(scores):
+        msg = (
+            f"none of the {len(examples)} answers is right, so E³ is 0 and has no tangent. Use "
+            "easier questions, a stronger model, or a scorer that fits the answers."
+        )
+        raise InputError(msg)
+    return E3Metric(ReferencePoint.of(scores, [pred.tokens for pred in answered]), score)
+
+
+def question_of(given: Any) -> Question:  # noqa: ANN401 -- a Question or a dspy.Example
+    """Return a question, or make one of an example with ``question`` and ``answer(s)``.
+
+    The other columns of a question (id, level, reference, …) are taken where the example has them.
+
+    Raises:
+        InputError: No question or answer, or a level outside 1 to 5.
+    """
+    if isinstance(given, Question):
+        return given
+    if not hasattr(given, "toDict"):
+        msg = f"it is of type {type(given).__name__}, not a dspy.Example or a Question"
+        raise InputError(msg)
+    question = parse(given.toDict())
+    return replace(question, metadata={**question.metadata, _EXAMPLE: given})
+
+
+def example_of(question: Question) -> dspy.Example:
+    """Return a question as an example of plain text, so that prompts can show it."""
+    import dspy  # noqa: PLC0415 -- takes a second
+
+    fields = {"question": question.question, "id": question.id}
+    answer = " or ".join(question.targets)
+    return dspy.Example(**fields, answer=answer).with_inputs("question", "id")
+
+
+def scorer_of(given: Judge) -> Scorer:
+    """Return a scorer; a DSPy metric is wrapped and sees the example that it knows.
+
+    Raises:
+        InputError: There is no scorer of this name.
+        ScorerError: The scorer cannot be set up.
+    """
+    if isinstance(given, str | Scorer) or is_inspect_scorer(given):
+        return as_scorer(given)
+    judge = given
+
+    @wraps(judge, updated=())  # for whoever reads the scorer's source
+    def judged(output: str, question: Question) -> float:
+        import dspy  # noqa: PLC0415
+
+        known = question.metadata.get(_EXAMPLE) or example_of(question)
+        return float(judge(known, dspy.Prediction(answer=output)))
+
+    judged.__qualname__ = getattr(judge, "__qualname__", type(judge).__qualname__)
+    return FunctionScorer(judged)
+
+
+def feedback(
+    gold: Any,  # noqa: ANN401 -- a dspy.Example
+    pred: Any,  # noqa: ANN401 -- a dspy.Prediction
+    score: float,
+    reference: ReferencePoint,
+) -> Iterator[str]:
+    """Say in lines whether an answer was right, and where its tokens went."""
+    answers = gold.get("answer") or gold.get("answers") or ""
+    wanted = f" The answer is {_shortened(str(answers))}." if answers else ""
+    if getattr(pred, "error", None):
+        yield f"There is no answer: {_shortened(str(pred.error))}{wanted}"
+    elif score >= 1.0:
+        yield "The answer is right."
+    else:
+        end = _shortened(str(pred.answer)[-_SHOWN:])
+        yield f"The answer scores {score:g} of 1; it ends with: {end}{wanted}"
+    compared = "more" if pred.tokens > reference.tokens else "no more"
+    yield f"It cost {pred.tokens} tokens, {compared} than the {reference.tokens:.0f} on average."
+    report: Report | None = getattr(pred, "report", None)
+    if report is not None:
+        yield from _parts(report)
+
+
+def _parts(report: Report) -> Iterator[str]:
+    nodes = {name: part["output_tokens"] for name, part in report["usage"]["by_node"].items()}
+    planning = sum(nodes.get(name, 0) for name in _PLANNING)
+    listed = ", ".join(f"{name} {tokens}" for name, tokens in nodes.items())
+    yield f"{planning} of them went into planning ({listed})."
+    steps = report["steps"]
+    if steps:
+        yield f"The plan had {len(steps)} step{'' if len(steps) == 1 else 's'}."
+    for step in steps:
+        if step["answer"] is not None:
+            how = f"{step['tokens']} tokens{_ENDS.get(step['finish'] or '', '')}"
+            yield f"Step {step['index'] + 1} ({how}) gave: {_shortened(step['answer'])}"
+    yield from (f"Note: {_shortened(warning)}" for warning in report["warnings"])
+
+
+def _shortened(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= _SHOWN else f"{flat[:_SHOWN]} …"

@@ -1,0 +1,192 @@
+"""Search the settings by successive halving: many on a few questions, the better half on more.
+
+The first rung asks `FIRST` questions of the original, the methods without a plan and a balanced
+set of complete settings: each choice takes its other values in half of them. Each rung keeps the
+better half, by E³ smoothed for few answers, and doubles the questions up to all of dev.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from optim.datasets.loading import sample
+from optim.tuning.evaluator import BudgetSpentError, OutageError
+from optim.tuning.select import Measurement
+from pb_graph.budget.rules import BudgetRule, Fixed, LevelTable, PerLevel
+from pb_graph.settings import PLANNED, Settings, choices
+
+if TYPE_CHECKING:
+    from optim.tuning.candidate import Candidate
+    from optim.tuning.optimizers import OptimizerTask
+
+FIRST = 5  # questions of the first rung
+MOST = 200  # settings in it
+
+REFERENCES = ("vanilla", "global_budget")
+"""Methods without a plan. They are raced like any other settings, and may win."""
+
+DIMENSIONS: dict[str, tuple[Any, ...]] = {
+    "schedule": choices("schedule"),
+    "budget": (0, -4, -3, -2, -1, 1, 2, 3, 4),
+    "execution": choices("execution"),
+    "planning": choices("planning"),
+    "enforcement": choices("enforcement"),
+    "prompt_unit": ("tokens", "words"),
+}
+"""Values by dimension; the budget as k of a factor 2^(k/2) on all its levels."""
+
+Point = dict[str, Any]
+"""A value for each dimension."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The rungs that a number of answers pays for.
+
+    Attributes:
+        settings: Settings of the first rung, the original among them.
+        rungs: Questions of each rung; the last is all of dev.
+    """
+
+    settings: int
+    rungs: Sequence[int]
+
+    @classmethod
+    def of(cls, questions: int, answers: int, most: int = MOST) -> Plan:
+        """Return the widest first rung that the answers pay for, the original's included."""
+        doubled = itertools.takewhile(
+            lambda count: count < questions, (FIRST * 2**k for k in itertools.count())
+        )
+        rungs = [*doubled, questions]
+        left = max(0, answers - questions)
+        fitting = (n for n in range(most, 1, -1) if cls(n, rungs).answers() <= left)
+        return cls(next(fitting, 2), rungs)
+
+    def kept(self, rung: int) -> int:
+        """Return the number of settings in a rung, without the original."""
+        return max(1, math.ceil((self.settings - 1) / (1 << rung)))
+
+    def answers(self) -> int:
+        """Return the answers of all rungs, without the original's."""
+        steps = zip(self.rungs, [0, *self.rungs], strict=False)
+        return sum(self.kept(rung) * (count - past) for rung, (count, past) in enumerate(steps))
+
+
+def search_settings(task: OptimizerTask, *, most: int = MOST) -> list[Candidate]:
+    """Return the settings that were measured on the whole of dev, the highest E³ first.
+
+    The same seed and answers lead to the same settings, and paid answers cost nothing.
+
+    Args:
+        task: The round.
+        most: The most settings in the first rung.
+    """
+    plan = Plan.of(len(task.dev), task.answers, most)
+    questions = sample(task.dev, len(task.dev), task.seed)
+    entered = first_rung(task.incumbent.settings, plan.settings, task.seed)
+    original, *racing = [replace(task.incumbent, settings=settings) for settings in entered]
+    found: dict[str, Measurement] = {}
+
+    def extend(candidate: Candidate, count: int) -> bool:
+        known = found.get(candidate.identity)
+        results = list(known.results) if known else []
+        try:
+            results += task.evaluator.measure(candidate, questions[len(results) : count])
+        except OutageError:
+            if task.is_refused:
+                raise
+            return False  # a server refuses a question under these settings
+        found[candidate.identity] = Measurement(results)
+        return True
+
+    def rank(candidate: Candidate) -> float:
+        return -found[candidate.identity].smoothed if candidate.identity in found else 0.0
+
+    with suppress(BudgetSpentError, OutageError):
+        extend(original, len(questions))
+        for rung, count in enumerate(plan.rungs):
+            racing = sorted(racing, key=rank)[: plan.kept(rung)]
+            racing = [candidate for candidate in racing if extend(candidate, count)]
+    whole = [
+        candidate
+        for candidate in (original, *racing)
+        if candidate.identity in found and len(found[candidate.identity].results) == len(questions)
+    ]
+    return sorted(whole, key=lambda candidate: -found[candidate.identity].e3)
+
+
+def first_rung(base: Settings, count: int, seed: int) -> list[Settings]:
+    """Return the original, the methods without a plan, and a balanced set of settings around it."""
+    chosen: dict[str, Settings] = {}
+
+    def enter(settings: Settings) -> None:
+        chosen.setdefault(settings.model_dump_json(), settings)
+
+    own = point_of(base)
+    enter(base)
+    for name in REFERENCES:
+        enter(_changed(base, {"method": name}))
+    enter(settings_at(base, own))
+    for point in itertools.islice(design(own, count - len(chosen), seed), 10 * MOST):
+        if len(chosen) >= count:
+            break
+        enter(settings_at(base, point))
+    return list(chosen.values())[:count]
+
+
+def design(own: Point, count: int, seed: int) -> Iterator[Point]:
+    """Yield points that leave each dimension alone in half of the cases, and else vary it evenly.
+
+    Args:
+        own: The original's point.
+        count: Size of a balanced set; more sets follow, as points may come to the same settings.
+        seed: Of the draw.
+    """
+    draw = random.Random(seed)  # noqa: S311 -- a draw, not a secret
+    size = max(2, count)
+    while True:
+        columns = {}
+        for name, values in DIMENSIONS.items():
+            others = [value for value in values if value != own[name]]
+            draw.shuffle(others)
+            changed = itertools.islice(itertools.cycle(others), (size + 1) // 2)
+            columns[name] = [*changed, *[own[name]] * (size // 2)]
+            draw.shuffle(columns[name])
+        rows = zip(*columns.values(), strict=True)
+        yield from (dict(zip(columns, row, strict=True)) for row in rows)
+
+
+def point_of(base: Settings) -> Point:
+    """Return the point of settings; their budget is the unit."""
+    return {name: 0 if name == "budget" else getattr(base, name) for name in DIMENSIONS}
+
+
+def settings_at(base: Settings, point: Point) -> Settings:
+    """Return plan-and-budget at a point; what is not searched stays as in the base."""
+    changes = {name: value for name, value in point.items() if name != "budget"}
+    if point["budget"]:
+        changes["budget"] = scale_budget(base.budget_rule, 2.0 ** (point["budget"] / 2))
+    return _changed(base, {"method": PLANNED} | changes)
+
+
+def scale_budget(rule: BudgetRule, factor: float) -> BudgetRule:
+    """Return a rule with ``factor`` times the tokens, whole and at least one."""
+
+    def times(tokens: int) -> int:
+        return max(1, round(tokens * factor)) if tokens else 0
+
+    if isinstance(rule, LevelTable):
+        return LevelTable(tokens={level: times(tokens) for level, tokens in rule.tokens.items()})
+    if isinstance(rule, PerLevel):
+        return PerLevel(initial=times(rule.initial), per_level=times(rule.per_level))
+    return Fixed(tokens=times(rule.tokens))
+
+
+def _changed(base: Settings, changes: dict[str, Any]) -> Settings:
+    return Settings.model_validate(dict(base) | changes)

@@ -1,0 +1,178 @@
+"""E³ as a metric of stock DSPy: bounded, with feedback, and what its optimizers choose by it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import dspy
+import pytest
+
+from optim.e3 import ReferencePoint, metric
+from optim.scorers import ScorerError
+from optim.tangent import E3Metric, question_of, scorer_of, tangent_score
+from optim.tuning import GraphProgram
+from optim.tuning.optimizers import silenced
+from pb_graph import InputError
+from pb_graph.models.client import ChatClient
+from pb_graph.models.options import CallOptions
+from pb_graph.planner.engine import LangChainEngine, language_model
+from pb_graph.types import Purpose
+from tests.support.chat_model import Call, ScriptedChat, with_schema
+from tests.support.tuning_world import (
+    DEV,
+    HELD_OUT,
+    TRAIN,
+    Exact,
+    Style,
+    world,
+)
+
+FRUGAL, VERBOSE = "Ask MINIMAL questions.", "Ask THOROUGH questions, twice."
+AT = ReferencePoint(50.0, 100.0)
+
+
+def examples(questions: Any) -> list[dspy.Example]:  # noqa: ANN401
+    return [
+        dspy.Example(question=q.question, answer=q.targets[0], level=q.level).with_inputs(
+            "question", "level"
+        )
+        for q in questions
+    ]
+
+
+LEARN, CHOOSE = examples(TRAIN[:12]), examples(DEV[:20])
+
+
+def writes() -> dspy.LM:
+    """A reflection model that proposes the verbose instruction, then the frugal one."""
+    ideas = iter([VERBOSE, FRUGAL] * 50)
+
+    def write(call: Call) -> str:
+        fields = re.findall(r"`\[\[ ## (\w+) ## \]\]`", call.ask)
+        text = next(ideas)
+        if not fields:
+            named = re.findall(r"`(\w+)`", call.ask.split("\n")[-1])
+            return json.dumps(dict.fromkeys(named, text)) if named else f"```\n{text}\n```"
+        return "\n\n".join(f"[[ ## {name} ## ]]\n{text}" for name in fields)
+
+    client = ChatClient(ScriptedChat(solve=write), with_schema)
+    return language_model(
+        LangChainEngine(client, CallOptions(2048, 60.0, purpose=Purpose("reflect")))
+    )
+
+
+def program_of(model: ScriptedChat | None = None) -> GraphProgram:
+    return GraphProgram(
+        model or world(), settings={"method": "planned_vanilla"}, cap_policy=with_schema
+    )
+
+
+# At most 12 lines each, as in docs/tuning.md
+
+
+def by_gepa(program: GraphProgram, e3: E3Metric, lm: dspy.LM) -> Any:  # noqa: ANN401
+    made = dspy.GEPA(metric=e3, max_metric_calls=150, reflection_lm=lm, reflection_minibatch_size=8)
+    return made.compile(program, trainset=LEARN, valset=CHOOSE)
+
+
+def by_copro(program: GraphProgram, e3: E3Metric, lm: dspy.LM) -> Any:  # noqa: ANN401
+    made = dspy.COPRO(metric=e3, prompt_model=lm, breadth=4, depth=1)
+    return made.compile(program, trainset=CHOOSE, eval_kwargs={"num_threads": 4})
+
+
+def by_miprov2(program: GraphProgram, e3: E3Metric, lm: dspy.LM) -> Any:  # noqa: ANN401
+    made = dspy.MIPROv2(
+        metric=e3,
+        prompt_model=lm,
+        task_model=lm,
+        auto=None,
+        num_candidates=4,
+        max_bootstrapped_demos=0,
+        max_labeled_demos=0,
+    )
+    return made.compile(
+        program,
+        trainset=LEARN,
+        valset=CHOOSE,
+        num_trials=6,
+        minibatch=False,
+        program_aware_proposer=False,
+    )
+
+
+@pytest.mark.parametrize("compiled", [by_gepa, by_copro, by_miprov2])
+def test_stock_optimizers_choose_the_frugal_instruction(compiled: Callable[..., Any]) -> None:
+    program = program_of()
+    e3, lm = metric(program, CHOOSE, Exact()), writes()
+    with silenced(), dspy.context(lm=lm, disable_history=True):
+        found = compiled(program, e3, lm)
+    assert found.decompose.signature.instructions == FRUGAL
+
+
+def test_bootstrapping_keeps_right_answers_only() -> None:
+    e3 = metric(program_of(), CHOOSE, Exact())
+    with silenced():
+        found = dspy.BootstrapFewShot(metric=e3, max_bootstrapped_demos=2).compile(
+            program_of(), trainset=LEARN
+        )
+    right = {example.question for example in LEARN if e3(example, program_of()(**example.inputs()))}
+    shown = [demo for demo in found.decompose.demos if demo.get("augmented")]
+    assert len(shown) == 2
+    assert {demo["problem"] for demo in shown} <= right
+
+
+# The metric
+
+
+def test_it_averages_to_the_tangent_below_gepas_perfect_score() -> None:
+    assert tangent_score(1, 100, AT) == pytest.approx(0.5 + 0.125 * 3)
+    assert tangent_score(0, 100, AT) == pytest.approx(0.5 - 0.125)
+    assert 0.0 == tangent_score(0, 10**9, AT) < tangent_score(1, 1, AT) < 1.0
+
+
+def test_the_incumbent_is_measured_once_and_feedback_says_where_the_tokens_went() -> None:
+    model = world()
+    e3 = metric(program_of(model), examples(DEV), Exact())
+    assert (e3.reference.accuracy, round(e3.reference.tokens)) == (
+        pytest.approx(56.7, abs=0.1),
+        933,
+    )
+    assert len(model.solving()) == len(DEV)
+    question = DEV[0]
+    pred = program_of()(question=question.question)
+    told = e3(examples([question])[0], pred, None, "decompose", None)
+    assert 0.0 <= told.score < 1.0
+    lines = told.feedback.splitlines()
+    assert lines[0] == "The answer is right." or f"The answer is {question.targets[0]}." in lines[0]
+    assert lines[1] == f"It cost {pred.tokens} tokens, no more than the 933 on average."
+    assert "of them went into planning (plan " in lines[2]
+    assert lines[3] == "The plan had 2 steps."
+
+
+def test_an_answer_is_scored_by_a_dspy_metric_that_sees_all_fields() -> None:
+    given = dspy.Example(question="What?", answer="4", tolerance=2)
+    scorer: Any = scorer_of(lambda gold, pred: float(int(pred.answer) - 4 <= gold.tolerance))
+    question = question_of(given)
+    assert [scorer.score(answer, question).value for answer in ("5", "9")] == [1.0, 0.0]
+    broken: Any = scorer_of(lambda *_: 7.0)
+    with pytest.raises(ScorerError):
+        broken.score("4", DEV[0])
+
+
+def test_an_example_becomes_a_question() -> None:
+    found = question_of(dspy.Example(question="What?", answers=["4", "four"], level="Level 3"))
+    assert (found.question, found.targets, found.level) == ("What?", ("4", "four"), 3)
+    assert found.id == question_of(dspy.Example(question="What?", answer="5")).id
+
+
+def test_what_cannot_be_measured_is_refused() -> None:
+    program = program_of(world({"usual": Style(0.0, 5)}))
+    with pytest.raises(InputError, match="the dev set is empty"):
+        metric(program, [], "math")
+    with pytest.raises(InputError, match="none of the 6 answers is right"):
+        metric(program, HELD_OUT[:6], Exact())
+    with pytest.raises(InputError, match="have no tokens"):
+        metric(lambda **_: dspy.Prediction(answer="4"), HELD_OUT[:6], Exact())
