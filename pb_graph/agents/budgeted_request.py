@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Self
 
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
@@ -29,13 +28,14 @@ if TYPE_CHECKING:
 
     from langchain_core.outputs import LLMResult
 
+    from pb_graph.models.io import IO
+
 FINISH = "The token budget is nearly used up. Give your best final answer now, in brief."
 _GO_ON = "What you wrote stays above it: go on there, and repeat nothing."
 _TOOL_SETTINGS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
 _TOOL_BLOCKS = frozenset({"tool_use", "tool_call", "function_call"})
 
-Ask = Callable[[ModelRequest[Any]], "ModelResponse[Any] | Awaitable[ModelResponse[Any]]"]
-Reserve = Callable[..., Reservation | Awaitable[Reservation]]
+Ask = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
 
 
 @dataclass
@@ -62,7 +62,7 @@ class BudgetedRequest:
     last: tuple[Budget, ...] = ()
     by_tool: bool = False
 
-    def respond(self, ask: Ask) -> ModelResponse[Any]:
+    async def respond(self, ask: Ask, io: IO) -> ModelResponse[Any]:
         """Return the model's answer or tool calls.
 
         An answer that its cap cut off is finished by a second call, without tools. Tool calls that
@@ -70,28 +70,16 @@ class BudgetedRequest:
 
         Args:
             ask: Makes one call.
+            io: How to wait for tokens.
 
         Raises:
             BudgetUsedUpError: Nothing is left, and the answer is to have a type, which no message
                 has: a LangChain agent would ask again without end.
             InputError: The request asks for several answers in one call.
         """
-        try:
-            self._respond(ask, reserve_in).send(None)  # which awaits nothing
-        except StopIteration as done:
-            response: ModelResponse[Any] = done.value
-            return response
-        msg = "A call was awaited in a blocking run: use `arespond`."
-        raise RuntimeError(msg)
-
-    async def arespond(self, ask: Ask) -> ModelResponse[Any]:
-        """Respond as `respond` does, with calls that are awaited."""
-        return await self._respond(ask, areserve_in)
-
-    async def _respond(self, ask: Ask, reserve: Reserve) -> ModelResponse[Any]:
         begun: ModelResponse[Any] | None = None
         with suppress(BudgetUsedUpError):
-            reservation = await self._reserved(reserve, self.accounts, keep=self.keep)
+            reservation = await self._reserve(io, self.accounts, self.keep)
             # As it is now: other calls may have returned tokens during the wait.
             left = min(account.left for account in self.accounts) + reservation.tokens
             begun = await self._ask(ask, self._with_warning(left), reservation, keep=self.keep)
@@ -99,7 +87,7 @@ class BudgetedRequest:
             return begun
         try:
             fuller = max(self.accounts, self.last or self.accounts, key=lambda some: some[0].left)
-            reservation = await self._reserved(reserve, fuller)
+            reservation = await self._reserve(io, fuller)
             ended = await self._ask(ask, self._ending(begun), reservation, thinking="off")
         except BudgetUsedUpError:
             if self.by_tool or "response_format" in self.request.model_settings:
@@ -112,16 +100,14 @@ class BudgetedRequest:
             return begun  # it is paid for
         return _join(begun, ended, typed=self._is_typed) if begun else ended
 
-    async def _reserved(
-        self, reserve: Reserve, accounts: tuple[Budget, ...], *, keep: int = 0
-    ) -> Reservation:
+    async def _reserve(self, io: IO, accounts: tuple[Budget, ...], keep: int = 0) -> Reservation:
         if (several := max(_numbers(self.request, ("n", "candidate_count")), default=1)) > 1:
             msg = f"{several} answers in one call may each cost its cap: ask {several} times"
             raise InputError(msg)
         caps = _numbers(self.request, CAP_NAMES)
         most = min([*caps, *([self.per_call] if self.per_call else [])], default=None)
-        made = reserve(accounts, most, keep=keep, at_least=self.enough)
-        return await made if isawaitable(made) else made
+        wanted = {"keep": keep, "at_least": self.enough}
+        return await io.call(reserve_in, areserve_in, accounts, most, **wanted)
 
     async def _ask(
         self,
@@ -132,22 +118,25 @@ class BudgetedRequest:
         keep: int = 0,
         thinking: Thinking = "bounded",
     ) -> ModelResponse[Any]:
-        with reservation, InnerCalls(reservation, keep=keep) as calls:
+        try:
+            capped = _with_cap(request, reservation.tokens, thinking)
+        except Exception:
+            reservation.settle(0)  # nothing was sent
+            raise
+        with reservation, InnerCalls(reservation, keep) as calls:
             try:
-                capped = _with_cap(request, reservation.tokens, thinking)
-                made = ask(capped)
-                response = await made if isawaitable(made) else made
+                response = await ask(capped)
             except Exception as error:
                 calls.settle_failed(error)
                 said = getattr(error, "ai_message", None)  # LangChain could not read its type
                 if said is None or finish_of(said) != "length":
                     raise
-                return _drop_tool_calls(ModelResponse([said]))
-            tokens = tokens_of(_answer(response), capped.messages)
-            is_cut = finish_of(_answer(response)) == "length"
-            unmeasured_cut = is_cut and not tokens.measured
-            calls.settle(max(reservation.tokens * unmeasured_cut, tokens.output))
-        return _drop_tool_calls(response) if is_cut else response
+                return _drop_tool_calls(said)
+            said = _answer(response)
+            tokens, is_cut = tokens_of(said, capped.messages), finish_of(said) == "length"
+            least = reservation.tokens if is_cut and not tokens.measured else 0
+            calls.settle(max(least, tokens.output))
+        return _drop_tool_calls(said) if is_cut else response
 
     @property
     def _is_typed(self) -> bool:
@@ -192,7 +181,7 @@ class InnerCalls(BaseCallbackHandler):
     raise_error = True
     run_inline = True
 
-    def __init__(self, reservation: Reservation, *, keep: int) -> None:
+    def __init__(self, reservation: Reservation, keep: int) -> None:
         self._reservation, self._keep = reservation, keep
         self._counted = 0
         self._failed = False
@@ -329,18 +318,14 @@ def _join(
     return replace(ended, result=[joined if one is second else one for one in ended.result])
 
 
-def _drop_tool_calls(response: ModelResponse[Any]) -> ModelResponse[Any]:
+def _drop_tool_calls(said: AIMessage) -> ModelResponse[Any]:
     """Return an answer that was cut off without its tool calls, the last of which may be half."""
-    said = _answer(response)
     content: Any = said.content
     if not isinstance(content, str):
-        content = [one for one in content if not _is_tool_block(one)]
+        kinds = [one.get("type") if isinstance(one, dict) else None for one in content]
+        content = [content[n] for n, kind in enumerate(kinds) if kind not in _TOOL_BLOCKS]
     update = {"content": content, "tool_calls": [], "invalid_tool_calls": []}
     return ModelResponse([said.model_copy(update=update)])
-
-
-def _is_tool_block(block: object) -> bool:
-    return isinstance(block, dict) and block.get("type") in _TOOL_BLOCKS
 
 
 def _blocks(content: Any) -> list[Any]:  # noqa: ANN401 -- text, or blocks already

@@ -27,6 +27,7 @@ from pb_graph.agents.model import BudgetedChatModel
 from pb_graph.budget.account import Budget, whole_number
 from pb_graph.budget.context import accounts_in_scope, open_run, use_budget
 from pb_graph.budget.schedules import real_number
+from pb_graph.models.io import IO, AsyncIO, BlockingIO, run_sync
 
 if TYPE_CHECKING:
     from langgraph.prebuilt.tool_node import ToolCallRequest
@@ -130,9 +131,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ExtendedModelResponse[Any]:
         """Make one model call within the budget, and a second one if the first was truncated."""
-        account = self._account(request.state)
-        response = self._budgeted(request, account).respond(handler)
-        return self._counted(response, request.state, account)
+        return run_sync(self._response(request, handler, BlockingIO()))
 
     async def awrap_model_call(
         self,
@@ -140,9 +139,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ExtendedModelResponse[Any]:
         """Make one model call within the budget, and a second one if the first was truncated."""
-        account = self._account(request.state)
-        response = await self._budgeted(request, account).arespond(handler)
-        return self._counted(response, request.state, account)
+        return await self._response(request, handler, AsyncIO())
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[..., Any]) -> Any:  # noqa: ANN401 -- as LangChain's
         """Make a tool call; the agents that it runs draw on its part of the budget."""
@@ -179,32 +176,33 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
                     del self._runs[next(iter(self._runs))]
             return account
 
-    def _keep(self, account: Budget) -> int:
-        return max(1, math.ceil(account.total * self.reserve))
+    async def _response(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Any], io: IO
+    ) -> ExtendedModelResponse[Any]:
+        async def ask(asked: ModelRequest[Any]) -> ModelResponse[Any]:
+            made: ModelResponse[Any] = await io.call(handler, handler, asked)
+            return made
 
-    def _budgeted(self, request: ModelRequest[Any], account: Budget) -> BudgetedRequest:
-        accounts, per_call = accounts_in_scope(account), self.per_call
+        state: Mapping[str, Any] = request.state
+        account = self._account(state)
+        accounts, per_call, keep = accounts_in_scope(account), self.per_call, self._keep(account)
         if isinstance(model := request.model, BudgetedChatModel):  # only one of the two may count
             own = model.account
             if own and all(own.root is not one.root for one in accounts):
                 accounts = (*accounts, own)
             per_call = min((most for most in (per_call, model.per_call) if most), default=None)
             request = request.override(model=model.plain)
-        keep = self._keep(account)
-        return BudgetedRequest(
-            request, accounts, keep=keep, enough=keep, per_call=per_call, warn_at=self.warn_at
-        )
-
-    def _counted(
-        self, response: ModelResponse[Any], state: Mapping[str, Any], account: Budget
-    ) -> ExtendedModelResponse[Any]:
-        """Return the response with what was spent, and what each of its tool calls may spend."""
+        budgeted = BudgetedRequest(request, accounts, keep, keep, per_call, self.warn_at)
+        response = await budgeted.respond(ask, io)
         calls = sum(len(one.tool_calls) for one in response.result if isinstance(one, AIMessage))
         update = {
             "tokens_spent": _used(account) - state.get("tokens_spent", 0),
             "tokens_per_tool_call": self._left(account) // max(1, calls),
         }
         return ExtendedModelResponse(response, Command(update=update))
+
+    def _keep(self, account: Budget) -> int:
+        return max(1, math.ceil(account.total * self.reserve))
 
     def _left(self, account: Budget) -> int:
         return max(0, account.left - self._keep(account))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
-import time
 from collections.abc import Mapping, Sequence
 from inspect import signature
 from itertools import count
@@ -22,6 +20,7 @@ from pb_graph.agents.budgeted_request import BudgetedRequest, tracked_accounts
 from pb_graph.budget.account import Budget
 from pb_graph.budget.context import accounts_in_scope
 from pb_graph.errors import InputError
+from pb_graph.models.io import IO, AsyncIO, BlockingIO, run_sync
 from pb_graph.models.naming import name_of
 from pb_graph.models.retry import RetryPolicy
 
@@ -155,26 +154,7 @@ class BudgetedChatModel(BaseChatModel):
         run_manager: Any = None,  # noqa: ANN401 -- inherited
         **kwargs: Any,  # noqa: ANN401
     ) -> ChatResult:
-        def ask(request: ModelRequest[Any]) -> ModelResponse[Any]:
-            # With caches, rate limits and the streaming that a host listens to, but as one run:
-            # `invoke` would be a second one, and everybody's count would be double.
-            model: Any = request.model
-            made = model._generate_with_cache(  # noqa: SLF001
-                _messages_of(request), stop, run_manager, **request.model_settings
-            )
-            return ModelResponse(result=[one.message for one in made.generations])
-
-        request = self._request(messages, kwargs)
-        if (budgeted := self._budgeted(request)) is None:
-            return _result_of(ask(request))
-        for failed in count(1):
-            try:
-                return _result_of(budgeted.respond(ask))
-            except Exception as error:
-                if (wait := self.retry_policy.wait(error, failed, _LONGEST_WAIT)) is None:
-                    raise
-            time.sleep(wait)
-        raise AssertionError
+        return run_sync(self._result(messages, stop, run_manager, kwargs, BlockingIO()))
 
     async def _agenerate(
         self,
@@ -183,33 +163,43 @@ class BudgetedChatModel(BaseChatModel):
         run_manager: Any = None,  # noqa: ANN401
         **kwargs: Any,  # noqa: ANN401
     ) -> ChatResult:
+        return await self._result(messages, stop, run_manager, kwargs, AsyncIO())
+
+    async def _result(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None,
+        run_manager: Any,  # noqa: ANN401
+        settings: dict[str, Any],
+        io: IO,
+    ) -> ChatResult:
         async def ask(request: ModelRequest[Any]) -> ModelResponse[Any]:
+            # With caches, rate limits and the streaming that a host listens to, but as one run:
+            # `invoke` would be a second one, and everybody's count would be double.
             model: Any = request.model
-            made = await model._agenerate_with_cache(  # noqa: SLF001
-                _messages_of(request), stop, run_manager, **request.model_settings
-            )
+            calls = model._generate_with_cache, model._agenerate_with_cache  # noqa: SLF001
+            said = [*filter(None, [request.system_message]), *request.messages]
+            made = await io.call(*calls, said, stop, run_manager, **request.model_settings)
             return ModelResponse(result=[one.message for one in made.generations])
 
-        request = self._request(messages, kwargs)
-        if (budgeted := self._budgeted(request)) is None:
-            return _result_of(await ask(request))
-        for failed in count(1):
-            try:
-                return _result_of(await budgeted.arespond(ask))
-            except Exception as error:
-                if (wait := self.retry_policy.wait(error, failed, _LONGEST_WAIT)) is None:
-                    raise
-            await asyncio.sleep(wait)
-        raise AssertionError
-
-    def _request(self, messages: list[BaseMessage], settings: dict[str, Any]) -> ModelRequest[Any]:
         system = next((one for one in messages[:1] if isinstance(one, SystemMessage)), None)
-        return ModelRequest(
+        request = ModelRequest(
             model=self.plain,
             system_message=system,
             messages=messages[1:] if system else messages,  # type: ignore[arg-type]
             model_settings=settings,
         )
+        budgeted = self._budgeted(request)
+        for failed in count(1):
+            try:
+                response = await (budgeted.respond(ask, io) if budgeted else ask(request))
+                break
+            except Exception as error:
+                wait = self.retry_policy.wait(error, failed, _LONGEST_WAIT) if budgeted else None
+                if wait is None:
+                    raise
+            await io.sleep(wait)
+        return ChatResult(generations=[ChatGeneration(message=one) for one in response.result])
 
     def _budgeted(self, request: ModelRequest[Any]) -> BudgetedRequest | None:
         """Return the request with its accounts; `None` if a call around it has reserved for it."""
@@ -237,11 +227,3 @@ class BudgetedChatModel(BaseChatModel):
         if not self.reserve:
             return account
         return account.grant(math.ceil(account.total * self.reserve), name=_RESERVE)
-
-
-def _messages_of(request: ModelRequest[Any]) -> list[Any]:
-    return [*([request.system_message] if request.system_message else []), *request.messages]
-
-
-def _result_of(response: ModelResponse[Any]) -> ChatResult:
-    return ChatResult(generations=[ChatGeneration(message=message) for message in response.result])

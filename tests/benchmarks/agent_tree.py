@@ -34,10 +34,10 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.graph import START, StateGraph
 from langgraph.types import Send
 from langgraph_supervisor import create_supervisor
-from pb_graph.models.charging import settle_failed
 
 from pb_graph import Budget, BudgetedChatModel, BudgetUsedUpError, TokenBudgetMiddleware
 from pb_graph.budget import current_budget, use_budget
+from pb_graph.models.client import settle_failed
 from pb_graph.models.retry import RetryPolicy
 from tests.support.chat_model import CutOffError, HTTPError
 
