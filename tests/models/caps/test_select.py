@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from langchain_anthropic import ChatAnthropic
 from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import HumanMessage
 from langchain_deepseek import ChatDeepSeek
 from langchain_google_genai import ChatGoogleGenerativeAI
 from langchain_ollama import ChatOllama
@@ -19,6 +20,7 @@ from langchain_openai import AzureChatOpenAI, ChatOpenAI
 from langchain_openai.chat_models.base import BaseChatOpenAI
 from pydantic import SecretStr
 
+from pb_graph.errors import ModelCallError
 from pb_graph.local import server as local
 from pb_graph.models import caps
 from pb_graph.models.caps import (
@@ -29,8 +31,10 @@ from pb_graph.models.caps import (
     policy_for,
 )
 from pb_graph.models.caps.policy import BY_CLASS, BY_NAME
+from pb_graph.models.client import ChatClient
 from pb_graph.models.options import CallOptions
-from tests.support.chat_model import ScriptedChat
+from tests.support.calls import call
+from tests.support.chat_model import HTTPError, ScriptedChat
 from tests.support.payloads import ELSEWHERE
 
 KEY = SecretStr("sk-x")
@@ -173,6 +177,7 @@ def test_no_provider_is_imported_to_choose() -> None:
 import json, sys
 from langchain_core.language_models import FakeListChatModel
 from pb_graph.models.caps import policy_for
+from pb_graph.models.client import ChatClient
 from pb_graph.models.options import CallOptions
 model = FakeListChatModel(responses=["42"])
 policy_for(model)(model, CallOptions(10, 1.0))
@@ -183,3 +188,10 @@ print(json.dumps(sorted({name.split(".")[0] for name in sys.modules})))
     providers = {"langchain_openai", "langchain_anthropic", "langchain_google_genai"}
     sdks = {"langchain_ollama", "langchain_deepseek", "openai", "anthropic", "google", "ollama"}
     assert not loaded & (providers | sdks)
+
+
+def test_a_refusal_is_final_if_the_policy_sends_no_schema() -> None:
+    model = ScriptedChat(solve=HTTPError(400))
+    with pytest.raises(ModelCallError):
+        call(ChatClient(model), [HumanMessage("6 * 7?")], CallOptions(10, schema={}))
+    assert len(model.calls) == 1

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from langchain_openai import ChatOpenAI
-from pydantic import SecretStr
 
 from pb_graph.errors import ModelSetupError
-from pb_graph.models.caps import CapPolicy, llama_cpp, sglang, vllm
+from pb_graph.models.caps import CapPolicy, continuation, llama_cpp, openai_compatible, sglang, vllm
 from pb_graph.models.client import ChatClient
 from pb_graph.models.options import CallOptions, Thinking
 from tests.support.chat_model import ScriptedChat
@@ -117,10 +115,5 @@ def test_a_server_is_told_to_go_on_from_a_last_turn_of_the_models(
         body = openai_body(limits, policy=policy, base_url=ELSEWHERE)
         told = {name: value for name, value in body.items() if name in knobs or "continue" in name}
         assert told == (knobs if continues else {})
-
-
-@pytest.mark.parametrize("policy", [vllm, sglang, llama_cpp])
-def test_all_three_can_go_on(policy: CapPolicy) -> None:
-    model = ChatOpenAI(model="m", base_url=ELSEWHERE, api_key=SecretStr("x"))
-    assert ChatClient(model, policy).prefill
-    assert not ChatClient(model).prefill
+    assert continuation(policy)
+    assert not continuation(openai_compatible)
