@@ -72,12 +72,12 @@ def settings_given(
         PlannerProgramError: The program cannot be read.
     """
     from pb_graph.program import PlannerProgram  # noqa: PLC0415
-    from pb_graph.serve.names import checked  # noqa: PLC0415
+    from pb_graph.serve.names import unattended_settings  # noqa: PLC0415
 
     tuned = None if program is None else PlannerProgram.load(program)
     base = tuned.settings.model_dump() if tuned and tuned.settings else {}
     named = {name: value for name, value in fields.items() if value is not None}
-    return tuned, checked(base | named | fields_set(set_))
+    return tuned, unattended_settings(base | named | fields_set(set_))
 
 
 def fetch_weights(*names: str | None) -> None:

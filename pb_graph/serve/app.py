@@ -1,152 +1,235 @@
-"""The endpoint: ``/v1/chat/completions``, ``/v1/responses``, ``/v1/models``, ``/health``."""
+"""The endpoint: ``/v1/chat/completions``, ``/v1/models`` and ``/health``."""
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
+import json
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
+from langchain_core.messages import AIMessage
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from pb_graph.budget.account import Budget
-from pb_graph.errors import PlanAndBudgetError
-from pb_graph.serve.answers import answer
-from pb_graph.serve.chat import ChatRequest
-from pb_graph.serve.errors import json_response, refusal, refusal_of
-from pb_graph.serve.names import ModelNames, settings_of
-from pb_graph.serve.responses import ResponsesRequest
-from pb_graph.serve.streams import Answering
+from pb_graph.errors import InputError, NoAnswerError, PlanAndBudgetError
+from pb_graph.serve.chat import ChatRequest, Completion
+from pb_graph.serve.names import ModelNames, UnknownNameError, settings_of
 from pb_graph.settings import Context
 
 if TYPE_CHECKING:
+    from langgraph.graph.state import CompiledStateGraph
     from starlette.requests import Request
 
-    from pb_graph.serve.answers import Graph
+    from pb_graph.state import Input, Output, State
 
-    Asked = ChatRequest | ResponsesRequest
+_KEEP_ALIVE = b": \n\n"  # a comment, which clients skip
 
-MAX_BODY = 8 * 2**20
-"""Bytes of a request."""
-
-_KINDS = {401: ("authentication_error", "invalid_api_key"), 403: ("permission_error", None)}
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host's name or address is this machine itself."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """What all requests share.
+    """A graph behind OpenAI's protocol.
 
     Attributes:
-        graph: Answers.
-        names: What a request can name as its model.
-        api_key: What it has to bring; None for nothing, and then it has to come from this machine.
-        most: Completion tokens that a query can cost at most; None for no limit but its own.
+        graph: Answers the questions.
+        names: Model names that stand for settings.
+        api_key: The key that clients bring. Without a key, only this machine is served.
+        max_budget: Completion tokens that a question can cost at most; None for no such limit.
     """
 
-    graph: Graph
+    graph: CompiledStateGraph[State, Context, Input, Output]
     names: ModelNames
     api_key: str | None = None
-    most: int | None = None
+    max_budget: int | None = None
 
     def app(self) -> Starlette:
-        """The ASGI application."""
+        """Return the ASGI application."""
         routes = [
             Route("/health", _health),
-            Route("/v1/models", self.models),
-            Route("/v1/models/{model:path}", self.model),
-            Route("/v1/chat/completions", partial(self.answer, ChatRequest), methods=["POST"]),
-            Route("/v1/responses", partial(self.answer, ResponsesRequest), methods=["POST"]),
+            Route("/v1/models", self.list_models),
+            Route("/v1/chat/completions", self.complete_chat, methods=["POST"]),
         ]
-        ours = (PlanAndBudgetError, Exception)  # of which Starlette looks for the nearest
-        handlers: Any = {HTTPException: _http_error, **dict.fromkeys(ours, _error)}
-        return Starlette(routes=routes, exception_handlers=handlers)
+        # Starlette takes the handler of the nearest class.
+        handled: Any = dict.fromkeys((HTTPException, PlanAndBudgetError, Exception), _error)
+        return Starlette(routes=routes, exception_handlers=handled)
 
-    async def models(self, request: Request) -> Response:
-        """All that can be named as a model."""
+    async def list_models(self, request: Request) -> Response:
+        """List the methods and the settings files."""
         self._admit(request)
-        return json_response({"object": "list", "data": [_model(name) for name in self.names]})
+        shared = {"object": "model", "created": 0, "owned_by": "plan-and-budget"}
+        return _json({"object": "list", "data": [{"id": name, **shared} for name in self.names]})
 
-    async def model(self, request: Request) -> Response:
-        """One of them, also with settings behind its name."""
+    async def complete_chat(self, request: Request) -> Response:
+        """Answer a question, whole or as server-sent events. A client that leaves cancels the run.
+
+        A stream begins when the first model call has ended: an error before has a status of its
+        own, an error after it is an event of the stream.
+        """
         self._admit(request)
-        name = request.path_params["model"]
-        settings_of(name, self.names)
-        return json_response(_model(name))
-
-    async def answer(self, kind: type[Asked], request: Request) -> Answering:
-        """Answer a query, in the protocol of this kind of requests."""
-        self._admit(request)
-        asked = kind.read(await _body(request), request.headers)
-        context = self._context(asked)
-        return Answering(asked, answer(self.graph, asked.given, context, stream=asked.stream))
-
-    def _context(self, asked: Asked) -> Context:
-        """What the request's model stands for, within the smaller of its total and ours."""
-        totals = [total for total in (asked.total, self.most) if total is not None]
-        budget = Budget(min(totals)) if totals else None
-        return Context(settings=settings_of(asked.model, self.names), shared_budget=budget)
+        chat = ChatRequest.read(await request.body())
+        totals = [total for total in (chat.total, self.max_budget) if total is not None]
+        context = Context(
+            settings=settings_of(chat.model, self.names),
+            shared_budget=Budget(min(totals)) if totals else None,
+        )
+        given, completion = chat.to_input(), Completion(chat)
+        if not chat.stream:
+            out = await _while_connected(request, self.graph.ainvoke(given, context=context))
+            return _json(completion.whole(out["report"]))
+        run: Any = self.graph.astream(
+            given, context=context, stream_mode=["messages", "custom", "values"]
+        )
+        events = _events(run, completion)
+        first = await _while_connected(request, anext(events))
+        return StreamingResponse(
+            _chain(first, events),
+            headers={"cache-control": "no-cache"},
+            media_type="text/event-stream",
+        )
 
     def _admit(self, request: Request) -> None:
-        """Let in a request that brings the key, or without one is from this machine.
+        """Admit a request that brings the key or, without a key, comes from this machine.
 
-        A page in a browser on this machine reaches us, too, but names its own host or origin.
+        A page in a browser on this machine reaches the server, too, but names another host or
+        origin.
 
         Raises:
-            HTTPException: It is not let in.
+            HTTPException: The request is not admitted.
         """
         if self.api_key is not None:
             given = request.headers.get("authorization", "").removeprefix("Bearer ")
             if not hmac.compare_digest(given.encode(), self.api_key.encode()):
                 raise HTTPException(401, "the API key is missing or wrong")
             return
-        hosts = (request.url.hostname, _host_of(request.headers.get("origin")))
+        origin = request.headers.get("origin")
+        hosts = (request.url.hostname, urlsplit(origin).hostname if origin else "localhost")
         if not all(host and is_loopback(host) for host in hosts):
             raise HTTPException(403, "without an API key only this machine is served")
 
 
-def _host_of(origin: str | None) -> str | None:
-    """The host of the page that a request comes from; this machine where none is named."""
+def is_loopback(host: str) -> bool:
+    """Return whether a host name or address is this machine itself."""
     try:
-        return urlsplit(origin).hostname if origin else "localhost"
-    except ValueError:  # half an address in brackets
-        return None
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+async def _events(run: AsyncGenerator[Any], completion: Completion) -> AsyncGenerator[bytes]:
+    """Follow a run, and yield its answer as server-sent events.
+
+    A piece cannot be taken back. When an attempt breaks off half-way and the answer begins anew,
+    the new answer follows after an empty line.
+    """
+    opening = _event(completion.chunk({"role": "assistant", "content": ""}))
+    report, shown = None, None
+    try:
+        async with aclosing(run) as parts:
+            async for mode, data in parts:
+                piece = b""
+                if mode == "values":
+                    report = data.get("report", report)
+                elif mode == "custom":
+                    piece = _KEEP_ALIVE if data["event"] == "call" else b""
+                elif isinstance(data[0], AIMessage) and data[0].text:
+                    gap = "\n\n" if shown not in (None, data[0].id) else ""
+                    shown = data[0].id
+                    piece = _event(completion.chunk({"content": f"{gap}{data[0].text}"}))
+                if piece:
+                    yield opening + piece
+                    opening = b""
+        assert report is not None  # noqa: S101 -- the last node either writes it or raises
+        yield opening + b"".join(_event(document) for document in completion.ending(report))
+    except Exception as error:
+        if opening:  # the response can still have a status that says so
+            raise
+        yield _event(_refusal(error)[1])
+    yield b"data: [DONE]\n\n"
+
+
+async def _chain(first: bytes, events: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    yield first
+    async with aclosing(events):
+        async for event in events:
+            yield event
+
+
+async def _while_connected(request: Request, work: Awaitable[_T]) -> _T:
+    """Return the result of the work, and cancel the work if the client leaves.
+
+    Raises:
+        HTTPException: The client has left; nobody reads that.
+    """
+
+    async def disconnected() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(disconnected())
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise HTTPException(499)
+    finally:
+        working.cancel()
+        leaving.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
 
 
 async def _health(_: Request) -> Response:
-    return json_response({"status": "ok"})
-
-
-async def _http_error(_: Request, error: HTTPException) -> Response:
-    kind, code = _KINDS.get(error.status_code, ("invalid_request_error", None))
-    return refusal(error.status_code, error.detail, kind, code).response(error.headers)
+    return _json({"status": "ok"})
 
 
 async def _error(_: Request, error: Exception) -> Response:
-    return refusal_of(error).response()
+    status, body = _refusal(error)
+    return _json(body, status, getattr(error, "headers", None))
 
 
-async def _body(request: Request) -> bytes:
-    """The body; of one that is too long, no more is read."""
-    read = bytearray()
-    async for part in request.stream():
-        read += part
-        if len(read) > MAX_BODY:
-            raise HTTPException(413, f"a request has at most {MAX_BODY} bytes")
-    return bytes(read)
+def _refusal(error: Exception) -> tuple[int, dict[str, Any]]:
+    """Return the HTTP status and the body, in OpenAI's shape, that tell a client of an error."""
+    status, message, kind, code = 400, str(error), "invalid_request_error", None
+    if isinstance(error, HTTPException):
+        status, message = error.status_code, error.detail
+        if status == HTTPStatus.UNAUTHORIZED:
+            kind, code = "authentication_error", "invalid_api_key"
+    elif isinstance(error, UnknownNameError):
+        status, code = 404, "model_not_found"
+    elif isinstance(error, PlanAndBudgetError) and not isinstance(error, InputError):
+        status, kind = 502, "server_error"
+        code = "no_answer" if isinstance(error, NoAnswerError) else "model_unavailable"
+    elif not isinstance(error, InputError):
+        _log.error("a request failed", exc_info=error)
+        status, kind, message = 500, "server_error", "the server failed; its log says why"
+    report = {"report": error.report} if isinstance(error, NoAnswerError) else {}
+    told = {"message": message, "type": kind, "param": None, "code": code}
+    return status, {"error": told, **report}
 
 
-def _model(name: str) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": 0, "owned_by": "plan-and-budget"}
+def _event(document: Mapping[str, Any]) -> bytes:
+    return f"data: {json.dumps(document)}\n\n".encode()
+
+
+def _json(
+    document: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return a JSON response in ASCII: a model's text may hold what UTF-8 cannot encode.
+
+    A failed question was retried as often as it made sense, and may have been billed: OpenAI's
+    clients are told not to repeat the request.
+    """
+    once = {"x-should-retry": "false"} if status >= HTTPStatus.INTERNAL_SERVER_ERROR else {}
+    content = json.dumps(document)
+    return Response(content, status, {**(headers or {}), **once}, media_type="application/json")

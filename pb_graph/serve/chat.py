@@ -1,25 +1,38 @@
-"""Chat completions: what a client asks for, and the answer in the words of that protocol."""
+"""OpenAI's chat completions: reads a request, and writes the completion or its chunks."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 from uuid import uuid4
 
-from pydantic import BaseModel, Field, PositiveInt
+from langchain_core.messages import convert_to_messages
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
-from pb_graph.serve.answers import usage_of
-from pb_graph.serve.requests import MOST_MESSAGES, Request
+from pb_graph.errors import InputError, describe_errors
+from pb_graph.state import Input
 
 if TYPE_CHECKING:
-    from pb_graph.serve.answers import Done
-    from pb_graph.state import Input
+    from pb_graph.types import Report
+
+_INPUTS = frozenset(Input.__annotations__) - {"messages", "question"}
+# Fields that the endpoint does not support, with the values that ask for nothing.
+_UNSUPPORTED: Mapping[str, tuple[object, ...]] = {
+    "n": (1,),
+    "tools": ([],),
+    "functions": ([],),
+    "response_format": ({"type": "text"},),
+    "logprobs": (False,),
+    "stop": ([],),
+    "audio": (),
+}
 
 
 class _Message(BaseModel):
-    """A message of OpenAI's protocol; what else stands in it is left out."""
+    """A message of OpenAI's protocol; further fields are ignored."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | list[dict[str, Any]] | None = None
@@ -32,92 +45,120 @@ class _StreamOptions(BaseModel):
     include_usage: bool = False
 
 
-class ChatRequest(Request):
-    """One chat completion."""
+class ChatRequest(BaseModel):
+    """A request for a chat completion.
 
-    cannot = {  # noqa: RUF012 -- as the base class says
-        "n": (1,),
-        "tools": ([],),
-        "tool_choice": ("none", "auto"),
-        "functions": ([],),
-        "function_call": ("none", "auto"),
-        "response_format": ({"type": "text"},),
-        "logprobs": (False,),
-        "top_logprobs": (0,),
-        "stop": ([],),
-        "audio": (),
-        "modalities": (["text"],),
-    }
-    totals = ("max_completion_tokens", "max_tokens")
+    Attributes:
+        model: A method or a settings file, with settings behind it, or any other name.
+        report: Whether the completion carries the report.
+    """
 
-    messages: list[_Message] = Field(min_length=1, max_length=MOST_MESSAGES)
+    model_config = ConfigDict(extra="allow")
+
+    model: str
+    messages: list[_Message] = Field(min_length=1)
+    stream: bool = False
     stream_options: _StreamOptions = _StreamOptions()
     max_completion_tokens: PositiveInt | None = None
     max_tokens: PositiveInt | None = None
+    report: bool = False
+
+    @classmethod
+    def read(cls, body: bytes) -> Self:
+        """Read the JSON document of a client.
+
+        Raises:
+            InputError: The body is malformed, or asks for what the endpoint does not support.
+        """
+        try:
+            fields = json.loads(body)
+        except (ValueError, RecursionError) as error:
+            msg = "the body is not JSON"
+            raise InputError(msg) from error
+        if not isinstance(fields, dict):
+            msg = "the body is no JSON object"
+            raise InputError(msg)
+        fields = {name: value for name, value in fields.items() if value is not None}
+        for name, plain in _UNSUPPORTED.items():
+            if name in fields and fields[name] not in plain:
+                msg = f"{name!r} is not supported here: leave it out"
+                raise InputError(msg)
+        try:
+            return cls.model_validate(fields)
+        except ValidationError as error:
+            raise InputError(describe_errors(error)) from error
 
     @property
-    def given(self) -> Input:
-        """What the graph is given."""
-        said = [message.model_dump(exclude_none=True) for message in self.messages]
-        for message in said:
+    def total(self) -> int | None:
+        """Completion tokens of the whole question: the smallest total that the request names."""
+        named = (self.max_completion_tokens, self.max_tokens)
+        return min((tokens for tokens in named if tokens is not None), default=None)
+
+    def to_input(self) -> Input:
+        """Return the graph's input: the conversation, and what else belongs to the question.
+
+        Raises:
+            InputError: The messages do not fit together.
+        """
+        messages = [message.model_dump(exclude_none=True) for message in self.messages]
+        for message in messages:
             message.setdefault("content", "")
-        return self._input(said, "messages")
-
-    @property
-    def wording(self) -> ChatWording:
-        """A new answer to it."""
-        return ChatWording(self)
+        extra = self.model_extra or {}
+        rest = {name: extra[name] for name in _INPUTS if name in extra}
+        try:
+            return cast("Input", {"messages": convert_to_messages(messages), **rest})
+        except (ValueError, TypeError, KeyError, NotImplementedError) as error:
+            msg = "the messages are not in the form of OpenAI's protocol"
+            raise InputError(msg) from error
 
 
 @dataclass(frozen=True, slots=True)
-class ChatWording:
-    """A completion in the words of the protocol."""
+class Completion:
+    """The completion that answers a request, as JSON documents of the protocol."""
 
-    closing: ClassVar[bytes] = b"data: [DONE]\n\n"
-
-    asked: ChatRequest
+    request: ChatRequest
     _id: str = field(default_factory=lambda: f"chatcmpl-{uuid4().hex}")
     _created: int = field(default_factory=lambda: int(time.time()))
 
-    def whole(self, done: Done) -> dict[str, Any]:
-        """The completion in one piece."""
-        message = {"role": "assistant", "content": done.report["answer"], "refusal": None}
-        choice = {"index": 0, "message": message, "finish_reason": done.finish, "logprobs": None}
-        return self._frame("chat.completion", [choice]) | self._account(done)
+    def whole(self, report: Report) -> dict[str, Any]:
+        """Return the completion in one document."""
+        message = {"role": "assistant", "content": report["answer"], "refusal": None}
+        choice = {"message": message, "finish_reason": _finish_reason(report)}
+        return self._frame("chat.completion", choice) | self._account(report)
 
-    def begin(self) -> Iterator[dict[str, Any]]:
-        """Who speaks."""
-        yield self._chunk({"role": "assistant", "content": ""})
+    def chunk(self, delta: Mapping[str, Any], finish: str | None = None) -> dict[str, Any]:
+        """Return a chunk that adds a delta to the message; the last of them says its finish."""
+        choice = {"delta": delta, "finish_reason": finish}
+        # OpenAI's own chunks announce a usage that comes at the end.
+        usage = {"usage": None} if self.request.stream_options.include_usage else {}
+        return self._frame("chat.completion.chunk", choice) | usage
 
-    def piece(self, text: str) -> Iterator[dict[str, Any]]:
-        """A chunk of text."""
-        yield self._chunk({"content": text})
+    def ending(self, report: Report) -> Iterator[dict[str, Any]]:
+        """Yield the last chunk and, where they are wanted, one with usage and report."""
+        yield self.chunk({}, _finish_reason(report))
+        if self.request.stream_options.include_usage or self.request.report:
+            yield self._frame("chat.completion.chunk") | self._account(report)
 
-    def end(self, done: Done) -> Iterator[dict[str, Any]]:
-        """How it ended and, where they are wanted, the usage of the query and the report."""
-        yield self._chunk({}, done.finish)
-        if self.asked.stream_options.include_usage or self.asked.report:
-            yield self._frame("chat.completion.chunk", []) | self._account(done)
-
-    def failed(self, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """The error as it would be without a stream."""
-        yield dict(body)
-
-    def _chunk(self, delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
-        """A chunk before the usage; where that is wanted, OpenAI announces it so."""
-        choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
-        announced = {"usage": None} if self.asked.stream_options.include_usage else {}
-        return self._frame("chat.completion.chunk", [choice]) | announced
-
-    def _frame(self, kind: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
+    def _frame(self, kind: str, *choices: dict[str, Any]) -> dict[str, Any]:
         return {
             "id": self._id,
             "object": kind,
             "created": self._created,
-            "model": self.asked.model,
-            "choices": choices,
+            "model": self.request.model,
+            "choices": [{"index": 0, "logprobs": None, **choice} for choice in choices],
         }
 
-    def _account(self, done: Done) -> dict[str, Any]:
-        report = {"report": done.report} if self.asked.report else {}
-        return {"usage": usage_of(done.report, "prompt", "completion")} | report
+    def _account(self, report: Report) -> dict[str, Any]:
+        usage = report["usage"]
+        document = {
+            "prompt_tokens": usage["input_tokens"],
+            "completion_tokens": usage["output_tokens"],
+            "total_tokens": usage["input_tokens"] + usage["output_tokens"],
+            "prompt_tokens_details": {"cached_tokens": usage["cached_tokens"]},
+            "completion_tokens_details": {"reasoning_tokens": usage["reasoning_tokens"]},
+        }
+        return {"usage": document} | ({"report": report} if self.request.report else {})
+
+
+def _finish_reason(report: Report) -> str:
+    return "length" if report.get("finish") == "length" else "stop"

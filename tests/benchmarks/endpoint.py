@@ -19,12 +19,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import openai
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from pb_graph import Context, Settings, build_graph
-from pb_graph.serve.answers import Done, answer
 from tests.support.endpoints import endpoint_of
 from tests.support.fault_server import serving
 
@@ -47,8 +46,9 @@ async def by_graph(graph: Any, method: str) -> AsyncIterator[str]:  # noqa: ANN4
     """The graph's own stream."""
     context = Context(settings=Settings.read({"method": method}))
     given: Any = {"messages": [HumanMessage(ASKED)]}
-    async for part in answer(graph, given, context, stream=True):
-        yield "" if isinstance(part, Done) else part.text
+    async for message, _ in graph.astream(given, context=context, stream_mode="messages"):
+        if isinstance(message, AIMessage):
+            yield str(message.text)
 
 
 async def by_endpoint(client: openai.AsyncOpenAI, method: str) -> AsyncIterator[str]:

@@ -47,9 +47,15 @@ def test_a_settings_file_is_called_like_itself_and_can_be_changed(tmp_path: Path
     assert chosen("careful:budget=50", file)["budget"] == 50
 
 
-def test_an_unknown_name_says_which_there_are() -> None:
-    with pytest.raises(UnknownNameError, match=r"there are: .*vanilla, .*did you mean 'vanilla'"):
-        chosen("vanila")
+@pytest.mark.parametrize("name", ["gpt-5-mini", "local:qwen2.5-coder-1.5b", "meta/llama-3:free"])
+def test_any_other_name_stands_for_the_settings_of_the_server(name: str) -> None:
+    assert chosen(name) == {}
+
+
+@pytest.mark.parametrize("name", ["vanila", "gpt-5-mini:budget=300"])
+def test_a_name_that_was_meant_for_a_method_says_which_there_are(name: str) -> None:
+    with pytest.raises(UnknownNameError, match=r"there are: .*vanilla"):
+        chosen(name)
 
 
 @pytest.mark.parametrize(
@@ -82,8 +88,3 @@ def test_a_file_that_cannot_be_used_is_refused_at_once(
     file.write_text(content)
     with pytest.raises(InputError, match=said):
         model_names([file])
-
-
-def test_a_file_that_is_not_there_is_said_to_be_so(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot read"):
-        model_names([tmp_path / "none.json"])

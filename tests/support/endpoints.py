@@ -43,7 +43,7 @@ def endpoint_of(
     model: Any,  # noqa: ANN401 -- what build_graph takes
     *,
     api_key: str | None = None,
-    most: int | None = None,
+    max_budget: int | None = None,
     **settings: Any,  # noqa: ANN401
 ) -> Iterator[str]:
     """Serve a model for as long as the context lasts.
@@ -52,7 +52,7 @@ def endpoint_of(
         Base of the API.
     """
     base = Settings(**settings)
-    endpoint = Endpoint(build_graph(model, settings=base), model_names(), api_key, most)
+    endpoint = Endpoint(build_graph(model, settings=base), model_names(), api_key, max_budget)
     config = uvicorn.Config(endpoint.app(), port=0, log_level="error", ws="none", lifespan="off")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
