@@ -56,6 +56,7 @@ class LocalServer:
         with _lock:
             if _servers.get(self.path) is self:
                 del _servers[self.path]
+                atexit.unregister(self.close)
             for connection in [*self._sockets]:
                 with suppress(OSError):  # closed already
                     # Else llama.cpp's destructor waits for ever for the one who writes the answer.
@@ -70,12 +71,6 @@ class LocalServer:
                 self._sockets.add(info["return_value"].get_extra_info("socket"))
 
         request.extensions = {**request.extensions, "trace": trace}
-
-
-@atexit.register
-def _close_all() -> None:
-    for server in [*_servers.values()]:
-        server.close()
 
 
 def serve(name_or_path: str | Path) -> LocalServer:
@@ -96,6 +91,7 @@ def serve(name_or_path: str | Path) -> LocalServer:
     with _lock:
         if path not in _servers:
             _servers[path] = _start(public_name(name_or_path), path)
+            atexit.register(_servers[path].close)
         return _servers[path]
 
 

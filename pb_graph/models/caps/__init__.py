@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from pb_graph.local import server
 from pb_graph.models.caps.anthropic import anthropic
@@ -16,7 +17,6 @@ from pb_graph.models.caps.google import gemini
 from pb_graph.models.caps.openai import (
     address_of,
     deepseek,
-    host_of,
     is_openai_like,
     openai,
     openai_compatible,
@@ -77,7 +77,7 @@ def policy_for(model: BaseChatModel) -> CapPolicy:
     kinds = [f"{kind.__module__.split('.')[0]}.{kind.__name__}" for kind in type(model).__mro__]
     if not is_openai_like(model):
         return next((BY_CLASS[kind] for kind in kinds if kind in BY_CLASS), generic)
-    host = host_of(model)
+    host = urlsplit(address_of(model)).hostname or ""  # empty for OpenAI's own by default
     if not host or "langchain_openai.AzureChatOpenAI" in kinds:
         return openai
     for domain, found in BY_DOMAIN.items():
@@ -93,13 +93,13 @@ def constructor_overrides(model: BaseChatModel, policy: CapPolicy) -> dict[str, 
         model: As the caller made it, which is what a policy of the caller's own counts on.
         policy: The cap policy.
     """
-    overrides = OVERRIDES.get(_base(policy))
+    overrides = OVERRIDES.get(getattr(policy, "base", policy))  # of one that was probed
     return overrides(model) if overrides else {}
 
 
 def continuation(policy: CapPolicy) -> Continuation | None:
     """Return how a policy's servers continue a last AI message; None if they do not."""
-    return CONTINUATIONS.get(_base(policy))
+    return CONTINUATIONS.get(getattr(policy, "base", policy))
 
 
 def describe_effort(
@@ -129,9 +129,3 @@ def _find(arguments: Mapping[str, Any]) -> dict[str, str]:
         if name in _EFFORTS and value is not None:
             found[name] = f"{name}={value}"
     return found
-
-
-def _base(policy: CapPolicy) -> CapPolicy:
-    """Return the policy that was probed, for one that a probe has made."""
-    base: CapPolicy = getattr(policy, "base", policy)
-    return base

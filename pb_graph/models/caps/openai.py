@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from pb_graph.models.caps.policy import MIN_THINKING, effort_level, known_levels, policy
 
@@ -129,11 +128,6 @@ def sdk_options(model: Any, side: str, **options: Any) -> dict[str, Any]:  # noq
     """
     sdk = getattr(model, f"root_{side}").with_options(**options)
     return {f"root_{side}": sdk, side: sdk.chat.completions}
-
-
-def host_of(model: BaseChatModel) -> str:
-    """Return the host name of an OpenAI-like model's server; empty for OpenAI's own by default."""
-    return urlsplit(address_of(model)).hostname or ""
 
 
 def address_of(model: BaseChatModel) -> str:
