@@ -25,9 +25,11 @@ from pb_graph.cli.serve import serve
 from pb_graph.errors import NoAnswerError
 
 if TYPE_CHECKING:
+    from langgraph.graph.state import CompiledStateGraph
+
     from pb_graph.cli.display import Display
-    from pb_graph.serve.answers import Graph
-    from pb_graph.state import Input
+    from pb_graph.settings import Context
+    from pb_graph.state import Input, Output, State
     from pb_graph.types import Report
 
 app = typer.Typer(name="pb-graph", no_args_is_help=True, pretty_exceptions_enable=False)
@@ -126,7 +128,9 @@ app.command()(serve)
 app.command()(probe)
 
 
-async def _run(given: Input, graph: Graph, display: Display) -> Report:
+async def _run(
+    given: Input, graph: CompiledStateGraph[State, Context, Input, Output], display: Display
+) -> Report:
     """Follow one run; async, because then Ctrl-C ends a call at once instead of waiting for it."""
     report: Report | None = None
     with display:
