@@ -101,18 +101,6 @@ class TestTool:
         assert counted == solver.output_tokens + agents_own
 
     @pytest.mark.parametrize("way", get_args(Way))
-    def test_several_calls_in_one_turn_are_answered_each(self, way: Way) -> None:
-        solver = ScriptedChat(solve=lambda call: "B" if "second" in str(call.messages) else "A")
-        calls = [tool_call(1, question="The first?"), tool_call(2, question="The second?")]
-        agent = create_agent(
-            ScriptedChat(solve=calls_then_answers(*calls)), [plan_and_budget_tool(graph_of(solver))]
-        )
-        said = {
-            message.tool_call_id: message.text for message in tool_messages(run(agent, ASK, way))
-        }
-        assert said == {"call-1": "A", "call-2": "B"}
-
-    @pytest.mark.parametrize("way", get_args(Way))
     @pytest.mark.parametrize("checkpointer", [None, InMemorySaver()], ids=["none", "memory"])
     def test_a_plain_tool_node_runs_it(self, checkpointer: Any, way: Way) -> None:
         graph = StateGraph(MessagesState)
@@ -350,11 +338,6 @@ class TestTokenBudget:
         *_, last = agent.stream(ASK, stream_mode="values")
         assert last["tokens_spent"] == 3
         assert len(tool_messages(last)) == 2
-
-    @pytest.mark.parametrize("usage", [True, False])
-    def test_tokens_that_a_server_does_not_report_are_estimated(self, usage: bool) -> None:
-        model = ScriptedChat(solve="It buys 21 pens.", reports_usage=usage)
-        assert agent_of(model, 100, []).invoke(ASK)["tokens_spent"] > 0
 
     def test_an_answer_without_usage_that_was_cut_off_cost_its_cap(self) -> None:
         model = ScriptedChat(solve="x " * 900, reports_usage=False)
@@ -606,19 +589,6 @@ class TestHostsOwn:
         request: ModelRequest[Any] = ModelRequest(model=model, messages=[HumanMessage("?")])
         asked: Any = self.passed_on(request).model
         assert asked.stream_usage is then
-
-    def test_its_own_body_stays_beside_the_cap(self) -> None:
-        model = ChatOpenAI(
-            model="any",
-            base_url="http://127.0.0.1:9/v1",
-            api_key=SecretStr("any"),
-            extra_body={"a": 1},
-        )
-        request: ModelRequest[Any] = ModelRequest(
-            model=model, messages=[HumanMessage("?")], model_settings={"extra_body": {"my": 1}}
-        )
-        body = self.passed_on(request).model_settings["extra_body"]
-        assert body == {"my": 1, "max_tokens": 90}
 
     @pytest.mark.parametrize(
         ("content", "after"),

@@ -29,17 +29,23 @@ _OPEN: ContextVar[tuple[Reservation, ...]] = ContextVar("pb_graph_reservations",
 class Budget:
     """Completion tokens that any number of agents, graphs and threads spend together.
 
-    A call whose cost is unknown keeps its cap reserved for good (``unknown``): a budget ends early
-    rather than being overspent. Only a server that ignores its cap can spend more than was
-    reserved. Those tokens are counted, too, and then nothing is left.
+    A call whose cost is unknown keeps its cap reserved: a budget ends early rather than being
+    overspent. Only a server that ignores its cap can spend more than was reserved. Those tokens are
+    counted, too, and then nothing is left.
 
     A budget belongs to its process. A copy is the same account; pickling raises `TypeError`.
 
     Args:
         total: Completion tokens, at least 1.
 
+    Attributes:
+        total: Completion tokens that all calls may spend.
+        spent: Tokens of all settled calls.
+        unknown: Caps of calls that may have been billed by an unknown amount. They never return.
+        parent: The account that this one draws on.
+
     Raises:
-        ValueError: `total` is not a whole number of at least 1.
+        ValueError: A number of tokens, here and in the methods, is not whole or is too small.
     """
 
     def __init__(self, total: int) -> None:
@@ -48,7 +54,7 @@ class Budget:
         self._name: str | None = None  # of a grant, in its parent
         self._grants: dict[str, Budget] = {}  # those that are open
         self._closed = False
-        self._spent = self._unknown = 0
+        self.spent = self.unknown = 0
         self._pending = 0  # caps of calls under way, but for those in grants
         self._aside = 0  # what the grants hold
         self._runs: set[str] | None = None  # runs that this account of a run has heard of
@@ -67,16 +73,6 @@ class Budget:
         return f"<Budget: {self.spent} of {self.total} tokens spent, {self.left} left>"
 
     @property
-    def spent(self) -> int:
-        """Tokens of all settled calls."""
-        return self._spent
-
-    @property
-    def unknown(self) -> int:
-        """Caps of calls that may have been billed by an unknown amount. They never return."""
-        return self._unknown
-
-    @property
     def left(self) -> int:
         """Tokens that a call can reserve now."""
         with _LOCK:
@@ -92,7 +88,7 @@ class Budget:
     def max_left(self) -> int:
         """The most that calls can ever reserve: also what calls and grants may still return."""
         with _LOCK:
-            return max(0, min(one.total - one._spent - one._unknown for one in _upwards(self)))
+            return max(0, min(one.total - one.spent - one.unknown for one in _upwards(self)))
 
     def reserve(
         self, tokens: int | None = None, *, keep: int = 0, at_least: int = 0
@@ -123,21 +119,13 @@ class Budget:
         return await areserve_in([self], tokens, keep=keep, at_least=at_least)
 
     def charge(self, tokens: int) -> None:
-        """Count tokens that nothing was reserved for, such as those spent in another process.
-
-        Raises:
-            ValueError: `tokens` is not a whole number of at least 0.
-        """
+        """Count tokens that nothing was reserved for, such as those spent in another process."""
         spent = whole_number("tokens", tokens, least=0)
         with _LOCK:
             self._book(spent=spent)
 
     def limit(self, tokens: int) -> Budget:
-        """Open an account that draws on this one call by call; nothing is set aside for it.
-
-        Raises:
-            ValueError: `tokens` is not a whole number of at least 0.
-        """
+        """Open an account that draws on this one call by call; nothing is set aside for it."""
         return self._open_child(whole_number("tokens", tokens, least=0))
 
     def grant(self, tokens: int, name: str | None = None) -> Budget:
@@ -147,8 +135,6 @@ class Budget:
             tokens: The most that the grant gets; less where less is left.
             name: Opens the grant once: later calls with this name return the same account.
 
-        Raises:
-            ValueError: `tokens` is not a whole number of at least 0.
         """
         wanted = whole_number("tokens", tokens, least=0)
         name = name or uuid4().hex
@@ -172,7 +158,7 @@ class Budget:
         """
         made = self.limit(tokens)
         made._runs = set()
-        made._spent = earlier
+        made.spent = earlier
         self.count_earlier(run, earlier)
         return made
 
@@ -233,13 +219,13 @@ class Budget:
         at_stake = self._pending + self._aside
         if self._closed:
             return at_stake
-        return max(at_stake, self.total - self._spent - self._unknown)
+        return max(at_stake, self.total - self.spent - self.unknown)
 
     def _free(self, *, with_pending: bool = False) -> int:
         free, set_aside = self.total, False
         for account in _upwards(self):
             held = account._aside + (0 if with_pending else account._pending)
-            rest = account.total - account._spent - account._unknown - held
+            rest = account.total - account.spent - account.unknown - held
             # What was set aside is there, unless a server ignored its cap and took some of it.
             free = min(free, free + rest if set_aside else rest)
             if account._name:
@@ -266,8 +252,8 @@ class Budget:
             before = account._held()
             account._pending += pending
             account._aside += aside
-            account._spent += spent
-            account._unknown += unknown
+            account.spent += spent
+            account.unknown += unknown
             if account._name:
                 pending, aside = 0, account._held() - before
 
@@ -290,9 +276,6 @@ class Reservation:
 
         Args:
             tokens: Completion tokens, reasoning included; 0 for a call that was refused.
-
-        Raises:
-            ValueError: `tokens` is not a whole number of at least 0.
         """
         self._close(spent=whole_number("tokens", tokens, least=0))
 
@@ -356,9 +339,7 @@ def _try_reserve(
     keep = whole_number("keep", keep, least=0)
     waits = waits and not _OPEN.get()  # the call might wait for itself
     with _LOCK:
-        free = min(
-            account._free() - (keep if account is accounts[0] else 0) for account in accounts
-        )
+        free = min([accounts[0]._free() - keep, *(one._free() for one in accounts[1:])])
         cap = free if tokens is None else min(tokens, free)
         enough = at_least if tokens is None else min(tokens, at_least)
         may_return = any(one._pending for account in accounts for one in _segment(account))

@@ -262,13 +262,6 @@ class TestGrants:
             assert budget.left == 80
         assert (budget.unknown, budget.left) == (5, 95)
 
-    def test_what_was_lost_is_lost_once_however_often_it_is_closed(self) -> None:
-        budget = Budget(100)
-        with budget.limit(50) as limit, limit.grant(20, "last") as grant:
-            grant.reserve(5).forfeit()
-        limit.close()
-        assert (budget.unknown, budget.left) == (5, 95)
-
 
 class TestSeveralTrees:
     """A call reserves in every account around it, which may stand in separate trees."""
