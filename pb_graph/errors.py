@@ -1,4 +1,4 @@
-"""The package's exceptions: each says what went wrong and what to do next."""
+"""The exceptions of the package. Their messages say what is wrong and what to do."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ if TYPE_CHECKING:
 
 
 class PlanAndBudgetError(RuntimeError):
-    """Base of every error this package raises on purpose.
+    """Base class of the errors that this package raises on purpose.
 
-    A RuntimeError, because LangGraph Server shows its clients no others but those of Python.
+    It is a RuntimeError, because LangGraph Server shows its clients built-in errors only.
     """
 
     def __reduce__(self) -> tuple[object, ...]:
-        """As it is, for other processes: made without what its constructor wants."""
+        """Pickle the error without calling its constructor."""
         return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
 
 class InputError(PlanAndBudgetError, ValueError):
-    """The question, or something given with it, cannot be used as it is."""
+    """The question, a setting or an option cannot be used as it is."""
 
 
 class ModelSetupError(PlanAndBudgetError):
-    """No usable chat model: unknown name, missing extra or key, or a server that won't start."""
+    """There is no usable chat model: an extra or a key is missing, or a server does not start."""
 
 
 class UnknownModelError(ModelSetupError, InputError):
-    """No provider, or no local model, has the name that was given."""
+    """No provider and no local model has the given name."""
 
 
 class WeightsError(PlanAndBudgetError):
@@ -41,16 +41,16 @@ class WeightsError(PlanAndBudgetError):
 
 
 class PlannerProgramError(PlanAndBudgetError, ValueError):
-    """A saved planner program does not fit this version's planner."""
+    """A saved planner program does not fit the planner of this version."""
 
 
 class ModelCallError(PlanAndBudgetError):
-    """A call to a chat model failed for good.
+    """A call to a chat model failed, and its retries did, too.
 
     Attributes:
-        status: The HTTP status, where there was one.
-        lost: What its attempts were charged, or may have been: those that may be paid for.
-        fatal: Whether any other call of the same model would fail in the same way.
+        status: The HTTP status, if there was one.
+        lost: The charges of the attempts that were billed, or may have been.
+        fatal: Whether every other call to the model would fail in the same way.
     """
 
     def __init__(
@@ -68,12 +68,12 @@ class ModelCallError(PlanAndBudgetError):
 
     @property
     def tokens(self) -> int:
-        """Completion tokens it is known to have cost, although nothing came of it."""
+        """Completion tokens that the failed attempts are known to have cost."""
         return sum(charge["output_tokens"] for charge in self.lost)
 
 
 class BudgetUsedUpError(ModelCallError):
-    """A call was not made, since nothing is left of the budget that it was to draw on."""
+    """A call was not made, because nothing is left of its budget."""
 
     def __init__(self, total: int) -> None:
         super().__init__(
@@ -82,7 +82,11 @@ class BudgetUsedUpError(ModelCallError):
 
 
 class NoAnswerError(PlanAndBudgetError):
-    """Nothing could be answered. ``report`` tells what was spent and which step failed how."""
+    """The question got no answer.
+
+    Attributes:
+        report: The account of the question: what was spent, and which step failed how.
+    """
 
     def __init__(self, message: str, report: Report) -> None:
         super().__init__(message)
@@ -90,13 +94,21 @@ class NoAnswerError(PlanAndBudgetError):
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """What ends the sentence about an unknown name: the one that was probably meant, if any is."""
+    """Return the end of an error about an unknown name.
+
+    Args:
+        name: The unknown name.
+        names: The names that there are.
+
+    Returns:
+        ``"; did you mean 'NAME'?"`` with the most similar name, or ``""`` if no name is similar.
+    """
     close = get_close_matches(name, names, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def describe_errors(error: ValidationError) -> str:
-    """Each fault of a form with the field it is in, as a user knows it: without parts of unions."""
+    """Return each fault with its field as the user wrote it, without the members of unions."""
     faults = []
     for fault in error.errors(include_url=False, include_input=False):
         names = [str(part) for part in fault["loc"] if str(part).replace("_", "").isalnum()]

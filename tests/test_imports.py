@@ -91,3 +91,15 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 def test_in_an_event_loop_dspy_is_loaded_in_a_thread() -> None:
     """It takes a second, for which the loop would stand still."""
     assert output(ASKS_A_PLANNED_QUESTION).split() == ["dspy", "False"]
+
+
+def test_the_distributions_own_name_gives_the_same_names_and_loads_no_inspect() -> None:
+    script = """
+import sys
+sys.modules["inspect_ai"] = None  # as after a core install
+import pb_graph, plan_and_budget
+print(dir(plan_and_budget) == dir(pb_graph), "langgraph" in sys.modules)
+from plan_and_budget import Settings, build_graph
+print(build_graph is pb_graph.build_graph, plan_and_budget.__version__ == pb_graph.__version__)
+"""
+    assert output(script).split() == ["True", "False", "True", "True"]
