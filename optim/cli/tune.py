@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -30,13 +31,15 @@ def tune_program(
     those with a confidence of 90 %), undecided (not below there, so it is used), or the original
     is kept. The same command again resumes, and pays for nothing twice.
     """
-    from optim.tuning.run import run_command  # noqa: PLC0415 -- DSPy takes a second
+    from optim.tuning.run import PROGRAM, run_command  # noqa: PLC0415 -- DSPy takes a second
+    from optim.tuning.show import PAGE  # noqa: PLC0415
 
     options["budget"] = TuneBudget(budget_answers, budget_tokens)
-    outcome = run_command(TuneCommand(**options))
-    _show_program(outcome.result.artefact, as_json=as_json)
-    typer.echo(f"{outcome.path} is written: pb-graph solve --program {outcome.path}", err=True)
-    typer.echo(f"The candidates: {outcome.page}", err=True)
+    command = TuneCommand(**options)
+    _show_program(run_command(command).artefact, as_json=as_json)
+    path = Path(command.run_dir) / PROGRAM
+    typer.echo(f"{path} is written: pb-graph solve --program {path}", err=True)
+    typer.echo(f"The candidates: {path.with_name(PAGE)}", err=True)
 
 
 @plain_errors()

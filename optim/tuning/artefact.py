@@ -40,8 +40,8 @@ class Figures(_Part):
 
     questions: Annotated[int, Field(ge=1)]
     accuracy: _Percent
-    accuracy_lower: _Percent
-    accuracy_upper: _Percent
+    accuracy_lower: _Percent | None = None
+    accuracy_upper: _Percent | None = None
     tokens: _Amount
     tokens_lower: _Amount | None = None
     tokens_upper: _Amount | None = None
@@ -54,20 +54,17 @@ class Figures(_Part):
     def of(cls, measurement: Measurement) -> Figures:
         """Return the figures of a measurement."""
         spread = measurement.interval
-        accuracy = accuracy_interval(measurement.scores)
-        tokens = token_interval(measurement.costs)
-        return cls(
-            questions=len(measurement.results),
-            accuracy=measurement.accuracy,
-            accuracy_lower=accuracy[0] or 0.0,
-            accuracy_upper=100.0 if accuracy[1] is None else accuracy[1],
-            tokens=measurement.tokens,
-            tokens_lower=tokens[0],
-            tokens_upper=tokens[1],
-            input_tokens=measurement.input_tokens,
-            e3=spread.e3,
-            e3_lower=spread.lower,
-            e3_upper=spread.upper,
+        ends = {
+            "accuracy": accuracy_interval(measurement.scores),
+            "tokens": token_interval(measurement.costs),
+            "e3": (spread.lower, spread.upper),
+        }
+        names = ("accuracy", "tokens", "input_tokens", "e3")
+        return cls.model_validate(
+            {"questions": len(measurement.results)}
+            | {name: getattr(measurement, name) for name in names}
+            | {f"{name}_lower": pair[0] for name, pair in ends.items()}
+            | {f"{name}_upper": pair[1] for name, pair in ends.items()}
         )
 
 
@@ -77,7 +74,6 @@ class CandidateRecord(_Part):
     Attributes:
         name: Its optimizer and number; unique.
         role: ``original``, ``chosen`` (the winner of dev), or ``other``.
-        round: In which round it was proposed; 0 for the original.
         instructions: Changed instructions by predictor.
         settings: Settings that differ from the original's.
         examples: Number of examples by predictor.
@@ -87,7 +83,6 @@ class CandidateRecord(_Part):
 
     name: Text
     role: Literal["original", "chosen", "other"] = "other"
-    round: _Count = 0
     instructions: dict[str, Text] = Field(default_factory=dict)
     settings: dict[str, Any] = Field(default_factory=dict)
     examples: dict[str, _Count] = Field(default_factory=dict)
@@ -146,11 +141,6 @@ class Tuning(_Part):
     candidates: tuple[CandidateRecord, ...]
     held_out: HeldOut | None = None
     made_by: dict[str, Any] = Field(default_factory=dict)
-
-    @property
-    def is_adopted(self) -> bool:
-        """Whether the program holds the winner of dev."""
-        return self.verdict != "kept"
 
 
 def tuning_of(program: PlannerProgram) -> Tuning | None:
@@ -240,7 +230,6 @@ def _record(trial: Trial, place: int, result: SearchResult) -> CandidateRecord:
     return CandidateRecord(
         name="original" if is_original else f"{trial.origin} {place}",
         role="original" if is_original else "chosen" if chosen else "other",
-        round=trial.round,
         instructions=dict(candidate.instructions),
         settings=changed_settings(candidate.settings, result.original.candidate.settings),
         examples={name: len(shown) for name, shown in candidate.examples.items()},

@@ -27,8 +27,32 @@ if TYPE_CHECKING:
     from optim.tuning.reflection import Reflector
 
 _LOUD = ("dspy", "gepa", "optuna")  # loggers
-_NO_DEMOS = {"max_bootstrapped_demos": 0, "max_labeled_demos": 0}
-_NEVER = 10**9  # errors that end DSPy's evaluation; our program does not raise
+
+DSPY: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
+    "copro": (
+        dspy.COPRO,
+        {"breadth": 6, "depth": 2},
+        {"eval_kwargs": {"num_threads": 8, "display_progress": False, "display_table": 0}},
+    ),
+    "miprov2": (
+        dspy.MIPROv2,
+        {
+            "auto": None,
+            "num_candidates": 6,
+            "max_bootstrapped_demos": 0,
+            "max_labeled_demos": 0,
+            "max_errors": 10**9,  # our program does not raise
+        },
+        {
+            "num_trials": 10,
+            "minibatch": False,  # a trial that repeats an instruction costs nothing
+            "program_aware_proposer": False,  # our source code tells nothing about the task
+            "fewshot_aware_proposer": False,
+        },
+    ),
+    "simba": (dspy.SIMBA, {"bsize": 8, "num_candidates": 3, "max_steps": 3, "max_demos": 0}, {}),
+}
+"""DSPy's optimizers by name: class, its arguments, and those of its ``compile``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +146,10 @@ def compile_with(
     """
     sets = {"trainset": task.train, "valset": task.dev}
     takes = inspect.signature(made.compile).parameters
+    if "eval_kwargs" in takes:  # as of COPRO, which evaluates on its trainset
+        sets["trainset"] = task.dev
+    if "seed" in takes and "seed" not in arguments:
+        arguments["seed"] = task.seed
     given = {name: list(map(example_of, sets[name])) for name in sets if name in takes}
     program, compiled = task.program(), None
     with running_optimizer(task, is_guarded=is_guarded):
@@ -129,77 +157,28 @@ def compile_with(
     return task.collect(program, compiled)
 
 
-def copro(task: OptimizerTask, *, breadth: int = 6, depth: int = 2) -> list[Candidate]:
-    """Run DSPy's COPRO on dev; of what it finds only instructions count, not output prefixes.
+def with_dspy(task: OptimizerTask, *, name: str, **options: Any) -> list[Candidate]:  # noqa: ANN401
+    """Run one of DSPy's optimizers without examples, with E³'s tangent as its metric.
 
     Args:
         task: The round.
-        breadth: Instructions for each depth, the incumbent's among the first.
-        depth: How often the reflection model sees how they did.
+        name: A line of `DSPY`.
+        options: Arguments of its class, instead of those of `DSPY`.
     """
-    writes = task.reflection.language_model()
-    made = dspy.COPRO(prompt_model=writes, metric=task.metric(), breadth=breadth, depth=depth)
-    shown = {"display_progress": False, "display_table": 0}
-    threads = {"num_threads": task.evaluator.concurrency}
-    return compile_with(
-        task, made, trainset=list(map(example_of, task.dev)), eval_kwargs=threads | shown
-    )
-
-
-def miprov2(task: OptimizerTask, *, instructions: int = 6, trials: int = 10) -> list[Candidate]:
-    """Run DSPy's MIPROv2 without examples; each trial is the whole of dev.
-
-    Args:
-        task: The round.
-        instructions: How many are written, the incumbent's included.
-        trials: How many are tried.
-    """
-    writes = task.reflection.language_model()
-    made = dspy.MIPROv2(
-        metric=task.metric(),
-        prompt_model=writes,
-        task_model=writes,  # never asked: the program brings its own
-        auto=None,
-        num_candidates=instructions,
-        num_threads=task.evaluator.concurrency,
-        max_errors=_NEVER,
-        seed=task.seed + 1,  # 0 would count as not given
-        **_NO_DEMOS,
-    )
-    return compile_with(
-        task,
-        made,
-        is_guarded=True,
-        num_trials=trials,
-        minibatch=False,
-        program_aware_proposer=False,  # our source code tells nothing about the task
-        fewshot_aware_proposer=False,
-    )
-
-
-def simba(
-    task: OptimizerTask, *, batch: int = 8, width: int = 3, steps: int = 3
-) -> list[Candidate]:
-    """Run DSPy's SIMBA without examples; it needs a solver that samples.
-
-    Args:
-        task: The round.
-        batch: Questions of a step.
-        width: Answers to each question of a step, and most new instructions of it.
-        steps: Number of steps.
-    """
-    writes = task.reflection.language_model()
-    made = dspy.SIMBA(
-        metric=task.metric(),
-        bsize=min(batch, len(task.train)),
-        num_candidates=width,
-        max_steps=steps,
-        max_demos=0,
-        prompt_model=writes,
-        num_threads=task.evaluator.concurrency,
-    )
+    made, arguments, compiles = DSPY[name]
+    writes, takes = task.reflection.language_model(), inspect.signature(made).parameters
+    given = {
+        "metric": task.metric(),
+        "prompt_model": writes,
+        "task_model": writes,  # never asked: the program brings its own
+        "num_threads": task.evaluator.concurrency,
+        "seed": task.seed + 1,  # 0 would count as not given
+    }
+    given = {one: value for one, value in given.items() if one in takes} | arguments | options
+    if "bsize" in given:
+        given["bsize"] = min(given["bsize"], len(task.train))
     with dspy.context(lm=writes):
-        return compile_with(task, made, seed=task.seed)
+        return compile_with(task, made(**given), is_guarded=name == "miprov2", **compiles)
 
 
 def random_search(task: OptimizerTask, *, texts: Sequence[str]) -> list[Candidate]:

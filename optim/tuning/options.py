@@ -114,13 +114,20 @@ _lists = partial(optimizer, chooses=True, once=True)
 gepa = _writes("gepa", "DSPy's GEPA: instructions evolve by reflection", learns=True)(
     "optim.tuning.gepa:gepa"
 )
-copro = _writes("copro", "DSPy's COPRO: instructions are rewritten by their score")(
-    f"{_HERE}:copro"
-)
+_stock = f"{_HERE}:with_dspy"
+copro = _writes(
+    "copro", "DSPy's COPRO: instructions are rewritten by their score", options={"name": "copro"}
+)(_stock)
 miprov2 = _writes(
-    "miprov2", "DSPy's MIPROv2: instructions, then Bayesian search", learns=True, needs=("optuna",)
-)(f"{_HERE}:miprov2")
-simba = _writes("simba", "DSPy's SIMBA: rules are appended", learns=True)(f"{_HERE}:simba")
+    "miprov2",
+    "DSPy's MIPROv2: instructions, then Bayesian search",
+    learns=True,
+    needs=("optuna",),
+    options={"name": "miprov2"},
+)(_stock)
+simba = _writes(
+    "simba", "DSPy's SIMBA: rules are appended", learns=True, options={"name": "simba"}
+)(_stock)
 random_search = _lists("random", "draws from a list of instructions")(f"{_HERE}:random_search")
 candidates = _lists("candidates", "measures a list of instructions")(f"{_HERE}:candidates")
 shortest = optimizer(

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from optim.tuning.select import Trial, Verdict
     from pb_graph.program import PlannerProgram
 
+PROGRAM = "program.json"
+"""The tuned program in the run folder."""
+
 _TRAIN = (1, 4)  # a quarter of the questions
 
 
@@ -66,17 +69,8 @@ class TuneResult:
         return f"<pre>{escape(repr(self))}</pre>"
 
     @property
-    def is_adopted(self) -> bool:
-        """Whether the original was replaced: the verdict is ``better`` or ``undecided``.
-
-        That is a choice, not evidence. Only ``result.verdict.verdict == "better"`` says that the
-        held-out questions show an improvement.
-        """
-        return self.verdict.is_adopted
-
-    @property
     def verdict(self) -> Verdict:
-        """Better, undecided or kept, with the reason and the figures."""
+        """The verdict: only ``better`` says that the held-out questions show an improvement."""
         return self.search.verdict
 
     @property
@@ -190,7 +184,7 @@ def tune(  # noqa: PLR0913 -- all but three by name
         cap_policy=cap_policy,
         retry_errors=options.retry_errors,
     )
-    with evaluator, nullcontext(callback) if callback else TuneProgress(options.limits) as tell:
+    with evaluator, nullcontext(callback) if callback else TuneProgress() as tell:
         reflector = None
         if optimizer.reflects:
             writes = options.reflection_model or program.graph.planner or program.graph.model
@@ -231,17 +225,8 @@ def _work(
     return work, texts
 
 
-@dataclass(frozen=True, slots=True)
-class Tuned:
-    """The outcome of `pb-optim tune`: the result, the program's file, and the page."""
-
-    result: TuneResult
-    path: Path
-    page: Path
-
-
-def run_command(command: TuneCommand) -> Tuned:
-    """Tune, and write the program and the page into the run folder.
+def run_command(command: TuneCommand) -> TuneResult:
+    """Tune, and write `PROGRAM` and `PAGE` into the run folder.
 
     Raises:
         MissingPackageError: A package that is needed is not installed.
@@ -283,6 +268,7 @@ def run_command(command: TuneCommand) -> Tuned:
         made_by={name: about[name] for name in kept if about[name] is not None},
         **{item.name: getattr(command, item.name) for item in fields(TuneOptions)},
     )
-    path = Path(command.run_dir) / "program.json"
+    path = Path(command.run_dir) / PROGRAM
     result.save(path)
-    return Tuned(result, path, write(path.with_name(PAGE), html(result.record)))
+    write(path.with_name(PAGE), html(result.record))
+    return result

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import pandas as pd
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -26,8 +24,7 @@ from pb_graph.settings import Settings
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from optim.tuning.artefact import CandidateRecord, Figures, Tuning
-    from optim.tuning.options import TuneBudget
+    from optim.tuning.artefact import Tuning
     from optim.tuning.search import Event
     from pb_graph.program import PlannerProgram
 
@@ -40,56 +37,47 @@ VERDICTS = {
 """The verdicts as sentences."""
 
 _BEST = 12  # candidates at a terminal
-_WORDS = {
-    *("set", "program", "setting", "before", "default", "tuned"),
-    *("candidate", "role", "changes"),
-}
-_EVERY = 30.0  # seconds between two lines where no bar can be drawn
-# Name and mark of each role, in the order of drawing: the original is drawn last, on top.
-_MARKS = {
+_MARKS = {  # name and mark of each role; the original is drawn last, on top
     "other": ("candidate", 0),
     "chosen": ("best on dev", 3),
     "original": ("original", ORIGINAL),
 }
+_HEADS = {"questions": "n", "accuracy": "accuracy, %", "tokens": "T", "e3": "E³"}
+_WORDS = {"set", "program", "setting", "before", "tuned", "candidate", "role", "changes"}
 
 
 def candidates_frame(tuning: Tuning) -> pd.DataFrame:
     """Return a row for each candidate, the highest E³ on dev first, with plain figures."""
-    rows = [
-        {
-            "candidate": one.name,
-            "role": "" if one.role == "other" else one.role,
-            "front": one.is_on_front,
-            **one.figures.model_dump(),
-            "changes": _changes(one),
-        }
-        for one in tuning.candidates
-    ]
+    rows = []
+    for one in tuning.candidates:
+        examples = [f"{count} examples for {name}" for name, count in one.examples.items()]
+        texts = [" ".join(text.split()) for text in one.instructions.values()]
+        changes = ", ".join(filter(None, [settings(one.settings), *examples, *texts]))
+        row = {"candidate": one.name, "role": one.role.replace("other", "")}
+        front = "*" if one.is_on_front else ""
+        rows.append(row | one.figures.model_dump() | {"front": front, "changes": changes})
     return pd.DataFrame(rows).sort_values("e3", ascending=False, kind="stable", ignore_index=True)
 
 
 def comparison_frame(tuning: Tuning) -> pd.DataFrame:
     """Return the original and the winner of dev on each set of questions, with plain figures.
 
-    ``ratio`` and ``confidence`` (one-sided, that E³ is higher) are those of the held-out questions;
-    the dev questions chose the winner and flatter it.
+    ``ratio`` (of E³), ``ratio of T``, ``differ`` (questions whose score differs) and ``confidence``
+    (one-sided, that E³ is higher) are of the held-out questions: those of dev chose the winner.
     """
-    by_role = {one.role: one.figures for one in tuning.candidates}
-    pairs: list[tuple[str, str, Figures]] = [
-        ("dev", role, by_role[role]) for role in ("original", "chosen") if role in by_role
+    rows = [
+        {"set": "dev", "program": one.role} | one.figures.model_dump()
+        for one in tuning.candidates
+        if one.role != "other"
     ]
-    if tuning.held_out is not None:
-        pairs += [("held out", "original", tuning.held_out.original)]
-        pairs += [("held out", "chosen", tuning.held_out.chosen)]
-    frame = pd.DataFrame(
-        [{"set": where, "program": who} | f.model_dump() for where, who, f in pairs]
-    )
-    if tuning.held_out is not None:
-        compared = tuning.held_out.comparison
-        names = ("ratio", "lower", "upper", "tokens_ratio", "discordant", "probability_higher")
-        for name in names:
-            frame.loc[frame.index[-1], name] = getattr(compared, name)
-    return frame
+    if (found := tuning.held_out) is not None:
+        both = {"original": found.original, "chosen": found.chosen}
+        rows += [{"set": "held out", "program": n} | f.model_dump() for n, f in both.items()]
+        names = {"ratio": "ratio", "ratio_lower": "lower", "ratio_upper": "upper"}
+        names |= {"ratio of T": "tokens_ratio", "differ": "discordant"}
+        names |= {"confidence": "probability_higher"}
+        rows[-1] |= {ours: getattr(found.comparison, name) for ours, name in names.items()}
+    return pd.DataFrame(rows).drop(columns="input_tokens")
 
 
 def html(tuning: Tuning) -> str:
@@ -106,9 +94,9 @@ def html(tuning: Tuning) -> str:
         verdict=VERDICTS[tuning.verdict],
         figures=scatters(points),
         keys=[(key(mark, 20), name) for name, mark in _MARKS.values()],
-        compared=_compared(tuning),
+        compared=_cells(comparison_frame(tuning)),
         note=_note(tuning),
-        candidates=_candidates(tuning),
+        candidates=_cells(candidates_frame(tuning)),
     )
 
 
@@ -127,21 +115,18 @@ def shown(program: PlannerProgram) -> Iterator[RenderableType]:
     Raises:
         PlannerProgramError: Its prompts do not fit this version.
     """
-    prompts, tuning = _prompts(program), tuning_of(program)
+    whole, tuning = document(program), tuning_of(program)
     if tuning is not None:
         style = "bold green" if tuning.verdict == "better" else "bold yellow"
         reason = safe(f" {tuning.reason}", "not bold default")
         yield Text(VERDICTS[tuning.verdict], style).append_text(reason)
         yield safe("\n".join(f"{name}: {value}" for name, value in facts_of(tuning).items()))
-        yield _grid(_compared(tuning))
-        if note := _note(tuning):
-            yield Text(note, "dim")
-    changes = settings_changes(program, tuning)
-    if changes:
-        names = ("setting", "before" if tuning else "default", "tuned")
-        values = ((name, *map(setting, pair)) for name, pair in changes.items())
-        yield _grid([dict(zip(names, row, strict=True)) for row in values])
-    for name, prompt in prompts.items():
+        yield _grid(_cells(comparison_frame(tuning)))
+        yield Text(_note(tuning), "dim")
+    if changes := whole["settings_changed"]:
+        rows = [{"setting": name} | pair for name, pair in changes.items()]
+        yield _grid([{name: setting(value) for name, value in row.items()} for row in rows])
+    for name, prompt in whole["prompts"].items():
         examples = f", {prompt['examples']} examples" if prompt["examples"] else ""
         if not prompt["changed"]:
             yield Text(f"{name}: the package's own prompt{examples}", "dim")
@@ -150,34 +135,33 @@ def shown(program: PlannerProgram) -> Iterator[RenderableType]:
         yield from (safe(f"- {line}", "red") for line in prompt["own"].splitlines())
         yield from (safe(f"+ {line}", "green") for line in prompt["tuned"].splitlines())
     if tuning is not None:
-        rows = _candidates(tuning)
-        yield _grid(rows[:_BEST])
-        if len(rows) > _BEST:
-            yield Text(f"and {len(rows) - _BEST} more", "dim")
+        yield _grid(_cells(candidates_frame(tuning).head(_BEST)))
+        if len(tuning.candidates) > _BEST:
+            yield Text(f"and {len(tuning.candidates) - _BEST} more", "dim")
 
 
 def document(program: PlannerProgram) -> dict[str, Any]:
-    """Return the whole file as plain JSON, with the prompts beside the package's own."""
+    """Return the whole file as plain JSON, with prompts and settings beside the originals."""
     tuning = tuning_of(program)
-    changes = {
-        name: {"before": before, "after": after}
-        for name, (before, after) in settings_changes(program, tuning).items()
-    }
-    whole = program.model_dump(mode="json", exclude={"state", "tuning"})
-    whole["tuning"] = tuning.model_dump(mode="json") if tuning else None
-    return whole | {"prompts": _prompts(program), "settings_changed": changes}
-
-
-def settings_changes(
-    program: PlannerProgram, tuning: Tuning | None
-) -> Mapping[str, tuple[Any, Any]]:
-    """Return the settings that differ from those before the tuning, else from the defaults."""
-    if program.settings is None:
-        return {}
     base = tuning.settings_before if tuning else Settings()
     before = base.model_dump(mode="json")
-    changed = changed_settings(program.settings, base)
-    return {name: (before[name], after) for name, after in changed.items()}
+    changed = changed_settings(program.settings, base) if program.settings else {}
+    prompts = {
+        name: {
+            "own": DEFAULT_INSTRUCTIONS[name],
+            "tuned": (text := predictor.signature.instructions),
+            "changed": text != DEFAULT_INSTRUCTIONS[name],
+            "examples": len(predictor.demos),
+        }
+        for name, predictor in Planner().adopt(program).named_predictors()
+    }
+    return program.model_dump(mode="json", exclude={"state", "tuning"}) | {
+        "tuning": tuning.model_dump(mode="json") if tuning else None,
+        "prompts": prompts,
+        "settings_changed": {
+            name: {"before": before[name], "tuned": value} for name, value in changed.items()
+        },
+    }
 
 
 def facts_of(tuning: Tuning) -> dict[str, str]:
@@ -198,51 +182,30 @@ def facts_of(tuning: Tuning) -> dict[str, str]:
 
 
 class TuneProgress:
-    """Shows a tuning on standard error: a line for each event, and a bar at a terminal.
+    """Prints each event of a tuning, and shows at a terminal what is spent.
 
-    Args:
-        budget: The limit that the bar fills up to.
-        console: None for standard error as it is now: optimizers are silenced by replacing it.
+    Optimizers are silenced by replacing standard error, so the one of today is kept.
     """
 
-    def __init__(self, budget: TuneBudget, console: Console | None = None) -> None:
-        self._console = console or Console(file=sys.stderr)
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TimeElapsedColumn(),
-            console=self._console,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-            disable=not self._console.is_terminal,
-        )
-        total = budget.answers if budget.answers is not None else budget.tokens
-        self._counts_answers = budget.answers is not None
-        self._task = self._bar.add_task("tuning", total=total)
-        self._said = time.monotonic()
+    def __init__(self) -> None:
+        self._console = Console(file=sys.stderr)
+        self._status = self._console.status("")
 
     def __enter__(self) -> Self:
-        self._bar.start()
+        if self._console.is_terminal:
+            self._status.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        self._status.stop()
 
     def __call__(self, event: Event) -> None:
-        """Show an event; one without a text only moves the bar."""
+        """Show an event; one without a text changes the status only."""
         spent = event.spent
-        words = f"{spent.answers} answers, {spent.tokens:,} tokens"
-        if event.best is not None:
-            words += f", best E³ {event.best.measurement.e3:.2f}"
-        done = spent.answers if self._counts_answers else spent.tokens
-        self._bar.update(self._task, completed=done, description=words)
-        now = time.monotonic()
+        best = "" if event.best is None else f", best E³ {event.best.measurement.e3:.2f}"
+        self._status.update(f"{spent.answers} answers, {spent.tokens:,} tokens{best}")
         if event.text:
             self._console.print(safe(event.text))
-        elif self._bar.disable and now - self._said >= _EVERY:
-            self._said = now
-            self._console.print(words)
 
 
 def _points(tuning: Tuning) -> list[Point]:
@@ -262,62 +225,29 @@ def _points(tuning: Tuning) -> list[Point]:
     ]
 
 
-def _compared(tuning: Tuning) -> list[dict[str, str]]:
-    """Return `comparison_frame` with figures as text, intervals in brackets."""
-    rows = []
-    for row in comparison_frame(tuning).to_dict("records"):
-        compared = row.get("probability_higher")
-        is_compared = compared is not None and not pd.isna(compared)
-        rows.append(
-            {
-                "set": row["set"],
-                "program": row["program"],
-                **_figures(row),
-                "ratio of E³": _span(row, "ratio", "lower", "upper") if is_compared else NOTHING,
-                "ratio of T": factor(row["tokens_ratio"]) if is_compared else NOTHING,
-                "scores that differ": number(row["discordant"]) if is_compared else NOTHING,
-                "confidence": certainty(compared) if is_compared else NOTHING,
-            }
-        )
-    return rows
-
-
-def _candidates(tuning: Tuning) -> list[dict[str, str]]:
-    """Return `candidates_frame` with figures as text."""
+def _cells(frame: pd.DataFrame) -> list[dict[str, str]]:
+    """Return the rows of a frame as text, with ``…_lower`` and ``…_upper`` in brackets."""
     return [
         {
-            "candidate": row["candidate"],
-            "role": row["role"],
-            **_figures(row),
-            "input tokens": number(row["input_tokens"]),
-            "front": "*" if row["front"] else "",
-            "changes": row["changes"],
+            _HEADS.get(name, name.replace("_", " ")): _cell(name, row)
+            for name in row
+            if not name.endswith(("_lower", "_upper"))
         }
-        for row in candidates_frame(tuning).to_dict("records")
+        for row in frame.to_dict("records")
     ]
 
 
-def _figures(row: Mapping[Any, Any]) -> dict[str, str]:
-    return {
-        "n": number(row["questions"]),
-        "accuracy, %": _span(row, "accuracy", "accuracy_lower", "accuracy_upper"),
-        "T": _span(row, "tokens", "tokens_lower", "tokens_upper"),
-        "E³": _span(row, "e3", "e3_lower", "e3_upper"),
-    }
-
-
-def _span(row: Mapping[Any, Any], name: str, lower: str, upper: str) -> str:
-    value, low, high = (None if pd.isna(row[one]) else row[one] for one in (name, lower, upper))
-    if value is None or low is None:
-        return factor(value)
-    return f"{factor(value)} ({factor(low)}{NOTHING}{'∞' if high is None else factor(high)})"
-
-
-def _changes(one: CandidateRecord) -> str:
-    """Return what differs from the original: settings, examples, then instructions."""
-    examples = [f"{count} examples for {name}" for name, count in one.examples.items()]
-    texts = [" ".join(text.split()) for text in one.instructions.values()]
-    return ", ".join(filter(None, [settings(one.settings), *examples, *texts]))
+def _cell(name: Any, row: Mapping[Any, Any]) -> str:  # noqa: ANN401
+    value, low, high = (row.get(one) for one in (name, f"{name}_lower", f"{name}_upper"))
+    if isinstance(value, str):
+        return value
+    if value is None or pd.isna(value):
+        return NOTHING
+    if name == "confidence":
+        return certainty(value)
+    if low is None or pd.isna(low):
+        return number(value) if float(value).is_integer() else factor(value)
+    return f"{factor(value)} ({factor(low)}{NOTHING}{'∞' if pd.isna(high) else factor(high)})"
 
 
 def _note(tuning: Tuning) -> str:
@@ -329,34 +259,10 @@ def _note(tuning: Tuning) -> str:
     return " ".join(notes)
 
 
-def _prompts(program: PlannerProgram) -> dict[str, dict[str, Any]]:
-    """Return each predictor's instruction, the package's own and the program's, as plain JSON."""
-    return {
-        name: {
-            "own": DEFAULT_INSTRUCTIONS[name],
-            "tuned": (text := predictor.signature.instructions),
-            "changed": text != DEFAULT_INSTRUCTIONS[name],
-            "examples": len(predictor.demos),
-        }
-        for name, predictor in Planner().adopt(program).named_predictors()
-    }
-
-
 def _grid(rows: list[dict[str, str]]) -> Table:
     grid = Table(box=None, header_style="bold", pad_edge=False)
-    words = {
-        "set",
-        "program",
-        "setting",
-        "before",
-        "default",
-        "tuned",
-        "candidate",
-        "role",
-        "changes",
-    }
     for name in rows[0]:
-        grid.add_column(name, justify="left" if name in words else "right")
+        grid.add_column(name, justify="left" if name in _WORDS else "right")
     for row in rows:
-        grid.add_row(*(safe(row.get(name, "")) for name in rows[0]))
+        grid.add_row(*map(safe, row.values()))
     return grid

@@ -15,7 +15,7 @@ from optim import cli
 from optim.tuning import TuneBudget
 from optim.tuning.candidate import default_instructions
 from optim.tuning.options import OPTIMIZERS, TuneCommand
-from optim.tuning.run import Tuned, run_command
+from optim.tuning.run import TuneResult, run_command
 from pb_graph import InputError, build_graph
 from pb_graph.planner.planner import Planner, load_planner
 from pb_graph.program import PlannerProgram
@@ -32,7 +32,7 @@ from tests.support.tuning_world import (
 )
 
 
-def tuned(folder: Path, model: ScriptedChat | None = None, **options: Any) -> Tuned:  # noqa: ANN401
+def tuned(folder: Path, model: ScriptedChat | None = None, **options: Any) -> TuneResult:  # noqa: ANN401
     """Tune on 20 of the world's questions."""
     chosen: dict[str, Any] = {
         "settings": {"method": "planned_vanilla"},
@@ -60,7 +60,7 @@ def candidates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(candidates: Path) -> Tuned:
+def found(candidates: Path) -> TuneResult:
     """A tuning that finds something better."""
     return tuned(candidates.parent / "run", candidates=candidates)
 
@@ -68,12 +68,14 @@ def found(candidates: Path) -> Tuned:
 # The outcome
 
 
-def test_the_program_that_is_written_is_what_a_graph_loads(found: Tuned, candidates: Path) -> None:
-    assert found.path == candidates.parent / "run" / "program.json"
-    assert PlannerProgram.load(found.path) == found.result.artefact
-    assert load_planner(found.path).decompose.signature.instructions == MINIMAL
+def test_the_program_that_is_written_is_what_a_graph_loads(
+    found: TuneResult, candidates: Path
+) -> None:
+    path = candidates.parent / "run" / "program.json"
+    assert PlannerProgram.load(path) == found.artefact
+    assert load_planner(path).decompose.signature.instructions == MINIMAL
     model = world()
-    graph = build_graph(model, planner_program=found.path, cap_policy=with_schema)
+    graph = build_graph(model, planner_program=path, cap_policy=with_schema)
     report = graph.invoke({"question": DEV[0].question})["report"]
     assert report["method"] == "planned_vanilla"  # its settings come with it
     assert report["steps"][0]["question"] == "What follows from a minimal plan?"
@@ -83,14 +85,16 @@ def test_a_program_that_was_kept_is_the_packages_own_and_says_so(
     tmp_path: Path, candidates: Path
 ) -> None:
     kept = tuned(tmp_path / "run", world(NOTHING_BETTER), candidates=candidates)
-    assert (kept.result.record.verdict, kept.result.record.held_out) == ("kept", None)
-    assert kept.result.artefact.state == load_planner(None).program().state
-    assert "The original is kept." in kept.page.read_text(encoding="utf-8")
+    assert (kept.record.verdict, kept.record.held_out) == ("kept", None)
+    assert kept.artefact.state == load_planner(None).program().state
+    assert "The original is kept." in (tmp_path / "run" / "candidates.html").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_without_a_file_the_packages_list_is_tried(tmp_path: Path) -> None:
     kept = tuned(tmp_path, world(NOTHING_BETTER), limit=6)
-    texts = {trial.candidate.text("decompose") for trial in kept.result.search.trials[1:]}
+    texts = {trial.candidate.text("decompose") for trial in kept.search.trials[1:]}
     assert texts == set(default_instructions("decompose"))
 
 
@@ -99,15 +103,18 @@ def test_who_learns_from_examples_gets_a_quarter_to_learn_from(tmp_path: Path) -
     learnt = tuned(
         tmp_path, optimizer="gepa", limit=40, budget=TuneBudget(answers=150), reflection_model=model
     )
-    split = learnt.result.search.split
+    split = learnt.search.split
     assert (len(split.train), len(split.dev), len(split.held_out)) == (10, 20, 10)
-    assert learnt.result.program.candidate.instructions == {"decompose": MINIMAL}
-    assert learnt.result.record.models["reflection"] == "ScriptedChat"
+    assert learnt.program.candidate.instructions == {"decompose": MINIMAL}
+    assert learnt.record.models["reflection"] == "ScriptedChat"
 
 
-def test_it_can_go_on_from_a_program(tmp_path: Path, found: Tuned) -> None:
-    second = tuned(tmp_path, program=found.path, settings={}, optimizer="random")
-    assert second.result.search.original.candidate == found.result.search.candidate
+def test_it_can_go_on_from_a_program(tmp_path: Path, found: TuneResult) -> None:
+    found.save(tmp_path / "first.json")
+    second = tuned(
+        tmp_path / "run", program=tmp_path / "first.json", settings={}, optimizer="random"
+    )
+    assert second.search.original.candidate == found.search.candidate
 
 
 def test_examples_of_a_program_stay_while_its_instruction_is_tuned(
@@ -116,8 +123,8 @@ def test_examples_of_a_program_stay_while_its_instruction_is_tuned(
     shown = Planner()
     shown.decompose.demos = [{"problem": "Old?", "plan": '{"steps": ["Old step?"]}'}]
     shown.save(tmp_path / "shown.json")
-    found = tuned(tmp_path / "run", program=tmp_path / "shown.json", candidates=candidates)
-    loaded = load_planner(found.path).decompose
+    tuned(tmp_path / "run", program=tmp_path / "shown.json", candidates=candidates)
+    loaded = load_planner(tmp_path / "run" / "program.json").decompose
     assert (loaded.signature.instructions, loaded.demos) == (MINIMAL, shown.decompose.demos)
 
 

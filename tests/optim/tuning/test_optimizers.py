@@ -115,7 +115,7 @@ def test_where_nothing_is_better_the_original_is_kept_and_nothing_held_out_is_as
 
 def test_simba_appends_the_rule_that_helps(tmp_path: Path) -> None:
     with bench_in(tmp_path) as bench:
-        found = texts(simba(steps=2).candidates(task(bench, says(RULE.format("Be MINIMAL.")))))
+        found = texts(simba(max_steps=2).candidates(task(bench, says(RULE.format("Be MINIMAL.")))))
     assert any(text.endswith("Be MINIMAL.") for text in found)
 
 
@@ -147,7 +147,7 @@ def test_a_users_optimizer_is_registered_by_name() -> None:
 
 def test_miprov2_does_not_cut_the_words_before_a_colon(tmp_path: Path) -> None:
     with bench_in(tmp_path) as bench:
-        found = texts(miprov2(instructions=4, trials=6).candidates(task(bench)))
+        found = texts(miprov2(num_candidates=4).candidates(task(bench)))
     assert MINIMAL in found
     assert not any(MIPRO_PREFIX_GUARD in text or text.startswith("ask only") for text in found)
 

@@ -87,7 +87,7 @@ def test_a_notebook_tunes_a_program_uses_it_and_saves_it(tmp_path: Path) -> None
         reflection_model=says(PLAIN, THOROUGH, MINIMAL),
         run_dir=tmp_path / "run",
     )
-    assert result.is_adopted
+    assert result.verdict.is_adopted
     assert result.verdict.reason in " ".join(repr(result).split())
     assert program.candidate.instructions == {}  # the given program is left as it was
     question = HELD_OUT[0].question
@@ -106,7 +106,7 @@ def test_a_notebook_tunes_a_program_uses_it_and_saves_it(tmp_path: Path) -> None
 
 def test_where_nothing_is_better_the_original_is_kept(tmp_path: Path) -> None:
     result = run(tmp_path, world(NOTHING_BETTER))
-    assert (result.is_adopted, result.verdict.verdict) == (False, "kept")
+    assert (result.verdict.is_adopted, result.verdict.verdict) == (False, "kept")
     assert result.program.candidate == program_of().candidate
     assert repr(result).startswith("The original is kept. No candidate")
     assert "candidate  " in result._repr_html_()
