@@ -18,6 +18,7 @@ from langchain.agents.middleware import (
 )
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
+from langchain.chat_models import init_chat_model
 from langchain_anthropic import ChatAnthropic
 from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
@@ -611,3 +612,10 @@ class TestHostsOwn:
         assert said is not None
         assert said.name == "host"
         assert str(said.content).startswith(str(after).rstrip("'}]"))
+
+
+def test_a_configurable_model_is_refused() -> None:
+    model: Any = init_chat_model(configurable_fields="any")
+    agent = create_agent(model, [], middleware=[TokenBudgetMiddleware(100)])
+    with pytest.raises(InputError, match="is no chat model"):
+        agent.invoke({"messages": [HumanMessage("?")]})

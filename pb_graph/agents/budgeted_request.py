@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 from langchain_core.messages.ai import add_usage
 from langchain_core.tracers.context import register_configure_hook
@@ -263,6 +264,10 @@ def tracked_accounts() -> tuple[Budget, ...]:
 
 def _with_cap(request: ModelRequest[Any], cap: int, thinking: Thinking) -> ModelRequest[Any]:
     """Return the request with its cap in the words of its model, whose SDK never repeats a call."""
+    given_model: object = request.model  # a configurable one is no chat model, whatever its type
+    if not isinstance(given_model, BaseChatModel):
+        msg = f"{type(given_model).__name__} is no chat model. Give the agent a model by its name."
+        raise InputError(msg)
     model = without_sdk_retries(request.model)
     given = request.model_settings
     settings = {name: given[name] for name in given.keys() - {*CAP_NAMES}}
