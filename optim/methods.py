@@ -14,17 +14,18 @@ from typing import Any
 import optim.rivals  # noqa: F401 -- registers them
 from pb_graph.budget.rules import PerLevel
 from pb_graph.errors import InputError, did_you_mean
-from pb_graph.methods import METHODS, PAPER
+from pb_graph.methods import METHODS
+from pb_graph.methods import PAPER as PAPER_SOURCE
 from pb_graph.settings import PLANNED, Settings, fields_of
 
-ALL = "all"
-"""The word that stands for the ten rows of the paper's tables."""
+PAPER = "paper"
+"""The word for the ten rows of the paper's tables."""
 
 RIVALS = "rivals"
-"""The word that stands for what others have published against long answers."""
+"""The word for what others have published against long answers."""
 
 ESTIMATED = "default_estimated"
-"""``default`` where the planner estimates the level, and is paid for it."""
+"""``default`` with the level estimated by the planner, and paid for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +33,8 @@ class Method:
     """One way to answer.
 
     Attributes:
-        name: What tables and logs call it.
-        settings: Of the graph.
+        name: Its name in tables and logs.
+        settings: Settings of the graph.
         estimate_level: Whether the planner estimates a question's level, and is paid for it, also
             where the data set has a label.
 
@@ -46,56 +47,58 @@ class Method:
     estimate_level: bool = False
 
     def __post_init__(self) -> None:
-        check_unattended(self.settings)
+        reject_plan_review(self.settings)
 
 
-def check_unattended(settings: Settings) -> None:
-    """Refuse settings that wait for a person, whom an evaluation has not got.
+def reject_plan_review(settings: Settings) -> None:
+    """Refuse settings that wait for a person.
 
     Raises:
-        InputError: They do.
+        InputError: The settings pause for a review of the plan.
     """
     if settings.review_plan:
-        msg = "review_plan pauses for a person, and here none is asked: set it to false"
+        msg = "review_plan pauses for a person, and an evaluation asks none: set it to false"
         raise InputError(msg)
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """What a name stands for.
+    """The settings behind a name.
 
     Attributes:
-        says: Settings that the name promises: no override may take them away.
-        usual: Settings that an override may replace.
+        fixed: Settings that the name promises: no override may replace them.
+        defaults: Settings that an override may replace.
         estimate_level: As in `Method`.
     """
 
-    says: Mapping[str, Any]
-    usual: Mapping[str, Any]
+    fixed: Mapping[str, Any]
+    defaults: Mapping[str, Any]
     estimate_level: bool = False
 
 
-def _paper_row(method: str, **says: str) -> _Row:
+def _paper_row(method: str, **fixed: str) -> _Row:
     row = Settings.paper(method)
-    usual = {name: getattr(row, name) for name in row.model_fields_set - {"method"}}
-    return _Row({"method": method} | says, usual)
+    defaults = {name: getattr(row, name) for name in row.model_fields_set - {"method"}}
+    return _Row({"method": method} | fixed, defaults)
 
 
-_PAPER = {
+_PAPER_ROWS = {
     name: _paper_row(name)
     for name in ("vanilla", "global_budget", "planned_vanilla", "planned_global_budget")
 } | {
     name: _paper_row(PLANNED, execution="single_pass", schedule=name)
     for name in ("uniform", "weighted", "linear", "polynomial", "exponential", "cosine")
 }
-_RIVALS = {name: _paper_row(name) for name, known in METHODS.items() if known.source != PAPER}
-_ROWS = _PAPER | {
+_RIVAL_ROWS = {
+    name: _paper_row(name) for name, known in METHODS.items() if known.source != PAPER_SOURCE
+}
+_ROWS = _PAPER_ROWS | {
     "default": _Row({}, {}),
     ESTIMATED: _Row({}, {}, estimate_level=True),
     PLANNED: _Row({"method": PLANNED}, {}),
     f"{PLANNED}_estimated": _Row({"method": PLANNED}, {}, estimate_level=True),
     "stepwise": _Row({"method": PLANNED, "execution": "stepwise"}, {}),
-    **_RIVALS,
+    **_RIVAL_ROWS,
 }
 
 NAMES = tuple(_ROWS)
@@ -105,7 +108,7 @@ NAMES = tuple(_ROWS)
 def methods(
     names: str | Sequence[str], overrides: Mapping[str, Any] | None = None
 ) -> tuple[Method, ...]:
-    """Give the methods of these names.
+    """Return the methods with these names.
 
     The ten rows are those of the paper: plan-and-budget in a single pass, budgets that are only
     said (``enforcement="prompt"``), shares rounded down and none raised (its Eq. 7), and told as
@@ -115,7 +118,7 @@ def methods(
     label. ``rivals`` are what others have published against long answers, as they published it.
 
     Args:
-        names: Names of `NAMES`, as a sequence or with commas between; ``all`` for the ten rows,
+        names: Names of `NAMES`, as a sequence or with commas between; ``paper`` for the ten rows,
             ``rivals`` for those. With ``@300`` behind, no call of it may write more than 300
             tokens, whatever the overrides say.
         overrides: Settings that apply to all of them, such as ``{"cutoff": 1500}``.
@@ -128,7 +131,7 @@ def methods(
     chosen = tuple(
         _method(f"{name}{at}{cap}", overrides or {})
         for word, at, cap in (text.strip().partition("@") for text in wanted)
-        for name in {ALL: tuple(_PAPER), RIVALS: tuple(_RIVALS)}.get(word, (word,))
+        for name in {PAPER: tuple(_PAPER_ROWS), RIVALS: tuple(_RIVAL_ROWS)}.get(word, (word,))
     )
     check_distinct(chosen)
     return chosen
@@ -210,22 +213,22 @@ def _method(name: str, overrides: Mapping[str, Any]) -> Method:
     plain, at, cap = name.partition("@")
     row = _ROWS.get(plain)
     if row is None:
-        known = (ALL, RIVALS, *NAMES)
+        known = (PAPER, RIVALS, *NAMES)
         msg = f"no method named {plain!r}; there are: {', '.join(known)}"
         raise InputError(msg + did_you_mean(plain, known))
     if at and not (cap.isdecimal() and int(cap) > 0):
-        msg = f"{name!r}: behind the @ stands the cap of a call in tokens, such as @300"
+        msg = f"{name!r}: after the @ comes the cap of a call in tokens, such as @300"
         raise InputError(msg)
     if at:
         overrides = {**overrides, "cutoff": int(cap)}
-    for field, value in row.says.items():
+    for field, value in row.fixed.items():
         if overrides.get(field, value) != value:
             msg = (
-                f"{field}={overrides[field]} takes away what the method {name!r} says ({value}); "
-                "write a settings file for such a method, or use 'default' or 'stepwise'"
+                f"{name!r} means {field}={value}, so {field}={overrides[field]} is refused. Write "
+                "a settings file for such a method, or use 'default' or 'stepwise'."
             )
             raise InputError(msg)
-    settings = _valid({**row.usual, **overrides, **row.says}, f"method {name!r}")
+    settings = _valid({**row.defaults, **overrides, **row.fixed}, f"method {name!r}")
     return Method(name, settings, row.estimate_level)
 
 

@@ -1,7 +1,6 @@
 """Evaluates methods: `evaluate(Experiment(...))` answers, scores, logs, and sums up.
 
-What is exported loads when it is asked for: `optim.tuning` uses the cache and the limits without
-Inspect.
+The exported names load on first use: `optim.tuning` uses the store and the limits without Inspect.
 """
 
 from __future__ import annotations

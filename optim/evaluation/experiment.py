@@ -1,24 +1,26 @@
-"""What to evaluate: one value that says everything about a run."""
+"""An experiment: one value that says everything about a run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optim.datasets import data_set, level_examples, load
-from optim.evaluation.identity import made_by, scorer_name
-from optim.methods import ALL, ESTIMATED, NAMES, Method, check_distinct, methods
+from optim.datasets import DATASETS, data_set, level_examples
+from optim.datasets.loading import Source, select
+from optim.evaluation.identity import provenance, scorer_code, scorer_name
+from optim.methods import ESTIMATED, NAMES, PAPER, RIVALS, Grid, Method, check_distinct, methods
 from optim.records import REMOTE
-from optim.records.parts import Part
+from optim.records.shards import Shard
+from optim.scorers import NAMES as SCORERS
 from optim.scorers import as_scorer
 from pb_graph.errors import InputError
 from pb_graph.program import PlannerProgram
-from pb_graph.settings import Context
+from pb_graph.settings import Context, Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from optim.datasets import Question
     from optim.evaluation.models import ModelSpec
@@ -27,81 +29,95 @@ if TYPE_CHECKING:
     from pb_graph.planner.planner import Planner
 
 _SERVED = {"mathematics", "arithmetic", "general"}  # by the package's own problems of known level
+_QUESTIONS, _METHODS, _MODEL, _LIMITS, _OUTPUT = (
+    *("Questions", "Methods", "Model", "Limits", "Output"),
+)
+
+
+def _option(text: str, panel: str, default: Any = MISSING, **shown: Any) -> Any:  # noqa: ANN401
+    """Return a field with the help of its option; `optim.cli.options` reads the metadata."""
+    metadata = {"help": text, "panel": panel, **shown}
+    if default is dict:
+        return field(default_factory=dict, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """Which questions, which methods, which models, and how much.
+    """Questions, methods, models and limits of an evaluation.
+
+    The help of each field is that of its option of `pb-optim eval`. Beyond it:
 
     Attributes:
-        dataset: A name of `optim.datasets.DATASETS`.
         methods: Names as `optim.methods.methods` takes them, or methods of your own.
-        settings: Overrides for all methods given by name, such as ``{"cutoff": 1500}``.
-        model: Solves: a chat model, ``provider:model``, or None as for `build_graph`.
-        planner: Plans and estimates; None for the same model.
+        model: A chat model, ``provider:model``, or None as for `build_graph`.
         planner_program: A tuned planner, or the path of a saved one.
         cap_policy: As for `build_graph`.
-        data: A local file instead of the hub.
-        split: Another split of the hub's than the usual one.
-        limit: How many questions, drawn evenly over the levels; None for all.
-        levels: Only these levels.
-        part: Only this part of the questions drawn, such as ``3/16``; None for all of them. Each
-            part has a log_dir of its own, and `optim.records.read_records` pools them.
-        fields: The file's name for a column of the data set.
-        skip_bad_rows: Leave out rows that are no questions.
-        scorer: Another scorer than the data set's own: a name, an object with
-            ``score(output, question)``, a function of the answer and the question that gives a
-            number from 0 to 1, a truth value or a `Score`, or a scorer of Inspect, such as
-            ``match()``, ``pattern(...)`` or ``model_graded_qa(model=...)``. What a judging model
-            costs is not counted in T, nor kept for a second run.
-        epochs: How often each question is asked.
-        temperature: Of the models; None for their own (0 for local ones).
-        top_p: Likewise.
-        fresh_plans: Let each epoch have a plan of its own, instead of one for all of them.
-        seed: Of the draw.
-        estimate_level: Let the planner estimate a question's level, and pay for that, instead of
-            taking the data set's label. Without it, ``default`` is run both ways.
-        concurrency: How many questions are answered at once, over all methods.
-        log_dir: A folder for logs, and for what has been paid for; or the address of one in a
-            store that fsspec knows, such as ``s3://bucket/run``, for the logs alone.
-        work_dir: A local folder for the lock and the replies that were paid for, which a store
-            cannot hold; log_dir when not given. Without it, what is unfinished is paid for again.
-        max_tokens_total: Completion tokens after which no new answer is begun; those that earlier
-            runs in the folder have spent count, too. Answers under way are let finish. Each part
-            has its own: n parts may spend n times as many.
-        retry_errors: Answer questions again that failed in an earlier run.
+        scorer: A name, an object with ``score(output, question)``, a function of the answer and the
+            question that returns a number from 0 to 1, a truth value or a `Score`, or a scorer of
+            Inspect, such as ``match()`` or ``model_graded_qa(model=...)``. The tokens of a judging
+            model do not count in T, and its verdicts are not kept for a second run.
+        estimate_level: Without it, rows that use the level run twice: with the label, and as
+            ``NAME_estimated`` with the level estimated and paid for.
+        grid: Budget rules that replace those of the methods.
+        log_dir: A folder, or the address of one in a store that fsspec knows, such as
+            ``s3://bucket/run``, for the logs alone.
+        max_tokens_total: Tokens that earlier runs in the folder spent count. Answers that have
+            begun are finished.
 
     Raises:
         InputError: A number or part out of range, several epochs at temperature 0, or a log_dir
             in a store without a work_dir beside it.
     """
 
-    dataset: str
-    methods: str | Sequence[str | Method] = ALL
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    model: ModelSpec = None
-    planner: ModelSpec = None
-    planner_program: Planner | str | Path | None = None
+    dataset: str = _option("The questions:", _QUESTIONS, names=tuple(DATASETS), reads=str)
+    limit: int | None = _option("Questions, evenly over levels.", _QUESTIONS, None)
+    data: str | Path | None = _option("A .jsonl, .json, .csv or .parquet file.", _QUESTIONS, None)
+    fields: Mapping[str, str] = _option(
+        "Map a column; repeatable.", _QUESTIONS, dict, flags="--field", metavar="NAME=COLUMN",
+        reads=list[str] | None,
+    )  # fmt: skip
+    split: str | None = _option("Another split of the hub's.", _QUESTIONS, None)
+    levels: Sequence[int] | None = _option("Only these levels, such as 1,2.", _QUESTIONS, None)
+    epochs: int = _option("Repetitions.", _QUESTIONS, 1)
+    seed: int = _option("Of all draws.", _QUESTIONS, 0)
+    skip_bad_rows: bool = _option("Skip rows that are no questions.", _QUESTIONS, default=False)
+    part: str | None = _option(
+        "One part, for one of N machines.", _QUESTIONS, None,
+        metavar="I/N",
+    )  # fmt: skip
+    methods: str | Sequence[str | Method] = _option(
+        f"Names, with commas between; also {PAPER}, {RIVALS}, NAME@300 (a cap a call).",
+        _METHODS,
+        "vanilla,default",
+        completes=(PAPER, RIVALS, *NAMES),
+        reads=str,
+    )
+    settings: Mapping[str, Any] = _option(
+        "A setting for all; repeatable.", _METHODS, dict, flags="--set",
+        completes=tuple(Settings.model_fields), metavar="NAME=VALUE", reads=list[str] | None,
+    )  # fmt: skip
+    grid: Grid | None = None
+    scorer: str | Scorer | type[Scorer] | Callable[..., Any] | None = _option(
+        "Instead of the default:", _METHODS, None, names=tuple(SCORERS)
+    )
+    estimate_level: bool = _option("Ignore labels of levels.", _METHODS, default=False)
+    model: ModelSpec = _option("'provider:model' or 'local:NAME' that solves.", _MODEL, None)
+    planner: ModelSpec = _option("The same for planning.", _MODEL, None)
+    planner_program: Planner | str | Path | None = _option(
+        "A saved planner program.", _MODEL, None, flags="--program"
+    )
     cap_policy: CapPolicy | None = None
-    data: str | Path | None = None
-    split: str | None = None
-    limit: int | None = None
-    levels: Sequence[int] | None = None
-    part: str | None = None
-    fields: Mapping[str, str] = field(default_factory=dict)
-    skip_bad_rows: bool = False
-    scorer: str | Scorer | type[Scorer] | Callable[..., Any] | None = None
-    epochs: int = 1
-    temperature: float | None = None
-    top_p: float | None = None
-    fresh_plans: bool = False
-    seed: int = 0
-    estimate_level: bool = False
-    concurrency: int = 8
-    log_dir: str | Path = "logs"
-    work_dir: str | Path | None = None
-    max_tokens_total: int | None = None
-    retry_errors: bool = False
+    temperature: float | None = _option("Above 0 with --epochs.", _MODEL, None)
+    top_p: float | None = _option("Share of likely tokens to sample from.", _MODEL, None)
+    fresh_plans: bool = _option("Plan anew for each epoch.", _MODEL, default=False)
+    concurrency: int = _option("Questions answered at once.", _LIMITS, 8)
+    max_tokens_total: int | None = _option("Tokens after which no answer begins.", _LIMITS, None)
+    retry_errors: bool = _option("Answer failed questions again.", _LIMITS, default=False)
+    log_dir: str | Path = _option("Folder of logs and paid replies.", _OUTPUT, "logs", reads=str)
+    work_dir: str | Path | None = _option(
+        "Folder of paid replies where --log-dir is s3://….", _OUTPUT, None
+    )
 
     def __post_init__(self) -> None:
         for name in ("epochs", "concurrency", "limit", "max_tokens_total"):
@@ -110,71 +126,89 @@ class Experiment:
                 msg = f"{name} must be at least 1, not {value}"
                 raise InputError(msg)
         if self.part is not None:
-            Part.read(self.part)
-        self._check_sampling()
-        self._check_folders()
-
-    def _check_folders(self) -> None:
-        folder = str(self.work_dir or self.log_dir)
-        if REMOTE in folder and not self.work_dir:
+            Shard.parse(self.part)
+        if REMOTE in str(self.work_dir or self.log_dir):
             msg = (
-                f"{folder!r} is in a store, which takes the logs but no lock, nor each reply as it "
-                "is paid for: name a local folder for these, too (--work-dir)"
+                "log_dir is remote. The lock and the paid replies need a local folder: pass "
+                "work_dir (--work-dir)."
             )
             raise InputError(msg)
-        if REMOTE in folder or not f"{folder}{self.log_dir}".isprintable():
-            msg = f"work_dir, or a log_dir without one, must be a local folder, not {folder!r}"
-            raise InputError(msg)
-
-    def _check_sampling(self) -> None:
         if self.temperature is not None and not self.temperature >= 0:
             msg = f"temperature must be at least 0, not {self.temperature}"
             raise InputError(msg)
         if self.top_p is not None and not 0 < self.top_p <= 1:
             msg = f"top_p must be above 0 and at most 1, not {self.top_p}"
             raise InputError(msg)
-        if self.epochs == 1:
-            return
-        from optim.evaluation.models import temperature_of  # noqa: PLC0415 -- loads LangChain
+        if self.epochs > 1:
+            from optim.evaluation.models import temperature_of  # noqa: PLC0415 -- loads LangChain
 
-        if temperature_of(self.model, self.temperature) == 0:
-            msg = (
-                f"{self.epochs} epochs at temperature 0 would be one and the same answer "
-                f"{self.epochs} times: give a temperature (such as --temperature 0.7), or one epoch"
-            )
-            raise InputError(msg)
+            if temperature_of(self.model, self.temperature) == 0:
+                msg = (
+                    f"{self.epochs} epochs at temperature 0 give the same answer {self.epochs} "
+                    "times: set a temperature (such as --temperature 0.7), or one epoch"
+                )
+                raise InputError(msg)
 
-    def chosen_methods(self, questions: Sequence[Question] | None = None) -> tuple[Method, ...]:
-        """The methods by name, with the overrides applied, and those of the caller's own.
+    @property
+    def folder(self) -> Path:
+        """The local folder of the lock and the paid replies."""
+        return Path(self.work_dir or self.log_dir)
 
-        Where the questions have levels, a row of ours that goes by them takes them for granted,
-        which a user cannot; so a second one, such as ``plan_and_budget_estimated``, has them
-        estimated and is charged that.
+    @property
+    def source(self) -> Source:
+        """The place of the questions."""
+        return Source(
+            self.dataset, self.data, self.split, self.fields, self.skip_bad_rows, self.seed
+        )
+
+    def draw(self, pool: Sequence[Question] | None = None) -> list[Question]:
+        """Return the questions that all parts ask together.
 
         Args:
-            questions: What is asked, by all parts together; loaded when not given.
+            pool: All questions of `source`, to be read no second time; read when not given.
         """
+        pool = self.source.read() if pool is None else pool
+        return select(pool, limit=self.limit, seed=self.seed, levels=self.levels)
+
+    def chosen_methods(self, pool: Sequence[Question] | None = None) -> tuple[Method, ...]:
+        """Return the methods with the overrides, their estimated twins, and the grid applied.
+
+        Args:
+            pool: All questions of `source`, to be read no second time; read when not given.
+        """
+        pool = self.source.read() if pool is None else pool
+        questions = self.draw(pool)
         asked = [self.methods] if isinstance(self.methods, str) else self.methods
         chosen = [
-            self._as_built(method, is_ours=not isinstance(one, Method))
+            self._resolve_defaults(method, is_ours=not isinstance(one, Method))
             for one in asked
             for method in ((one,) if isinstance(one, Method) else methods(one, self.settings))
         ]
-        questions = self.drawn() if questions is None else questions
         if not self.estimate_level and any(question.level is not None for question in questions):
-            chosen = [row for method in chosen for row in _both_ways(method, chosen)]
+            names = {method.name for method in chosen}
+            chosen = [row for method in chosen for row in _with_estimated_level(method, names)]
+        if self.grid is not None:
+            chosen = list(self.grid.over(chosen))
         check_distinct(chosen)
         if not chosen:
             msg = "no method to evaluate"
             raise InputError(msg)
         if all(question.domain in _SERVED for question in questions):
             return tuple(chosen)
-        return tuple(self._with_examples(chosen, questions))
+        # Levels, those of sub-questions too, are estimated by examples of the questions' own field.
+        # Where the data set has none left, there are none: never ours, which are mathematics.
+        examples = {"level_examples": level_examples(pool, questions, self.seed)}
+        return tuple(
+            method
+            if not method.settings.has_budget or method.settings.level_examples is not None
+            else replace(method, settings=method.settings.model_copy(update=examples))
+            for method in chosen
+        )
 
-    def _as_built(self, method: Method, *, is_ours: bool) -> Method:
-        """Say in the settings which method it is, as `build_graph` chooses it of what is given.
+    def _resolve_defaults(self, method: Method, *, is_ours: bool) -> Method:
+        """Name the method in its settings, as `build_graph` chooses it for these arguments.
 
-        ``default`` takes those that a program was tuned with, under what is said for all rows.
+        ``default`` takes the settings that a program was tuned with, below the overrides.
         """
         settings, program = method.settings, self.planner_program
         saved = PlannerProgram.load(program) if isinstance(program, str | Path) else None
@@ -187,66 +221,43 @@ class Experiment:
             estimate_level=self.estimate_level or method.estimate_level,
         )
 
-    def _with_examples(
-        self, chosen: Sequence[Method], questions: Sequence[Question]
-    ) -> Iterator[Method]:
-        """Have levels, those of sub-questions too, judged by examples of the questions' own field.
-
-        Where the data set has none left, there are none: never ours, which are mathematics.
-        """
-        pool = load(
-            self.dataset, path=self.data, split=self.split, skip_bad_rows=True, fields=self.fields
-        )
-        examples = {"level_examples": level_examples(pool, questions, self.seed)}
-        for method in chosen:
-            own = not method.settings.has_budget or method.settings.level_examples is not None
-            settings = method.settings if own else method.settings.model_copy(update=examples)
-            yield replace(method, settings=settings)
-
-    def drawn(self) -> list[Question]:
-        """The questions that all parts ask together."""
-        return load(
-            self.dataset,
-            path=self.data,
-            split=self.split,
-            limit=self.limit,
-            seed=self.seed,
-            levels=self.levels,
-            skip_bad_rows=self.skip_bad_rows,
-            fields=self.fields,
-        )
-
-    def judge(self) -> Scorer:
+    def build_scorer(self) -> Scorer:
         """Make the scorer.
 
         Raises:
-            InputError: There is no scorer of that name.
+            InputError: There is no scorer with this name.
             ScorerError: It cannot be set up.
         """
         return as_scorer(self.scorer or data_set(self.dataset).scorer)
 
     @property
     def scorer_name(self) -> str:
-        """Who scores."""
+        """Name of the scorer."""
         return scorer_name(self.scorer or data_set(self.dataset).scorer)
 
-    def made_by(self, method: Method) -> dict[str, Any]:
-        """How a log of the method's answers comes about, for those who read it."""
-        about = made_by(
-            self.dataset, data=self.data, split=self.split, seed=self.seed, scorer=self.scorer_name
-        )
-        return about | {"settings": method.settings.model_dump(mode="json")}
+    def provenance(self, method: Method) -> dict[str, Any]:
+        """Return the origin of a log of the method's answers, for its readers."""
+        about = provenance(self.dataset, data=self.data, split=self.split, seed=self.seed)
+        return about | {
+            "scorer": self.scorer_name,
+            "scorer_code": scorer_code(self.scorer),
+            "settings": method.settings.model_dump(mode="json"),
+        }
 
     @property
     def sampling(self) -> dict[str, float]:
-        """Temperature and top-p, where they are chosen."""
+        """Temperature and top-p, where they are set."""
         values = {"temperature": self.temperature, "top_p": self.top_p}
         return {name: value for name, value in values.items() if value is not None}
 
 
-def _both_ways(method: Method, chosen: Sequence[Method]) -> tuple[Method, ...]:
-    taken = {one.name for one in chosen}
-    twin = f"{method.name}_estimated"
-    if twin not in NAMES or twin in taken or not method.settings.needs_level:
+def _with_estimated_level(method: Method, taken: set[str]) -> tuple[Method, ...]:
+    """Return a method with its twin that has the level estimated, and is charged for it.
+
+    A row of ours that uses the level takes the label for granted, which a user cannot.
+    """
+    base, at, cap = method.name.partition("@")
+    twin = f"{base}_estimated{at}{cap}"
+    if f"{base}_estimated" not in NAMES or twin in taken or not method.settings.needs_level:
         return (method,)
     return method, replace(method, name=twin, estimate_level=True)

@@ -1,4 +1,4 @@
-"""What identifies models, planners and questions, in digests; and how a run came about."""
+"""Digests that identify models, planners, questions and scorers, and the origin of a run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import inspect
 import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,85 +29,109 @@ _LOCAL = "local:"
 _ENDPOINTS = ("openai_api_base", "base_url", "azure_endpoint", "endpoint")
 
 
+@dataclass(frozen=True, slots=True)
+class ModelIdentity:
+    """What tells a model from another one.
+
+    Attributes:
+        parameters: Name, class and parameters, as a digest.
+        endpoint: Digest of its server's address, which may differ between machines that share one
+            evaluation.
+    """
+
+    parameters: str
+    endpoint: str = ""
+
+    def __str__(self) -> str:
+        return digest([self.parameters, self.endpoint]) if self.endpoint else self.parameters
+
+
 def model_identity(
     model: BaseChatModel, name: str | None, sampling: Mapping[str, float] | None = None
-) -> str:
-    """Identify a chat model: its name, or class and parameters, and where it is served.
+) -> ModelIdentity:
+    """Identify a chat model.
 
     Args:
         model: The chat model object.
-        name: The string it was made from, if it was. A local one is known by its name in the
-            catalog, whose bytes are pinned, or by the content of its file; its address says
-            nothing.
-        sampling: Temperature and the like, where the user has chosen them.
+        name: The string it was made from, or None. A local model is known by its name in the
+            catalog, whose bytes are pinned, or by the content of its file.
+        sampling: Temperature and top-p, where the user has set them.
     """
     chosen = "".join(f" {option}={value}" for option, value in sorted((sampling or {}).items()))
     if name is not None and name.startswith(_LOCAL):
         file = Path(name.removeprefix(_LOCAL)).expanduser()
         if not file.is_file():
-            return name + chosen
+            return ModelIdentity(name + chosen)
         with file.open("rb") as weights:
-            return f"{name} {hashlib.file_digest(weights, 'sha256').hexdigest()}{chosen}"
-    told = model._identifying_params  # noqa: SLF001 -- LangChain's word for it
-    parameters = _plain(told or _provider_fields(model))
+            content = hashlib.file_digest(weights, "sha256").hexdigest()
+        return ModelIdentity(f"{name} {content}{chosen}")
+    identifying = model._identifying_params  # noqa: SLF001 -- LangChain's word for it
+    fields = dict(identifying or _provider_fields(model))
+    parameters = _plain({name: fields[name] for name in fields if name not in _ENDPOINTS})
     kind = f"{type(model).__module__}.{type(model).__qualname__}"
-    endpoint = [str(getattr(model, field, None) or "") for field in _ENDPOINTS]
-    return digest([kind, name, parameters, endpoint]) + chosen
+    endpoints = [str(getattr(model, field, None) or "") for field in _ENDPOINTS]
+    endpoint = digest(endpoints) if any(endpoints) else ""
+    return ModelIdentity(digest([kind, name, parameters]) + chosen, endpoint)
 
 
 def planner_identity(model: str, program: Planner | None) -> str:
-    """Identify a planner: its model, and its tuned program where it has one."""
+    """Identify a planner by its model, and by its tuned program if it has one."""
     return model if program is None else digest([model, program.dump_state()])
 
 
 def question_identity(question: Question) -> str:
-    """Identify what is asked. The targets are no part of it: they bear on scores, not answers."""
+    """Identify a question. Its targets are no part of it: they bear on scores, not on answers."""
     fields: dict[str, Any] = asdict(question)
     del fields["metadata"], fields["targets"]
     return digest(fields)
 
 
 def scorer_name(scorer: object) -> str:
-    """What a scorer is called: its name, else that of its function or class."""
+    """Return the name of a scorer, else that of its function or class."""
     if isinstance(scorer, str):
         return scorer
-    scorer = (
-        as_scorer(scorer) if is_inspect_scorer(scorer) else scorer
-    )  # its arguments are part of it
+    if is_inspect_scorer(scorer):  # its arguments are part of its name
+        scorer = as_scorer(scorer)
     name = getattr(scorer, "name", None) or getattr(scorer, "__name__", None)
     return str(name or type(scorer).__qualname__)
 
 
-def scorer_identity(scorer: object) -> list[str]:
-    """What tells a scorer of the user's own from another of its name: how it is written."""
-    if isinstance(scorer, str) or is_inspect_scorer(scorer):
-        return []  # known by name, and by arguments
+def scorer_code(scorer: object) -> str:
+    """Return a digest of the module in which a scorer of the user's own is written, or "".
+
+    The whole module counts, since a mended helper changes scores as well. Scorers that are known by
+    name have no such code.
+    """
+    if scorer is None or isinstance(scorer, str) or is_inspect_scorer(scorer):
+        return ""
     scorer = scorer.function if isinstance(scorer, FunctionScorer) else scorer
-    written = scorer if inspect.isroutine(scorer) or isinstance(scorer, type) else type(scorer)
+    scorer = inspect.unwrap(scorer) if callable(scorer) else scorer
+    written: Any = scorer if inspect.isroutine(scorer) or isinstance(scorer, type) else type(scorer)
     try:
-        return [inspect.getsource(written)]
-    except (OSError, TypeError):  # typed at a prompt, or of no Python
-        return []
+        lines, _ = inspect.findsource(written)
+    except (OSError, TypeError):  # typed at a prompt, or not in Python
+        return ""
+    code = getattr(written, "__code__", None)
+    return digest([written.__qualname__, code and code.co_firstlineno, "".join(lines)])
 
 
-def made_by(
-    dataset: str, *, data: str | Path | None, split: str | None, seed: int, scorer: str
+def provenance(
+    dataset: str, *, data: str | Path | None, split: str | None, seed: int
 ) -> dict[str, Any]:
-    """Say how a run came about, for those who read it. Of paths only the names are told."""
+    """Return the origin of a run for its readers. Of paths only the names are told."""
     hub = None if data else data_set(dataset).hub
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "version": pb_graph.__version__,
-        "command": shlex.join(_shown(argument) for argument in sys.argv),
+        "command": shlex.join(_without_folders(argument) for argument in sys.argv),
         "data": Path(data).name if data else hub.path if hub else None,
         "split": split or (hub.split if hub else None),
         "seed": seed,
-        "scorer": scorer,
     }
 
 
-def _shown(argument: str) -> str:
-    """An argument of the command, without the folders of a path outside the working folder."""
+def _without_folders(argument: str) -> str:
+    """Return an argument of the command without the folders of paths outside the working folder."""
     option, equals, value = argument.rpartition("=")
     outside = value.startswith(("/", "~", "..", "local:/", "local:~"))
     if not outside and not Path(value).is_absolute():
@@ -117,9 +141,9 @@ def _shown(argument: str) -> str:
 
 
 def _provider_fields(model: BaseChatModel) -> dict[str, object]:
-    """What a package of LangChain's declares: it lets a model tell nothing, as ChatOllama does.
+    """Return the fields that a LangChain package declares, for models such as ChatOllama.
 
-    What a class of the user's own adds is not among it: that may change from call to call.
+    Fields of a class of the user's own are left out: they may change from call to call.
     """
     of_packages: set[str] = set()
     inherited: set[str] = set()
@@ -131,7 +155,10 @@ def _provider_fields(model: BaseChatModel) -> dict[str, object]:
 
 
 def _plain(value: object) -> object:
-    """JSON values as they are; of other objects only the type, whose text may hold an address."""
+    """Return JSON values as they are, and other objects as their type's name.
+
+    The text of other objects may hold an address in memory.
+    """
     if isinstance(value, Mapping):
         return {str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

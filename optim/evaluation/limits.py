@@ -1,4 +1,4 @@
-"""What a run may use: so many answers at once, and so many tokens or answers in all."""
+"""The limits of an evaluation: questions answered at once, and tokens over all methods."""
 
 from __future__ import annotations
 
@@ -15,48 +15,51 @@ if TYPE_CHECKING:
     from inspect_ai.util import EarlyStop
     from pydantic import JsonValue
 
-    from optim.evaluation.cache import ReplyCache
+    from optim.evaluation.store import ReplyCache
+
+    TotalSpent = Callable[[int], Awaitable[int]]
 
 
 class TokenLimit:
-    """Completion tokens that an evaluation may cost.
+    """Completion tokens that an evaluation may cost, over all its methods.
 
     Args:
-        most: Tokens after which no new answer starts; those running are let finish. None for no
-            limit.
-        cache: Knows what was spent, by earlier runs too.
-        together: Is told that and gives what all parts have spent; None where this is all.
+        most: Tokens after which no new answer begins; answers that have begun are finished. None
+            for no limit.
+        cache: Counts the tokens, those of earlier runs included.
+        total_spent: Takes the tokens of this part and returns those of all parts; None where
+            there is one part.
 
     Attributes:
-        refused: How many answers were not begun.
+        skipped: Number of answers that were not begun.
+        interrupted: Whether a sample was cancelled.
     """
 
     def __init__(
-        self, most: int | None, cache: ReplyCache, together: Callable[[int], int] | None = None
+        self, most: int | None, cache: ReplyCache, total_spent: TotalSpent | None = None
     ) -> None:
         self.most = most
-        self.refused = 0
-        self._cache, self._together = cache, together
+        self.skipped = 0
+        self.interrupted = False
+        self._cache, self._total_spent = cache, total_spent
 
     @property
     def spent(self) -> int:
         """Completion tokens so far."""
         return self._cache.spent
 
-    @property
-    def stop(self) -> str | None:
-        """Why nothing more may start; None when it may."""
+    async def stop_reason(self) -> str | None:
+        """Return the reason why no new answer may begin, or None."""
         if self._cache.failure is not None:
             return str(self._cache.failure)
         if self.most is None:
             return None
-        spent = self.spent if self._together is None else self._together(self.spent)
-        reached = spent >= self.most
-        return f"{self.most} tokens are spent" if reached else None
+        spent = self.spent if self._total_spent is None else await self._total_spent(self.spent)
+        return f"{self.most} tokens are spent" if spent >= self.most else None
 
 
 class ConcurrencyLimit:
-    """So many at once, first come, first served; shared by all tasks."""
+    """Places for questions that are answered at once, first come, first served, over all tasks."""
 
     def __init__(self, most: int) -> None:
         self._semaphore = asyncio.Semaphore(most)
@@ -68,7 +71,7 @@ class ConcurrencyLimit:
         self._holders.add(holder)
 
     def release(self, holder: object) -> None:
-        """Give the place back; harmless when it is not held."""
+        """Give the place back. A holder without a place changes nothing."""
         if holder in self._holders:
             self._holders.remove(holder)
             self._semaphore.release()
@@ -76,11 +79,17 @@ class ConcurrencyLimit:
 
 @dataclass(frozen=True, slots=True)
 class EarlyStopping:
-    """Inspect's early-stopping hook of one task: asked before each sample starts.
+    """Inspect's early-stopping hook of one task, called before each sample starts.
 
     Samples wait for their place here and not in the solver, because a sample that has started can
-    no longer be left out of the log; so the limit is looked at when it matters. Once it is
-    reached, only what costs nothing passes.
+    no longer be left out of the log. Once the limit is reached, only samples that cost nothing
+    start.
+
+    Attributes:
+        task: Tells the task from others.
+        places: The limit of questions answered at once.
+        tokens: The limit of tokens.
+        is_free: Returns whether the sample of a question and epoch would cost nothing.
     """
 
     task: str
@@ -94,26 +103,34 @@ class EarlyStopping:
         samples: list[Sample],  # noqa: ARG002
         epochs: int,  # noqa: ARG002
     ) -> str:
-        """Give the name that logs show."""
+        """Return the name that logs show."""
         return "max-tokens-total"
 
     async def schedule_sample(self, id: str | int, epoch: int) -> EarlyStop | None:  # noqa: A002
-        """Let a sample start, now or later, or leave it out."""
+        """Let a sample start once it has a place, or leave it out."""
         holder = (self.task, str(id), epoch)
-        await self.places.acquire(holder)
-        if self.tokens.stop is None or await self.is_free(str(id), epoch):
-            return None
+        try:
+            await self.places.acquire(holder)
+            reason = await self.tokens.stop_reason()
+            if reason is None or await self.is_free(str(id), epoch):
+                return None
+        except asyncio.CancelledError:
+            self.tokens.interrupted = True
+            raise
         from inspect_ai.util import EarlyStop  # noqa: PLC0415 -- tuning does without Inspect
 
         self.places.release(holder)
-        self.tokens.refused += 1
-        return EarlyStop(id=id, epoch=epoch, reason=self.tokens.stop or "")
+        self.tokens.skipped += 1
+        return EarlyStop(id=id, epoch=epoch, reason=reason)
 
     @contextmanager
-    def held(self, question: str, epoch: int) -> Iterator[None]:
-        """Keep the place that the sample was given, and give it back at the end."""
+    def place(self, question: str, epoch: int) -> Iterator[None]:
+        """Keep the place of a sample, and give it back at the end."""
         try:
             yield
+        except asyncio.CancelledError:
+            self.tokens.interrupted = True
+            raise
         finally:
             self.places.release((self.task, question, epoch))
 
@@ -127,5 +144,5 @@ class EarlyStopping:
         self.places.release((self.task, str(id), epoch))
 
     async def complete_task(self) -> dict[str, JsonValue]:
-        """Note what had been spent when the task ended."""
+        """Return the tokens that had been spent when the task ended."""
         return {"completion_tokens_spent": self.tokens.spent, "limit": self.tokens.most}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from langchain_core.language_models import BaseChatModel
 
 from optim.evaluation.cache import CachedClient
-from optim.evaluation.identity import model_identity, planner_identity
+from optim.evaluation.identity import ModelIdentity, model_identity, planner_identity
 from pb_graph.errors import InputError, ModelSetupError
 from pb_graph.local import server, weights
 from pb_graph.models.client import ChatClient, ModelClient
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from optim.evaluation.cache import ReplyCache
+    from optim.evaluation.store import ReplyCache
     from pb_graph.models.caps import CapPolicy
     from pb_graph.planner.planner import Planner
     from pb_graph.settings import Settings
@@ -29,7 +29,19 @@ ModelSpec = BaseChatModel | str | None
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """Who answers. Without a temperature it is the provider's; identities tell models apart."""
+    """The models of a run.
+
+    Attributes:
+        solver: Solves.
+        planner: Plans and estimates.
+        program: The tuned planner, or None.
+        solver_identity: Tells the solver from other models, on every machine.
+        planner_identity: The same for planner and program.
+        endpoints: Addresses of both servers, which may differ between machines.
+        model: Name of the solver in logs.
+        planner_model: Name of the planner in logs.
+        temperature: Of the solver. None for the provider's default.
+    """
 
     solver: ModelClient
     planner: ModelClient
@@ -38,14 +50,15 @@ class Models:
     planner_identity: str
     model: str
     planner_model: str
-    temperature: float | None
+    endpoints: tuple[str, str] = ("", "")
+    temperature: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Model:
     client: ChatClient
     name: str
-    identity: str
+    identity: ModelIdentity
 
     @property
     def temperature(self) -> float | None:
@@ -53,7 +66,9 @@ class _Model:
         return value
 
     def cached(self, cache: ReplyCache, *, one_sample: bool) -> CachedClient:
-        return CachedClient(self.client, self.name, self.identity, cache, one_sample=one_sample)
+        return CachedClient(
+            self.client, self.name, str(self.identity), cache, one_sample=one_sample
+        )
 
 
 def build_models(  # noqa: PLR0913 -- all but two by name
@@ -67,7 +82,7 @@ def build_models(  # noqa: PLR0913 -- all but two by name
     sampling: Mapping[str, float] | None = None,
     fresh_plans: bool = False,
 ) -> Models:
-    """Set up who solves and who plans. A local model is fetched and started here.
+    """Set up solver and planner. A local model is fetched and started here.
 
     Raises:
         InputError: A chat model does not take the sampling, or has another of its own.
@@ -84,8 +99,9 @@ def build_models(  # noqa: PLR0913 -- all but two by name
         solver=solves.cached(cache, one_sample=solves.temperature == 0),
         planner=thinks.cached(cache, one_sample=shared),
         program=tuned,
-        solver_identity=solves.identity,
-        planner_identity=planner_identity(thinks.identity, tuned),
+        solver_identity=solves.identity.parameters,
+        planner_identity=planner_identity(thinks.identity.parameters, tuned),
+        endpoints=(solves.identity.endpoint, thinks.identity.endpoint),
         model=solves.name,
         planner_model=thinks.name,
         temperature=solves.temperature,
@@ -93,7 +109,7 @@ def build_models(  # noqa: PLR0913 -- all but two by name
 
 
 def program_of(program: Planner | str | Path | None) -> Planner | None:
-    """A tuned planner, loaded where a path is given.
+    """Return a tuned planner, loaded where a path is given.
 
     Raises:
         PlannerProgramError: The saved planner does not fit.
@@ -106,7 +122,7 @@ def program_of(program: Planner | str | Path | None) -> Planner | None:
 
 
 def temperature_of(spec: ModelSpec, chosen: float | None) -> float | None:
-    """The temperature that a model will have; None where it is the provider's default."""
+    """Return the temperature that a model will have; None for the provider's default."""
     if chosen is not None:
         return chosen
     if isinstance(spec, BaseChatModel):
@@ -139,14 +155,14 @@ def _model(
 
 
 def _with(model: BaseChatModel, sampling: Mapping[str, float]) -> BaseChatModel:
-    """A copy that samples like this, unless its maker has decided otherwise."""
+    """Return a copy with this sampling; refuse a model that has another one of its own."""
     for option, value in sampling.items():
         kind = type(model).__name__
         if option not in type(model).model_fields:
-            msg = f"a {kind} takes no {option}: leave it out, and set it on the model by other ways"
+            msg = f"{kind} has no {option}: leave the option out, and configure the model object"
             raise InputError(msg)
         own = getattr(model, option) if option in model.model_fields_set else None
         if own is not None and own != value:
-            msg = f"the {kind} has {option}={own:g} of its own, not {value:g}: set one of the two"
+            msg = f"the {kind} has {option}={own:g} already, not {value:g}: set one of the two"
             raise InputError(msg)
     return model.model_copy(update=dict(sampling)) if sampling else model

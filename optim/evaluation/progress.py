@@ -1,4 +1,4 @@
-"""Progress on a console: drawn over at a terminal, else a line now and then."""
+"""Progress on a console: a live display at a terminal, else a line now and then."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from optim.evaluation.limits import TokenLimit
-    from optim.evaluation.task import Job
+    from optim.evaluation.task import MethodTask
     from pb_graph.types import Report
 
 _EVERY = 30.0  # seconds between two lines where nothing can be drawn over
 
 
 class Progress(ABC):
-    """A context manager that shows how far it is.
+    """A context manager that shows the progress of a run.
 
     Args:
-        console: Where to.
-        redirects: Whether what others print meanwhile is put above what is drawn.
+        console: The console to draw on.
+        redirects: Whether other output of the process is put above the display.
     """
 
     def __init__(self, console: Console, *, redirects: bool) -> None:
@@ -60,10 +60,10 @@ class Progress(ABC):
 
     @abstractmethod
     def _line(self) -> Text:
-        """How far it is, in a line."""
+        """Return the progress in one line."""
 
     def _drawn(self) -> RenderableType:
-        """The same with more room."""
+        """Return the progress for a terminal."""
         return self._line()
 
     def _told(self, done: str, errors: int, spent: int, most: int | None) -> Text:
@@ -74,7 +74,7 @@ class Progress(ABC):
         )
 
     def _moved(self) -> None:
-        """Something has changed: say so, if that was last said long ago."""
+        """Print a line where no display is drawn and the last line is old enough."""
         now = time.monotonic()
         if not self._console.is_terminal and now - self._said >= _EVERY:
             self._said = now
@@ -95,39 +95,43 @@ class _Totals:
 class EvaluationProgress(Progress):
     """Shows accuracy, T and E³ so far; a table at a terminal, else a line now and then."""
 
-    def __init__(self, jobs: Sequence[Job], limit: TokenLimit, console: Console) -> None:
+    def __init__(self, tasks: Sequence[MethodTask], limit: TokenLimit, console: Console) -> None:
         super().__init__(console, redirects=True)
-        self._jobs = jobs
-        self._totals = {id(job): _Totals() for job in jobs}
+        self._tasks = tasks
+        self._totals = {id(task): _Totals() for task in tasks}
         self._limit = limit
 
-    def scored(self, job: Job, score: float, report: Report) -> None:
+    def scored(self, task: MethodTask, score: float, report: Report) -> None:
         """Count an answer."""
-        totals = self._totals[id(job)]
+        totals = self._totals[id(task)]
         totals.scores.append(score)
         totals.tokens.append(report["usage"]["output_tokens"])
         self._moved()
 
-    def failed(self, job: Job) -> None:
+    def failed(self, task: MethodTask) -> None:
         """Count an error."""
-        self._totals[id(job)].errors += 1
+        self._totals[id(task)].errors += 1
         self._moved()
 
     def _line(self) -> Text:
         every = self._totals.values()
         done, errors = sum(t.done for t in every), sum(t.errors for t in every)
-        samples = sum(job.samples for job in self._jobs)
-        return self._told(f"{done} of {samples}", errors, self._limit.spent, self._limit.most)
+        samples = sum(task.samples for task in self._tasks)
+        line = self._told(f"{done} of {samples}", errors, self._limit.spent, self._limit.most)
+        tokens = [count for totals in every for count in totals.tokens]
+        if tokens and done < samples:
+            line.append(f"; at this rate {samples * sum(tokens) / len(tokens):,.0f} in all")
+        return line
 
     def _drawn(self) -> Group:
         grid = Table(box=None, header_style="bold", pad_edge=False)
         grid.add_column("method")
         for name in ("done", "errors", "accuracy %", "T", "E³"):
             grid.add_column(name, justify="right")
-        for job in self._jobs:
-            totals = self._totals[id(job)]
-            counts = [f"{totals.done}/{job.samples}", str(totals.errors)]
-            grid.add_row(Text(job.method), *counts, *_figures(totals))
+        for task in self._tasks:
+            totals = self._totals[id(task)]
+            counts = [f"{totals.done}/{task.samples}", str(totals.errors)]
+            grid.add_row(Text(task.method), *counts, *_figures(totals))
         return Group(grid, self._line())
 
 

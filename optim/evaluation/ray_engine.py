@@ -1,15 +1,15 @@
-"""Runs the parts of an experiment as Ray tasks: on one machine's cores, or a cluster's.
+"""Runs the parts of an experiment as Ray tasks, on one machine's cores or a cluster's.
 
-Each part is what ``--part i/n`` is, in a folder of its own below the log folder, which all nodes
-have to see. Ray starts the task of a worker that died anew: its folder has what was paid for, so it
-goes on. An actor knows what all parts have spent, and how far they are.
+Each part is one of ``--part i/n``, in a folder of its own below the log folder, which all nodes
+have to see. Ray repeats the task of a worker that died: its folder has the paid replies, so nothing
+is paid for twice. An actor adds up the tokens and answers of all parts.
 """
 
 from __future__ import annotations
 
 import sys
 from contextlib import ExitStack, nullcontext, redirect_stdout
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,169 +19,122 @@ from ray.exceptions import RayError, RayTaskError
 from rich.console import Console
 from rich.text import Text
 
-from optim.evaluation.cache import REPLIES, ReplyCache
+from optim.evaluation.experiment import Experiment
 from optim.evaluation.progress import Progress
-from optim.evaluation.resume import held
 from optim.evaluation.run import Evaluation, EvaluationError, run_here
+from optim.evaluation.run_dir import lock_run_dir
+from optim.evaluation.store import REPLIES, ReplyCache
 from optim.records import REMOTE, read_records
 from optim.summary import rows
 from pb_graph.errors import InputError, PlanAndBudgetError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from optim.evaluation.experiment import Experiment
-    from optim.evaluation.limits import TokenLimit
-    from optim.evaluation.task import Job
-    from pb_graph.types import Report
+    from optim.datasets import Question
 
 _RESTARTS = 3  # of a part whose worker died
-_LOOKS = 1.0  # seconds between two looks at how far it is
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """How far a part is."""
-
-    done: int = 0
-    errors: int = 0
-    spent: int = 0
+_LOOK_EVERY = 1.0  # seconds between two looks at the progress
 
 
 class Account:
-    """What the parts have spent and done: one actor, which all of them tell and ask."""
+    """Tokens, answers and errors of each part: one actor, which all parts call."""
 
-    def __init__(self, parts: Mapping[int, State]) -> None:
-        self._parts = dict(parts)
+    def __init__(self, spent: dict[int, int]) -> None:
+        self._parts = {number: [tokens, 0, 0] for number, tokens in spent.items()}
 
     def spend(self, part: int, tokens: int) -> int:
-        """Note what a part has spent; give what all have."""
-        self._parts[part] = replace(self._parts[part], spent=tokens)
-        return sum(one.spent for one in self._parts.values())
+        """Set the tokens of a part, and return those of all parts."""
+        self._parts[part][0] = tokens
+        return self.totals()[0]
 
-    def note(self, part: int, state: State) -> None:
-        """Note how far a part is."""
-        self._parts[part] = state
+    def ended(self, part: int, answers: int, errors: int) -> None:
+        """Add answers and errors of a part."""
+        self._parts[part][1] += answers
+        self._parts[part][2] += errors
 
-    def parts(self) -> dict[int, State]:
-        """How far each is."""
-        return self._parts
+    def totals(self) -> list[int]:
+        """Return tokens, answers and errors of all parts."""
+        return [sum(column) for column in zip(*self._parts.values(), strict=True)]
 
 
-def run_parts(experiment: Experiment, parts: int, console: Console) -> Evaluation:
-    """Run an experiment in parts on Ray, and pool them; `optim.evaluation.evaluate` is the way in.
+def run_parts(
+    experiment: Experiment, parts: int, console: Console, questions: Sequence[Question]
+) -> Evaluation:
+    """Run an experiment in parts on Ray, and pool them.
+
+    Args:
+        experiment: The experiment, without a part.
+        parts: Number of parts.
+        console: Where progress is shown.
+        questions: All questions of its source.
 
     Raises:
         InputError: As `evaluate`; or the experiment cannot be sent to other processes, or the
-            folder is cut otherwise.
-        EvaluationError: A part's workers died again and again. The same command goes on.
-        PlanAndBudgetError: Whatever ended a part.
+            folder is cut in another number of parts.
+        EvaluationError: A part failed, or its workers died again and again.
     """
-    experiment = _everywhere(experiment)
-    questions = experiment.drawn()
-    methods = [method.name for method in experiment.chosen_methods(questions)]
-    samples = len(questions) * len(methods) * experiment.epochs
+    experiment = _for_any_process(experiment)
     root = Path(experiment.log_dir)
-    with held(root), ExitStack() as ended:
-        folders = _folders(root, parts)
-        earlier = {n: State(spent=ReplyCache(f / REPLIES).spent) for n, f in folders.items()}
-        ended.enter_context(redirect_stdout(sys.stderr))  # Ray tells there of workers that died
+    folders = {number: root / f"part-{number}-of-{parts}" for number in range(1, parts + 1)}
+    others = sorted(set(root.glob("part-*-of-*")) - set(folders.values()))
+    if others:
+        cut = others[0].name.rpartition("-")[2]
+        msg = f"{root} is cut in {cut} parts, not in {parts}: use --parts {cut}, or another folder"
+        raise InputError(msg)
+    methods = [method.name for method in experiment.chosen_methods(questions)]
+    samples = len(experiment.draw(questions)) * len(methods) * experiment.epochs
+    with lock_run_dir(root), ExitStack() as ended:
+        spent = {n: _spent_in(folder) for n, folder in folders.items()}
+        ended.enter_context(redirect_stdout(sys.stderr))  # Ray reports dead workers there
         if not ray.is_initialized():
             ray.init(log_to_driver=False, configure_logging=False)
             ended.callback(ray.shutdown)
-        account: Any = ray.remote(num_cpus=0)(Account).remote(earlier)
-        work: Any = ray.remote(num_cpus=1, max_retries=_RESTARTS)(_work)
+        account: Any = ray.remote(num_cpus=0)(Account).remote(spent)
+        run_part: Any = ray.remote(num_cpus=1, max_retries=_RESTARTS)(_run_part)
         tasks = {
-            work.remote(
-                replace(experiment, part=f"{number}/{parts}", log_dir=folder), account, number
-            ): number
-            for number, folder in folders.items()
+            run_part.remote(replace(experiment, part=f"{n}/{parts}", log_dir=folder), account, n): n
+            for n, folder in folders.items()
         }
-        with _PartsProgress(parts, samples, experiment.max_tokens_total, console) as progress:
-            outcomes = _awaited(tasks, account, progress)
+        outcomes: list[tuple[int, int]] = []
+        progress = _RayProgress(samples, experiment.max_tokens_total, console)
+        try:
+            with progress:
+                while tasks:
+                    ready, _ = ray.wait(list(tasks), num_returns=len(tasks), timeout=_LOOK_EVERY)
+                    outcomes += [_outcome(task, tasks.pop(task)) for task in ready]
+                    progress.update(ray.get(account.totals.remote()))
+        finally:
+            for task in tasks:
+                ray.cancel(task)
         records = read_records(list(folders.values()), partial=True, methods=methods)
-    spent, not_started = (sum(figures) for figures in zip(*outcomes, strict=True))
-    return Evaluation(records, rows(records), spent, not_started, root)
+    total, not_started = (sum(figures) for figures in zip(*outcomes, strict=True))
+    return Evaluation(records, rows(records), total, not_started, root)
 
 
-def _work(experiment: Experiment, account: Any, number: int) -> tuple[int, int]:  # noqa: ANN401
-    """Answer a part, in a worker; give what it has spent, and how many answers were not begun."""
+def _run_part(experiment: Experiment, account: Any, number: int) -> tuple[int, int]:  # noqa: ANN401
+    """Answer a part in a worker; return its tokens and the answers that were not begun."""
 
-    def together(spent: int) -> int:
-        total: int = ray.get(account.spend.remote(number, spent))
+    async def total_spent(spent: int) -> int:
+        total: int = await account.spend.remote(number, spent)  # off the event loop
         return total
+
+    class Listener:
+        def scored(self, *_: object) -> None:
+            account.ended.remote(number, 1, 0)
+
+        def failed(self, *_: object) -> None:
+            account.ended.remote(number, 1, 1)
 
     found = run_here(
         experiment,
         Console(quiet=True),
-        together=together,
-        progress=lambda _, limit, __: nullcontext(_Watch(account, number, limit)),
+        experiment.source.read(),
+        total_spent=total_spent,
+        progress=lambda *_: nullcontext(Listener()),
     )
-    errors = sum(record.score is None for record in found.records)
-    account.note.remote(number, State(len(found.records), errors, found.spent))
+    ray.get(account.spend.remote(number, found.spent))
     return found.spent, found.not_started
-
-
-class _Watch:
-    """Tells the account how far its part is."""
-
-    def __init__(self, account: Any, number: int, limit: TokenLimit) -> None:  # noqa: ANN401
-        self._account, self._number, self._limit = account, number, limit
-        self._done = self._errors = 0
-
-    def scored(self, job: Job, score: float, report: Report) -> None:  # noqa: ARG002
-        """A sample was answered and scored."""
-        self._ended(error=False)
-
-    def failed(self, job: Job) -> None:  # noqa: ARG002
-        """A sample has no score."""
-        self._ended(error=True)
-
-    def _ended(self, *, error: bool) -> None:
-        self._done, self._errors = self._done + 1, self._errors + error
-        state = State(self._done, self._errors, self._limit.spent)
-        self._account.note.remote(self._number, state)
-
-
-class _PartsProgress(Progress):
-    """One line for all parts."""
-
-    def __init__(self, parts: int, samples: int, most: int | None, console: Console) -> None:
-        super().__init__(console, redirects=True)
-        self._parts, self._samples, self._most = parts, samples, most
-        self._states: Sequence[State] = ()
-        self._ended = 0
-
-    def moved(self, states: Mapping[int, State], ended: int) -> None:
-        """Show how far all of them are."""
-        self._states, self._ended = list(states.values()), ended
-        self._moved()
-
-    def _line(self) -> Text:
-        done, errors, spent = (
-            sum(getattr(one, name) for one in self._states) for name in ("done", "errors", "spent")
-        )
-        parts = f"{self._ended} of {self._parts} parts, "
-        return self._told(f"{parts}{done} of {self._samples}", errors, spent, self._most)
-
-
-def _awaited(
-    tasks: dict[Any, int],
-    account: Any,  # noqa: ANN401
-    progress: _PartsProgress,
-) -> list[tuple[int, int]]:
-    """Wait for every part; one that breaks off, and an interrupt, ends the others."""
-    outcomes: list[tuple[int, int]] = []
-    left = dict(tasks)
-    try:
-        while left:
-            ready, _ = ray.wait(list(left), num_returns=len(left), timeout=_LOOKS)
-            outcomes += [_outcome(task, left.pop(task)) for task in ready]
-            progress.moved(ray.get(account.parts.remote()), len(outcomes))
-    finally:
-        for task in left:
-            ray.cancel(task)
-    return outcomes
 
 
 def _outcome(task: Any, number: int) -> tuple[int, int]:  # noqa: ANN401
@@ -190,24 +143,29 @@ def _outcome(task: Any, number: int) -> tuple[int, int]:  # noqa: ANN401
     except RayTaskError as error:
         if isinstance(error.cause, PlanAndBudgetError):
             raise error.cause from None
-        msg = f"part {number} broke off: {error.cause!r}. What was finished is kept."
+        msg = f"part {number} failed: {error.cause!r}. Finished answers are kept."
         raise EvaluationError(msg) from error
     except RayError as error:
         msg = (
             f"the worker of part {number} died {_RESTARTS + 1} times ({type(error).__name__}). "
-            "What was finished is kept, and the same command goes on."
+            "Finished answers are kept; rerun the same command."
         )
         raise EvaluationError(msg) from error
     return outcome
 
 
-def _everywhere(experiment: Experiment) -> Experiment:
-    """The experiment as any process can have it: paths in full."""
-    if experiment.part is not None:
-        msg = "Ray runs all parts: leave --part out, and say how many with --parts"
-        raise InputError(msg)
-    if REMOTE in str(experiment.log_dir) or experiment.work_dir:
-        msg = "on Ray, log_dir is a folder that all nodes see, and there is no work_dir beside it"
+def _spent_in(folder: Path) -> int:
+    if not (folder / REPLIES).exists():
+        return 0
+    cache = ReplyCache(folder / REPLIES)
+    cache.close()
+    return cache.spent
+
+
+def _for_any_process(experiment: Experiment) -> Experiment:
+    """Return the experiment with absolute paths, if other processes can have it."""
+    if experiment.part is not None or REMOTE in str(experiment.log_dir) or experiment.work_dir:
+        msg = "Ray runs all parts in a log_dir that all nodes see: leave --part and --work-dir out"
         raise InputError(msg)
     paths: dict[str, Any] = {
         name: Path(value).expanduser().resolve()
@@ -226,14 +184,18 @@ def _everywhere(experiment: Experiment) -> Experiment:
     return experiment
 
 
-def _folders(root: Path, parts: int) -> dict[int, Path]:
-    """A folder for each part."""
-    folders = {number: root / f"part-{number}-of-{parts}" for number in range(1, parts + 1)}
-    others = sorted(set(root.glob("part-*-of-*")) - set(folders.values()))
-    if others:
-        msg = (
-            f"{root} was cut in {others[0].name.rpartition('-')[2]} parts, not in {parts}: go on "
-            "with that number of --parts, or use another --log-dir"
-        )
-        raise InputError(msg)
-    return folders
+class _RayProgress(Progress):
+    """One line for all parts."""
+
+    def __init__(self, samples: int, most: int | None, console: Console) -> None:
+        super().__init__(console, redirects=True)
+        self._samples, self._most = samples, most
+        self._totals = [0, 0, 0]
+
+    def update(self, totals: list[int]) -> None:
+        self._totals = totals
+        self._moved()
+
+    def _line(self) -> Text:
+        spent, answers, errors = self._totals
+        return self._told(f"{answers} of {self._samples}", errors, spent, self._most)

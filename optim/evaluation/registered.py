@@ -1,15 +1,14 @@
 """Our data sets as tasks that Inspect runs by itself: ``inspect eval plan_and_budget/math500``.
 
-Inspect's ``--model`` answers: retries, time limits, cache, connections and log stay Inspect's. A
-call's cap goes with it as ``max_tokens``; whatever else the user has set on Inspect's command line
-stands. The log has what those of `pb-optim eval` have, so `pb-optim report` reads it. The package
-`plan_and_budget` registers the tasks.
+Inspect's ``--model`` answers: retries, time limits, cache, connections and log are Inspect's. The
+cap of a call is its ``max_tokens``; all other options of Inspect's command line apply. The log is
+one of `pb-optim eval`, so `pb-optim report` reads it. The package `plan_and_budget` registers the
+tasks.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from inspect_ai.model import GenerateConfig, get_model
@@ -21,7 +20,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from optim.datasets.dataset import digest
 from optim.evaluation.experiment import Experiment
 from optim.evaluation.models import Models, program_of
-from optim.evaluation.task import job_of, task_of
+from optim.evaluation.task import make_method_task, make_task
 from optim.evaluation.transcript import KINDS
 from pb_graph.errors import InputError
 from pb_graph.models.caps import generic
@@ -57,24 +56,26 @@ def task_for(
     experiment = Experiment(
         dataset=dataset,
         methods=method,
-        settings=_object(settings),
+        settings=_parse_object(settings),
         planner_program=program,
-        levels=_numbers(levels),
-        fresh_plans=True,  # there is no cache to have them from
+        levels=_parse_levels(levels),
+        fresh_plans=True,  # there is no cache to take them from
         **options,
     )
-    questions = experiment.drawn()
+    questions = experiment.source.read()
     chosen = next(iter(experiment.chosen_methods(questions)))
     if chosen.name != method:
-        msg = f"a task has one method, not {method!r}: name one, and run the others beside it"
+        msg = f"a task has one method, not {method!r}: name one, and run the others as well"
         raise InputError(msg)
-    job = job_of(experiment, chosen, questions, _models(experiment))
-    # Epochs and temperature are for Inspect's command line to say.
-    return task_of(replace(job, made_by=experiment.made_by(chosen)), experiment.judge())
+    models = _models(experiment)
+    task = make_method_task(experiment, chosen, experiment.draw(questions), models, live=False)
+    # Epochs and temperature are options of Inspect's command line.
+    task.metadata["made_by"] = experiment.provenance(chosen)
+    return make_task(task, experiment.build_scorer())
 
 
 def _models(experiment: Experiment) -> Models:
-    """The models of Inspect's command line; nothing is cached, as their log says all of it."""
+    """Return the models of Inspect's command line; their log has all calls, so none is cached."""
     solver, planner = get_model(), get_model(role=PLANNER)
     return Models(
         solver=_client(None),
@@ -84,7 +85,6 @@ def _models(experiment: Experiment) -> Models:
         planner_identity=_identity(planner),
         model=str(solver),
         planner_model=str(planner),
-        temperature=None,
     )
 
 
@@ -96,8 +96,8 @@ def _identity(model: Any) -> str:  # noqa: ANN401 -- Inspect's Model
     return f"{model} {digest(model.config.model_dump(exclude_none=True))}"
 
 
-def _object(settings: str | dict[str, Any] | None) -> dict[str, Any]:
-    """Settings as ``-T`` or a configuration file gives them."""
+def _parse_object(settings: str | dict[str, Any] | None) -> dict[str, Any]:
+    """Read settings as ``-T`` or a configuration file gives them."""
     try:
         found = json.loads(settings) if isinstance(settings, str) else settings or {}
     except ValueError:
@@ -108,7 +108,7 @@ def _object(settings: str | dict[str, Any] | None) -> dict[str, Any]:
     return found
 
 
-def _numbers(levels: int | str | Sequence[int] | None) -> list[int] | None:
+def _parse_levels(levels: int | str | Sequence[int] | None) -> list[int] | None:
     if levels is None:
         return None
     named = levels.split(",") if isinstance(levels, str) else levels
@@ -120,12 +120,12 @@ def _numbers(levels: int | str | Sequence[int] | None) -> list[int] | None:
 
 
 class InspectChat(BaseChatModel):
-    """Asks the model that Inspect evaluates, or the one of a role; within an event loop only.
+    """Asks the model that Inspect evaluates, or the model of a role, in an event loop.
 
     Attributes:
-        role: Of ``--model-role``; without such a model, and for None, it is that of ``--model``.
+        role: Of ``--model-role``; None, or a role without a model, means ``--model``.
         max_tokens: Declares that calls take a cap under this name.
-        timeout: Seconds; long, as Inspect keeps time, and waits for connections within a call.
+        timeout: Seconds. Long, as Inspect keeps the time and waits for connections within a call.
     """
 
     role: str | None = None
@@ -151,17 +151,17 @@ class InspectChat(BaseChatModel):
         options = {name: given[name] for name in ("max_tokens", "temperature") if name in given}
         asked: list[ChatMessage] = [KINDS[one.type](content=str(one.text)) for one in messages]
         output = await model.generate(asked, config=GenerateConfig(stop_seqs=stop, **options))
-        return ChatResult(generations=[ChatGeneration(message=_ours(output))])
+        return ChatResult(generations=[ChatGeneration(message=_convert(output))])
 
 
-def _ours(output: ModelOutput) -> AIMessage:
+def _convert(output: ModelOutput) -> AIMessage:
     about = {"finish_reason": output.stop_reason, "model_name": output.model}
     usage = None if output.usage is None else _usage(output.usage)
     return AIMessage(output.completion, response_metadata=about, usage_metadata=usage)
 
 
 def _usage(usage: ModelUsage) -> UsageMetadata:
-    """The tokens in LangChain's terms, where ``input`` includes what was cached."""
+    """Return the tokens in LangChain's terms, where ``input`` includes cached tokens."""
     cached = usage.input_tokens_cache_read or 0
     asked = usage.input_tokens + cached + (usage.input_tokens_cache_write or 0)
     return UsageMetadata(

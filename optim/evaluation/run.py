@@ -1,9 +1,9 @@
 """Runs an experiment: all methods, the same questions, on Inspect, resumable after a kill.
 
-Inspect runs and logs. Beside its logs the folder holds ``replies.jsonl``, every reply that was paid
-for under its request (`optim.evaluation.cache`). The same command again makes the same requests, so
-it goes on within a question, pays for what is missing only, and `spent` is what the models wrote.
-Inspect's own recovery of finished samples would lose the steps of unfinished ones.
+Inspect runs and logs. The run folder also holds every paid reply under its request
+(`optim.evaluation.store`). The same command makes the same requests, so it continues within a
+question and pays only for what is missing. Inspect's own recovery of finished samples would lose
+the steps of unfinished ones.
 """
 
 from __future__ import annotations
@@ -12,27 +12,32 @@ import asyncio
 import builtins
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import rich
 from inspect_ai import eval as inspect_eval
 from inspect_ai.model import get_model
 from rich.console import Console
 
-from optim.evaluation.cache import REPLIES, ReplyCache
-from optim.evaluation.journal import StorageError, storage_error
 from optim.evaluation.limits import ConcurrencyLimit, TokenLimit
 from optim.evaluation.models import build_models
 from optim.evaluation.progress import EvaluationProgress
-from optim.evaluation.resume import LogFolder, held, refuse_former
-from optim.evaluation.task import Callback, Job, job_of, stopping_of, task_of
+from optim.evaluation.run_dir import lock_run_dir
+from optim.evaluation.store import REPLIES, ReplyCache, report_disk_errors
+from optim.evaluation.task import (
+    Listener,
+    MethodTask,
+    make_early_stopping,
+    make_method_task,
+    make_task,
+)
 from optim.evaluation.transcript import PROVIDER
 from optim.extras import require_modules
-from optim.records import location
-from optim.records.parts import PARTS, Part
+from optim.records import BY_RUN, Records, differences, log_headers, pool, records_of
+from optim.records.shards import DEFAULT_SHARDS, Shard
 from optim.report.terminal import Figures
 from optim.summary import rows
 from pb_graph.errors import InputError, PlanAndBudgetError
@@ -40,94 +45,230 @@ from pb_graph.errors import InputError, PlanAndBudgetError
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog
 
+    from optim.datasets import Question
     from optim.evaluation.experiment import Experiment
-    from optim.records import Records
+    from optim.evaluation.limits import TotalSpent
+    from optim.evaluation.models import ModelSpec
+    from optim.records import LogHeader
     from optim.scorers import Scorer
     from optim.summary import Row
     from pb_graph.settings import Settings
 
-    Watch = Callable[[Sequence[Job], TokenLimit, Console], AbstractContextManager[Callback]]
+    Progress = Callable[
+        [Sequence[MethodTask], TokenLimit, Console], AbstractContextManager[Listener]
+    ]
 
 _FLUSHES = 50  # times that Inspect writes a log while it grows; each time it writes all of it
-_PROBE = 1 << 16  # bytes that a disk with room can take
 
 
 class EvaluationError(PlanAndBudgetError):
-    """An evaluation broke off as a whole, and not only single answers in it."""
+    """An evaluation failed as a whole, and not only single answers of it."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Evaluation:
-    """What came of an experiment; printed, or at the end of a notebook's cell, it is the table.
+    """The result of an experiment. Printed, or at the end of a notebook's cell, it is the table.
 
     Attributes:
         records: Every answer of its tasks, those of earlier runs included.
         rows: The table.
         spent: Completion tokens that the models wrote for this folder, shared plans once.
         not_started: Answers that were not begun because the limit had been reached.
-        log_dir: Where the logs are.
+        log_dir: Folder of the logs, or its address.
     """
 
     records: Records
     rows: list[Row]
     spent: int
     not_started: int
-    log_dir: Path
+    log_dir: str | Path
 
     def __repr__(self) -> str:
         return str(Figures(self.rows))
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Return the table that a notebook shows."""
         return Figures(self.rows)._repr_html_()
 
 
-def evaluate(
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """The size of an evaluation, before it begins.
+
+    Attributes:
+        questions: Number of questions.
+        methods: Names of the methods.
+        epochs: Repetitions of each question.
+        planners: Number of planners that are compared.
+        model: Name of the solving model.
+        limit: Completion tokens after which no answer begins, or None.
+    """
+
+    questions: int
+    methods: tuple[str, ...]
+    epochs: int
+    planners: int
+    model: str
+    limit: int | None
+
+    @property
+    def answers(self) -> int:
+        """Number of answers."""
+        return self.questions * len(self.methods) * self.epochs * self.planners
+
+    def __str__(self) -> str:
+        """Return the outline in a sentence."""
+        epochs = f" x {self.epochs} epochs" if self.epochs > 1 else ""
+        planners = f" x {self.planners} planners" if self.planners > 1 else ""
+        limit = f"at most {self.limit:,} tokens" if self.limit else "without a limit of tokens"
+        return (
+            f"{len(self.methods)} methods ({', '.join(self.methods)}) x {self.questions} "
+            f"questions{epochs}{planners} = {self.answers:,} answers by {self.model}, {limit}."
+        )
+
+
+def evaluate(  # noqa: PLR0913 -- all but one by name
     experiment: Experiment,
     *,
+    planners: Sequence[ModelSpec] = (),
+    confirm: Callable[[Outline], None] | None = None,
     console: Console | None = None,
     engine: Literal["here", "ray"] = "here",
-    parts: int = PARTS,
+    parts: int = DEFAULT_SHARDS,
 ) -> Evaluation:
-    """Run an experiment, or what is left of it.
+    """Run an experiment, or the rest of it.
 
     Args:
-        experiment: What to run.
+        experiment: The experiment.
+        planners: Run it with each of these planners, in one folder; rows and records name theirs.
+            Answers that need no planner are paid for once.
+        confirm: Told of the size of the run before it begins. An error that it raises prevents it.
         console: Where progress is shown; standard error when not given.
-        engine: ``here`` runs in this process; ``ray`` runs parts of the questions as Ray tasks, on
+        engine: ``here`` runs in this process. ``ray`` runs parts of the questions as Ray tasks, on
             the cluster of ``RAY_ADDRESS`` or the cores of this machine, each with a folder of its
             own in the log folder. The limit of tokens is for all of them together, and
             ``concurrency`` for each.
-        parts: How many parts Ray runs.
+        parts: Number of parts on Ray.
 
     Returns:
-        The records and the table. An error in one answer is in there; it ends nothing.
+        The records and the table. An error in one answer is a record, and ends nothing.
 
     Raises:
-        InputError: Something about the experiment is wrong, another process is using the folder,
-            or the folder holds the same task under other conditions, or work of an earlier format;
-            or this is called in an event loop, outside of a notebook.
+        InputError: The experiment is wrong, another process uses the folder, or the folder holds
+            the same task under other conditions; or an event loop is running.
         MissingPackageError: Ray is not installed.
         ModelSetupError: A model cannot be set up.
         ScorerError: The scorer cannot be set up.
-        StorageError: The disk is full, or the folder cannot be written any more.
-        EvaluationError: A task broke off.
+        StorageError: The folder cannot be written.
+        EvaluationError: A task failed.
     """
     console = console or Console(stderr=True)
-    if engine == "here":
-        _check_no_event_loop()
-        return run_here(experiment, console)
-    if engine != "ray" or parts < 1:
+    if engine not in {"here", "ray"} or parts < 1:
         msg = f"the engine is here or ray, and there is at least 1 part, not {engine!r}, {parts}"
         raise InputError(msg)
-    require_modules("ray")
-    from optim.evaluation.ray_engine import run_parts  # noqa: PLC0415 -- of an extra
+    if engine == "here":
+        _refuse_event_loop()
+    else:
+        require_modules("ray")
+    each = [replace(experiment, planner=planner) for planner in planners] or [experiment]
+    questions = experiment.source.read()
+    if confirm is not None:
+        confirm(_outline(experiment, questions, len(each)))
+    if engine == "here":
+        runs = [run_here(one, console, questions) for one in each]
+    else:
+        from optim.evaluation.ray_engine import run_parts  # noqa: PLC0415 -- of an extra
 
-    return run_parts(experiment, parts, console)
+        runs = [run_parts(one, parts, console, questions) for one in each]
+    # A run on Ray returns the records of other planners in the folder, too.
+    answers = {(r.method, r.planner, r.question, r.epoch): r for run in runs for r in run.records}
+    records = Records(answers.values())
+    not_started = sum(run.not_started for run in runs)
+    return Evaluation(records, rows(records), runs[-1].spent, not_started, runs[-1].log_dir)
 
 
-def _check_no_event_loop() -> None:
-    """Refuse to be called where one is running: Inspect runs its own, in notebooks within that."""
+def _outline(experiment: Experiment, questions: Sequence[Question], planners: int) -> Outline:
+    drawn, model = experiment.draw(questions), experiment.model
+    part = Shard.parse(experiment.part) if experiment.part else None
+    return Outline(
+        questions=sum(part is None or part.has(question.id) for question in drawn),
+        methods=tuple(method.name for method in experiment.chosen_methods(questions)),
+        epochs=experiment.epochs,
+        planners=planners,
+        model=model if isinstance(model, str) else type(model).__name__ if model else "PB_MODEL",
+        limit=experiment.max_tokens_total,
+    )
+
+
+def run_here(
+    experiment: Experiment,
+    console: Console,
+    questions: Sequence[Question],
+    *,
+    total_spent: TotalSpent | None = None,
+    progress: Progress = EvaluationProgress,
+) -> Evaluation:
+    """Run an experiment in this process.
+
+    Args:
+        experiment: The experiment.
+        console: Where progress is shown.
+        questions: All questions of its source.
+        total_spent: As in `TokenLimit`, where other processes share the limit.
+        progress: Makes the listener that shows progress.
+    """
+    drawn, methods = experiment.draw(questions), experiment.chosen_methods(questions)
+    judge, folder = experiment.build_scorer(), experiment.folder
+    with lock_run_dir(folder):
+        cache = ReplyCache(folder / REPLIES)
+        try:
+            models = build_models(
+                experiment.model,
+                experiment.planner,
+                program=experiment.planner_program,
+                settings=_model_settings([method.settings for method in methods]),
+                cache=cache,
+                cap_policy=experiment.cap_policy,
+                sampling=experiment.sampling,
+                fresh_plans=experiment.fresh_plans,
+            )
+            limit = TokenLimit(experiment.max_tokens_total, cache, total_spent)
+            tasks = [make_method_task(experiment, method, drawn, models) for method in methods]
+            left = _left_to_do(tasks, experiment)
+            if left:
+                if experiment.part and limit.most is not None and total_spent is None:
+                    of = Shard.parse(experiment.part).of
+                    console.print(
+                        f"The limit of {limit.most} tokens is for this part: {of} parts may spend "
+                        f"{of * limit.most}."
+                    )
+                with (
+                    report_disk_errors(folder, cache),
+                    progress(left, limit, console) as listener,
+                    _restore_logging(),
+                ):
+                    _run(left, judge, limit, experiment, listener)
+                _delete_unfinished_logs(left, experiment)
+            latest = _latest_logs(experiment)
+            found = [latest[task.key] for task in tasks if task.key in latest]
+            records = Records(
+                one for log in found for one in pool([(log, list(records_of(log)))], partial=True)
+            )
+        finally:
+            cache.close()
+    return Evaluation(records, rows(records), limit.spent, limit.skipped, experiment.log_dir)
+
+
+def _model_settings(rows: Sequence[Settings]) -> Settings:
+    """Return settings for the models that all rows share: the most patient of each."""
+    most: dict[str, float | None] = {"max_retries": max(row.max_retries for row in rows)}
+    if any(row.timeout is not None for row in rows):
+        most["timeout"] = max(row.call_timeout for row in rows)
+    return rows[0].model_copy(update=most)
+
+
+def _refuse_event_loop() -> None:
+    """Refuse a running event loop: Inspect runs its own, in notebooks within that one."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -140,95 +281,39 @@ def _check_no_event_loop() -> None:
         raise InputError(msg)
 
 
-def run_here(
-    experiment: Experiment,
-    console: Console,
-    *,
-    together: Callable[[int], int] | None = None,
-    progress: Watch | None = None,
-) -> Evaluation:
-    """`evaluate` in this process; others may spend of the same limit `together` with it."""
-    questions = experiment.drawn()
-    methods = experiment.chosen_methods(questions)
-    judge, folder = experiment.judge(), Path(experiment.work_dir or experiment.log_dir)
-    with held(folder), ExitStack() as ended:
-        ended.callback(getattr(judge, "close", lambda: None))  # what the scorer has started
-        refuse_former(folder)
-        cache = ReplyCache(folder / REPLIES)
-        limit = TokenLimit(experiment.max_tokens_total, cache, together)
-        models = build_models(
-            experiment.model,
-            experiment.planner,
-            program=experiment.planner_program,
-            settings=_patient([method.settings for method in methods]),
-            cache=cache,
-            cap_policy=experiment.cap_policy,
-            sampling=experiment.sampling,
-            fresh_plans=experiment.fresh_plans,
-        )
-        jobs = [job_of(experiment, method, questions, models) for method in methods]
-        log_dir = location(experiment.log_dir)
-        logs = LogFolder(log_dir)
-        logs.check(jobs)
-        left = [
-            job
-            for job in jobs
-            if job.questions and not logs.completed(job, errors=experiment.retry_errors)
-        ]
-        if left:
-            if experiment.part and limit.most is not None and together is None:
-                of = Part.read(experiment.part).of
-                console.print(
-                    f"The limit of {limit.most} tokens is this part's own: {of} parts may spend "
-                    f"{of * limit.most}."
-                )
-            with _storage_seen_to(folder, cache):
-                watch = (progress or EvaluationProgress)(left, limit, console)
-                _run(left, judge, limit, experiment, watch)
-            logs.clear_up(left)
-        records = LogFolder(log_dir).records(jobs)
-    return Evaluation(records, rows(records), cache.spent, limit.refused, log_dir)
-
-
-def _patient(each: Sequence[Settings]) -> Settings:
-    """Settings for the models, which all rows share: no row gets less patience than it wants."""
-    most: dict[str, float | None] = {"max_retries": max(one.max_retries for one in each)}
-    if any(one.timeout is not None for one in each):
-        most["timeout"] = max(one.call_timeout for one in each)
-    return each[0].model_copy(update=most)
-
-
 def _run(
-    jobs: Sequence[Job],
+    tasks: Sequence[MethodTask],
     judge: Scorer,
     limit: TokenLimit,
     experiment: Experiment,
-    watch: AbstractContextManager[Callback],
+    listener: Listener,
 ) -> None:
-    """Run what is left, all methods side by side: a run cut short has them equally far."""
+    """Run the tasks side by side: a run that is cut short has them equally far."""
     places = ConcurrencyLimit(experiment.concurrency)
-    with watch as progress, _host_as_it_was():
-        logs = inspect_eval(
-            [task_of(job, judge, stopping_of(job, places, limit), progress) for job in jobs],
-            model=get_model(f"{PROVIDER}/{jobs[0].model}"),
-            log_dir=str(experiment.log_dir),
-            log_format="eval",
-            log_buffer=max(1, jobs[0].samples // _FLUSHES),
-            log_realtime=False,  # a sample's events all come at its end
-            log_level="error",  # errors of samples are counted by the progress
-            max_tasks=len(jobs),
-            max_samples=experiment.concurrency,
-            display="none",
-            score_display=False,
-            ctl_server=False,
-            log_header_only=True,
-        )
-    _check(logs, len(jobs))
+    logs = inspect_eval(
+        [
+            make_task(task, judge, make_early_stopping(task, places, limit), listener)
+            for task in tasks
+        ],
+        model=get_model(f"{PROVIDER}/{tasks[0].metadata['model']}"),
+        log_dir=str(experiment.log_dir),
+        log_format="eval",
+        log_buffer=max(1, tasks[0].samples // _FLUSHES),
+        log_realtime=False,
+        log_level="error",  # errors of samples are counted by the progress
+        max_tasks=len(tasks),
+        max_samples=experiment.concurrency,
+        display="none",
+        score_display=False,
+        ctl_server=False,
+        log_header_only=True,
+    )
+    _check_logs(logs, len(tasks), interrupted=limit.interrupted)
 
 
 @contextmanager
-def _host_as_it_was() -> Iterator[None]:
-    """Inspect sets the level of all logging, and silences rich, for good: both are the host's."""
+def _restore_logging() -> Iterator[None]:
+    """Restore the host's logging level and rich console, which Inspect changes for good."""
     root, console = logging.getLogger(), rich.get_console()
     level, printing = root.level, console.__dict__
     rich.reconfigure(quiet=True)  # which Inspect does the first time only
@@ -239,40 +324,63 @@ def _host_as_it_was() -> Iterator[None]:
         console.__dict__ = printing
 
 
-def _check(logs: Sequence[EvalLog], tasks: int) -> None:
-    """Raise what Inspect keeps to itself: Ctrl-C, and a task that broke as a whole."""
-    if len(logs) < tasks or any(log.status == "cancelled" for log in logs):
+def _check_logs(logs: Sequence[EvalLog], tasks: int, *, interrupted: bool) -> None:
+    """Raise what Inspect keeps to itself: Ctrl-C, and a task that failed as a whole."""
+    if interrupted or any(log.status == "cancelled" for log in logs):
         raise KeyboardInterrupt
     for log in logs:
         if log.status != "success":
             reason = log.error.message if log.error else log.status
-            msg = f"the task {log.eval.task} broke off: {reason}. What was finished is kept."
+            msg = f"the task {log.eval.task} failed: {reason}. Finished answers are kept."
             raise EvaluationError(msg)
+    if len(logs) < tasks:
+        msg = (
+            f"Inspect ran {len(logs)} of {tasks} tasks. Finished answers are kept; rerun the same "
+            "command for the others."
+        )
+        raise EvaluationError(msg)
 
 
-@contextmanager
-def _storage_seen_to(folder: Path, cache: ReplyCache) -> Iterator[None]:
-    """Say it plainly where a run broke off because its folder cannot be written."""
-    try:
-        yield
-    except Exception as error:
-        raise cache.failure or _storage_error_in(error, folder) or error from error
-    if cache.failure is not None:
-        raise cache.failure
+def _latest_logs(experiment: Experiment) -> dict[Any, LogHeader]:
+    """Return the latest log of each task in the log folder itself."""
+    headers = log_headers(experiment.log_dir)
+    return {header.task: header for header in headers if header.is_in(experiment.log_dir)}
 
 
-def _storage_error_in(error: BaseException, folder: Path) -> StorageError | None:
-    """What the file system had against it: in the error's causes, or when a file is tried."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, OSError) and cause.errno is not None:
-            return storage_error(folder, cause)
-        cause = cause.__cause__ or cause.__context__
-    probe = folder / ".probe"
-    try:
-        probe.write_bytes(bytes(_PROBE))
-    except OSError as refused:
-        return storage_error(folder, refused)
-    finally:
-        probe.unlink(missing_ok=True)
-    return None
+def _left_to_do(tasks: Sequence[MethodTask], experiment: Experiment) -> list[MethodTask]:
+    """Return the tasks without a complete log.
+
+    Raises:
+        InputError: The folder holds one of the tasks under other conditions.
+    """
+    latest, left = _latest_logs(experiment), []
+    for task in tasks:
+        header = latest.get(task.key)
+        now = task.metadata["conditions"]
+        before = now if header is None else header.conditions
+        changes = differences(before, now, BY_RUN)
+        if changes:
+            msg = (
+                f"{experiment.log_dir} already holds {task.method!r} on {experiment.dataset!r} "
+                f"under other conditions ({', '.join(changes)}). Use another --log-dir."
+            )
+            raise InputError(msg)
+        if header is not None and header.log.status == "success" and not differences(before, now):
+            failed, samples = header.errors_and_samples()
+            if samples == task.samples and not (experiment.retry_errors and failed):
+                continue
+        if task.questions:
+            left.append(task)
+    return left
+
+
+def _delete_unfinished_logs(tasks: Sequence[MethodTask], experiment: Experiment) -> None:
+    """Delete the unfinished logs of these tasks: newer ones hold all their answers."""
+    import fsspec  # type: ignore[import-untyped]  # noqa: PLC0415 -- comes with Inspect
+
+    keys = {task.key for task in tasks}
+    for header in log_headers(experiment.log_dir):
+        unfinished = header.is_in(experiment.log_dir) and header.log.status != "success"
+        if header.task in keys and unfinished:
+            system, path = fsspec.core.url_to_fs(header.location)
+            system.rm(path)

@@ -1,15 +1,15 @@
-"""Answers a question with a method, from the cache where it can, and judges the answer."""
+"""Answers a question with a method, from the cache where possible, and scores the answer."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from optim.evaluation.cache import Call, Recording, UnknownReplyError, recording
-from optim.evaluation.journal import StorageError
-from optim.records import paid_for_nothing
+from optim.evaluation.cache import CacheMissError, Call, Recording, recording
+from optim.evaluation.store import StorageError
+from optim.records import is_empty_paid_answer
 from optim.scorers import Score
 from pb_graph.budget.ledger import by_node, most_billed
 from pb_graph.errors import NoAnswerError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
 
     from optim.datasets import Question
+    from optim.evaluation.cache import Shown
     from optim.evaluation.models import Models
     from optim.methods import Method
     from optim.scorers import Scorer
@@ -30,19 +31,19 @@ if TYPE_CHECKING:
 
     Graph = CompiledStateGraph[State, Context, Input, Output]
 
-PATIENCE = {"timeout", "max_retries"}
+RETRY_SETTINGS = frozenset({"timeout", "max_retries"})
 """Settings that decide whether a call succeeds, not what it says."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one question.
+    """The outcome of one question.
 
     Attributes:
-        report: The graph's account, also of a failure. Its answer is empty where what was paid
-            came to nothing: that is a wrong answer and no error.
+        report: The graph's report, also of a failure. Its answer is empty where solving was paid
+            without an answer: that is a wrong answer and no error.
         calls: Every model call in order; those of a shared plan are repeated for each method.
-        error: Why there is nothing to judge; None when there is.
+        error: The reason why there is no answer to score, or None.
     """
 
     report: Report
@@ -51,21 +52,10 @@ class Outcome:
 
 
 class Runner:
-    """Answers questions with one method.
+    """Answers questions with one method."""
 
-    Attributes:
-        conditions: Everything that bears on the answers beside the question and the epoch.
-    """
-
-    def __init__(self, method: Method, models: Models, *, seed: int) -> None:
-        self.method = method
-        self.conditions: dict[str, Any] = {
-            "settings": method.settings.model_dump(mode="json", exclude=PATIENCE),
-            "solver": models.solver_identity,
-            "planner": models.planner_identity,
-            "seed": seed,
-            "estimate_level": method.estimate_level,
-        }
+    def __init__(self, method: Method, models: Models) -> None:
+        self.method, self.models = method, models
         self._graph: Graph = build_graph(
             models.solver,
             planner=models.planner,
@@ -73,35 +63,41 @@ class Runner:
             planner_program=models.program,
         )
 
-    async def answer(self, question: Question, epoch: int = 1) -> Outcome:
+    async def answer(
+        self, question: Question, epoch: int = 1, show: Shown | None = None
+    ) -> Outcome:
         """Answer a question. A failure is an outcome, too.
 
+        Args:
+            question: The question.
+            epoch: Number of the repetition, from 1.
+            show: Told of every call as soon as its reply is there.
+
         Raises:
-            StorageError: What it cost cannot be written down.
+            StorageError: A reply cannot be kept.
         """
-        with recording(Recording(epoch)) as record:
+        with recording(Recording(epoch, show=show)) as record:
             return await self._outcome(question, record)
 
-    async def recall(self, question: Question, epoch: int = 1) -> Outcome | None:
-        """The same without asking any model; None where one would have to be asked."""
-        with recording(Recording(epoch, recalls=True)) as record:
+    async def replay(self, question: Question, epoch: int = 1) -> Outcome | None:
+        """Answer a question from kept replies alone; return None where one is missing."""
+        with recording(Recording(epoch, replay_only=True)) as record:
             try:
                 return await self._outcome(question, record)
-            except UnknownReplyError:
+            except CacheMissError:
                 return None
 
     async def _outcome(self, question: Question, record: Recording) -> Outcome:
         try:
             output = await self._graph.ainvoke(self._input(question))
         except NoAnswerError as error:
-            wrong = paid_for_nothing(error.report)
-            report = error.report
-            return Outcome(report, record.calls, None if wrong else str(error))
-        except (StorageError, UnknownReplyError):
+            wrong = is_empty_paid_answer(error.report)
+            return Outcome(error.report, record.calls, None if wrong else str(error))
+        except (StorageError, CacheMissError):
             raise
         except Exception as error:  # noqa: BLE001 -- one question must not end the others
             reason = f"{type(error).__name__}: {error}"
-            report = _broken_off(self.method.settings, question.level, record.calls)
+            report = _failed_report(self.method.settings, question.level, record.calls)
             return Outcome(report, record.calls, reason)
         return Outcome(output["report"], record.calls)
 
@@ -119,23 +115,28 @@ class Runner:
         return asked
 
 
-async def judged(judge: Scorer, report: Report, question: Question) -> Score:
-    """Score an answer; one that came to nothing is wrong, and no scorer is asked.
+async def score_answer(scorer: Scorer, report: Report, question: Question) -> Score:
+    """Score an answer. An empty one is wrong, and no scorer is asked.
+
+    Args:
+        scorer: Scores the answer.
+        report: The graph's report, with the answer.
+        question: The question.
 
     Raises:
-        ScorerError: It could not be judged.
+        ScorerError: The answer could not be scored.
     """
     if not report["answer"]:
         spent = report["usage"]["output_tokens"]
-        return Score(0.0, None, f"{spent} completion tokens were paid, and no answer came of them")
-    if later := getattr(judge, "score_async", None):
+        return Score(0.0, None, f"{spent} completion tokens were paid without an answer")
+    if later := getattr(scorer, "score_async", None):
         found: Score = await later(report["answer"], question)
         return found
-    return await asyncio.to_thread(judge.score, report["answer"], question)
+    return await asyncio.to_thread(scorer.score, report["answer"], question)
 
 
-def _broken_off(settings: Settings, level: int | None, calls: Sequence[Call]) -> Report:
-    """The account of a question that ended with an error of ours: what its calls have cost."""
+def _failed_report(settings: Settings, level: int | None, calls: Sequence[Call]) -> Report:
+    """Return the report of a question that ended with an error: the cost of its calls."""
     local = settings.method == PLANNED
     return Report(
         method=settings.method,

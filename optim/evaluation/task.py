@@ -1,7 +1,7 @@
-"""Inspect tasks: one for each data set and method, with its solver, its scorer and its metrics.
+"""The Inspect task of one data set and method: `pb-optim eval` and `inspect eval` run the same one.
 
 Inspect computes the metrics over the samples that have a score. Samples that ended in an error have
-none; they are counted in the log, and `optim.summary` shows them beside the figures.
+none; they are counted in the log, and tables show them beside the figures.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -21,12 +20,12 @@ from inspect_ai.solver import solver
 
 from optim.datasets.dataset import digest
 from optim.e3 import interval
-from optim.evaluation.identity import question_identity, scorer_identity
-from optim.evaluation.limits import ConcurrencyLimit, EarlyStopping, TokenLimit
-from optim.evaluation.runner import Runner, judged
-from optim.evaluation.transcript import show
+from optim.evaluation.identity import question_identity, scorer_code
+from optim.evaluation.limits import EarlyStopping
+from optim.evaluation.runner import RETRY_SETTINGS, Runner, score_answer
+from optim.evaluation.transcript import show_call, show_outcome
 from optim.records import planning_tokens
-from optim.records.parts import Part
+from optim.records.shards import Shard
 from pb_graph.errors import InputError, PlanAndBudgetError
 
 if TYPE_CHECKING:
@@ -36,41 +35,40 @@ if TYPE_CHECKING:
 
     from optim.datasets import Question
     from optim.evaluation.experiment import Experiment
+    from optim.evaluation.limits import ConcurrencyLimit, TokenLimit
     from optim.evaluation.models import Models
     from optim.methods import Method
     from optim.scorers import Scorer
     from pb_graph.types import Report
 
 
-class Callback(Protocol):
-    """Is told how each sample ended."""
+class Listener(Protocol):
+    """Told of every sample that ends."""
 
-    def scored(self, job: Job, score: float, report: Report) -> None:
-        """A sample was answered and scored."""
+    def scored(self, task: MethodTask, score: float, report: Report) -> None:
+        """Take note of a scored sample."""
 
-    def failed(self, job: Job) -> None:
-        """A sample has no score."""
+    def failed(self, task: MethodTask) -> None:
+        """Take note of a sample without a score."""
 
 
 @dataclass(frozen=True)
-class Job:
-    """One method on the questions of one data set, several times over if so wished.
+class MethodTask:
+    """One method on the questions of one data set.
 
-    ``conditions`` are what else one folder must not mix, ``made_by`` is how the log comes about,
-    and ``part`` what it says of its part (`optim.records.parts`), where the questions are cut.
+    Attributes:
+        runner: Answers.
+        questions: By id; those of the experiment's part.
+        epochs: Repetitions of each question.
+        metadata: The log's metadata, for `optim.records`: names, conditions, origin, part.
+        live: Whether calls are shown when they happen; Inspect's own models show theirs.
     """
 
-    dataset: str
     runner: Runner
-    questions: Sequence[Question]
+    questions: Mapping[str, Question]
     epochs: int
-    scorer_name: str
-    model: str
-    planner: str
-    conditions: Mapping[str, Any] = field(default_factory=dict)
-    made_by: Mapping[str, Any] = field(default_factory=dict)
-    part: Mapping[str, Any] | None = None
-    scorer_written: Sequence[str] = ()
+    metadata: dict[str, Any] = field(hash=False)
+    live: bool = True
 
     @property
     def method(self) -> str:
@@ -78,80 +76,104 @@ class Job:
         return self.runner.method.name
 
     @property
-    def samples(self) -> int:
-        """How many answers there are to give."""
-        return len(self.questions) * self.epochs
-
-    @cached_property
-    def by_id(self) -> Mapping[str, Question]:
-        """The questions by their ids."""
-        return {question.id: question for question in self.questions}
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Identify what is asked and how it is scored; the conditions say how it is answered."""
-        questions = [[question_identity(one), list(one.targets)] for one in self.questions]
-        scorer = [self.scorer_name, *self.scorer_written]
-        return digest([self.dataset, *scorer, questions, self.epochs])
+    def key(self) -> tuple[str, str, str, str]:
+        """Data set, method, model and planner, as `LogHeader.task`."""
+        about = self.metadata
+        return about["dataset"], about["method"], about["model"], about["planner"]
 
     @property
-    def metadata(self) -> dict[str, Any]:
-        """What the log has to say about the job, for those who read it."""
-        return {
-            "dataset": self.dataset,
-            "method": self.method,
-            "model": self.model,
-            "planner": self.planner,
-            "scorer": self.scorer_name,
-            "fingerprint": self.fingerprint,
-            "conditions": self.runner.conditions | dict(self.conditions),
-            "made_by": dict(self.made_by),
-        } | ({"part": dict(self.part)} if self.part else {})
+    def samples(self) -> int:
+        """Number of answers."""
+        return len(self.questions) * self.epochs
 
 
-def job_of(
-    experiment: Experiment, method: Method, drawn: Sequence[Question], models: Models
-) -> Job:
-    """The job of one method, on the questions of the experiment's part of those that were drawn."""
-    part = Part.read(experiment.part) if experiment.part else None
-    usual = f"split {experiment.split or 'as usual'}"
-    job = Job(
-        dataset=experiment.dataset,
-        runner=Runner(method, models, seed=experiment.seed),
-        questions=drawn,
-        epochs=experiment.epochs,
-        scorer_name=experiment.scorer_name,
-        scorer_written=scorer_identity(experiment.scorer or ""),
-        model=models.model,
-        planner=models.planner_model,
-        conditions={
-            "source": Path(experiment.data).name if experiment.data else usual,
+def make_method_task(
+    experiment: Experiment,
+    method: Method,
+    drawn: Sequence[Question],
+    models: Models,
+    *,
+    live: bool = True,
+) -> MethodTask:
+    """Make the task of one method.
+
+    Args:
+        experiment: The experiment.
+        method: One of its methods.
+        drawn: The questions that all parts ask together; the task has those of its part.
+        models: The models that answer.
+        live: As in `MethodTask`.
+    """
+    part = Shard.parse(experiment.part) if experiment.part else None
+    code = scorer_code(experiment.scorer)
+
+    def asked(questions: Sequence[Question]) -> str:
+        texts = [[question_identity(one), list(one.targets)] for one in questions]
+        return digest([experiment.dataset, texts])
+
+    questions = [one for one in drawn if part is None or part.has(one.id)]
+    drawn_by_all = digest([asked(drawn), experiment.epochs, experiment.scorer_name, code])
+    settings = method.settings
+    metadata: dict[str, Any] = {
+        "dataset": experiment.dataset,
+        "method": method.name,
+        "model": models.model,
+        "planner": models.planner_model,
+        "uses_level": settings.has_plan or settings.needs_level,
+        # Everything that bears on the answers and their scores (`optim.records.differences`).
+        "conditions": {
+            "settings": settings.model_dump(mode="json", exclude=set(RETRY_SETTINGS)),
+            "solver": models.solver_identity,
+            "planner": models.planner_identity,
+            "endpoints": list(models.endpoints),
+            "temperature": models.temperature,
+            "top_p": experiment.top_p,
+            "seed": experiment.seed,
+            "estimate_level": method.estimate_level,
             "fresh_plans": experiment.fresh_plans,
+            "source": Path(experiment.data).name
+            if experiment.data
+            else f"split {experiment.split or 'by default'}",
             "part": part and str(part),
+            "epochs": experiment.epochs,
+            "scorer": experiment.scorer_name,
+            "scorer_code": code,
+            "asked": asked(questions),
         },
-        made_by=experiment.made_by(method)
+        "made_by": experiment.provenance(method)
         | {
             "epochs": experiment.epochs,
             "temperature": models.temperature,
             "top_p": experiment.top_p,
         },
+    }
+    if part is not None:
+        metadata["part"] = part.metadata([question.id for question in drawn], drawn_by_all)
+    return MethodTask(
+        runner=Runner(method, models),
+        questions={question.id: question for question in questions},
+        epochs=experiment.epochs,
+        metadata=metadata,
+        live=live,
     )
-    if part is None:
-        return job
-    about = part.metadata([question.id for question in drawn], job.fingerprint)
-    return replace(job, questions=[one for one in drawn if part.has(one.id)], part=about)
 
 
-def task_of(
-    job: Job,
+def make_task(
+    task: MethodTask,
     judge: Scorer,
     stopping: EarlyStopping | None = None,
-    progress: Callback | None = None,
+    listener: Listener | None = None,
 ) -> Task:
-    """Make the Inspect task of a job.
+    """Make the Inspect task of a method.
 
-    A failed question becomes an error sample and ends nothing; its report is in the sample's
-    store like that of any other.
+    A failed question becomes an error sample and ends nothing. Its report is in the sample's store
+    like that of any other.
+
+    Args:
+        task: The method and its questions.
+        judge: Scores the answers.
+        stopping: Decides which samples start, or None.
+        listener: Told of every sample that ends, or None.
     """
     samples = [  # the rest of a question's metadata may be large, or hold the solution
         Sample(
@@ -160,41 +182,46 @@ def task_of(
             target=list(question.targets),
             metadata={"level": question.level, "domain": question.domain},
         )
-        for question in job.questions
+        for question in task.questions.values()
     ]
+    dataset = task.metadata["dataset"]
     return Task(
-        name=f"{job.dataset}-{job.method}",
-        dataset=MemoryDataset(samples, name=job.dataset),
-        solver=_solver(job, stopping, progress),
-        scorer=_scorer(job, judge, progress),
-        epochs=job.epochs,
+        name=f"{dataset}-{task.method}".replace(":", "-"),
+        dataset=MemoryDataset(samples, name=dataset),
+        solver=_make_solver(task, stopping, listener),
+        scorer=_make_scorer(task, judge, listener),
+        epochs=task.epochs,
         fail_on_error=False,
         early_stopping=stopping,
-        metadata=job.metadata,
+        metadata=task.metadata,
     )
 
 
-def stopping_of(job: Job, places: ConcurrencyLimit, tokens: TokenLimit) -> EarlyStopping:
-    """What holds a job's samples back."""
+def make_early_stopping(
+    task: MethodTask, places: ConcurrencyLimit, tokens: TokenLimit
+) -> EarlyStopping:
+    """Make the hook that decides which samples of a task start, and when."""
 
     async def is_free(question: str, epoch: int) -> bool:
-        outcome = await job.runner.recall(job.by_id[question], epoch)
-        return outcome is not None
+        return await task.runner.replay(task.questions[question], epoch) is not None
 
-    return EarlyStopping(f"{job.dataset}-{job.method}-{job.planner}", places, tokens, is_free)
+    return EarlyStopping("-".join(task.key), places, tokens, is_free)
 
 
-def _solver(job: Job, stopping: EarlyStopping | None, progress: Callback | None) -> Solver:
+def _make_solver(
+    task: MethodTask, stopping: EarlyStopping | None, listener: Listener | None
+) -> Solver:
     @solver(name="plan_and_budget")
     def make() -> Solver:
         async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001
-            question = job.by_id[str(state.sample_id)]
-            with stopping.held(question.id, state.epoch) if stopping else nullcontext():
-                outcome = await job.runner.answer(question, state.epoch)
-            if outcome.error is not None and progress:
-                progress.failed(job)
-            await show(outcome, state)
+            question = task.questions[str(state.sample_id)]
+            show = show_call if task.live else None
+            with stopping.place(question.id, state.epoch) if stopping else nullcontext():
+                outcome = await task.runner.answer(question, state.epoch, show)
+            show_outcome(outcome, state)
             if outcome.error is not None:
+                if listener:
+                    listener.failed(task)
                 # Inspect records the sample as an error, without a score.
                 raise PlanAndBudgetError(outcome.error)
             return state
@@ -204,20 +231,20 @@ def _solver(job: Job, stopping: EarlyStopping | None, progress: Callback | None)
     return make()
 
 
-def _scorer(job: Job, judge: Scorer, progress: Callback | None) -> InspectScorer:
-    @scorer(name=job.scorer_name, metrics=[accuracy(), tokens(), e3()])
+def _make_scorer(task: MethodTask, judge: Scorer, listener: Listener | None) -> InspectScorer:
+    @scorer(name=task.metadata["conditions"]["scorer"], metrics=[accuracy(), tokens(), e3()])
     def make() -> InspectScorer:
         async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001
             report: Report = state.store.get("report")
-            question = job.by_id[str(state.sample_id)]
+            question = task.questions[str(state.sample_id)]
             try:
-                verdict = await judged(judge, report, question)
+                verdict = await score_answer(judge, report, question)
             except Exception:
-                if progress:
-                    progress.failed(job)
+                if listener:
+                    listener.failed(task)
                 raise
-            if progress:
-                progress.scored(job, verdict.value, report)
+            if listener:
+                listener.scored(task, verdict.value, report)
             usage = report["usage"]
             value = {
                 "score": verdict.value,
@@ -235,19 +262,19 @@ def _scorer(job: Job, judge: Scorer, progress: Callback | None) -> InspectScorer
 
 @metric
 def accuracy() -> Metric:
-    """Mean score in percent."""
+    """Return the mean score in percent."""
     return _mean_of("score", scale=100.0)
 
 
 @metric
 def tokens() -> Metric:
-    """T: mean completion tokens per query, planning included."""
+    """Return T: mean completion tokens per question, planning included."""
     return _mean_of("tokens")
 
 
 @metric
 def e3() -> Metric:
-    """E³ = A²/T and the ends of its 95 % interval.
+    """Return E³ = A²/T and the ends of its 95 % interval.
 
     With several epochs Inspect first takes the mean of each question, so a question is one
     cluster, as it should be.

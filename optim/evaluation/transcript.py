@@ -1,8 +1,8 @@
-"""Shows a finished answer in Inspect: its calls as model events, its plan and budgets as tables.
+"""Answers in Inspect's viewer: each call as a model event when it happens, plans as tables.
 
-The graph talks to LangChain models, which Inspect does not know. So each call is said again to an
-Inspect model that repeats what was recorded: the viewer then shows prompts, replies, tokens and
-seconds as it does for its own models, also of answers that an earlier run paid for.
+The graph asks LangChain models, which Inspect does not know. So an Inspect model repeats each call
+as soon as its reply is there: the viewer shows prompts, replies, tokens and seconds as for its own
+models, also of replies that an earlier run paid for.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from inspect_ai.model import (
     ChatMessageAssistant,
     ChatMessageSystem,
     ChatMessageUser,
+    GenerateConfig,
     ModelAPI,
     ModelOutput,
     ModelUsage,
@@ -23,12 +24,11 @@ from inspect_ai.model import (
 from inspect_ai.util import span
 
 from optim.records import PLANNING
-from optim.report.formatting import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from inspect_ai.model import ChatMessage, GenerateConfig, StopReason
+    from inspect_ai.model import ChatMessage, StopReason
     from inspect_ai.solver import TaskState
     from inspect_ai.tool import ToolChoice, ToolInfo
 
@@ -37,17 +37,22 @@ if TYPE_CHECKING:
     from pb_graph.types import Report, StepReport
 
 PROVIDER = "recorded"
+_MANY = 10_000
 KINDS = {"system": ChatMessageSystem, "human": ChatMessageUser, "ai": ChatMessageAssistant}
 """Inspect's messages by LangChain's names of their roles."""
 
 
 @modelapi(name=PROVIDER)
 class RecordedModel(ModelAPI):
-    """Repeats one recorded call."""
+    """Repeats one call."""
 
     def __init__(self, model_name: str, call: Call | None = None, **_: Any) -> None:  # noqa: ANN401
         super().__init__(model_name)
         self._call = call
+
+    def max_connections(self) -> int:
+        """Return a limit that no run reaches: nothing is asked here."""
+        return _MANY
 
     async def generate(
         self,
@@ -56,27 +61,36 @@ class RecordedModel(ModelAPI):
         tool_choice: ToolChoice,  # noqa: ARG002
         config: GenerateConfig,  # noqa: ARG002
     ) -> ModelOutput:
-        """Give the recorded reply with its tokens and seconds."""
+        """Return the reply with its tokens and seconds."""
         if self._call is None:
             msg = (
-                "a recorded model only repeats; solving is done by LangChain models, and a scorer "
-                "that asks a model needs one of its own: model_graded_qa(model=...)"
+                "this model only repeats the calls of LangChain models. A scorer that asks a model "
+                "needs one of its own: model_graded_qa(model=...)"
             )
             raise RuntimeError(msg)
         return _output(self._call)
 
 
-async def show(outcome: Outcome, state: TaskState) -> None:
-    """Write an outcome into a sample: messages, transcript, and the report in the store."""
+async def show_call(call: Call, cap: int) -> None:
+    """Write a call into the transcript of the running sample, as an event of its model.
+
+    Args:
+        call: The call with its reply.
+        cap: Completion tokens that it was allowed.
+    """
+    step = call["charge"]["step"]
+    async with span(call["charge"]["node"] + ("" if step is None else f" step {step + 1}")):
+        model = get_model(f"{PROVIDER}/{call['model']}", memoize=False, call=call)
+        config = GenerateConfig(max_tokens=cap)
+        await model.generate(_messages(call["messages"]), config=config)
+
+
+def show_outcome(outcome: Outcome, state: TaskState) -> None:
+    """Write an outcome into a sample: last messages, plan and budgets, and the report."""
     report = outcome.report
     state.store.set("report", report)
     state.store.set("error", outcome.error)
     transcript().info(_overview(report), source="plan and budgets")
-    for name, calls in _by_stage(outcome.calls).items():
-        async with span(name):
-            for call in calls:
-                model = get_model(f"{PROVIDER}/{call['model']}", memoize=False, call=call)
-                await model.generate(_messages(call["messages"]))
     solving = [call for call in outcome.calls if call["charge"]["node"] not in PLANNING]
     if solving:
         state.messages = _messages(solving[-1]["messages"])
@@ -84,16 +98,6 @@ async def show(outcome: Outcome, state: TaskState) -> None:
     else:  # Inspect's own model has noted its calls itself
         state.messages.append(ChatMessageAssistant(content=report["answer"]))
     state.output = ModelOutput.from_content(state.model.name, report["answer"])
-
-
-def _by_stage(calls: Sequence[Call]) -> dict[str, list[Call]]:
-    """Calls by node and step; steps that were solved at the same time are told apart."""
-    stages: dict[str, list[Call]] = {}
-    for call in calls:
-        step = call["charge"]["step"]
-        name = call["charge"]["node"] + ("" if step is None else f" step {step + 1}")
-        stages.setdefault(name, []).append(call)
-    return stages
 
 
 def _messages(messages: Sequence[Message]) -> list[ChatMessage]:
@@ -116,7 +120,7 @@ def _output(call: Call) -> ModelOutput:
 
 
 def _overview(report: Report) -> str:
-    """The plan with its budgets, and where the tokens went, as Markdown."""
+    """Return the plan with its budgets, and the tokens of each node, as Markdown."""
     known = (f"{name} {_or_dash(report[name])}" for name in ("level", "budget", "ceiling"))
     lines = [f"{', '.join(known)}, completion tokens **{report['usage']['output_tokens']}**"]
     if report["steps"]:
@@ -143,7 +147,7 @@ def _row(cells: Sequence[object]) -> str:
 
 
 def _or_dash(value: object) -> str:
-    """A cell; model text must not end it or the row."""
+    """Return a cell; a model's text must not end it or the row."""
     if value is None or value == "":
-        return NOTHING
+        return "-"
     return " ".join(str(value).replace("|", "\\|").split())

@@ -1,13 +1,14 @@
-"""What was measured, read back from Inspect's logs: one record for each answer."""
+"""Measured answers, read from Inspect's logs: one record for each answer."""
 
 from __future__ import annotations
 
 from optim.records.logs import (
+    BY_RUN,
     REMOTE,
     LogHeader,
-    is_there,
-    location,
+    differences,
     log_headers,
+    pool,
     read_records,
     records_of,
 )
@@ -16,26 +17,27 @@ from optim.records.record import (
     LevelSource,
     Record,
     Records,
-    cut_off,
-    level_of,
-    paid_for_nothing,
+    effective_level,
+    is_empty_paid_answer,
     planning_tokens,
+    was_truncated,
 )
 
 __all__ = [
+    "BY_RUN",
     "PLANNING",
     "REMOTE",
     "LevelSource",
     "LogHeader",
     "Record",
     "Records",
-    "cut_off",
-    "is_there",
-    "level_of",
-    "location",
+    "differences",
+    "effective_level",
+    "is_empty_paid_answer",
     "log_headers",
-    "paid_for_nothing",
     "planning_tokens",
+    "pool",
     "read_records",
     "records_of",
+    "was_truncated",
 ]

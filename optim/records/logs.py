@@ -1,55 +1,67 @@
-"""Inspect's logs as records: which logs of ours there are, and what is in them.
+"""Inspect's logs as records, and the one place that decides which runs must not be mixed.
 
-Inspect takes seconds to import, so that is done where a log is read.
+Inspect takes seconds to import, so it is imported where a log is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from optim.extras import require_modules
 from optim.methods import NAMES
-from optim.records.parts import pooled
-from optim.records.record import LevelSource, Record, Records, paid_for_nothing
+from optim.records.record import LevelSource, Record, Records
 from pb_graph.errors import InputError
-from pb_graph.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from inspect_ai.log import EvalLog, EvalSample
 
     from pb_graph.types import Report
 
 REMOTE: Final = "://"
-"""What an address has and a path has not."""
+"""Part of an address that no path has."""
 
 Task = tuple[str, str, str, str]
 """Data set, method, model and planner."""
 
-_OURS = "fingerprint"  # a field that the metadata of our logs has
-_NO_ANSWER = "No answer, after"  # how `pb_graph` tells that it finished, and nothing came of it
+BY_RUN: Final = frozenset({"asked", "epochs", "scorer", "scorer_code"})
+"""Conditions that a later run of the same folder may change: its log replaces the earlier one."""
+
+_BY_MACHINE = frozenset({"part", "endpoints", "asked"})  # may differ between pooled folders
+_LABELS = {  # conditions that are digests, which say nothing to a person
+    "solver": "the model's parameters",
+    "planner": "the planner's parameters or program",
+    "scorer_code": "the scorer's code",
+    "asked": "the questions",
+    "endpoints": "the address of a server",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class LogHeader:
-    """One log of ours, without its samples.
+    """One log of `pb-optim eval`, without its samples.
 
     Attributes:
-        path: The file.
+        location: Path or address of the file.
         log: Its header.
     """
 
-    path: Path
+    location: str
     log: EvalLog
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What was written about the task when it was begun."""
+        """Metadata that was written when the task began."""
         return self.log.eval.metadata or {}
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """Everything that bears on the answers, by name."""
+        found: dict[str, Any] = self.metadata["conditions"]
+        return found
 
     @property
     def task(self) -> Task:
@@ -59,103 +71,74 @@ class LogHeader:
 
     @property
     def part(self) -> dict[str, Any] | None:
-        """What `Part.metadata` said of its part; None where the run was not cut."""
+        """Metadata of its part (`Shard.metadata`), or None."""
         found: dict[str, Any] | None = self.metadata.get("part")
         return found
 
     @property
-    def made_by(self) -> dict[str, Any]:
-        """How the log came about; what an old log does not tell is left out."""
-        conditions = self.metadata.get("conditions", {})
-        known = {
-            "date": self.log.eval.created,
-            "data": conditions.get("source") or self.metadata["dataset"],
-            "seed": conditions.get("seed"),
-            "scorer": self.metadata.get("scorer"),
-            "epochs": self.log.eval.config.epochs,
-            "settings": conditions.get("settings"),
-        }
-        told = known | self.metadata.get("made_by", {})
-        return {name: value for name, value in told.items() if value is not None}
+    def folder(self) -> str:
+        """The folder of the file."""
+        return self.location.rpartition("/")[0]
+
+    def is_in(self, log_dir: str | Path) -> bool:
+        """Return whether the log is in this folder itself, and not in one below it."""
+        return _without_protocol(self.folder) == _without_protocol(log_dir)
 
     def errors_and_samples(self) -> tuple[int, int]:
-        """How many samples ended in an error, and how many there are."""
+        """Return how many samples ended in an error, and how many there are."""
         from inspect_ai.log import read_eval_log_sample_summaries  # noqa: PLC0415
 
-        summaries = read_eval_log_sample_summaries(str(self.path))
+        summaries = read_eval_log_sample_summaries(self.location)
         return sum(1 for summary in summaries if summary.error), len(summaries)
 
 
+def differences(
+    before: Mapping[str, Any], now: Mapping[str, Any], ignored: Collection[str] = ()
+) -> list[str]:
+    """Return the conditions in which two runs differ, such as "cutoff: 8192 → 77".
+
+    Args:
+        before: The conditions of one run.
+        now: Those of the other.
+        ignored: Names of conditions that may differ.
+    """
+    old, new = ({**each, "settings": None, **each["settings"]} for each in (before, now))
+    new = json.loads(json.dumps(new))
+    return [
+        f"{_LABELS[key]} changed" if key in _LABELS else f"{key}: {old.get(key)} → {new.get(key)}"
+        for key in sorted(old.keys() | new.keys())
+        if key not in ignored and old.get(key) != new.get(key)
+    ]
+
+
 def log_headers(log_dir: str | Path) -> list[LogHeader]:
-    """Give the headers of our logs in a folder and below it, oldest first; other logs are left out.
+    """Return the headers of our logs in a folder and below it, oldest first.
+
+    Args:
+        log_dir: A folder, or the address of one in a store that fsspec knows, such as S3.
 
     Raises:
-        InputError: There is no such folder, its store cannot be reached, or a log cannot be read.
+        InputError: The folder's store cannot be reached, or a log cannot be read.
     """
-    folder = location(log_dir)
-    if not is_there(folder):
-        msg = f"there is no folder {folder}; give the --log-dir of an evaluation"
-        raise InputError(msg)
-    headers = [_header(path) for path in sorted(folder.rglob("*.eval"))]
-    ours = [header for header in headers if _OURS in header.metadata]
-    return sorted(ours, key=lambda header: (header.log.eval.created, _written(header.path)))
-
-
-def is_there(folder: Path) -> bool:
-    """Whether there is such a folder; a store such as S3 has no empty ones.
-
-    Raises:
-        InputError: Its store cannot be reached.
-    """
-    try:
-        return folder.is_dir()
-    except Exception as error:  # any of the store's client
-        raise _unreachable(folder, error) from error
-
-
-def location(log_dir: str | Path) -> Path:
-    """A log folder by its path, or by its address in a store that fsspec knows, such as S3.
-
-    Inspect, which brings fsspec, writes and reads logs there under the same address.
-
-    Raises:
-        InputError: There is no such store, or its client is not installed.
-    """
-    if REMOTE not in str(log_dir):
-        return Path(log_dir)
-    from upath import UPath  # noqa: PLC0415 -- comes with Inspect
+    from inspect_ai.log import list_eval_logs, read_eval_log  # noqa: PLC0415
 
     try:
         # Else S3's client lists what was there before Inspect wrote, by a client of its own.
-        return cast("Path", UPath(log_dir, use_listings_cache=False))
-    except (ValueError, ImportError) as error:
-        raise _unreachable(log_dir, error) from error
-
-
-def _unreachable(folder: str | Path, error: Exception) -> InputError:
-    return InputError(f"cannot reach {folder}: {type(error).__name__}: {error}")
-
-
-def _written(path: Path) -> float:
-    """When a log was last written, which tells those apart that were begun in the same second.
-
-    A store may tell only when a file was made, which it makes anew each time.
-    """
-    stat = path.stat()
-    return stat.st_mtime or float(getattr(stat, "st_birthtime", 0.0))
-
-
-def _folders(log_dir: str | Path) -> list[str | Path]:
-    """A folder; of a store, where no shell does it, those that an address with a * stands for."""
-    parent, _, pattern = str(log_dir).rstrip("/").rpartition("/")
-    if REMOTE not in parent or "*" not in pattern:
-        return [log_dir]
-    store = location(parent)
-    try:
-        found: list[str | Path] = [*sorted(map(str, store.glob(pattern)))]
-    except Exception as error:  # any of the store's client
-        raise _unreachable(store, error) from error
-    return found or [log_dir]
+        options = {"use_listings_cache": False} if REMOTE in str(log_dir) else {}
+        files = list_eval_logs(str(log_dir), formats=["eval"], fs_options=options)
+    except Exception as error:  # any of a store's client
+        msg = f"cannot reach {log_dir}: {type(error).__name__}: {error}"
+        raise InputError(msg) from error
+    headers = []
+    for file in sorted(files, key=lambda file: (file.mtime or 0.0, file.name)):
+        name = file.name.removeprefix("file://")
+        try:
+            headers.append(LogHeader(name, read_eval_log(file, header_only=True)))
+        except Exception as error:
+            msg = f"cannot read the log {name}: {error}. Move it elsewhere to read the others."
+            raise InputError(msg) from error
+    ours = [header for header in headers if "conditions" in header.metadata]
+    return sorted(ours, key=lambda header: header.log.eval.created)
 
 
 def read_records(
@@ -174,20 +157,19 @@ def read_records(
         log_dir: A folder, or several, such as those of the parts of one evaluation; also addresses
             such as ``s3://bucket/run/part-*``.
         partial: Whether answers of parts may be missing.
-        methods: Names of those that are wanted; None for all.
+        methods: Names of the methods to read; None for all.
 
     Raises:
         MissingPackageError: Inspect is not installed.
-        InputError: There is no such folder, no log of ours in it, or one cannot be read. Parts are
-            missing or unfinished, an answer is in two folders, or they do not belong together; or
-            methods that would be compared were asked or scored otherwise.
+        InputError: There is no log of ours in a folder, or one cannot be read. Parts are missing or
+            unfinished, an answer is in two folders, or logs under different conditions would be
+            mixed; or methods that would be compared were asked or scored otherwise.
     """
     require_modules("inspect_ai")
     given = [log_dir] if isinstance(log_dir, str | Path) else log_dir
-    folders = [folder for one in given for folder in _folders(one)]
-    found = {folder: _latest(folder) for folder in folders}
+    found = {folder: _latest(folder) for one in given for folder in _expand(one)}
     empty = [folder for folder, headers in found.items() if not headers]
-    headers = [h for f in folders for h in found[f] if not methods or h.task[1] in methods]
+    headers = [h for each in found.values() for h in each if not methods or h.task[1] in methods]
     # A part without a question has no log, and one that is missing is told of by the others.
     if not headers or (empty and not all(header.part for header in headers)):
         msg = f"{', '.join(map(str, empty)) or 'no folder'} holds no log of `pb-optim eval`"
@@ -198,7 +180,7 @@ def read_records(
     records = Records(
         record
         for task in sorted(tasks, key=_rank)
-        for record in pooled([(h, list(records_of(h))) for h in tasks[task]], partial=partial)
+        for record in pool([(h, list(records_of(h))) for h in tasks[task]], partial=partial)
     )
     _refuse_other_questions(records)
     return records
@@ -208,14 +190,120 @@ def records_of(header: LogHeader) -> Iterator[Record]:
     """Read the answers of one log, in the order of its data set."""
     from inspect_ai.log import read_eval_log_samples  # noqa: PLC0415
 
-    made_by = header.made_by
     samples = read_eval_log_samples(
-        str(header.path),
+        header.location,
         all_samples_required=False,
         resolve_attachments="core",
         exclude_fields={"events", "messages"},
     )
-    return (_record(header, made_by, sample) for sample in samples if "report" in sample.store)
+    return (_record(header, sample) for sample in samples if "report" in sample.store)
+
+
+def pool(
+    logs: Sequence[tuple[LogHeader, Sequence[Record]]], *, partial: bool = False
+) -> list[Record]:
+    """Pool the answers of one task.
+
+    Args:
+        logs: The task's logs with their answers.
+        partial: Whether answers of parts may be missing.
+
+    Returns:
+        The answers. Their ``made_by`` names missing parts under ``gaps``.
+
+    Raises:
+        InputError: Logs under different conditions or of different draws, an answer in two logs, or
+            a missing part.
+    """
+    logs = sorted(logs, key=lambda log: _place(log[0]))
+    first, about = logs[0][0], logs[0][0].part
+    name = f"{first.metadata['method']!r} on {first.metadata['dataset']!r}"
+    seen: dict[tuple[str, int], LogHeader] = {}
+    for header, records in logs:
+        differ = differences(first.conditions, header.conditions, _BY_MACHINE)
+        differ += [
+            f"{key} of the parts"
+            for key in ("of", "drawn")
+            if (about or {}).get(key) != (header.part or {}).get(key)
+        ]
+        if differ:
+            msg = (
+                f"{name} differs between {first.folder} and {header.folder} in "
+                f"{', '.join(differ)}. Pool logs of the same conditions only."
+            )
+            raise InputError(msg)
+        for record in records:
+            other = seen.setdefault((record.question, record.epoch), header)
+            if other is not header:
+                msg = (
+                    f"question {record.question!r} (epoch {record.epoch}) of {name} is both in "
+                    f"{other.folder} and in {header.folder}. Leave one of these folders out."
+                )
+                raise InputError(msg)
+    gaps = list(_gaps(logs))
+    if about and gaps and not partial:
+        msg = (
+            f"{name} is cut in {about['of']} parts: {'; '.join(gaps)}. Run it with --part, or "
+            "report without it: --partial."
+        )
+        raise InputError(msg)
+    told = {"parts": about["of"]} if about else {}
+    told |= {"gaps": "; ".join(gaps)} if gaps else {}
+    return [replace(one, made_by={**one.made_by, **told}) for _, each in logs for one in each]
+
+
+def _without_protocol(folder: str | Path) -> str:
+    _, mark, path = str(folder).rpartition(REMOTE)
+    return path.strip("/") if mark else str(Path(folder).resolve())
+
+
+def _place(header: LogHeader) -> int:
+    return 0 if header.part is None else int(header.part["number"])
+
+
+def _gaps(logs: Sequence[tuple[LogHeader, Sequence[Record]]]) -> Iterator[str]:
+    """Yield the parts with questions that are missing, and the logs that lack answers."""
+    about = logs[0][0].part
+    there = {_place(header) for header, _ in logs}
+    if about and (missing := sorted(set(map(int, about["sizes"])) - there)):
+        named = ", ".join(map(str, missing))
+        yield f"parts {named} are missing" if missing[1:] else f"part {named} is missing"
+    for header, records in logs:
+        spec = header.log.eval
+        asked = len(spec.dataset.sample_ids or ()) * (spec.config.epochs or 1)
+        if len(records) < asked:
+            log = f"part {_place(header)}" if about else "its log"
+            yield f"{log} has {len(records)} of its {asked} answers"
+
+
+def _expand(log_dir: str | Path) -> list[str | Path]:
+    """Return the folders that an address with a * in its last part stands for."""
+    address = str(log_dir).rstrip("/")
+    if REMOTE not in address or "*" not in address:  # a shell expands paths
+        return [log_dir]
+    import fsspec  # type: ignore[import-untyped]  # noqa: PLC0415 -- comes with Inspect
+
+    try:
+        system, path = fsspec.core.url_to_fs(address, use_listings_cache=False)
+        found = [system.unstrip_protocol(name) for name in sorted(system.glob(path))]
+    except Exception as error:  # any of a store's client
+        msg = f"cannot reach {address}: {type(error).__name__}: {error}"
+        raise InputError(msg) from error
+    return found or [log_dir]
+
+
+def _latest(folder: str | Path) -> list[LogHeader]:
+    """Return the latest log of each task in a folder, and of each part of it."""
+    headers = log_headers(folder)
+    latest = {(h.task, h.part and (h.part["number"], h.part["of"])): h for h in headers}
+    return list(latest.values())
+
+
+def _rank(task: Task) -> tuple[str, str, str, int, str]:
+    """Sort methods in the order of the paper's tables; others follow by name."""
+    dataset, method, model, planner = task
+    place = NAMES.index(method) if method in NAMES else len(NAMES)
+    return dataset, model, planner, place, method
 
 
 def _refuse_other_questions(records: Records) -> None:
@@ -223,57 +311,35 @@ def _refuse_other_questions(records: Records) -> None:
     first: dict[tuple[str, ...], Record] = {}
     for other in records:
         one = first.setdefault((other.dataset, other.model, other.planner, other.question), other)
-        differ = [
-            name
-            for name, ours, theirs in (
-                ("text", one.question_text, other.question_text),
-                ("accepted answers", one.target, other.target),
-                ("scorer", one.made_by.get("scorer"), other.made_by.get("scorer")),
-            )
-            if ours != theirs and None not in {ours, theirs}
-        ]
+        compared = {
+            "text": (one.question_text, other.question_text),
+            "accepted answers": (one.target, other.target),
+            "scorer": tuple(
+                (each.made_by.get("scorer"), each.made_by.get("scorer_code"))
+                for each in (one, other)
+            ),
+        }
+        differ = [name for name, (ours, theirs) in compared.items() if ours != theirs]
         if differ:
             msg = (
                 f"question {other.question!r} of {other.dataset!r} differs in {', '.join(differ)} "
-                f"between {one.method!r} and {other.method!r}, so the two cannot be compared. Run "
-                "both with the same data and scorer, or keep their logs in folders of their own, "
-                "and read these one by one."
+                f"between {one.method!r} and {other.method!r}. Run both with the same data and "
+                "scorer, or read their logs from folders of their own."
             )
             raise InputError(msg)
 
 
-def _latest(folder: str | Path) -> list[LogHeader]:
-    """The latest log of each task in a folder, and of each part of it."""
-    headers = log_headers(folder)
-    latest = {(h.task, h.part and (h.part["number"], h.part["of"])): h for h in headers}
-    return list(latest.values())
-
-
-def _rank(task: Task) -> tuple[str, str, str, int, str]:
-    """Methods in the order of the paper's tables; others follow by name."""
-    dataset, method, model, planner = task
-    place = NAMES.index(method) if method in NAMES else len(NAMES)
-    return dataset, model, planner, place, method
-
-
-def _header(path: Path) -> LogHeader:
-    from inspect_ai.log import read_eval_log  # noqa: PLC0415
-
-    try:
-        return LogHeader(path, read_eval_log(str(path), header_only=True))
-    except Exception as error:
-        msg = f"cannot read the log {path}: {error}. Move it elsewhere to read the others."
-        raise InputError(msg) from error
-
-
-def _record(header: LogHeader, made_by: Mapping[str, Any], sample: EvalSample) -> Record:
+def _record(header: LogHeader, sample: EvalSample) -> Record:
     dataset, method, model, planner = header.task
     report: Report = sample.store["report"]
     level = (sample.metadata or {}).get("level")
     source: LevelSource | None = None
-    if report["level"] is not None and _uses_level(made_by, report):
-        own = level is None or header.metadata.get("conditions", {}).get("estimate_level", False)
+    if report["level"] is not None and header.metadata["uses_level"]:
+        own = level is None or header.conditions["estimate_level"]
         source = "estimated" if own else "label"
+    score = next((s for s in (sample.scores or {}).values() if isinstance(s.value, dict)), None)
+    value: Any = score.value if score else {}
+    reason = sample.error.message if sample.error else "the sample was not finished"
     target = sample.target
     return Record(
         dataset=dataset,
@@ -283,44 +349,14 @@ def _record(header: LogHeader, made_by: Mapping[str, Any], sample: EvalSample) -
         question=str(sample.id),
         epoch=sample.epoch,
         level=level,
-        **_verdict(sample, report),
+        score=float(value["score"] or 0.0) if score else None,
+        error=None if score else str(sample.store.get("error") or reason),
         output=report["answer"],
         target=target if isinstance(target, str) else "\n".join(target),
         report=report,
         question_text=str(sample.input),
+        explanation=(score.explanation or "") if score else "",
         level_source=source,
-        made_by=made_by,
+        score_metadata=(score.metadata or {}) if score else {},
+        made_by={"date": header.log.eval.created, **header.metadata["made_by"]},
     )
-
-
-def _uses_level(made_by: Mapping[str, Any], report: Report) -> bool:
-    """Whether the level bore on the answer; a label is in the report of any method.
-
-    Where settings cannot be read, as of a method that is gone, all methods but one are said to.
-    """
-    told = made_by.get("settings") or {}
-    try:
-        settings = Settings.read({**told, "method": report["method"]})
-    except InputError:
-        return report["method"] != "vanilla"
-    return settings.has_plan or settings.needs_level
-
-
-def _verdict(sample: EvalSample, report: Report) -> dict[str, Any]:
-    """Score, error, explanation and metadata: of a sample that was scored, or of one that failed.
-
-    Logs of earlier versions have an error where nothing came of an answer that was paid for.
-    """
-    for score in (sample.scores or {}).values():
-        if isinstance(score.value, dict):
-            return {
-                "score": float(score.value["score"] or 0.0),
-                "error": None,
-                "explanation": score.explanation or "",
-                "score_metadata": score.metadata or {},
-            }
-    theirs = sample.error.message if sample.error else "the sample was not finished"
-    reason = str(sample.store.get("error") or theirs)
-    if reason.startswith(_NO_ANSWER) and paid_for_nothing(report):
-        return {"score": 0.0, "error": None, "explanation": reason}
-    return {"score": None, "error": reason, "explanation": ""}

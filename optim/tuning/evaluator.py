@@ -1,9 +1,9 @@
 """Measure candidates: answer questions, score them, and pay for no answer twice.
 
-Two files of the run folder hold what was paid for: the replies of the models under their requests
-(`optim.evaluation.cache`), and ``results.jsonl`` with a line for each answer that counts against
-the budget. A run that is started again makes the same requests, gets the same replies and scores,
-and so takes the same decisions.
+One file of the run folder (`optim.evaluation.store`) holds everything that was paid for: the
+replies of the models under their requests, and the scores of the answers that count against the
+budget. A run that is started again makes the same requests, gets the same replies and scores, and
+so takes the same decisions.
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from anyio.from_thread import start_blocking_portal
 
 from optim.datasets.dataset import digest
-from optim.evaluation.cache import REPLIES, ReplyCache
 from optim.evaluation.identity import (
     planner_identity,
     question_identity,
-    scorer_identity,
+    scorer_code,
     scorer_name,
 )
-from optim.evaluation.journal import Journal, StorageError
 from optim.evaluation.models import build_models
-from optim.evaluation.resume import held
-from optim.evaluation.runner import Runner, judged
+from optim.evaluation.run_dir import lock_run_dir
+from optim.evaluation.runner import Runner, score_answer
+from optim.evaluation.store import REPLIES, ReplyCache, StorageError
 from optim.methods import Method
 from optim.scorers import ScorerError, as_scorer
 from optim.tuning.candidate import SharedOnDeepcopy
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     from pb_graph.models.caps import CapPolicy
     from pb_graph.types import Report
 
-_RESULTS = "results.jsonl"
 _TRIES = 3  # of an answer that fails for a reason outside
 _IN_A_ROW = 12  # failed tries without a token that count as an outage
 
@@ -140,10 +138,10 @@ class Evaluator(SharedOnDeepcopy):
         self.concurrency, self._seed = concurrency, seed
         self._scorer, self._scorer_name = as_scorer(scorer), scorer_name(scorer)
         self._estimate_level, self._retry_errors = estimate_level, retry_errors
-        self._lock = held(self.run_dir).lock
+        self._lock = lock_run_dir(self.run_dir).lock
         try:
-            self._results = Journal(self.run_dir / _RESULTS)
             self.reflections = ReplyCache(self.run_dir / REPLIES)
+            self._results = self.reflections.results
             self.models = build_models(
                 model,
                 planner,
@@ -155,8 +153,8 @@ class Evaluator(SharedOnDeepcopy):
         except BaseException:
             self._lock.release()
             raise
-        written = scorer_identity(scorer)
-        self._written = {"scorer": digest(written)} if written else {}
+        code = scorer_code(scorer)
+        self._written = {"scorer": code} if code else {}
         self.identity: dict[str, object] = {
             "solver": self.models.solver_identity,
             "planner": self.models.planner_identity,
@@ -189,6 +187,7 @@ class Evaluator(SharedOnDeepcopy):
             with suppress(RuntimeError):  # it is closed already
                 self._portal.call(self._portal.stop, True)
             self._ended.close()
+            self.reflections.close()
         finally:
             getattr(self._scorer, "close", lambda: None)()
             self._lock.release()
@@ -330,7 +329,7 @@ class Evaluator(SharedOnDeepcopy):
         """Return an answer that was counted before, from the cache alone; None without one."""
         if self._key(candidate, question, epoch) not in self._results:
             return None
-        outcome = await self._runner_of(candidate).recall(question, epoch)
+        outcome = await self._runner_of(candidate).replay(question, epoch)
         return None if outcome is None or outcome.error is not None else outcome
 
     async def _answered(self, candidate: Candidate, question: Question, epoch: int) -> Outcome:
@@ -363,12 +362,12 @@ class Evaluator(SharedOnDeepcopy):
         if entry is None or not is_known or (entry["error"] and self._retry_errors):
             score, error = 0.0, None
             try:
-                score = (await judged(self._scorer, report, question)).value
+                score = (await score_answer(self._scorer, report, question)).value
             except Exception as failure:  # noqa: BLE001 -- a user's scorer raises anything
                 kind = "" if isinstance(failure, ScorerError) else f"{type(failure).__name__}: "
                 error = f"{kind}{failure}"
             entry = {**facts, "question": question.id, "score": score, "error": error}
-            self._results.append(key, entry)
+            self._results.put(key, entry)
         tokens = report["usage"]["output_tokens"]
         return Result(question.id, entry["score"], tokens, report, entry["error"])
 
@@ -383,6 +382,5 @@ class Evaluator(SharedOnDeepcopy):
             self._runners[candidate.identity] = Runner(
                 Method("tune", candidate.settings, self._estimate_level),
                 replace(self.models, program=planner, planner_identity=identity),
-                seed=self._seed,
             )
         return self._runners[candidate.identity]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import dspy
 
 from optim.datasets.dataset import parse_level
-from optim.methods import check_unattended
+from optim.methods import reject_plan_review
 from optim.tuning.candidate import Candidate, SharedOnDeepcopy, active_predictors, candidate_of
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
@@ -231,7 +231,7 @@ class GraphCache(SharedOnDeepcopy):
     def compiled(self, settings: Settings) -> Graph:
         """Return the graph, compiled once: prompts come with each question."""
         if self._compiled is None:
-            check_unattended(settings)
+            reject_plan_review(settings)
             self._compiled = build_graph(
                 self.model, planner=self.planner, settings=settings, cap_policy=self.cap_policy
             )

@@ -75,7 +75,7 @@ class Reflector(WrapperClient):
             chat = resolve(model_name(name), settings)
             if getattr(chat, "temperature", None) == 0.0:
                 chat = chat.model_copy(update={"temperature": _TEMPERATURE})
-        self.identity = model_identity(chat, name)
+        self.identity = str(model_identity(chat, name))
         self._name = name or type(chat).__name__
         client = ChatClient(chat, cap_policy, retry_policy_for(model, settings))
         cached = CachedClient(

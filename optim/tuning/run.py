@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optim.datasets import data_set, load
-from optim.evaluation.identity import made_by, scorer_name
+from optim.evaluation.identity import provenance, scorer_name
 from optim.extras import require_modules
 from optim.report import write
 from optim.report.terminal import plain_text
@@ -251,13 +251,8 @@ def run_command(command: TuneCommand) -> TuneResult:
     if optimizer.tunes != "settings" and (optimizer.learns or command.tuned == "all"):
         train, dev = split_fraction(dev, *_TRAIN, command.seed)
     scorer = command.scorer or data_set(command.dataset).scorer
-    about = made_by(
-        command.dataset,
-        data=command.data,
-        split=command.split,
-        seed=command.seed,
-        scorer=scorer_name(scorer),
-    )
+    about = provenance(command.dataset, data=command.data, split=command.split, seed=command.seed)
+    about["scorer"] = scorer_name(scorer)
     kept = ("command", "data", "split", "scorer")
     result = tune(
         program,

@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from optim.evaluation.journal import StorageError
-from optim.evaluation.resume import claim
+from optim.evaluation.run_dir import check_run_conditions
+from optim.evaluation.store import StorageError
 from optim.tuning import options
 from optim.tuning.evaluator import BudgetSpentError, OutageError, Spending
 from optim.tuning.optimizers import OptimizerTask
@@ -131,7 +131,7 @@ class Search:
             StorageError: The disk is full.
         """
         self._check()
-        claim(self.evaluator.run_dir, self._conditions(original))
+        check_run_conditions(self.evaluator.run_dir, self._conditions(original))
         held_out = _COMPARED * len(self.split.held_out)
         self._tell(
             f"{len(self.split.dev)} dev and {len(self.split.held_out)} held-out questions; "

@@ -14,7 +14,7 @@ import pytest
 from pb_graph.errors import WeightsError
 from pb_graph.local import weights
 from tests.support.fork_server import PATIENCE, ROOT
-from tests.support.killed import whole_lines
+from tests.support.killed import paid_replies
 
 pytestmark = pytest.mark.integration
 NAME = "smollm2-135m"
@@ -37,7 +37,7 @@ def test_ctrl_c_does_not_wait_for_the_calls_under_way(tmp_path: Path) -> None:
     ) as process:
         try:
             began = time.monotonic()
-            while not whole_lines(tmp_path / "replies.jsonl"):
+            while not paid_replies(tmp_path):
                 assert process.poll() is None, process.communicate()
                 assert time.monotonic() - began < PATIENCE
                 time.sleep(0.05)
@@ -48,4 +48,4 @@ def test_ctrl_c_does_not_wait_for_the_calls_under_way(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert errors.splitlines()[-1].startswith("pb-optim: interrupted")
     assert "Traceback" not in errors
-    assert len(whole_lines(tmp_path / "replies.jsonl")) < 10  # of hundreds
+    assert len(paid_replies(tmp_path)) < 10  # of hundreds

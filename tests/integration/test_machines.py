@@ -17,22 +17,23 @@ from optim.records import Record, read_records
 from tests.support.evaluations import leaks_collected, tolerates_inspect
 from tests.support.fault_server import serving
 from tests.support.fork_server import PATIENCE, ROOT, Forked, forked
-from tests.support.killed import whole_lines
+from tests.support.killed import paid_replies
 
 __all__ = ["leaks_collected"]  # applies to every test here
 
 pytestmark = [pytest.mark.integration, *tolerates_inspect]
 
 WHOLE = """
-import os, signal, sys, time
+import json, os, signal, sys, time
 from dataclasses import replace
 from pathlib import Path
 from rich.console import Console
 from optim import Experiment, evaluate
+from tests.support.killed import paid_replies
 
 root = Path(sys.argv[1])
 whole = Experiment(
-    dataset="arithmetic", limit=24, methods="vanilla,cosine", scorer="match", model="openai:m",
+    dataset="arithmetic", limit=12, methods="vanilla,cosine", scorer="match", model="openai:m",
     concurrency=2, log_dir=root, max_tokens_total=10_000_000,
 )
 """
@@ -41,50 +42,50 @@ ALONE = WHOLE + "evaluate(replace(whole, concurrency=16), console=Console(quiet=
 PARTS = (
     WHOLE
     + """
-of, processes = 16, 4
-
-def answers(parts):
+def answers(number):
     child = os.fork()
     if child:
         return child
-    for number in parts:
-        part = replace(whole, part=f"{number}/{of}", log_dir=root / f"part-{number}")
-        evaluate(part, console=Console(quiet=True))
+    part = replace(whole, part=f"{number}/2", log_dir=root / f"part-{number}")
+    evaluate(part, console=Console(quiet=True))
     os._exit(0)
 
-shares = [range(first, of + 1, processes) for first in range(1, processes + 1)]
-doomed, *others = map(answers, shares)
-replies = [root / f"part-{number}" / "replies.jsonl" for number in shares[0]]
-while sum(file.read_text().count("\\n") for file in replies if file.exists()) < 5:
+doomed, other = map(answers, (1, 2))
+while len(paid_replies(root / "part-1")) < 3:
     time.sleep(0.02)
 os.kill(doomed, signal.SIGKILL)
 assert os.waitpid(doomed, 0)[1] == signal.SIGKILL
-for child in [*others, answers(shares[0])]:
+for child in (other, answers(1)):
     assert os.waitpid(child, 0)[1] == 0
 """
 )
+# One cluster: a run whose worker is killed, a further one in its folder, and one with a limit.
+# At what rich takes for a terminal, progress is drawn at once and not after half a minute.
 ON_RAY = (
     WHOLE
     + """
-found = evaluate(whole, console=Console(stderr=True, width=200), engine="ray", parts=4)
-print(len(found.records), found.not_started)
-one = replace(whole, methods="cosine")  # what else the folder holds is none of its own
-print({record.method for record in evaluate(one, engine="ray", parts=4).records})
+import ray
+ray.init(log_to_driver=False, configure_logging=False)
+os.environ.update(TTY_COMPATIBLE="1", COLUMNS="200")
+console = Console(stderr=True, width=200)
+found = evaluate(whole, console=console, engine="ray", parts=2)
+one = replace(whole, methods="cosine")  # other rows of the folder are not its own
+again = evaluate(one, console=Console(quiet=True), engine="ray", parts=2)
+limited = replace(whole, methods="vanilla", log_dir=root.with_name("limited"), concurrency=1)
+cut = evaluate(replace(limited, max_tokens_total=12), console=console, engine="ray", parts=2)
+ray.shutdown()
+print(json.dumps({
+    "records": len(found.records), "left": found.not_started,
+    "again": sorted({record.method for record in again.records}),
+    "cut": [cut.spent, cut.not_started, len(cut.records)],
+}))
 """
 )
-# At what rich takes for a terminal, progress is drawn at once and not after half a minute.
-COMMAND = """
-import os
-from optim.cli import main
-
-os.environ.update(TTY_COMPATIBLE="1", COLUMNS="200")
-main()
-"""
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    with serving("--latency", "0.1") as url:
+    with serving("--latency", "0.2") as url:
         yield url
 
 
@@ -121,14 +122,7 @@ def timeless(value: Any) -> Any:  # noqa: ANN401 -- JSON
 
 def paid(root: Path) -> list[str]:
     """The key of every reply that was paid for; one that is there twice was paid twice."""
-    files = sorted(root.rglob("replies.jsonl"))
-    return [json.loads(line)["key"] for file in files for line in whole_lines(file)]
-
-
-def waits_for_replies(root: Path, count: int, process: Forked) -> None:
-    while not root.exists() or len(paid(root)) < count:
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
+    return [key for folder in sorted(root.glob("part-*")) for key, _ in paid_replies(folder)]
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +130,7 @@ def whole(server: str, tmp_path_factory: pytest.TempPathFactory) -> list[Record]
     """One run of all of it, that nobody interrupts."""
     root = tmp_path_factory.mktemp("whole")
     completed(start(ALONE, server, root))
-    assert len(read_records(root)) == 48
+    assert len(read_records(root)) == 24
     return read_records(root)
 
 
@@ -145,10 +139,7 @@ def test_parts_on_several_processes_give_the_same_records_though_one_is_killed(
     server: str, whole: list[Record], tmp_path: Path
 ) -> None:
     completed(start(PARTS, server, tmp_path))
-    folders = sorted(tmp_path.glob("part-*"))
-    assert contents(read_records(folders)) == contents(whole)
-    assert len(folders) == 16
-    assert not all(list(folder.glob("*.eval")) for folder in folders)  # some have no question
+    assert contents(read_records(sorted(tmp_path.glob("part-*")))) == contents(whole)
     keys = paid(tmp_path)
     assert len(keys) == len(set(keys))
 
@@ -159,7 +150,7 @@ def workers(server: str) -> list[int]:
     for line in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             ours = server.encode() in line.with_name("environ").read_bytes()
-            if ours and line.read_bytes().startswith(b"ray::_work"):
+            if ours and line.read_bytes().startswith(b"ray::_run_part"):
                 found.append(int(line.parent.name))
         except OSError:  # it is gone, or another user's
             continue
@@ -167,32 +158,25 @@ def workers(server: str) -> list[int]:
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds workers by /proc")
-def test_ray_gives_the_same_records_though_a_worker_is_killed(
+def test_ray_gives_the_same_records_though_a_worker_is_killed_and_has_one_limit(
     server: str, whole: list[Record], tmp_path: Path
 ) -> None:
     pytest.importorskip("ray", reason="needs ray")
-    driver = start(ON_RAY, server, tmp_path)
-    waits_for_replies(tmp_path, 5, driver)
+    root = tmp_path / "all"
+    driver = start(ON_RAY, server, root)
+    while len(paid(root)) < 3:
+        assert driver.poll() is None, driver.communicate()
+        time.sleep(0.05)
     os.kill(workers(server)[0], signal.SIGKILL)
-    out, _ = completed(driver)
-    keys = paid(tmp_path)
-    assert contents(read_records(tmp_path)) == contents(whole)
+    out, err = completed(driver)
+    keys, told = paid(root), json.loads(out.splitlines()[-1])
+    assert contents(read_records(root)) == contents(whole)
     assert len(keys) == len(set(keys))
-    assert out.split() == ["48", "0", "{'cosine'}"]
-
-
-def test_parts_on_ray_have_one_limit_and_one_line_of_progress(server: str, tmp_path: Path) -> None:
-    pytest.importorskip("ray", reason="needs ray")
-    asked = "eval --dataset arithmetic --limit 24 --methods vanilla --scorer match --model openai:m"
-    most, parts, tokens = 12, 3, 3  # each answer has three tokens
-    how = f"--ray --parts {parts} --max-tokens-total {most} --concurrency 1 --json"
-    command = f"{asked} {how}".split()
-    out, err = completed(start(COMMAND, server, *command, "--log-dir", tmp_path))
-    found = json.loads(out)
-    # Each part alone would come to the limit, with the answer that is under way then.
-    assert most <= found["spent"] < most + parts * tokens
-    assert found["not_started"] == 24 - found["spent"] // tokens
-    assert len(read_records(tmp_path, partial=True)) == found["spent"] // tokens
-    line = r"3 of 3 parts, \d+ of 24 answers, 0 errors, \d+ completion tokens spent of 12, \d+ s"
+    assert (told["records"], told["left"], told["again"]) == (24, 0, ["cosine"])
+    # Each part alone would come to the limit, with the answer of three tokens under way then.
+    spent, left, answers = told["cut"]
+    assert 12 <= spent < 12 + 2 * 3
+    assert (answers, left) == (spent // 3, 12 - spent // 3)
+    line = r"\d+ of 12 answers, 0 errors, \d+ completion tokens spent of 12, \d+ s"
     assert re.search(line, err)
     assert "accuracy" not in err  # which a part's own progress shows

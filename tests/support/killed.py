@@ -5,17 +5,19 @@ from __future__ import annotations
 import io
 import json
 import signal
+import sqlite3
 import sys
 import time
-from contextlib import redirect_stdout
+from contextlib import closing, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from optim.evaluation.store import REPLIES
 from tests.support.fork_server import Forked, forked
 
-__all__ = ["Victim", "whole_lines"]
+__all__ = ["Victim", "paid_replies"]
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Victim:
     """A script that is told a folder and the seconds a model call takes, and prints JSON.
 
     Attributes:
-        script: Python; its replies go into the folder's ``replies.jsonl``.
+        script: Python; its replies go into the folder's store.
     """
 
     script: str
@@ -35,7 +37,7 @@ class Victim:
     def struck(self, folder: Path, replies: int, blow: signal.Signals) -> int:
         """Run until so many replies have come, strike, and give how it ended."""
         process = self.start(folder, 0.15)
-        while len(whole_lines(folder / "replies.jsonl")) < replies:
+        while len(paid_replies(folder)) < replies:
             assert process.poll() is None, process.communicate()
             time.sleep(0.01)
         process.send_signal(blow)
@@ -52,7 +54,10 @@ class Victim:
         return document
 
 
-def whole_lines(journal: Path) -> list[str]:
-    """What has been paid for so far; a torn last line does not count."""
-    written = journal.read_bytes().splitlines(keepends=True) if journal.exists() else []
-    return [line.decode() for line in written if line.endswith(b"\n")]
+def paid_replies(folder: Path) -> list[tuple[str, int]]:
+    """The keys and tokens of what has been paid for so far, in order."""
+    try:
+        with closing(sqlite3.connect(f"file:{folder / REPLIES}?mode=ro", uri=True)) as store:
+            return store.execute("SELECT key, tokens FROM replies ORDER BY rowid").fetchall()
+    except sqlite3.OperationalError:  # it is not there yet
+        return []

@@ -11,10 +11,10 @@ from typer.testing import CliRunner, Result
 
 from optim import cli
 from optim.evaluation import Evaluation, Experiment
-from optim.methods import Method
 from optim.report.tables import sensitivity
 from optim.summary import rows
 from tests.optim.report.samples import records
+from tests.support.evaluations import QUESTIONS
 
 
 def pb_optim(*arguments: object) -> Result:
@@ -32,9 +32,13 @@ class Stub:
         self.asked: list[Experiment] = []
         self.records = records(["vanilla", "cosine"], errors=False)
         self.not_started = 0
+        self.planners: tuple[str, ...] = ()
 
-    def __call__(self, experiment: Experiment, **_: object) -> Evaluation:
+    def __call__(
+        self, experiment: Experiment, *, planners: tuple[str, ...], **_: object
+    ) -> Evaluation:
         self.asked.append(experiment)
+        self.planners = planners
         return Evaluation(
             self.records, rows(self.records), 1234, self.not_started, Path(experiment.log_dir)
         )
@@ -60,7 +64,7 @@ def test_eval_prints_the_table_and_a_sentence_for_each_comparison(
     assert [line.split()[0] for line in lines[1:3]] == ["vanilla", "cosine"]
     assert lines[3] == "cosine against vanilla: E³ 1.20 times, 30 questions"
     assert lines[4] == "1234 completion tokens spent in logs; shared plans count once."
-    assert "WARNING" not in done.stdout
+    assert "Warning" not in done.stdout
 
 
 @pytest.mark.usefixtures("stub")
@@ -79,17 +83,40 @@ def test_options_say_what_is_evaluated(stub: Stub, tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     (asked,) = stub.asked
-    assert [method.name for method in asked.chosen_methods([])] == ["vanilla", "cosine", "mine"]
-    assert {method.settings.cutoff for method in asked.chosen_methods([])} == {70}
+    assert [method.name for method in asked.chosen_methods(QUESTIONS)] == [
+        "vanilla",
+        "cosine",
+        "mine",
+    ]
+    assert {method.settings.cutoff for method in asked.chosen_methods(QUESTIONS)} == {70}
     assert (asked.levels, asked.fields, asked.epochs) == ([1, 2], {"answer": "gold"}, 2)
     assert (asked.log_dir, asked.retry_errors, asked.model) == ("here", True, "test:scripted")
 
 
-def test_each_planner_is_a_run_and_an_answer_counts_once(stub: Stub) -> None:
+def test_each_planner_is_compared_once(stub: Stub) -> None:
     planners = ("test:small", "test:large", "test:small")
-    done = evaluation("--json", *(word for name in planners for word in ("--planner", name)))
-    assert [asked.planner for asked in stub.asked] == ["test:small", "test:large"]
-    assert [row["n"] for row in json.loads(done.stdout)["rows"]] == [30, 30]
+    evaluation("--json", *(word for name in planners for word in ("--planner", name)))
+    assert stub.planners == ("test:small", "test:large")
+
+
+def test_before_it_begins_it_says_how_much_it_asks_for(tmp_path: Path) -> None:
+    done = evaluation("--log-dir", tmp_path, "--limit", 30, "--max-tokens-total", 9000)
+    told = " ".join(done.stderr.split())
+    assert (
+        "3 methods (vanilla, default, default_estimated) x 30 questions = 90 answers by test"
+        in told
+    )
+    assert "at most 9,000 tokens" in told
+
+
+@pytest.mark.parametrize(("words", "asks"), [((), True), (("--yes",), False)])
+def test_at_a_terminal_a_large_run_is_asked_about(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: tuple[str, ...], *, asks: bool
+) -> None:
+    monkeypatch.setattr("optim.cli.evaluate.is_interactive", lambda: True)
+    done = evaluation("--log-dir", tmp_path, "--methods", "vanilla", *words)
+    assert ("Begin? [y/N]" in done.stderr) is asks
+    assert ("no provider is called 'test'" in done.stderr) is not asks
 
 
 def test_of_several_planners_what_is_compared_says_whose_it_is(stub: Stub) -> None:
@@ -116,7 +143,7 @@ def test_a_grid_of_budgets_shows_budgets_against_tokens(stub: Stub) -> None:
     e3s = [f"{row.e3:.2f}" for row in rows(stub.records)]
     assert [line.split()[1:] for line in lines[6:8]] == [["10", e3s[0]], ["20", e3s[1]]]
     assert "level: label" in lines[8]
-    names = [method.name for method in stub.asked[0].methods if isinstance(method, Method)]
+    names = [method.name for method in stub.asked[0].chosen_methods(QUESTIONS)]
     assert names == expected
     shown: Any = json.loads(evaluation(*grid, "--json").stdout)
     assert shown["sensitivity"][1]["budget"] > 0
@@ -129,7 +156,7 @@ def test_errors_are_loud(stub: Stub) -> None:
     failed = [record for record in stub.records if record.score is None]
     assert failed
     told = evaluation().stdout
-    assert f"WARNING: {len(failed)} OF 60 ANSWERS NEVER CAME" in told
+    assert f"Warning: {len(failed)} of 60 answers failed" in told
     assert f"times: {failed[0].error}" in told
     assert "--retry-errors" in told
 
@@ -145,12 +172,6 @@ def test_when_nothing_was_answered_it_fails_and_says_why(stub: Stub) -> None:
 def test_a_limit_says_what_was_left_out(stub: Stub) -> None:
     stub.not_started = 3
     assert "The limit is reached: 3 answers were not begun." in evaluation().stdout
-
-
-def test_it_is_said_of_all_planners_together(stub: Stub) -> None:
-    stub.not_started = 3
-    done = evaluation("--planner", "test:small", "--planner", "test:large")
-    assert "The limit is reached: 6 answers were not begun." in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -61,4 +61,4 @@ def test_levels_shows_estimates_against_labels_and_credits_by_position(
 def test_no_logs_are_said(table: str, tmp_path: Path) -> None:
     missing = pb_optim(table, tmp_path / "nowhere")
     assert (missing.exit_code, missing.stdout) == (cli.USAGE, "")
-    assert "there is no folder" in missing.stderr
+    assert "holds no log of `pb-optim eval`" in missing.stderr

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-import errno
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,18 +9,23 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage
 
-from optim.evaluation.cache import CachedClient, Recording, ReplyCache, UnknownReplyError, recording
-from optim.evaluation.journal import Journal, StorageError
-from pb_graph import InputError, ModelCallError
+from optim.evaluation.cache import CachedClient, CacheMissError, Recording, recording
+from optim.evaluation.store import REPLIES, ReplyCache, StorageError
+from pb_graph import ModelCallError
 from pb_graph.models.client import ChatClient
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply
-from pb_graph.types import Purpose
+from pb_graph.models.retry import RetryPolicy
+from pb_graph.types import Charge, Purpose
 from tests.support.calls import acall, call
 from tests.support.chat_model import CutOffError, ScriptedChat, in_turn
 
 LIMITS = CallOptions(cap=50, timeout=1.0)
 PLAN = Purpose("plan")
+CHARGE: dict[str, Any] = {
+    "node": "plan", "step": None, "cap": 9, "input_tokens": 1, "output_tokens": 0,
+    "reasoning_tokens": 0, "cached_tokens": 0, "seconds": 0.0, "finish": "stop", "measured": True,
+}  # fmt: skip
 
 
 def asking(
@@ -29,8 +34,8 @@ def asking(
     identity: str = "planner",
     **more: Any,  # noqa: ANN401
 ) -> CachedClient:
-    cache = ReplyCache(folder / "replies.jsonl")
-    return CachedClient(ChatClient(model), "name", identity, cache, **more)
+    cache, retries = ReplyCache(folder / REPLIES), RetryPolicy(max_retries=more.pop("retries", 0))
+    return CachedClient(ChatClient(model, None, retries), "name", identity, cache, **more)
 
 
 def ask(
@@ -46,7 +51,7 @@ def ask(
 
 def spent_in(folder: Path) -> int:
     """What a run that is started now takes for spent."""
-    return ReplyCache(folder / "replies.jsonl").spent
+    return ReplyCache(folder / REPLIES).spent
 
 
 @pytest.fixture
@@ -141,10 +146,10 @@ def test_another_process_need_not_pay_again(model: ScriptedChat, tmp_path: Path)
 def test_lost_attempts_are_charged_to_all_who_use_the_reply_and_count_after_a_restart(
     tmp_path: Path,
 ) -> None:
-    model = ScriptedChat(solve=in_turn(CutOffError(25), "a plan of words"), max_retries=0)
-    client, records = asking(model, tmp_path), [Recording(), Recording(), Recording()]
+    model = ScriptedChat(solve=in_turn(CutOffError(25), "a plan of words"))
+    client, records = asking(model, tmp_path, retries=1), [Recording(), Recording(), Recording()]
     replies = [ask(client, record=record) for record in records[:2]]
-    replies.append(ask(asking(model, tmp_path), record=records[2]))
+    replies.append(ask(asking(model, tmp_path, retries=1), record=records[2]))
     assert [reply.tokens for reply in replies] == [29, 29, 29]
     assert [len(record.calls) for record in records] == [2, 2, 2]
     assert spent_in(tmp_path) == 29
@@ -166,10 +171,10 @@ def test_what_was_free_and_empty_is_worth_another_try(tmp_path: Path) -> None:
 
 def test_a_recall_asks_nobody(model: ScriptedChat, tmp_path: Path) -> None:
     client = asking(model, tmp_path)
-    with pytest.raises(UnknownReplyError):
-        ask(client, record=Recording(recalls=True))
+    with pytest.raises(CacheMissError):
+        ask(client, record=Recording(replay_only=True))
     reply = ask(client)
-    assert ask(client, record=Recording(recalls=True)) == reply
+    assert ask(client, record=Recording(replay_only=True)) == reply
     assert len(model.calls) == 1
 
 
@@ -181,72 +186,44 @@ def test_it_works_without_an_event_loop_as_well(model: ScriptedChat, tmp_path: P
 
 
 def test_a_full_disk_is_said_plainly_and_nothing_more_is_paid_for(
-    model: ScriptedChat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: ScriptedChat, tmp_path: Path
 ) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
     client = asking(model, tmp_path)
-    monkeypatch.setattr(Path, "open", full)
+    client._cache.execute("PRAGMA query_only = ON")
     for _ in range(3):
-        with pytest.raises(StorageError, match=r"replies.jsonl: the disk is full.* goes on"):
+        with pytest.raises(StorageError, match=r"cannot write .*replies.sqlite: .* rerun"):
             ask(client)
     assert len(model.calls) == 1
 
 
-# The journal below it
-
-
-def test_a_torn_last_line_is_cut_off_and_paid_for_again(tmp_path: Path) -> None:
-    file = tmp_path / "journal.jsonl"
-    journal = Journal(file)
-    journal.append("a", {"n": 1})
-    journal.append("b", {"n": 2})
-    file.write_bytes(file.read_bytes()[:-5])
-    reopened = Journal(file)
-    assert (reopened.get("a"), reopened.get("b")) == ({"n": 1}, None)
-    reopened.append("c", {"n": 3})
-    assert [entry["n"] for entry in Journal(file).entries()] == [1, 3]
-
-
-def test_a_line_that_a_full_disk_tore_does_not_spoil_the_next(tmp_path: Path) -> None:
-    """A limit on the size of files stands for the full disk: half a line fits, then one does."""
-    resource = pytest.importorskip("resource")
-    file = tmp_path / "journal.jsonl"
-    journal = Journal(file)
-    journal.append("a", {"n": 1})
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (file.stat().st_size + 20, before[1]))
-    try:
-        with pytest.raises(StorageError):
-            journal.append("b", {"n": 2, "text": "long" * 100})
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    journal.append("c", {"n": 3})
-    assert [entry["n"] for entry in Journal(file).entries()] == [1, 3]
-    assert (journal.get("b"), journal.get("c")) == (None, {"n": 3})
-
-
-def test_of_several_lines_with_one_key_the_last_counts(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal.jsonl")
-    journal.append("a", {"n": 1})
-    journal.append("a", {"n": 2})
-    for one in (journal, Journal(tmp_path / "journal.jsonl")):
-        assert (one.get("a"), len(one), len(list(one.entries()))) == ({"n": 2}, 1, 2)
-
-
 def test_any_text_survives(tmp_path: Path) -> None:
     nasty = 'é\n\r\u2028\x00"\\ \ud800 😀'
-    Journal(tmp_path / "journal.jsonl").append("a", {"text": nasty})
-    assert Journal(tmp_path / "journal.jsonl").get("a") == {"text": nasty}
+    ReplyCache(tmp_path / REPLIES).results.put("a", {"text": nasty})
+    assert ReplyCache(tmp_path / REPLIES).results.get("a") == {"text": nasty}
 
 
-@pytest.mark.parametrize("damage", [b"{", b"[]", b'{"key": "a"}', b"\xff"])
-def test_a_damaged_line_within_is_named(tmp_path: Path, damage: bytes) -> None:
-    file = tmp_path / "journal.jsonl"
-    file.write_bytes(b'{"key":"a","entry":{}}\n' + damage + b'\n{"key":"b","entry":{}}\n')
-    with pytest.raises(InputError, match=r"line 2 of .* is damaged"):
-        Journal(file)
+def test_of_two_results_under_one_key_the_last_counts(tmp_path: Path) -> None:
+    results = ReplyCache(tmp_path / REPLIES).results
+    results.put("a", {"n": 1})
+    results.put("a", {"n": 2})
+    for one in (results, ReplyCache(tmp_path / REPLIES).results):
+        assert (one.get("a"), len(one), "a" in one, "b" in one) == ({"n": 2}, 1, True, False)
+
+
+def test_a_file_that_is_no_store_is_named(tmp_path: Path) -> None:
+    (tmp_path / REPLIES).write_text("nonsense " * 1000)
+    with pytest.raises(StorageError, match=r"replies.sqlite"):
+        ReplyCache(tmp_path / REPLIES)
+
+
+def test_threads_and_an_event_loop_lose_no_token_of_the_account(tmp_path: Path) -> None:
+    """The reflection model of a tuning is asked from threads beside the loop that answers."""
+    cache = ReplyCache(tmp_path / REPLIES)
+    charges = [Charge(**CHARGE | {"output_tokens": 1})]
+    with ThreadPoolExecutor(8) as threads:
+        for key in range(400):
+            threads.submit(cache.put_lost, str(key), charges)
+    assert cache.spent == spent_in(tmp_path) == 400
 
 
 SAMPLED = CallOptions(cap=50, timeout=1.0, sampling=True)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from langchain_ollama import ChatOllama
 
-from optim.evaluation.cache import ReplyCache
 from optim.evaluation.models import Models, build_models
+from optim.evaluation.store import ReplyCache
 from pb_graph import InputError
 from pb_graph.settings import Settings
 from tests.support.chat_model import ScriptedChat
@@ -25,7 +25,7 @@ class Warm(ScriptedChat):
 
 
 def built(folder: Path, model: Any, **options: Any) -> Models:  # noqa: ANN401
-    cache = ReplyCache(folder / "replies.jsonl")
+    cache = ReplyCache(folder / "replies.sqlite")
     return build_models(model, None, program=None, settings=Settings(), cache=cache, **options)
 
 
@@ -71,8 +71,8 @@ def test_a_chat_model_is_copied_with_the_sampling_and_left_as_it_was(tmp_path: P
 @pytest.mark.parametrize(
     ("model", "complaint"),
     [
-        (Warm(temperature=0.2), "the Warm has temperature=0.2 of its own, not 0.7"),
-        (ScriptedChat(), "a ScriptedChat takes no temperature"),
+        (Warm(temperature=0.2), "the Warm has temperature=0.2 already, not 0.7"),
+        (ScriptedChat(), "ScriptedChat has no temperature"),
     ],
 )
 def test_a_sampling_that_a_chat_model_cannot_have_is_refused(

@@ -116,7 +116,8 @@ def test_a_run_whose_store_cannot_be_reached_asks_no_model(
         msg = "no answer"
         raise ConnectionError(msg)
 
-    monkeypatch.setattr(MemoryFileSystem, "isdir", refused)
+    for name in ("exists", "isdir", "info", "ls", "walk", "find"):
+        monkeypatch.setattr(MemoryFileSystem, name, refused)
     model = ScriptedChat(solve=solves)
     with pytest.raises(InputError, match=r"cannot reach memory:.*no answer"):
         run(model, "memory://nowhere", tmp_path, 1)

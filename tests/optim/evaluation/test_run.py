@@ -7,7 +7,6 @@ import io
 import json
 import logging
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,12 @@ from inspect_ai._util import logger as inspect_logger
 from inspect_ai.log import list_eval_logs, read_eval_log
 from rich.console import Console
 
-from optim.cli.evaluate import evaluate_planners
 from optim.datasets import Question, arithmetic
-from optim.evaluation import Evaluation, Experiment, evaluate
-from optim.evaluation.journal import Journal, StorageError, storage_error
-from optim.evaluation.resume import LOCK, _changes
+from optim.datasets.loading import Source
+from optim.evaluation import Evaluation, EvaluationError, Experiment, evaluate
+from optim.evaluation.run import Outline
+from optim.evaluation.run_dir import LOCK
+from optim.evaluation.store import REPLIES, ReplyCache, StorageError
 from optim.methods import Grid, Method, methods
 from optim.records import Record
 from optim.report.tables import sensitivity
@@ -254,12 +254,13 @@ def test_a_scorer_that_fails_makes_an_error_and_not_a_zero(
 
 def test_errors_stay_until_asked_again_and_then_count_once(tmp_path: Path) -> None:
     model = ScriptedChat(solve=fails_on_the_hardest)
-    first = evaluated(model, tmp_path)
+    once = {"settings": {"max_retries": 0}}
+    first = evaluated(model, tmp_path, **once)
     model.solve = solves
-    same = evaluated(model, tmp_path)
+    same = evaluated(model, tmp_path, **once)
     assert figures(same.records) == figures(first.records)
     assert len(model.calls) == 5
-    again = evaluated(model, tmp_path, retry_errors=True)
+    again = evaluated(model, tmp_path, retry_errors=True, **once)
     assert len(model.calls) == 6
     assert (again.rows[0].n, again.rows[0].errors) == (5, 0)
 
@@ -279,7 +280,7 @@ def test_what_is_paid_and_comes_to_nothing_is_a_wrong_answer(tmp_path: Path) -> 
     assert row.e3 == row.e3_with_errors
     wrong = [record for record in found.records if not record.output]
     assert [(one.score, one.error) for one in wrong] == [(0.0, None)] * 2
-    assert "no answer came of them" in wrong[0].explanation
+    assert "paid without an answer" in wrong[0].explanation
     (log,) = list_eval_logs(str(tmp_path))
     results = read_eval_log(log, header_only=True).results
     assert results
@@ -374,7 +375,7 @@ def test_what_bears_on_an_answer_has_it_paid_for_anew(
 ) -> None:
     """Even where the log is gone and only the replies are left."""
     model, first = finished
-    shutil.copy(first.log_dir / "replies.jsonl", tmp_path)
+    shutil.copy(first.log_dir / REPLIES, tmp_path)
     base = experiment(model, tmp_path, methods="global_budget")
     found = evaluate(dataclasses.replace(base, **other), console=Console(quiet=True))
     if "planner" in other:  # which a method that knows the level never asks
@@ -457,20 +458,6 @@ def test_methods_share_a_plan_with_the_attempts_that_it_took(tmp_path: Path) -> 
     assert again.spent - found.spent == 3
 
 
-def test_the_former_format_is_refused_with_a_way_out(tmp_path: Path) -> None:
-    (tmp_path / "answers.jsonl").touch()
-    with pytest.raises(InputError, match=r"answers.jsonl of an earlier version.*Use a new folder"):
-        evaluated(ScriptedChat(solve=solves), tmp_path)
-
-
-def test_a_setting_newer_than_a_log_had_its_default() -> None:
-    now = {"settings": Settings().model_dump(mode="json"), "seed": 0}
-    older = {name: value for name, value in now["settings"].items() if name != "cutoff"}
-    assert _changes(now | {"settings": older}, now) == []
-    changed = now["settings"] | {"cutoff": 77}
-    assert _changes(now | {"settings": older}, now | {"settings": changed}) == ["cutoff: 8192 → 77"]
-
-
 def test_another_process_in_the_folder_is_refused(tmp_path: Path) -> None:
     with (
         FileLock(tmp_path / LOCK),
@@ -549,7 +536,7 @@ def test_planners_are_compared_with_the_same_solver(tmp_path: Path) -> None:
         Named(model_name="long", plan=["One?", "Two?", "Three?"]),
     ]
     base = experiment(solver, tmp_path, methods="vanilla,cosine")
-    found = evaluate_planners(base, planners, console=Console(quiet=True))
+    found = evaluate(base, planners=planners, console=Console(quiet=True))
     cosine = [row for row in found.rows if row.method == "cosine"]
     assert [row.planner for row in cosine] == ["short", "long"]
     assert cosine[0].tokens != cosine[1].tokens
@@ -588,6 +575,29 @@ def test_our_planning_is_run_with_and_without_the_help_of_a_label(tmp_path: Path
         "plan_and_budget": [1, 2, 3, 4, 5],
         "plan_and_budget_estimated": [2] * 5,
     }
+
+
+def test_a_capped_row_of_ours_comes_twice_as_well() -> None:
+    asked = Experiment(dataset="arithmetic", methods="plan_and_budget@300,vanilla@300")
+    rows = {row.name: row.estimate_level for row in asked.chosen_methods(QUESTIONS)}
+    assert rows == {
+        "plan_and_budget@300": False,
+        "plan_and_budget_estimated@300": True,
+        "vanilla@300": False,
+    }
+
+
+def test_no_question_is_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, reads = Source.read, []
+    monkeypatch.setattr(Source, "read", lambda self: reads.append(self) or read(self))
+    asked = experiment(ScriptedChat(solve=solves), tmp_path, methods="cosine")
+    told: list[Outline] = []
+    planners = [ScriptedChat(model_name=name) for name in ("a", "b")]
+    evaluate(asked, planners=planners, confirm=told.append, console=Console(quiet=True))
+    assert len(reads) == 1
+    assert told == [Outline(5, ("cosine",), 1, 2, "ScriptedChat", None)]
+    assert told[0].answers == 10
+    assert str(told[0]).startswith("1 methods (cosine) x 5 questions x 2 planners = 10 answers")
 
 
 def test_our_planning_is_one_row_where_there_is_no_label_or_it_is_not_taken() -> None:
@@ -637,7 +647,7 @@ def test_levels_are_judged_by_examples_of_the_questions_own_field(
     assert vanilla is None  # it judges none
     assert cosine is not None  # else ours are taken, which are mathematics
     assert [line.partition(":")[0] for line in cosine.splitlines()] == levels
-    assert not any(question.question in cosine for question in experiment.drawn())
+    assert not any(question.question in cosine for question in experiment.draw())
 
 
 def test_mathematics_is_judged_by_our_own_examples() -> None:
@@ -681,20 +691,29 @@ def test_a_disk_that_is_full_ends_the_run_with_a_plain_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = ScriptedChat(solve=solves)
-    append = Journal.append
+    put, kept = ReplyCache.put, []
 
-    def full(self: Journal, key: str, entry: Mapping[str, Any]) -> None:
-        if len(self) == 2:
-            raise storage_error(self.path, OSError(errno.ENOSPC, "No space left on device"))
-        append(self, key, entry)
+    def full(self: ReplyCache, key: str, reply: Any) -> None:  # noqa: ANN401
+        if len(kept) == 2:
+            self.execute("PRAGMA query_only = ON")
+        kept.append(key)
+        put(self, key, reply)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Journal, "append", full)
-        with pytest.raises(StorageError, match="the disk is full"):
+        patched.setattr(ReplyCache, "put", full)
+        with pytest.raises(StorageError, match="cannot write"):
             evaluated(model, tmp_path, concurrency=1)
     assert len(model.calls) == 3  # two are kept, the third is lost, and no more is begun
     found = evaluated(model, tmp_path)
     assert (found.rows[0].n, len(model.calls)) == (5, 6)
+
+
+def test_fewer_logs_than_tasks_are_an_error_and_no_interruption(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("optim.evaluation.run.inspect_eval", lambda *_, **__: [])
+    with pytest.raises(EvaluationError, match="ran 0 of 1 tasks"):
+        evaluated(ScriptedChat(solve=solves), tmp_path)
 
 
 def test_a_log_that_cannot_be_written_is_said_plainly_too(
@@ -706,7 +725,7 @@ def test_a_log_that_cannot_be_written_is_said_plainly_too(
         raise ValueError(msg) from full
 
     monkeypatch.setattr("optim.evaluation.run.inspect_eval", broken)
-    with pytest.raises(StorageError, match=f"cannot write {tmp_path}: the disk is full"):
+    with pytest.raises(StorageError, match=f"cannot write {tmp_path}: No space left"):
         evaluated(ScriptedChat(solve=solves), tmp_path)
 
 
@@ -739,12 +758,11 @@ async def test_in_an_event_loop_it_says_how_to_be_called(tmp_path: Path) -> None
         ({"concurrency": 0}, "concurrency must be at least 1"),
         ({"limit": 0}, "limit must be at least 1"),
         ({"max_tokens_total": 0}, "max_tokens_total must be at least 1"),
-        ({"log_dir": "s3://bucket/logs"}, "name a local folder for these, too .--work-dir"),
-        ({"log_dir": "s3://bucket/logs", "work_dir": "s3://bucket"}, "must be a local folder"),
-        ({"log_dir": "logs\x1b[2J"}, "must be a local folder"),
+        ({"log_dir": "s3://bucket/logs"}, "pass work_dir .--work-dir"),
+        ({"log_dir": "s3://bucket/logs", "work_dir": "s3://bucket"}, "need a local folder"),
         ({"temperature": -1}, "temperature must be at least 0"),
         ({"top_p": 0}, "top_p must be above 0"),
-        ({"epochs": 5, "temperature": 0}, "5 epochs at temperature 0 would be one and the same"),
+        ({"epochs": 5, "temperature": 0}, "5 epochs at temperature 0 give the same"),
         ({"epochs": 2, "model": "local:any"}, "2 epochs at temperature 0 .* --temperature 0.7"),
     ],
 )

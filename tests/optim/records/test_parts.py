@@ -15,14 +15,14 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from optim.cli import app
+from optim.datasets import load
 from optim.evaluation import Evaluation, evaluate
 from optim.records import Record, read_records
-from optim.records.parts import Part
+from optim.records.shards import Shard
 from optim.summary import rows
 from pb_graph import InputError
 from tests.support.chat_model import Call, ScriptedChat
 from tests.support.evaluations import (
-    QUESTIONS,
     evaluated,
     experiment,
     leaks_collected,
@@ -37,7 +37,7 @@ pytestmark = tolerates_inspect
 
 OF = 16
 WHOLE: dict[str, Any] = {"methods": "vanilla,cosine", "limit": 20, "epochs": 2}
-KILLED, REPEATED = 9, 12  # parts with several questions
+KILLED, REPEATED = 9, 16  # parts with several questions
 
 
 def part(model: ScriptedChat, root: Path, number: int, **options: Any) -> Evaluation:  # noqa: ANN401
@@ -100,7 +100,7 @@ def pb_report(*arguments: object) -> Result:
 
 def test_every_question_is_in_one_part_whatever_else_is_drawn() -> None:
     ids = [f"test/algebra/{number}.json" for number in range(2000)]
-    every = [Part(number, OF) for number in range(1, OF + 1)]
+    every = [Shard(number, OF) for number in range(1, OF + 1)]
     had = Counter(one for part in every for one in ids if part.has(one))
     assert set(had.values()) == {1}
     sizes = [sum(part.has(one) for one in ids) for part in every]
@@ -110,7 +110,7 @@ def test_every_question_is_in_one_part_whatever_else_is_drawn() -> None:
 
 def test_a_question_stays_in_its_part_from_version_to_version() -> None:
     """Another hash would have a folder's paid work thrown away."""
-    found = {one: next(n for n in range(1, OF + 1) if Part(n, OF).has(one)) for one in "abé"}
+    found = {one: next(n for n in range(1, OF + 1) if Shard(n, OF).has(one)) for one in "abé"}
     assert found == {"a": 11, "b": 11, "é": 4}
 
 
@@ -160,8 +160,8 @@ def test_a_folder_of_parts_is_pooled_as_well(parts: tuple[Path, ScriptedChat]) -
 def test_a_part_without_a_question_is_no_gap_and_no_failure(
     parts: tuple[Path, ScriptedChat],
 ) -> None:
-    drawn = experiment(parts[1], parts[0], **WHOLE).drawn()
-    empty = [n for n in range(1, OF + 1) if not any(Part(n, OF).has(one.id) for one in drawn)]
+    drawn = experiment(parts[1], parts[0], **WHOLE).draw()
+    empty = [n for n in range(1, OF + 1) if not any(Shard(n, OF).has(one.id) for one in drawn)]
     assert empty
     nothing = part(parts[1], parts[0], empty[0])
     assert (nothing.records, nothing.rows, nothing.not_started) == ([], [], 0)
@@ -172,13 +172,13 @@ def test_logs_say_which_part_they_are_and_their_folder_takes_no_other(
     parts: tuple[Path, ScriptedChat],
 ) -> None:
     root, model = parts
-    found = read_records(root / "part-12", partial=True)
+    found = read_records(root / f"part-{REPEATED}", partial=True)
     assert found
-    assert all(Part(REPEATED, OF).has(record.question) for record in found)
+    assert all(Shard(REPEATED, OF).has(record.question) for record in found)
     with pytest.raises(
-        InputError, match=r"other conditions \(part: 12/16 → 3/16\).*another --log-"
+        InputError, match=r"other conditions \(part: 16/16 → 3/16\).*another --log-"
     ):
-        evaluated(model, root / "part-12", **WHOLE, part=f"3/{OF}")
+        evaluated(model, root / f"part-{REPEATED}", **WHOLE, part=f"3/{OF}")
 
 
 def part_in(model: ScriptedChat, folder: Path, **options: Any) -> Evaluation:  # noqa: ANN401
@@ -191,15 +191,17 @@ def part_in(model: ScriptedChat, folder: Path, **options: Any) -> Evaluation:  #
 def test_a_missing_part_is_refused_unless_it_may_be_partial(
     parts: tuple[Path, ScriptedChat], tmp_path: Path
 ) -> None:
-    few = [folder for folder in folders(parts[0]) if folder.name not in {"part-12", "part-09"}]
+    few = [
+        folder for folder in folders(parts[0]) if folder.name not in {f"part-{REPEATED}", "part-09"}
+    ]
     done = pb_report(*few, "-o", tmp_path / "page.html")
     assert done.exit_code == 2
-    assert "'vanilla' on 'arithmetic' is cut in 16 parts: parts 9, 12 are missing" in done.stderr
+    assert "'vanilla' on 'arithmetic' is cut in 16 parts: parts 9, 16 are missing" in done.stderr
     assert "--partial" in done.stderr
     done = pb_report(*few, "--partial", "-o", tmp_path / "page.html")
     assert done.exit_code == 0, done.stderr
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "Not all of vanilla, cosine is here: parts 9, 12 are missing." in page
+    assert "Not all of vanilla, cosine is here: parts 9, 16 are missing." in page
 
 
 def test_an_unfinished_part_is_a_gap(tmp_path: Path) -> None:
@@ -207,7 +209,7 @@ def test_an_unfinished_part_is_a_gap(tmp_path: Path) -> None:
     part_in(model, tmp_path / "1", part="1/2", **asked)
     part_in(model, tmp_path / "2", part="2/2", max_tokens_total=1, concurrency=1, **asked)
     both = [tmp_path / "1", tmp_path / "2"]
-    mine = 2 * sum(Part(2, 2).has(question.id) for question in QUESTIONS[:10])
+    mine = 2 * sum(Shard(2, 2).has(question.id) for question in load("arithmetic", limit=10))
     with pytest.raises(InputError, match=f"2 parts: part 2 has 1 of its {mine} answers"):
         read_records(both)
     assert len(read_records(both, partial=True)) == 20 - mine + 1
@@ -219,7 +221,7 @@ def test_an_answer_that_is_there_twice_is_refused_even_where_it_may_be_partial(
     parts: tuple[Path, ScriptedChat], whole: tuple[Evaluation, ScriptedChat], tmp_path: Path
 ) -> None:
     root = parts[0]
-    copy = shutil.copytree(root / "part-12", tmp_path / "copy")
+    copy = shutil.copytree(root / f"part-{REPEATED}", tmp_path / "copy")
     done = pb_report(*folders(root), copy, "--partial", "-o", tmp_path / "page.html")
     assert done.exit_code == 2
     told = " ".join(done.stderr.split())
@@ -233,9 +235,9 @@ def test_an_answer_that_is_there_twice_is_refused_even_where_it_may_be_partial(
     ("other", "named"),
     [
         ({"settings": {"cutoff": 77}}, "cutoff"),
-        ({"limit": 30}, "parts: drawn"),
-        ({"part": "2/3"}, "parts: of"),
-        ({"part": None}, "parts: drawn, parts: of"),
+        ({"limit": 30}, "drawn of the parts"),
+        ({"part": "2/3"}, "of of the parts"),
+        ({"part": None}, "of of the parts, drawn of the parts"),
     ],
 )
 def test_parts_of_different_runs_are_refused(
@@ -244,7 +246,7 @@ def test_parts_of_different_runs_are_refused(
     model = ScriptedChat(solve=solves)
     part_in(model, tmp_path / "1", part="1/2")
     part_in(model, tmp_path / "2", **{"part": "2/2"} | other)
-    with pytest.raises(InputError, match=rf"'vanilla' on .* differs between .* in {named}\."):
+    with pytest.raises(InputError, match=rf"'vanilla' on .* differs between .* in {named}"):
         read_records([tmp_path / "1", tmp_path / "2"], partial=True)
 
 
@@ -264,5 +266,5 @@ def test_the_limit_is_a_parts_own_and_says_so(tmp_path: Path) -> None:
     asked = experiment(ScriptedChat(solve=solves), tmp_path, part="1/2", limit=20)
     evaluate(dataclasses.replace(asked, max_tokens_total=6), console=shown)
     assert isinstance(shown.file, io.StringIO)
-    told = "The limit of 6 tokens is this part's own: 2 parts may spend 12."
+    told = "The limit of 6 tokens is for this part: 2 parts may spend 12."
     assert told in shown.file.getvalue()

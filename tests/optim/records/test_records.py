@@ -10,23 +10,11 @@ import pytest
 from inspect_ai import Task
 from inspect_ai import eval as inspect_eval
 from inspect_ai.dataset import Sample
-from inspect_ai.log import (
-    EvalConfig,
-    EvalDataset,
-    EvalError,
-    EvalLog,
-    EvalSample,
-    EvalSpec,
-    write_eval_log,
-)
 from rich.console import Console
 
 from optim.evaluation import Evaluation, evaluate
-from optim.records import planning_tokens, read_records
-from optim.report.tables import by_level, latency
-from optim.summary import rows
+from optim.records import is_empty_paid_answer, planning_tokens, read_records
 from pb_graph import InputError
-from pb_graph.types import Report
 from tests.optim.report.samples import _usage, report
 from tests.support.chat_model import ScriptedChat
 from tests.support.evaluations import (
@@ -36,7 +24,6 @@ from tests.support.evaluations import (
     fails_on_the_hardest,
     leaks_collected,
     solves,
-    solves_the_easy_ones,
     tolerates_inspect,
 )
 from tests.support.graphs import checked
@@ -103,61 +90,23 @@ def test_a_record_is_plain_json(run: Evaluation) -> None:
     assert row["tokens"] == run.records[0].tokens
 
 
-def old_log(folder: Path, report: Report, error: str) -> None:
-    """A log of an earlier version: a single sample, which ended in an error."""
-    about = {"dataset": "arithmetic", "method": "vanilla", "model": "m", "planner": "m"}
-    conditions = {"settings": {"cutoff": 60}, "seed": 7, "estimate_level": False, "source": None}
-    spec = EvalSpec(
-        created="2026-05-01T10:00:00+00:00", task="t", model="m",
-        dataset=EvalDataset(sample_ids=["q"]), config=EvalConfig(epochs=1),
-        metadata=about | {"fingerprint": "f", "scorer": "math", "conditions": conditions},
-    )  # fmt: skip
-    sample = EvalSample(
-        id="q", epoch=1, input="?", target="4", store={"report": report, "error": error},
-        error=EvalError(message=error, traceback="", traceback_ansi=""), metadata={"level": 2},
-    )  # fmt: skip
-    write_eval_log(
-        EvalLog(version=2, status="success", eval=spec, samples=[sample]), str(folder / "old.eval")
-    )
-
-
-def silent(tokens: int) -> Report:
-    usage = _usage(tokens, 1)
-    by_node = {"answer": usage}
-    return report("vanilla", 2, random.Random(0)) | {  # noqa: S311
-        "answer": "", "level": 2, "usage": {**usage, "by_node": by_node},
-    }  # type: ignore[return-value] # fmt: skip
-
-
-def test_a_paid_answer_that_came_to_nothing_is_wrong_in_old_logs_too(tmp_path: Path) -> None:
-    reason = "No answer, after 60 completion tokens.\n- every reply of the model was empty"
-    old_log(tmp_path, silent(60), reason)
-    (record,) = read_records(tmp_path)
-    assert (record.score, record.error, record.tokens) == (0.0, None, 60)
-    assert record.explanation == reason
-    (row,) = rows([record])
-    assert (row.n, row.errors, row.accuracy, row.tokens) == (1, 0, 0.0, 60.0)
-
-
 @pytest.mark.parametrize(
-    ("tokens", "reason"),
-    [(0, "No answer, after 0 completion tokens."), (60, "RuntimeError: a bug of ours")],
+    ("node", "finish", "tokens", "wrong"),
+    [("answer", "stop", 60, True), ("answer", "stop", 0, False), ("plan", "stop", 60, False)],
 )
-def test_what_was_never_answered_for_an_outside_reason_stays_an_error(
-    tmp_path: Path, tokens: int, reason: str
+def test_an_empty_answer_is_wrong_where_solving_was_paid(
+    node: str, finish: str, tokens: int, *, wrong: bool
 ) -> None:
-    old_log(tmp_path, silent(tokens), reason)
-    (record,) = read_records(tmp_path)
-    assert (record.score, record.error) == (None, reason)
-
-
-def test_a_record_tells_how_it_was_made_as_far_as_the_log_knows(tmp_path: Path) -> None:
-    old_log(tmp_path, silent(60), "No answer, after 60 completion tokens.")
-    (record,) = read_records(tmp_path)
-    assert record.made_by == {
-        "date": "2026-05-01T10:00:00+00:00", "data": "arithmetic", "seed": 7, "scorer": "math",
-        "epochs": 1, "settings": {"cutoff": 60},
+    usage = _usage(tokens, 1)
+    empty: Any = report("vanilla", 2, random.Random(0)) | {  # noqa: S311
+        "answer": "", "usage": {**usage, "by_node": {node: usage}}, "finish": finish,
     }  # fmt: skip
+    assert is_empty_paid_answer(empty) is wrong
+
+
+def test_a_record_tells_how_it_was_made(run: Evaluation) -> None:
+    names = {"date", "version", "command", "seed", "scorer", "epochs", "settings"}
+    assert names <= run.records[0].made_by.keys()
 
 
 def test_the_scorers_metadata_reaches_the_record(run: Evaluation) -> None:
@@ -229,29 +178,8 @@ def test_folders_below_are_read_too_and_other_logs_left_out(tmp_path: Path) -> N
 def test_a_folder_without_logs_says_so(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no log of `pb-optim eval`"):
         read_records(tmp_path)
-    with pytest.raises(InputError, match="there is no folder"):
+    with pytest.raises(InputError, match="nowhere holds no log"):
         read_records(tmp_path / "nowhere")
     (tmp_path / "broken.eval").write_text("no log")
     with pytest.raises(InputError, match="cannot read the log"):
         read_records(tmp_path)
-
-
-# Tables made of records
-
-
-def test_tokens_and_score_by_level(tmp_path: Path) -> None:
-    records = evaluated(ScriptedChat(solve=solves_the_easy_ones), tmp_path, limit=10).records
-    cells = by_level(records)
-    assert [row["level"] for row in cells] == [1, 2, 3, 4, 5]
-    assert [row["accuracy"] for row in cells] == [100.0, 100.0, 100.0, 0.0, 0.0]
-    assert [row["T"] for row in cells] == [2.0, 3.0, 4.0, 5.0, 6.0]
-
-
-def test_seconds_of_planning_and_of_solving_add_up(run: Evaluation) -> None:
-    table: dict[Any, Any] = {row["method"]: row for row in latency(run.records)}
-    stepwise = table["stepwise"]
-    assert stepwise["n"] == 8
-    parts = stepwise["plan_s"] + stepwise["estimate_s"] + stepwise["solving_s"]
-    assert parts == pytest.approx(stepwise["total_s"])
-    assert table["vanilla"]["plan_s"] == table["vanilla"]["estimate_s"] == 0.0
-    assert table["vanilla"]["planning_%"] == 0.0

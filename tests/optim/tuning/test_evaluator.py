@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from optim.evaluation.journal import StorageError
+from optim.evaluation.store import StorageError
 from optim.scorers import Score, ScorerError
 from optim.tuning.candidate import DEFAULT_INSTRUCTIONS, Candidate
 from optim.tuning.evaluator import BudgetSpentError, OutageError
@@ -224,11 +224,9 @@ def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_bench_that_could_not_be_set_up_lets_go_of_its_folder(tmp_path: Path) -> None:
-    (tmp_path / "results.jsonl").write_text("nonsense\n")
+    (tmp_path / "replies.sqlite").write_text("nonsense " * 1000)
     for _ in range(2):
-        with pytest.raises(
-            InputError, match=r"line 1 of .*results.jsonl is damaged .* use another folder"
-        ):
+        with pytest.raises(StorageError, match=r"replies.sqlite: file is not a database"):
             bench_in(tmp_path)
 
 
@@ -257,7 +255,7 @@ def test_a_full_disk_refuses_every_further_answer(
         def full(*_: object) -> None:
             raise StorageError
 
-        monkeypatch.setattr(bench._results, "append", full)
+        monkeypatch.setattr(bench._results, "put", full)
         program = EvaluatedProgram(bench, original(), questions=FEW)
         assert program(question=FEW[1]).refused
         assert isinstance(bench.refusal, StorageError)

@@ -1,0 +1,72 @@
+"""Parts of one evaluation, for several machines.
+
+A scheduler starts one process for each part (``--part 3/16``), each with a log folder of its own.
+A part has all methods on its questions, so plans are shared and methods stay paired.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from pb_graph.errors import InputError
+
+DEFAULT_SHARDS = 16
+"""Parts of an experiment on Ray, unless a number is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One of several parts of the questions.
+
+    A question's part depends on its id and ``of`` alone. So parts differ in size by chance, and a
+    larger draw moves no question to another part.
+
+    Attributes:
+        number: Number of the part, from 1.
+        of: Number of parts.
+    """
+
+    number: int
+    of: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a part such as ``3/16``.
+
+        Raises:
+            InputError: The text is no part, or there is no part of that number.
+        """
+        found = re.fullmatch(r"\s*([0-9]{1,9})\s*/\s*([0-9]{1,9})\s*", text)
+        number, of = map(int, found.groups()) if found else (0, 0)
+        if not 1 <= number <= of:
+            msg = f"a part is such as 3/16, from 1/16 to 16/16, not {text!r}"
+            raise InputError(msg)
+        return cls(number, of)
+
+    def __str__(self) -> str:
+        """Return the part as it is written."""
+        return f"{self.number}/{self.of}"
+
+    def has(self, question: str) -> bool:
+        """Return whether the question with this id is in the part."""
+        return _number(question, self.of) == self.number
+
+    def metadata(self, questions: Sequence[str], drawn: str) -> dict[str, Any]:
+        """Return the metadata of a log, by which its reader knows whether all parts are there.
+
+        Args:
+            questions: Ids of all drawn questions, of every part.
+            drawn: Identifies these questions, their epochs and their scorer.
+        """
+        sizes = Counter(str(_number(question, self.of)) for question in questions)
+        return {"number": self.number, "of": self.of, "sizes": dict(sizes), "drawn": drawn}
+
+
+def _number(question: str, of: int) -> int:
+    """Return the part of a question, the same on every machine."""
+    return int.from_bytes(hashlib.sha256(question.encode()).digest()[:8]) % of + 1
