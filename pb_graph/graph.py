@@ -27,11 +27,11 @@ from pb_graph.nodes.solve import solve
 from pb_graph.nodes.synthesize import synthesize
 from pb_graph.probe import load_caps
 from pb_graph.program import HasPlanner, PlannerProgram
-from pb_graph.runtime.answer_type import AnswerType
-from pb_graph.runtime.budgeted_call import GraphOptions
-from pb_graph.runtime.node import Edge, Node
-from pb_graph.runtime.registry import Model, ModelRegistry, Program
-from pb_graph.runtime.tools import made_tools
+from pb_graph.run.answer_type import AnswerType
+from pb_graph.run.models import Model, Models, Program
+from pb_graph.run.node import Node
+from pb_graph.run.run import GraphOptions
+from pb_graph.run.tools import normalize_tools
 from pb_graph.settings import Context, Settings
 from pb_graph.state import Input, Output, SolveTask, State
 
@@ -100,69 +100,73 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     settings = Settings() if settings is None else Settings.read(settings)
     if isinstance(cap_policy, str | Path):
         cap_policy = load_caps(cap_policy)
-    registry = ModelRegistry(
-        model,
-        planner,
+    models = Models(
         settings,
-        cast("Program | None", program),
-        cap_policy,
-        require_budget("shared_budget", shared_budget),
+        model,
+        planner=planner,
         estimator=estimator,
         easy=easy,
+        program=cast("Program | None", program),
+        cap_policy=cap_policy,
+        budget=require_budget("shared_budget", shared_budget),
     )
     options = GraphOptions(
         prices=None if prices is None else read_prices(prices),
         answer_type=None if response_format is None else AnswerType(response_format),
-        tools=made_tools(tools),
+        tools=normalize_tools(tools),
     )
     builder = StateGraph(State, context_schema=Context, input_schema=Input, output_schema=Output)
-    builder.add_node("intake", Node(intake, registry, options, opens=True))
+    builder.add_node("intake", Node(intake, models, options, is_entry=True))
     for step in (plan, review, estimate, allocate, answer, synthesize, finish, no_answer):
-        builder.add_node(step.__name__, Node(step, registry, options))
-    builder.add_node("solve", Node(solve, registry, options), input_schema=SolveTask)
+        builder.add_node(step.__name__, Node(step, models, options))
+    builder.add_node("solve", Node(solve, models, options), input_schema=SolveTask)
 
     builder.add_edge(START, "intake")
-    builder.add_conditional_edges("intake", Edge(_after_intake), ["plan", "estimate", "answer"])
-    builder.add_conditional_edges("plan", Edge(_after_plan), ["review", "estimate", "answer"])
+    builder.add_conditional_edges("intake", _after_intake, ["plan", "estimate", "answer"])
+    builder.add_conditional_edges("plan", _after_plan, ["review", "estimate", "answer"])
     builder.add_conditional_edges(
-        "review", Edge(_after_review), ["allocate", "solve", "synthesize", "answer"]
+        "review", _after_review, ["allocate", "solve", "synthesize", "answer"]
     )
     builder.add_edge("estimate", "allocate")
     builder.add_conditional_edges(
-        "allocate", Edge(_after_allocate), ["review", "solve", "synthesize", "answer"]
+        "allocate", _after_allocate, ["review", "solve", "synthesize", "answer"]
     )
     builder.add_edge("solve", "allocate")
     builder.add_edge("answer", "finish")
     builder.add_edge("synthesize", "finish")
-    builder.add_conditional_edges("finish", Edge(_after_finish), ["no_answer", END])
+    builder.add_conditional_edges("finish", _after_finish, ["no_answer", END])
     builder.add_edge("no_answer", END)
     return builder.compile(checkpointer=checkpointer, name="plan_and_budget")
 
 
-def _after_intake(_: State, settings: Settings) -> str:
+def _after_intake(state: State) -> str:
+    settings = Settings.model_validate(state["settings"])
     if settings.has_plan:
         return "plan"
     return "estimate" if settings.has_budget else "answer"
 
 
-def _after_plan(_: State, settings: Settings) -> str:
+def _after_plan(state: State) -> str:
+    settings = Settings.model_validate(state["settings"])
     if settings.has_budget:
         return "estimate"
     return "review" if settings.review_plan else "answer"
 
 
-def _after_allocate(state: State, settings: Settings) -> str | list[Send]:
+def _after_allocate(state: State) -> str | list[Send]:
+    settings = Settings.model_validate(state["settings"])
     reviewed = settings.has_plan and settings.review_plan
     return "review" if reviewed else route_next_wave(state, settings)
 
 
-def _after_review(state: State, settings: Settings) -> str | list[Send]:
+def _after_review(state: State) -> str | list[Send]:
     """An edited plan has no budgets yet; an accepted one goes the way it would have gone."""
+    settings = Settings.model_validate(state["settings"])
     to_share_out = settings.has_budget and state["total"] is None
     return "allocate" if to_share_out else route_next_wave(state, settings)
 
 
-def _after_finish(state: State, _: Settings) -> str:
+def _after_finish(state: State) -> str:
     return END if state["report"]["answer"] else "no_answer"
 
 

@@ -15,8 +15,8 @@ Several calls. A coroutine that asks the model through ``run`` and returns what 
 adds to the state: ``answer`` at least, how it ended (``finish``) and its ``warnings``::
 
     @method("twice", "Asks, and asks again.", source="us", ceiling=lambda s, _: 2 * s.cutoff)
-    async def twice(given: MethodInput, run: NodeContext) -> State:
-        draft = await run.calls.solver(..., cap, Purpose("answer"))
+    async def twice(given: MethodInput, run: Run) -> State:
+        draft = await run.ask(..., CallOptions(cap, purpose=Purpose("answer")))
         reply = await run.call_within_budget(..., given.budget, given.query, Purpose("answer"))
         return reply.update()
 

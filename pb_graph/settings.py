@@ -115,12 +115,6 @@ class Settings(BaseModel):
     cutoff: PositiveInt = Field(
         default=8192, description="Hard limit of completion tokens of every single call."
     )
-    strict_ceiling: bool = Field(
-        default=False,
-        description="Whether an attempt that was lost, and whose bill nobody knows, uses up its "
-        "whole cap, so that the most that may be billed never passes the ceiling; such a call is "
-        "then not tried again.",
-    )
     planner_cap: PositiveInt = Field(
         default=384, description="Hard limit of completion tokens of a planner call."
     )

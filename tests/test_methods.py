@@ -9,8 +9,9 @@ import pytest
 from pb_graph import InputError, Settings
 from pb_graph.errors import ModelCallError
 from pb_graph.methods import METHODS, MethodInput, method
+from pb_graph.models.options import CallOptions
 from pb_graph.prompts import PromptMessage, question_block
-from pb_graph.runtime.node import NodeContext
+from pb_graph.run.run import Run
 from pb_graph.settings import choices
 from pb_graph.state import State
 from pb_graph.types import Purpose, Query
@@ -34,14 +35,14 @@ def twice() -> Iterator[str]:
     @method(
         "twice", "Asks twice.", source="a test", budgets=True, ceiling=lambda s, _: 2 * s.cutoff
     )
-    async def asks_twice(given: MethodInput, run: NodeContext) -> State:
+    async def asks_twice(given: MethodInput, run: Run) -> State:
         budget = given.budget or 0
         prompt: list[PromptMessage] = [("human", question_block(given.query, show_level=False))]
-        draft = await run.calls.solver(prompt, budget // 2, Purpose("draft"))
+        draft = await run.ask(prompt, CallOptions(budget // 2, purpose=Purpose("draft")))
         again: list[PromptMessage] = [*prompt, ("ai", draft.text), ("human", "Sure?")]
         left = budget - draft.tokens
         reply = await run.call_within_budget(again, left, given.query, Purpose("answer"))
-        return {"answer": reply.text, "warnings": reply.notes("answer")}
+        return {"answer": reply.text, "warnings": reply.warnings("answer")}
 
     yield "twice"
     del METHODS["twice"]

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from pb_graph.answers import comparable, stated_answer
 from pb_graph.errors import ModelCallError
 from pb_graph.methods import MethodInput, method
+from pb_graph.models.options import CallOptions
 from pb_graph.prompts import STYLES, single_call_prompt
 from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
-    from pb_graph.runtime.budgeted_call import NodeContext
+    from pb_graph.run.run import Run
     from pb_graph.state import State
 
 SAMPLES = 40
@@ -31,7 +32,7 @@ CONFIDENCE = 0.95
     tools=False,
     ceiling=lambda settings, _: SAMPLES * settings.cutoff,
 )
-async def adaptive_consistency(given: MethodInput, run: NodeContext) -> State:
+async def adaptive_consistency(given: MethodInput, run: Run) -> State:
     """Make at most `SAMPLES` calls, one after another, and return what most of them state.
 
     An answer that states no result counts as a sample, but for nothing. Answers of a type agree if
@@ -40,14 +41,13 @@ async def adaptive_consistency(given: MethodInput, run: NodeContext) -> State:
     """
     settings, purpose = run.settings, Purpose("answer", level=given.query["level"])
     prompt = single_call_prompt(given.query, settings, STYLES["prose"])
+    options = CallOptions(settings.cutoff, purpose=purpose, thinking="free", sampling=True)
     texts: dict[str, str] = {}
     votes: Counter[str] = Counter()
     last, warnings = "", []
     for number in range(1, SAMPLES + 1):
         try:
-            reply = await run.calls.solver(
-                prompt, settings.cutoff, purpose, thinking="free", sampled=True
-            )
+            reply = await run.ask(prompt, options)
         except ModelCallError as failure:
             if number == 1:
                 raise
@@ -64,7 +64,7 @@ async def adaptive_consistency(given: MethodInput, run: NodeContext) -> State:
     return {"answer": answer, "warnings": warnings}
 
 
-def _stated(text: str, given: MethodInput, run: NodeContext) -> str | None:
+def _stated(text: str, given: MethodInput, run: Run) -> str | None:
     if answer_type := run.options.answer_type:
         typed = answer_type.read(text)
         return None if typed is None else json.dumps(typed, sort_keys=True)

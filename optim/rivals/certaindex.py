@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from pb_graph.answers import comparable, without_thinking
 from pb_graph.errors import ModelCallError
 from pb_graph.methods import MethodInput, method
+from pb_graph.models.options import CallOptions
 from pb_graph.prompts import STYLES, PromptMessage, final_line, single_call_prompt
 from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
     from pb_graph.models.reply import Reply
-    from pb_graph.runtime.budgeted_call import NodeContext
+    from pb_graph.run.run import Run
     from pb_graph.settings import Settings
     from pb_graph.state import State
     from pb_graph.types import Query
@@ -40,7 +41,7 @@ def _ceiling(settings: Settings, _: Query) -> int:
     tools=False,
     ceiling=_ceiling,
 )
-async def certaindex(given: MethodInput, run: NodeContext) -> State:
+async def certaindex(given: MethodInput, run: Run) -> State:
     """Write the answer in pieces of `PROBE_EVERY` tokens, with a probe behind each.
 
     Pieces are charged to ``answer``, probes to ``probe``; a probe is no part of the answer.
@@ -76,20 +77,19 @@ async def certaindex(given: MethodInput, run: NodeContext) -> State:
 
 
 async def _piece(
-    prompt: list[PromptMessage], written: str, cap: int, purpose: Purpose, run: NodeContext
+    prompt: list[PromptMessage], written: str, cap: int, purpose: Purpose, run: Run
 ) -> Reply:
     begun: list[PromptMessage] = [("ai", written)] if written else []
-    return await run.calls.solver([*prompt, *begun], cap, purpose, thinking="free", continues=True)
+    options = CallOptions(cap, purpose=purpose, thinking="free", continue_last=True)
+    return await run.ask([*prompt, *begun], options)
 
 
-async def _unprobed(
-    prompt: list[PromptMessage], left: int, purpose: Purpose, run: NodeContext
-) -> State:
+async def _unprobed(prompt: list[PromptMessage], left: int, purpose: Purpose, run: Run) -> State:
     """Return the answer in one call, where thinking is hidden and there is nothing to probe."""
     note = "answer: the server hides what the model thinks, so there was nothing to probe"
     if left <= 0:
         return {"answer": "", "warnings": [note]}
-    reply = await run.calls.solver(prompt, left, purpose, thinking="free")
+    reply = await run.ask(prompt, CallOptions(left, purpose=purpose, thinking="free"))
     return {"answer": reply.text, "warnings": [note]}
 
 

@@ -9,11 +9,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from pb_graph.methods import MethodInput, method
+from pb_graph.models.options import CallOptions
 from pb_graph.prompts import STYLES, Example, Style, final_line, single_call_prompt
 from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
-    from pb_graph.runtime.budgeted_call import NodeContext
+    from pb_graph.run.run import Run
     from pb_graph.state import State
     from pb_graph.types import Query
 
@@ -54,12 +55,12 @@ STYLE = Style(
     tools=False,
     ceiling=lambda settings, _: min(CAP, settings.cutoff) + settings.cutoff,
 )
-async def program_aided(given: MethodInput, run: NodeContext) -> State:
+async def program_aided(given: MethodInput, run: Run) -> State:
     """Return the calculation with its result below it; what cannot be worked out is asked again."""
     query, purpose = given.query, Purpose("calculation", level=given.query["level"])
     only: Query = {**query, "answer_format": "Write the assignments only."}
     prompt = single_call_prompt(only, given.settings, STYLE)
-    written = await run.calls.solver(prompt, CAP, purpose, thinking="off")
+    written = await run.ask(prompt, CallOptions(CAP, purpose=purpose, thinking="off"))
     result = None if written.finish == "length" else evaluate(written.text)
     if result is not None:
         stated = final_line(query, format_number(result))

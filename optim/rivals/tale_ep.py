@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from pb_graph.errors import ModelCallError
 from pb_graph.methods import MethodInput, method
+from pb_graph.models.options import CallOptions
 from pb_graph.prompts import STYLES, PromptMessage, question_block, single_call_prompt
 from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
-    from pb_graph.runtime.budgeted_call import NodeContext
+    from pb_graph.run.run import Run
     from pb_graph.state import State
 
 ESTIMATE = (
@@ -30,7 +31,7 @@ _NUMBER = re.compile(r"\d[\d,]{0,8}")
     source="arXiv:2412.18547",
     ceiling=lambda settings, _: settings.planner_cap + settings.cutoff,
 )
-async def tale_ep(given: MethodInput, run: NodeContext) -> State:
+async def tale_ep(given: MethodInput, run: Run) -> State:
     """Make two calls. The first is charged to ``estimate``; the paper's figures leave it out."""
     ask: list[PromptMessage] = [
         ("human", f"{question_block(given.query, show_level=False)}\n\n{ESTIMATE}")
@@ -39,7 +40,7 @@ async def tale_ep(given: MethodInput, run: NodeContext) -> State:
     budget, warnings = None, []
     try:
         cap = run.settings.planner_cap
-        reply = await run.calls.solver(ask, cap, replace(purpose, node="estimate"))
+        reply = await run.ask(ask, CallOptions(cap, purpose=replace(purpose, node="estimate")))
         budget = _number_in(reply.text)
         if budget is None:
             warnings.append("estimate: no number of tokens in the reply; solved without a budget")
@@ -47,7 +48,7 @@ async def tale_ep(given: MethodInput, run: NodeContext) -> State:
         warnings.append(f"estimate: {failure} Solved without a budget.")
     prompt = single_call_prompt(given.query, given.settings, STYLES["prose"], budget=budget)
     solved = await run.call_within_budget(prompt, budget, given.query, purpose)
-    warnings += solved.notes("answer")
+    warnings += solved.warnings("answer")
     return solved.update() | {"total": budget, "warnings": warnings}
 
 

@@ -13,7 +13,7 @@ from pb_graph.budget.account import Budget
 from pb_graph.budget.context import open_run, require_budget, use_budget
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
-from pb_graph.runtime.registry import Model
+from pb_graph.run.models import Model
 from pb_graph.types import Report
 
 DESCRIPTION = (

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from langgraph.types import Send
 
 from pb_graph.budget import optimal_allocation, schedule_weights, split
+from pb_graph.budget.account import Budget
 from pb_graph.budget.context import available_tokens
 from pb_graph.budget.ledger import most_billed, spent
 from pb_graph.methods import METHODS
@@ -20,10 +21,10 @@ from pb_graph.types import SubQuestion
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pb_graph.runtime.budgeted_call import NodeContext
+    from pb_graph.run.run import Run
 
 
-def allocate(state: State, run: NodeContext) -> State:
+def allocate(state: State, run: Run) -> State:
     """Write ``total``, ``ceiling`` and ``shares`` before the first wave, new ``shares`` later."""
     if state["shares"]:
         return _rolled_over(state, run)
@@ -37,7 +38,7 @@ def allocate(state: State, run: NodeContext) -> State:
     if total < len(plan):
         note = f"{total} tokens cannot pay {len(plan)} sub-questions: solved as one step"
         plan = [whole_question()]
-        run.tell({"event": "plan", "steps": plan})
+        run.emit({"event": "plan", "steps": plan})
         update |= {"plan": plan, "warnings": [*notes, f"allocate: {note}"]}
     shares = _shared_out(total, plan, plan, query["level"], settings)
     _tell(run, query["level"], total, shares.values())
@@ -79,7 +80,7 @@ def _task(state: State, index: int, settings: Settings) -> Send:
     return Send("solve", task)
 
 
-def _total(state: State, run: NodeContext) -> tuple[int, list[str]]:
+def _total(state: State, run: Run) -> tuple[int, list[str]]:
     """The question's budget, or what is left for it of a shared one, and a note of that, once."""
     wanted = run.settings.budget_rule.total(state["query"]["level"])
     if (left := available_tokens(wanted)) == wanted:
@@ -89,14 +90,16 @@ def _total(state: State, run: NodeContext) -> tuple[int, list[str]]:
     return max(1, left), [note] * (note not in state["warnings"])
 
 
-def _rolled_over(state: State, run: NodeContext) -> State:
+def _rolled_over(state: State, run: Run) -> State:
     """Give what the finished steps left unspent to those not yet started, in their old ratio."""
     done = {result["index"]: result for result in state["results"]}
     rest = [step for step in state["plan"] if step["index"] not in done]
     if not run.settings.rollover or not rest:
         return {}
     total = state["total"] or 0  # which there is, where there are shares
-    left = total - run.gone(charge for charge in state["charges"] if charge["node"] == "solve")
+    account = Budget(max(1, total))
+    account.charge(most_billed(row for row in state["charges"] if row["node"] == "solve"))
+    left = account.left
     if run.settings.enforcement == "prompt":
         # A budget that is only said can be overspent; the steps to come are not to suffer for that.
         left = max(left, sum(state["shares"][str(step["index"])] for step in rest))
@@ -107,8 +110,8 @@ def _rolled_over(state: State, run: NodeContext) -> State:
     return {"shares": shares}
 
 
-def _tell(run: NodeContext, level: int | None, total: int, shares: Iterable[int]) -> None:
-    run.tell({"event": "budgets", "level": level, "budget": total, "shares": [*shares]})
+def _tell(run: Run, level: int | None, total: int, shares: Iterable[int]) -> None:
+    run.emit({"event": "budgets", "level": level, "budget": total, "shares": [*shares]})
 
 
 def _shared_out(
@@ -151,7 +154,7 @@ def _bam_shares(
     return optimal_allocation(c, beta, total)
 
 
-def _ceiling(state: State, steps: int, total: int, run: NodeContext) -> int:
+def _ceiling(state: State, steps: int, total: int, run: Run) -> int:
     """Completion tokens this query cannot exceed: those billed, and the caps of all calls to come.
 
     When the budget is only said, the cutoff of every call is the only bound there is, and there

@@ -11,11 +11,11 @@ from pb_graph.methods import METHODS, MethodInput
 from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
-    from pb_graph.runtime.budgeted_call import NodeContext
+    from pb_graph.run.run import Run
     from pb_graph.state import State
 
 
-async def answer(state: State, run: NodeContext) -> State:
+async def answer(state: State, run: Run) -> State:
     """Write ``answer``; an answer that failed is empty, and the warnings say why."""
     method, ceiling = METHODS[run.settings.method], state["ceiling"]
     if ceiling is None:

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any, cast
 from langchain_core.messages import AIMessage
 from langchain_core.messages.ai import UsageMetadata
 
-from pb_graph.budget.ledger import Prices, by_node, most_billed, spent
+from pb_graph.budget.ledger import Prices, by_node, most_billed
 from pb_graph.errors import NoAnswerError
 from pb_graph.state import State
 from pb_graph.types import QueryUsage, Report, StepReport
 
 if TYPE_CHECKING:
-    from pb_graph.runtime.budgeted_call import NodeContext
+    from pb_graph.run.run import Run
     from pb_graph.settings import Settings
 
 MESSAGE_NAME = "plan_and_budget"
 
 
-def finish(state: State, run: NodeContext) -> State:
+def finish(state: State, run: Run) -> State:
     """Write ``report`` and, when there is an answer, the final message with the account on it."""
     report = build_report(state, run.settings, run.options.prices)
     answer_type, typed = run.options.answer_type, None
@@ -27,7 +27,7 @@ def finish(state: State, run: NodeContext) -> State:
         typed = answer_type.read(report["answer"])
         note = "finish: the answer holds no JSON that fits response_format"
         report["warnings"] = report["warnings"] + [note] * (typed is None)
-    run.tell({"event": "answer", "answer": report["answer"], "usage": report["usage"]})
+    run.emit({"event": "answer", "answer": report["answer"], "usage": report["usage"]})
     if not report["answer"]:
         return {"report": report}
     message = AIMessage(
@@ -42,7 +42,7 @@ def finish(state: State, run: NodeContext) -> State:
     return update | {"structured_response": typed} if answer_type else update
 
 
-def no_answer(state: State, run: NodeContext) -> State:
+def no_answer(state: State, run: Run) -> State:
     """End a run that came to nothing; its report stays in the state, for whoever looks there.
 
     Raises:
@@ -86,12 +86,7 @@ def build_report(state: State, settings: Settings, prices: Prices | None = None)
     warnings, most, ceiling = state["warnings"], most_billed(state["charges"]), state["ceiling"]
     if ceiling is not None and most > ceiling:
         note = f"up to {most} completion tokens may be billed, above the ceiling of {ceiling}"
-        advice = (
-            "its server takes no notice of caps, as `pb-graph probe` shows"
-            if spent(state["charges"]) > ceiling
-            else "Settings(strict_ceiling=True) keeps lost attempts below it"
-        )
-        warnings = [*warnings, f"{note}: {advice}"]
+        warnings = [*warnings, f"{note}: a server ignored its cap, as `pb-graph probe` shows"]
     report = Report(
         method=settings.method,
         execution=settings.execution if local else None,

@@ -10,12 +10,12 @@ from pb_graph.budget import LEVELS
 from pb_graph.errors import InputError
 from pb_graph.methods import METHODS
 from pb_graph.nodes.conversation import encodable, read_conversation
-from pb_graph.runtime.langgraph_internals import checkpointer
+from pb_graph.run.internals import checkpointer
 from pb_graph.state import State, emptied
 from pb_graph.types import Query
 
 if TYPE_CHECKING:
-    from pb_graph.runtime.budgeted_call import NodeContext
+    from pb_graph.run.run import Run
     from pb_graph.settings import Settings
 
 MAX_QUESTION = 100_000
@@ -23,7 +23,7 @@ MAX_REFERENCE = 400_000
 MAX_EXTRA = 20_000
 
 
-async def intake(state: State, run: NodeContext) -> State:
+async def intake(state: State, run: Run) -> State:
     """Turn the input into a `Query`, and forget what an earlier question left on the thread.
 
     A question of its own (``question``) stands alone; one in messages comes with its conversation.
@@ -49,14 +49,14 @@ async def intake(state: State, run: NodeContext) -> State:
         conversation=said.turns,
         media=said.media,
     )
-    await run.calls.check_media(said.media)
+    await run.check_media(said.media)
     if settings.has_plan and settings.review_plan and checkpointer() is None:
         msg = (
             "review_plan pauses for a person, and goes on from a checkpoint, which nothing keeps "
             "here: build_graph(…, checkpointer=InMemorySaver()), and a thread_id"
         )
         raise InputError(msg)
-    run.tell({"event": "intake", "method": settings.method})
+    run.emit({"event": "intake", "method": settings.method})
     update = emptied() | {
         "settings": settings.model_dump(mode="json"),
         "query": query,
@@ -65,7 +65,7 @@ async def intake(state: State, run: NodeContext) -> State:
     return cast("State", update)
 
 
-def _settings(budget: object, run: NodeContext) -> tuple[Settings, list[str]]:
+def _settings(budget: object, run: Run) -> tuple[Settings, list[str]]:
     """The settings of this question, and a warning for what is given and has no use."""
     settings = run.settings
     if budget is not None:

@@ -10,10 +10,10 @@ from pb_graph.state import State
 from pb_graph.types import SubQuestion
 
 if TYPE_CHECKING:
-    from pb_graph.runtime.budgeted_call import NodeContext
+    from pb_graph.run.run import Run
 
 
-async def plan(state: State, run: NodeContext) -> State:
+async def plan(state: State, run: Run) -> State:
     """Write ``plan``; when planning is fused, with levels and credits."""
     query, settings = state["query"], run.settings
     update: State = {}
@@ -21,18 +21,18 @@ async def plan(state: State, run: NodeContext) -> State:
     notes: list[str] = []
     if settings.planning == "fused" and settings.splits_budget:
         request = fused_request(query, settings)
-        graded, warnings = await run.calls.planner_with_repair(request)
+        graded, warnings = await run.ask_planner_with_repair(request)
         if graded:
             level, steps, notes = clean_graded_plan(graded, query, settings.max_steps)
             update["query"] = {**query, "level": level}
     else:
-        found, warnings = await run.calls.planner_with_repair(decompose_request(query, settings))
+        found, warnings = await run.ask_planner_with_repair(decompose_request(query, settings))
         if found:
             steps, notes = clean_plan(found, query, settings.max_steps)
     if not steps:
         steps = [whole_question()]
         notes = [*notes, "plan: the question is solved as one step"]
-    run.tell({"event": "plan", "steps": steps})
+    run.emit({"event": "plan", "steps": steps})
     return {**update, "plan": steps, "warnings": warnings + notes}
 
 

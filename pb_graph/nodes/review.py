@@ -11,7 +11,7 @@ from pb_graph.errors import describe_errors
 from pb_graph.nodes.plan_edit import PlanEdit, apply_edits
 
 if TYPE_CHECKING:
-    from pb_graph.runtime.budgeted_call import NodeContext
+    from pb_graph.run.run import Run
     from pb_graph.settings import Settings
     from pb_graph.state import State
 
@@ -24,7 +24,7 @@ HELP = (
 )
 
 
-def review(state: State, run: NodeContext) -> State:
+def review(state: State, run: Run) -> State:
     """Interrupt until the answer is an acceptance or a valid edit, which is allocated anew.
 
     An edited plan is not estimated again: see `apply_edits` for the grades that it goes on with.
@@ -48,7 +48,7 @@ def review(state: State, run: NodeContext) -> State:
             question = {**shown, "error": told}
 
 
-def _update(answer: object, state: State, run: NodeContext) -> State:
+def _update(answer: object, state: State, run: Run) -> State:
     """What an answer writes; what was edited, without budget and shares, is allocated once more."""
     settings = state["settings"] | {"review_plan": False}
     # A model that was out of reach may be back, after a pause.
@@ -61,7 +61,7 @@ def _update(answer: object, state: State, run: NodeContext) -> State:
         plan = state["plan"] if edit.plan is None else apply_edits(edit.plan, state["plan"])
         _check_size(len(plan), edit.budget, state["total"], run.settings)
         settings["budget"] = edit.budget or settings["budget"]
-        run.tell({"event": "plan", "steps": plan})
+        run.emit({"event": "plan", "steps": plan})
         update |= {"plan": plan, "total": None, "ceiling": None, "shares": {}}
     return cast("State", update)
 

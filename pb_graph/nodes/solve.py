@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 from pb_graph.errors import ModelCallError
 from pb_graph.prompts import step_prompt
-from pb_graph.runtime.budgeted_call import BudgetedReply
+from pb_graph.run.run import BudgetedReply
 from pb_graph.state import SolveTask, State
 from pb_graph.types import Purpose, StepResult
 
 if TYPE_CHECKING:
-    from pb_graph.runtime.budgeted_call import NodeContext
+    from pb_graph.run.run import Run
 
 
-async def solve(task: SolveTask, run: NodeContext) -> State:
+async def solve(task: SolveTask, run: Run) -> State:
     """Add one result to ``results``; a failed call is a result, too, and the others go on."""
     index, budget, settings = task["index"], task["budget"], run.settings
     closing = task.get("closing", False)
-    run.tell({"event": "step_started", "index": index, "budget": budget})
+    run.emit({"event": "step_started", "index": index, "budget": budget})
     messages = step_prompt(
         task["query"],
         settings,
@@ -41,15 +41,15 @@ async def solve(task: SolveTask, run: NodeContext) -> State:
             stream=closing,
         )
     except ModelCallError as failure:
-        reply = BudgetedReply("", failure.tokens, "error", 0)
+        reply = BudgetedReply("", failure.tokens, "error")
         warnings.append(f"{name}: {failure}")
     result = StepResult(
         index=index,
         budget=budget,
-        cap=run.cap_of(budget),
+        cap=run.cap_for(budget),
         tokens=reply.tokens,
         finish=reply.finish,
         answer=reply.text,
     )
-    run.tell({"event": "step_done", **result})
-    return {"results": [result], "warnings": warnings + reply.notes(name)}
+    run.emit({"event": "step_done", **result})
+    return {"results": [result], "warnings": warnings + reply.warnings(name)}

@@ -12,12 +12,12 @@ from pb_graph.types import Purpose
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pb_graph.runtime.budgeted_call import NodeContext
+    from pb_graph.run.run import Run
     from pb_graph.state import State
     from pb_graph.types import StepResult
 
 
-async def synthesize(state: State, run: NodeContext) -> State:
+async def synthesize(state: State, run: Run) -> State:
     """Write ``answer``.
 
     When the last step was to give it but came to nothing, what is left below the ceiling pays for
@@ -35,7 +35,7 @@ async def synthesize(state: State, run: NodeContext) -> State:
     warnings = [] if by_call else ["synthesize: the last step gave no answer; asked once more"]
     budget = min(
         synthesis_cap(state["total"] or 0, len(state["plan"]), run.settings),
-        (state["ceiling"] or 0) - run.gone(state["charges"]),
+        run.budget.left,
     )
     if budget < 1:
         return _fallback(found, ["synthesize: no budget left for a final call"])
@@ -48,7 +48,7 @@ async def synthesize(state: State, run: NodeContext) -> State:
         return _fallback(found, [*warnings, f"synthesize: {failure}"])
     if not reply.text:
         return _fallback(found, [*warnings, "synthesize: the reply was empty"])
-    return reply.update("synthesize") | {"warnings": warnings + reply.notes("synthesize")}
+    return reply.update("synthesize") | {"warnings": warnings + reply.warnings("synthesize")}
 
 
 def _fallback(found: Sequence[StepResult], warnings: list[str]) -> State:

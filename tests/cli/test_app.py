@@ -20,7 +20,6 @@ from pb_graph.errors import UnknownModelError, WeightsError
 from pb_graph.local import catalog, weights
 from pb_graph.local import server as local
 from pb_graph.planner.planner import Planner
-from pb_graph.runtime import registry
 from pb_graph.settings import choices
 from tests.support.artefacts import artefact
 from tests.support.chat_model import HTTPError, ScriptedChat, says_nothing
@@ -42,7 +41,7 @@ def resolved(monkeypatch: pytest.MonkeyPatch) -> dict[str, ScriptedChat]:
             raise UnknownModelError(msg)
         return models.setdefault(name, ScriptedChat())
 
-    monkeypatch.setattr(registry, "resolve", resolve)
+    monkeypatch.setattr("pb_graph.run.models.resolve", resolve)
     return models
 
 
@@ -368,7 +367,7 @@ class TestLocalModels:
     def test_solve_fetches_what_it_needs_before_it_starts(
         self, fetched: Fetched, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(registry, "resolve", lambda *_: ScriptedChat())
+        monkeypatch.setattr("pb_graph.run.models.resolve", lambda *_: ScriptedChat())
         options = ("--model", "local:smollm2-135m", "--planner", "local:qwen2.5-coder-1.5b")
         reported(run("solve", "Why?", "--json", *options))
         assert sorted(fetched) == ["qwen2.5-coder-1.5b", "smollm2-135m"]

@@ -24,7 +24,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What the server was started with; a unit test opens no socket."""
     found: list[dict[str, Any]] = []
     monkeypatch.setattr(uvicorn, "run", lambda _, **given: found.append(given))
-    monkeypatch.setattr("pb_graph.runtime.registry.resolve", lambda *_: ScriptedChat())
+    monkeypatch.setattr("pb_graph.run.models.resolve", lambda *_: ScriptedChat())
     monkeypatch.delenv(KEY, raising=False)
     return found
 

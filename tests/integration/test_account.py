@@ -96,9 +96,9 @@ def test_what_arrived_of_a_stream_that_broke_off_counts() -> None:
 
 @pytest.mark.parametrize("fault", ["reset_midway", "half_stream", "invalid_json"])
 @both
-def test_a_strict_ceiling_holds_whatever_is_lost(fault: Any, *, streams: bool) -> None:  # noqa: ANN401
+def test_the_ceiling_holds_whatever_is_lost(fault: Any, *, streams: bool) -> None:  # noqa: ANN401
     with FaultServer(always(fault), answer="word " * 10_000) as server:
-        report = account(server, streams=streams, strict_ceiling=True)
+        report = account(server, streams=streams)
     assert server.billed <= report["most_billed"] <= report["ceiling"]
 
 

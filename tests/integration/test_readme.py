@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from optim.report import plot_spending
-from pb_graph.runtime import registry
 from tests.support.chat_model import Reply, ScriptedChat, in_turn
 from tests.support.endpoints import endpoint_of
 
@@ -57,7 +56,7 @@ def test_a_question(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = ScriptedChat()
-    monkeypatch.setattr(registry, "resolve", lambda *_, **__: model)
+    monkeypatch.setattr("pb_graph.run.models.resolve", lambda *_, **__: model)
     run("A question", tmp_path)
     answer, account = capsys.readouterr().out.splitlines()
     assert answer == "Final answer: 42"

@@ -15,7 +15,6 @@ from langgraph.types import Command
 
 from pb_graph import Budget, Context, InputError, Settings
 from pb_graph.nodes.plan_edit import PlanEdit, apply_edits
-from pb_graph.runtime import registry
 from pb_graph.types import SubQuestion
 from tests.support.chat_model import HTTPError, ScriptedChat
 from tests.support.graphs import CHAIN, QUESTION, Way, checked, graph_of, run
@@ -272,7 +271,7 @@ def test_a_resumed_run_keeps_the_models_that_it_began_with(
     execution: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = {"fake:solver": ScriptedChat(), "fake:planner": ScriptedChat()}
-    monkeypatch.setattr(registry, "resolve", lambda name, _: made[name])
+    monkeypatch.setattr("pb_graph.run.models.resolve", lambda name, _: made[name])
     model = ScriptedChat()
     graph = graph_of(model, checkpointer=InMemorySaver(), review_plan=True, execution=execution)
     context = Context(model="fake:solver", planner="fake:planner")

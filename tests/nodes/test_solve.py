@@ -139,7 +139,7 @@ def test_a_server_that_ignores_its_cap_is_noted() -> None:
     report = report_of(model, enforcement="cap", **STEPWISE)
     assert [step["tokens"] for step in report["steps"]] == [150, 150, 150, None]
     assert report["usage"]["output_tokens"] == model.output_tokens
-    assert sum("50 tokens more than its cap" in note for note in report["warnings"]) == 3
+    assert sum("ignored its cap of 100 tokens" in note for note in report["warnings"]) == 3
 
 
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])

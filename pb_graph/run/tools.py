@@ -10,6 +10,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.errors import GraphBubbleUp
 
 from pb_graph.errors import InputError
+from pb_graph.models.io import IO
 from pb_graph.models.provider_errors import redact
 from pb_graph.prompts import text_of
 
@@ -24,8 +25,8 @@ MAX_RESULT = 20_000
 """Characters of a tool's result that the solver is shown."""
 
 
-def made_tools(given: Sequence[BaseTool | Callable[..., Any]]) -> tuple[BaseTool, ...]:
-    """Tools as a user gave them: LangChain's, or functions with a docstring.
+def normalize_tools(given: Sequence[BaseTool | Callable[..., Any]]) -> tuple[BaseTool, ...]:
+    """Return tools as LangChain's, which a user may have given as functions with a docstring.
 
     Raises:
         InputError: Something else, or two of one name.
@@ -45,14 +46,20 @@ def made_tools(given: Sequence[BaseTool | Callable[..., Any]]) -> tuple[BaseTool
     return tools
 
 
-async def result_of(tools: Sequence[BaseTool], call: ToolCall, *, blocking: bool) -> str:
-    """What a tool gives, as text of bounded size; its errors are told to the model."""
+async def call_tool(tools: Sequence[BaseTool], call: ToolCall, io: IO) -> str:
+    """Return the result of a tool as text of bounded size; its errors are told to the model.
+
+    Args:
+        tools: The tools that there are.
+        call: The call that the model made.
+        io: The way to wait.
+    """
     wanted = next((one for one in tools if one.name == call["name"]), None)
     if wanted is None:
         return f"There is no tool {call['name']!r}; there are: {', '.join(t.name for t in tools)}"
     asked: dict[str, Any] = {**call, "type": "tool_call"}
     try:
-        found = wanted.invoke(asked) if blocking else await wanted.ainvoke(asked)
+        found = await io.call(wanted.invoke, wanted.ainvoke, asked)
     except GraphBubbleUp:  # an interrupt: LangGraph's own business
         raise
     except Exception as error:  # noqa: BLE001 -- whatever a tool raises, the model may do better
@@ -62,7 +69,7 @@ async def result_of(tools: Sequence[BaseTool], call: ToolCall, *, blocking: bool
 
 
 def without_tools(messages: Sequence[Any]) -> list[Any]:
-    """A prompt with calls of tools and their results as text: providers refuse them bare."""
+    """Return a prompt with tool calls and results as text: providers refuse them without tools."""
     plain: list[Any] = []
     for said in messages:
         if isinstance(said, ToolMessage):

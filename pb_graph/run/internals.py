@@ -1,4 +1,4 @@
-"""What has no public name in LangGraph. Without the checkpointer no call is kept for a restart."""
+"""Names that are private in LangGraph. Without the checkpointer no call is kept for a restart."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ _CHECKPOINTER = "__pregel_checkpointer"
 
 
 def checkpointer() -> BaseCheckpointSaver[Any] | None:
-    """The checkpointer of the run that the caller is part of."""
+    """Return the checkpointer of the run that the caller is part of."""
     found: BaseCheckpointSaver[Any] | None = get_config()["configurable"].get(_CHECKPOINTER)
     return found

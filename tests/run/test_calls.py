@@ -16,10 +16,12 @@ from langgraph.graph import START, StateGraph
 from pb_graph import Budget, ModelCallError, Settings, build_graph
 from pb_graph.models.client import ChatClient
 from pb_graph.models.io import run_sync
+from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply
 from pb_graph.planner.requests import decompose_request
-from pb_graph.runtime.node import Node, NodeContext
-from pb_graph.runtime.registry import ModelRegistry
+from pb_graph.run.models import Models
+from pb_graph.run.node import Node
+from pb_graph.run.run import Run
 from pb_graph.settings import Context
 from pb_graph.state import State
 from pb_graph.types import Purpose, Query
@@ -37,15 +39,15 @@ class CutOffHere(BaseException):
 
 def graph_with(node: Any, model: ScriptedChat, **settings: Any) -> Any:  # noqa: ANN401
     """A graph of one node, which a newcomer wrote."""
-    registry = ModelRegistry(model, None, Settings(**settings))
+    models = Models(Settings(**settings), model)
     builder = StateGraph(State, context_schema=Context)
-    builder.add_node("work", Node(node, registry, opens=True))
+    builder.add_node("work", Node(node, models, is_entry=True))
     builder.add_edge(START, "work")
     return builder.compile(checkpointer=InMemorySaver())
 
 
 def restarted(
-    work: Callable[[NodeContext, int], Any],
+    work: Callable[[Run, int], Any],
     model: ScriptedChat,
     way: Way,
     **settings: Any,  # noqa: ANN401
@@ -53,7 +55,7 @@ def restarted(
     """Run a node that is cut off after its calls the first time, and start it over."""
     starts: list[int] = []
 
-    async def node(_: State, run: NodeContext) -> State:
+    async def node(_: State, run: Run) -> State:
         starts.append(len(starts))
         await work(run, starts[-1])
         if len(starts) == 1:
@@ -70,13 +72,13 @@ def restarted(
     return run(graph, None, way, config=THREAD)
 
 
-async def ask(run: NodeContext, text: str) -> Reply:
-    return await run.calls.solver([HumanMessage(text)], 50, PURPOSE)
+async def ask(run: Run, text: str) -> Reply:
+    return await run.ask([HumanMessage(text)], CallOptions(50, purpose=PURPOSE))
 
 
 @both_ways
 def test_a_failure_that_another_call_follows_is_not_paid_for_again(way: Way) -> None:
-    async def work(run: NodeContext, _: int) -> None:
+    async def work(run: Run, _: int) -> None:
         with pytest.raises(ModelCallError, match="HTTP 400"):
             await ask(run, "first")
         await ask(run, "second")
@@ -84,7 +86,7 @@ def test_a_failure_that_another_call_follows_is_not_paid_for_again(way: Way) -> 
 
     model = ScriptedChat(solve=in_turn(HTTPError(400), "a", "b"))
     out = restarted(work, model, way)
-    assert [call.ask for call in model.calls] == ["first", "second", "third", "third"]
+    assert [call.ask for call in model.calls] == ["first", "second", "third"]
     assert len(out["charges"]) == 2
 
 
@@ -95,31 +97,31 @@ def test_nor_is_a_plan(way: Way) -> None:
     )
     plans = []
 
-    async def work(run: NodeContext, _: int) -> None:
-        plans.append(await run.calls.planner(decompose_request(query, Settings())))
+    async def work(run: Run, _: int) -> None:
+        plans.append(await run.ask_planner(decompose_request(query, Settings())))
         await ask(run, "second")
 
     model = ScriptedChat(plan=CHAIN, solve="1. What is given?\n2. What follows?")
     restarted(work, model, way)
-    assert len(model.calls) == 3
+    assert len(model.calls) == 2
     assert plans[0] == plans[1]
 
 
 @both_ways
 def test_what_is_asked_otherwise_after_the_restart_is_asked(way: Way) -> None:
-    async def work(run: NodeContext, start: int) -> None:
+    async def work(run: Run, start: int) -> None:
         await ask(run, f"first {start}")
         await ask(run, "second")
 
     model = ScriptedChat()
     restarted(work, model, way)
-    assert [call.ask for call in model.calls] == ["first 0", "second", "first 1", "second"]
+    assert [call.ask for call in model.calls] == ["first 0", "second", "first 1"]
 
 
 def test_a_finished_call_is_not_paid_again_however_often_the_node_starts_over() -> None:
     starts: list[int] = []
 
-    async def node(_: State, run: NodeContext) -> State:
+    async def node(_: State, run: Run) -> State:
         starts.append(len(starts))
         for text in ("first", "second"):
             await ask(run, text)
@@ -134,14 +136,14 @@ def test_a_finished_call_is_not_paid_again_however_often_the_node_starts_over() 
     with suppress(CutOffHere):
         graph.invoke(None, THREAD, context=Context(shared_budget=budget))
     graph.invoke(None, THREAD, context=Context(shared_budget=budget))
-    assert [call.ask for call in model.calls] == ["first", "second", "second", "second"]
-    assert budget.spent == 2 + 2  # the second each time; the first is in the account before
+    assert [call.ask for call in model.calls] == ["first", "second"]
+    assert budget.spent == 0  # both are in the account before
 
 
 @both_ways
 def test_no_call_may_cost_more_than_the_cutoff(way: Way) -> None:
-    async def node(_: State, run: NodeContext) -> State:
-        return {"answer": (await run.calls.solver([HumanMessage("?")], 10**6, PURPOSE)).text}
+    async def node(_: State, run: Run) -> State:
+        return {"answer": (await run.ask([HumanMessage("?")], CallOptions(10**6))).text}
 
     model = ScriptedChat()
     run(graph_with(node, model, cutoff=50), QUESTION, way, config=THREAD)

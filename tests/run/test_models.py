@@ -23,7 +23,6 @@ from pb_graph import (
 )
 from pb_graph.budget import PerLevel
 from pb_graph.planner.planner import Planner
-from pb_graph.runtime import registry
 from tests.support.chat_model import HTTPError, ScriptedChat, with_schema
 from tests.support.graphs import QUESTION, graph_of, run
 
@@ -120,7 +119,7 @@ def test_one_model_may_plan_and_another_solve() -> None:
 
 def test_a_run_may_name_its_own_models(monkeypatch: pytest.MonkeyPatch) -> None:
     made = {"fake:solver": ScriptedChat(), "fake:planner": ScriptedChat()}
-    monkeypatch.setattr(registry, "resolve", lambda name, _: made[name])
+    monkeypatch.setattr("pb_graph.run.models.resolve", lambda name, _: made[name])
     given = ScriptedChat()
     run(graph_of(given), context=Context(model="fake:solver", planner="fake:planner"))
     assert given.calls == []
@@ -200,7 +199,7 @@ def test_a_run_has_its_own_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
         limits.append(settings.timeout)
         return ScriptedChat()
 
-    monkeypatch.setattr(registry, "resolve", resolved)
+    monkeypatch.setattr("pb_graph.run.models.resolve", resolved)
     graph = build_graph("fake:solver", settings=Settings(method="vanilla", timeout=60))
     for timeout in (60, 2, 2):
         run(graph, context=Context(settings=Settings(timeout=timeout)))
@@ -217,7 +216,7 @@ async def test_a_model_that_is_ready_answers_while_another_is_being_made(
         assert may_end.wait(20), "the event loop stood still"
         return ScriptedChat(solve="Final answer: late")
 
-    monkeypatch.setattr(registry, "resolve", slow)
+    monkeypatch.setattr("pb_graph.run.models.resolve", slow)
     graph = build_graph(ScriptedChat(), settings=Settings(method="vanilla"))
     await graph.ainvoke(QUESTION)
     late = asyncio.create_task(graph.ainvoke(QUESTION, context=Context(model="fake:slow")))

@@ -8,7 +8,7 @@ from typing import Any
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 
-from pb_graph.runtime import langgraph_internals
+from pb_graph.run import internals
 from pb_graph.state import State
 
 ROOT = Path(__file__).parents[2]
@@ -18,7 +18,7 @@ def test_so_is_the_checkpointer() -> None:
     found: list[Any] = []
 
     def node(_: State) -> State:
-        found.append(langgraph_internals.checkpointer())
+        found.append(internals.checkpointer())
         return {}
 
     builder = StateGraph(State)

@@ -9,7 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel, Field
 
 from pb_graph import InputError, Settings, build_graph
-from pb_graph.runtime.answer_type import AnswerType
+from pb_graph.run.answer_type import AnswerType
 from tests.support.chat_model import (
     Call,
     HTTPError,

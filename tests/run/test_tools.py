@@ -13,7 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
 
 from pb_graph import InputError, NoAnswerError, Settings, build_graph
-from pb_graph.runtime.tools import MAX_RESULT, MAX_ROUNDS
+from pb_graph.run.tools import MAX_RESULT, MAX_ROUNDS
 from tests.support.chat_model import (
     Call,
     HTTPError,

@@ -1,0 +1,1 @@
+"""One run of the graph: its models, its account, its journal, and the calls of its nodes."""

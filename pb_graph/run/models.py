@@ -1,0 +1,191 @@
+"""The chat models and the planner of a graph and of its runs, made on first use."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import Runnable
+
+from pb_graph.models.caps import CapPolicy
+from pb_graph.models.client import ChatClient, ModelClient
+from pb_graph.models.resolve import (
+    LOCAL_PREFIX,
+    check_local_name,
+    client_of,
+    model_name,
+    resolve,
+    retry_policy_for,
+)
+from pb_graph.models.retry import RetryPolicy
+from pb_graph.program import HasPlanner, PlannerProgram
+from pb_graph.settings import Context, Settings
+
+if TYPE_CHECKING:
+    from pb_graph.budget.account import Budget
+    from pb_graph.planner.planner import Planner
+    from pb_graph.planner.planner import Program as Program  # noqa: PLC0414 -- for others, too
+else:  # whoever reads annotations at run time is not to load DSPy for it
+    Program = PlannerProgram | str | Path | Any
+
+Model = BaseChatModel | Runnable[Any, Any] | ModelClient | str | None
+Role = Literal["solver", "easy", "planner", "estimator"]
+"""What a model is asked for."""
+
+
+class Models:
+    """The models and the planner behind a graph, by name or by object.
+
+    Provider models are made at once, so that a wrong name or a missing key shows when the graph is
+    built. Local models, and the default, wait for the first question: a module-level graph must be
+    importable without loading a gigabyte.
+
+    Args:
+        settings: The settings of the graph.
+        solver: The model that solves: a chat model, a client for one, ``provider:model``,
+            ``local:NAME``, or None for the default.
+        planner: The model that plans; None for the same as `solver`.
+        estimator: The model that estimates; None for the same as `planner`.
+        easy: The model that solves what is of a low level; None for the same as `solver`.
+        program: The planner's prompts: a `Planner`, a saved program or its path, or None for ours.
+        cap_policy: How a cap becomes the models' arguments; None chooses by a model's class.
+        budget: What all calls draw on.
+
+    Raises:
+        ModelSetupError: A model cannot be made from what was given.
+        PlannerProgramError: The saved planner does not fit.
+    """
+
+    def __init__(  # noqa: PLR0913 -- the parts of a graph
+        self,
+        settings: Settings,
+        solver: Model = None,
+        *,
+        planner: Model = None,
+        estimator: Model = None,
+        easy: Model = None,
+        program: Program | None = None,
+        cap_policy: CapPolicy | None = None,
+        budget: Budget | None = None,
+    ) -> None:
+        self._settings, self._cap_policy, self._budget = settings, cap_policy, budget
+        self._given = {"solver": solver, "planner": planner, "estimator": estimator, "easy": easy}
+        self._program = program
+        # What was made of what was given, which is kept with it: an `id` is a key only so long.
+        self._made: dict[Hashable, tuple[object, Any]] = {}
+        self._lock = threading.Lock()
+        for given in self._given.values():
+            if isinstance(given, str) and given.startswith(LOCAL_PREFIX):
+                check_local_name(given)
+            elif given is not None:
+                self.client(given, settings)
+        if program is not None:
+            self.planner(None)
+
+    def model_for(self, role: Role, context: Context) -> Model:
+        """Return the model of a role: the run's own, else the graph's, else the one it stands for.
+
+        A run that names a model of its own has all solving done by it, and likewise all planning.
+
+        Args:
+            role: What the model is asked for.
+            context: The context of the run.
+        """
+        if role == "easy" and self._given["easy"] is not None and context.model is None:
+            return self._given["easy"]
+        solver = context.model or self._given["solver"]
+        if role in ("solver", "easy"):
+            return solver
+        if role == "estimator" and self._given["estimator"] is not None and not context.planner:
+            return self._given["estimator"]
+        return context.planner or self._given["planner"] or solver
+
+    def budget(self, context: Context) -> Budget | None:
+        """Return the run's own shared budget, else the graph's."""
+        return context.shared_budget or self._budget
+
+    def program(self, context: Context) -> Program | None:
+        """Return the run's own planner program, else the graph's."""
+        return self._program if context.planner_program is None else context.planner_program
+
+    def client(self, model: Model, settings: Settings) -> ModelClient:
+        """Return the client for a model, with the time-out and the retries of these settings.
+
+        Args:
+            model: A model by name or by object.
+            settings: The settings of the run. A model object keeps its own time limit.
+
+        Raises:
+            ModelSetupError: It is no chat model, or cannot be made from its name.
+        """
+        if isinstance(model, str | None):
+            key: Hashable = (model, settings.timeout, settings.max_retries)
+        elif isinstance(model, ModelClient):
+            return model
+        else:
+            key = (id(model), settings.max_retries)
+
+        def make() -> ModelClient:
+            if not isinstance(model, str | None):
+                return client_of(model, self._cap_policy, RetryPolicy(settings.max_retries))
+            made = resolve(model_name(model), settings)
+            return ChatClient(made, self._cap_policy, retry_policy_for(model, settings))
+
+        return cast("ModelClient", self._get(key, make, model))
+
+    def planner(self, program: Program | None) -> Planner:
+        """Return the planner of a run's program, or of the graph's.
+
+        Args:
+            program: A `Planner`, a saved program or its path; None for that of the graph. A file is
+                read again when it has changed.
+
+        Raises:
+            PlannerProgramError: The saved planner does not fit, or cannot be read.
+        """
+        from pb_graph.planner import engine, planner  # noqa: F401, PLC0415 -- DSPy takes a second
+
+        program = self._program if program is None else program
+        if isinstance(program, HasPlanner):
+            return cast("Planner", program.prompts)  # as they are now
+        key = _stamp(program) if isinstance(program, str | Path) else id(program)
+        made = self._get(("planner", key), lambda: planner.load_planner(program), program)
+        return cast("Planner", made)
+
+    def settings(self, context: Context) -> Settings:
+        """Return the settings of a run: the graph's or its own program's, and over them its own."""
+        program = context.planner_program
+        if isinstance(program, str | Path):
+            path = program
+            program = self._get(_stamp(path), lambda: PlannerProgram.load(path), path)
+        own = program.settings if isinstance(program, PlannerProgram | HasPlanner) else None
+        return context.settings_over(own or self._settings)
+
+    def is_made(self, model: Model, settings: Settings) -> bool:
+        """Return whether the client for a named model is there, so that nothing has to be loaded.
+
+        Args:
+            model: A model by name or by object.
+            settings: The settings of the run.
+        """
+        is_name = isinstance(model, str | None)
+        return not is_name or (model, settings.timeout, settings.max_retries) in self._made
+
+    def _get(self, key: Hashable, make: Callable[[], object], source: object) -> Any:  # noqa: ANN401
+        if key not in self._made:
+            with self._lock:
+                if key not in self._made:
+                    self._made[key] = (source, make())
+        return self._made[key][1]
+
+
+def _stamp(path: str | Path) -> Hashable:
+    """Return which file there is, in which state; a missing one is found out when it is read."""
+    try:
+        status = Path(path).stat()
+    except OSError:
+        return str(path)
+    return (str(path), status.st_mtime_ns, status.st_size)

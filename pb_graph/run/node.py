@@ -1,0 +1,111 @@
+"""The nodes of a graph, made of functions for sync and async runs alike."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, cast
+from uuid import uuid4
+
+from langchain_core.runnables import Runnable
+from langgraph.runtime import get_runtime
+
+from pb_graph.budget.account import Budget
+from pb_graph.budget.context import accounts_in_scope, open_run, use_budget
+from pb_graph.budget.ledger import most_billed
+from pb_graph.models.io import IO, AsyncIO, BlockingIO, run_sync
+from pb_graph.run.models import Models
+from pb_graph.run.run import GraphOptions, Run
+from pb_graph.settings import Context, Settings
+from pb_graph.state import State
+
+if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
+
+_NO_CEILING = 10**9
+"""Completion tokens of a question whose ceiling is not known yet."""
+
+NodeFunction = Callable[[Any, Run], State | Awaitable[State]]
+"""Takes the state, or what was sent to it; returns what it adds to the state."""
+
+
+class Node(Runnable[Any, State]):
+    """A graph node.
+
+    LangGraph starts the node's run and sets its context; a ``RunnableLambda`` would do both again,
+    and look at its function's signature, at every call.
+
+    Args:
+        function: The node; its name is the node's in checkpoints, streams and reports. A node that
+            calls models is a coroutine, which awaits nothing but the methods of its `Run`.
+        models: The models and the planner of the graph.
+        options: What the graph was built with besides.
+        is_entry: Whether this is the first node. It takes the graph's settings and the run's
+            context; the others take what it then wrote into the state, so that a query that is
+            resumed keeps the settings it began with.
+    """
+
+    def __init__(
+        self,
+        function: NodeFunction,
+        models: Models,
+        options: GraphOptions | None = None,
+        *,
+        is_entry: bool = False,
+    ) -> None:
+        self.name: str = getattr(function, "__name__", type(function).__name__)
+        self._function, self._models, self._is_entry = function, models, is_entry
+        self._options = options or GraphOptions()
+
+    def invoke(
+        self,
+        input: Any,  # noqa: A002, ANN401 -- LangChain's name; the state
+        config: RunnableConfig | None = None,  # noqa: ARG002 -- is the context's, too
+        **_: Any,  # noqa: ANN401
+    ) -> State:
+        """Return what the node adds to the state."""
+        return run_sync(self._run(input, BlockingIO()))
+
+    async def ainvoke(
+        self,
+        input: Any,  # noqa: A002, ANN401
+        config: RunnableConfig | None = None,  # noqa: ARG002
+        **_: Any,  # noqa: ANN401
+    ) -> State:
+        """Return what the node adds to the state."""
+        return await self._run(input, AsyncIO())
+
+    async def _run(self, state: Any, io: IO) -> State:  # noqa: ANN401
+        context = Context.resolve(get_runtime().context)
+        opening: State = {}
+        if self._is_entry:
+            settings = await io.load(self._models.settings, context)
+            opening = {"brought": context.brought, "run_id": uuid4().hex}
+        else:
+            settings = Settings.model_validate(state["settings"])
+            context = context.going_on(state.get("brought", {}))
+        with use_budget(self._models.budget(context)):
+            run = Run(
+                self._models,
+                settings,
+                context,
+                options=self._options,
+                budget=self._open_budget(state),
+                io=io,
+                unusable={} if self._is_entry else state.get("unusable") or {},
+            )
+            with use_budget(run.budget):
+                given = self._function(state, run)
+                update = await given if inspect.isawaitable(given) else given
+        calls = run.state_update(self.name, update.get("warnings", []))
+        return cast("State", {**update, **calls, **opening})
+
+    def _open_budget(self, state: Any) -> Budget:  # noqa: ANN401
+        """Open the account of the question below those around it, charged with what was billed."""
+        if self._is_entry:
+            return open_run(None, limit=_NO_CEILING) or Budget(_NO_CEILING)
+        run, earlier = state["run_id"], state.get("spent", most_billed(state.get("charges", [])))
+        for around in accounts_in_scope():  # a run that goes on may be in a process of its own
+            around.count_earlier(run, earlier)
+        limit = state.get("ceiling") or _NO_CEILING
+        return open_run(None, limit=limit, run=run, earlier=earlier) or Budget(limit)

@@ -1,0 +1,423 @@
+"""What a node has besides the state: its settings, its account of tokens, and its calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+
+from langchain_core.messages import ToolMessage, convert_to_messages, messages_from_dict
+from langgraph.config import get_stream_writer
+
+from pb_graph.answers import is_in_form
+from pb_graph.budget.account import Budget
+from pb_graph.budget.context import use_budget
+from pb_graph.errors import InputError, ModelCallError
+from pb_graph.models.client import ModelClient
+from pb_graph.models.io import IO
+from pb_graph.models.options import CallOptions, Thinking
+from pb_graph.models.reply import Reply
+from pb_graph.planner.requests import PlannerReply, PlannerRequest, UnreadableReplyError
+from pb_graph.prompts import Style, forced_answer_prompt, solver_style
+from pb_graph.run.answer_type import AnswerType
+from pb_graph.run.journal import Journal, JournaledClient
+from pb_graph.run.models import Models, Role
+from pb_graph.run.tools import MAX_ROUNDS, call_tool, without_tools
+from pb_graph.settings import Context, Settings
+from pb_graph.state import State
+from pb_graph.types import Charge, Finish, Purpose, Query
+
+if TYPE_CHECKING:
+    from langchain_core.messages import AIMessage, BaseMessage, MessageLikeRepresentation
+    from langchain_core.tools import BaseTool
+
+    from pb_graph.budget.ledger import Prices
+    from pb_graph.events import Event
+    from pb_graph.planner.planner import Planner
+    from pb_graph.prompts import PromptMessage
+
+T = TypeVar("T")
+
+
+class BudgetedReply(NamedTuple):
+    """What came of a request within its budget.
+
+    Attributes:
+        text: The answer.
+        tokens: Completion tokens of all calls.
+        finish: How the answer ended.
+        failure: Why the forced ending failed, if it did.
+    """
+
+    text: str
+    tokens: int
+    finish: Finish
+    failure: str = ""
+
+    def update(self, node: str = "answer") -> State:
+        """Return what the node that asked adds to the state, if this is the answer."""
+        return {"answer": self.text, "finish": self.finish, "warnings": self.warnings(node)}
+
+    def warnings(self, what: str) -> list[str]:
+        """Return what a reader of the report should know about this request."""
+        return [f"{what}: its forced ending failed. {self.failure}"] if self.failure else []
+
+
+@dataclass(frozen=True, slots=True)
+class GraphOptions:
+    """What `build_graph` was given beside models and settings."""
+
+    prices: Prices | None = None
+    answer_type: AnswerType | None = None
+    tools: tuple[BaseTool, ...] = ()
+
+
+class Run:
+    """The part of a run that one node sees. Every call through it is charged.
+
+    A node that starts over has its finished calls answered as before, as long as it asks the same.
+
+    Attributes:
+        settings: The settings of the run.
+        options: What the graph was built with besides.
+        budget: The account of the question: its ceiling, charged with what was billed before.
+
+    Args:
+        models: The models and the planner of the graph.
+        settings: The settings of the run.
+        context: The context of the run.
+        options: What the graph was built with besides.
+        budget: The account of the question.
+        io: The way to wait.
+        unusable: Roles whose model failed for good in this query, and how: not asked again.
+    """
+
+    def __init__(  # noqa: PLR0913 -- the parts of a run
+        self,
+        models: Models,
+        settings: Settings,
+        context: Context,
+        *,
+        options: GraphOptions,
+        budget: Budget,
+        io: IO,
+        unusable: Mapping[str, str],
+    ) -> None:
+        self.settings, self.options, self.budget = settings, options, budget
+        self._models, self._context, self._io = models, context, io
+        self._unusable, self._found_unusable = dict(unusable), dict[str, str]()
+        self._journal: Journal | None = None
+        self._charges: list[Charge] = []
+        self._warnings: list[str] = []
+        self._answer_id: str | None = None
+
+    async def ask(self, prompt: Sequence[MessageLikeRepresentation], options: CallOptions) -> Reply:
+        """Ask the solver one thing.
+
+        Args:
+            prompt: Messages, or pairs of a role and a text.
+            options: The wishes of this call. The cap is never more than ``Settings.cutoff``; the
+                time-out is that of the settings.
+
+        Raises:
+            ModelCallError: The call failed for good.
+            ModelSetupError: There is no model to call.
+        """
+        role: Role = "easy" if options.purpose.is_easy else "solver"
+        self._check_usable(role)
+        cap = min(options.cap, self.settings.cutoff)
+        options = replace(options, cap=cap, timeout=self.settings.call_timeout)
+        client = await self._client(role)
+        try:
+            reply = await client.call(convert_to_messages(prompt), options, self._io)
+        except ModelCallError as failure:
+            # One step's refusal does not stop the others; without a server, they fare no better.
+            if options.purpose.node != "solve" or failure.status is None:
+                self._note_unusable(role, failure)
+            raise
+        if options.stream:
+            self._answer_id = reply.message_id
+        return reply
+
+    async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and within what
+        self,
+        prompt: Sequence[PromptMessage | BaseMessage],
+        budget: int | None,
+        query: Query,
+        purpose: Purpose,
+        *,
+        closing: bool = True,
+        stream: bool = True,
+        thinking: Thinking | None = None,
+    ) -> BudgetedReply:
+        """Ask once; under ``force``, keep a reserve back to ask an unfinished answer's result.
+
+        Out of what is left, an answer that ended without the box that its format asks for is asked
+        for it: small models told to be short leave it out, and what reads the answer looks for it.
+
+        Args:
+            prompt: The request.
+            budget: Tokens for it; None for methods without a budget.
+            query: The question, for the answer format of a forced ending.
+            purpose: What the calls are charged to.
+            closing: Whether an unfinished reply is asked for the final answer of the question.
+            stream: Whether a host that streams is shown the reply as the answer.
+            thinking: How much the model may think, where that is not for the budget to say.
+
+        Raises:
+            ModelCallError: The request failed for good; a forced ending that fails is in the reply.
+        """
+        answer_type = self.options.answer_type if closing else None
+        account = self.budget.open_run(self.cap_for(budget))
+        is_only_said = budget is None or self.settings.enforcement == "prompt"
+        working = CallOptions(
+            account.total,
+            purpose=purpose,
+            # A budget that is only said must not show elsewhere.
+            thinking=thinking or ("free" if is_only_said else "bounded"),
+            # What is written while there are tools may turn out to be no answer.
+            stream=stream and not self.options.tools,
+            tools=self.options.tools,
+        )
+        with account, use_budget(account):
+            reserve = account.grant(self._reserve(account, budget, closing=closing))
+            prompt, reply = await self._work(prompt, working, account)
+            finish: Finish = "length" if reply.finish == "length" else "stop"
+            if not self._is_unfinished(reply, budget, query, closing=closing):
+                return BudgetedReply(reply.text, account.spent, finish)
+            # Of a shared budget, others that ask meanwhile leave the reserve.
+            source = reserve
+            if account.left >= reserve.left:
+                reserve.close()
+                source = account
+            if source.left < 1:
+                return BudgetedReply(reply.text, account.spent, finish)
+            ending = forced_answer_prompt(
+                without_tools(prompt), reply.text, query, is_final=closing
+            )
+            wishes = replace(
+                working,
+                cap=source.left,
+                thinking="off",
+                stream=stream,
+                tools=(),
+                schema=answer_type.schema if answer_type else None,
+            )
+            try:
+                with use_budget(source):
+                    stated = await self.ask(ending, wishes)
+            except ModelCallError as failure:  # what was paid for already is kept
+                finish = finish if reply.text else "error"
+                return BudgetedReply(reply.text, account.spent, finish, str(failure))
+        text = stated.text or reply.text
+        if closing and stated.text:  # a final answer keeps the working that led to it
+            text = f"{reply.text}\n\n{stated.text}".strip()
+        is_whole = finish == "stop" and bool(reply.text) and not reply.tool_message
+        return BudgetedReply(text, account.spent, finish if is_whole else "forced")
+
+    async def ask_planner(self, request: PlannerRequest[T]) -> PlannerReply[T]:
+        """Ask the planner one thing, within half of what is left for the question.
+
+        Raises:
+            ModelCallError: The call failed for good.
+            ModelSetupError: There is no model to call.
+            UnreadableReplyError: The reply could not be used.
+        """
+        role: Role = "estimator" if request.node == "estimate" else "planner"
+        self._check_usable(role)
+        program = self._context.planner_program
+        planner, client = await self._planner(), await self._client(role)
+        from pb_graph.planner.engine import ask_planner  # noqa: PLC0415 -- loads DSPy
+
+        is_traced = program is not None
+        try:
+            with use_budget(self.budget.open_run(self.budget.left_after_pending // 2)):
+                return await ask_planner(
+                    planner, client, request, self.settings, traced=is_traced, io=self._io
+                )
+        except ModelCallError as failure:
+            self._note_unusable(role, failure)
+            raise
+
+    async def ask_planner_with_repair(
+        self, request: PlannerRequest[T]
+    ) -> tuple[T | None, list[str]]:
+        """Ask the planner; when the reply cannot be read, say why and ask once more.
+
+        Returns:
+            The value, or None when there is none to be had, and what to put into the warnings.
+        """
+        node = request.node
+        try:
+            try:
+                return (await self.ask_planner(request)).value, []
+            except UnreadableReplyError as unreadable:
+                complaint = str(unreadable)
+            again = await self.ask_planner(request.corrected(complaint))
+        except UnreadableReplyError as unreadable:
+            return None, [f"{node}: two replies could not be read ({unreadable}); going on without"]
+        except ModelCallError as failure:
+            return None, [f"{node}: {failure} Going on without."]
+        return again.value, [f"{node}: the first reply could not be read ({complaint})"]
+
+    async def use_tools(self, asked: Mapping[str, Any]) -> list[BaseMessage]:
+        """Call the tools that a reply asks for, one after another; none twice after a restart.
+
+        Args:
+            asked: The whole message of the model as JSON.
+
+        Returns:
+            That message and the results, for the next prompt.
+        """
+        (message,) = messages_from_dict([dict(asked)])
+        found: list[BaseMessage] = [message]
+        self._journal = self._journal or Journal()
+        for call in cast("AIMessage", message).tool_calls:
+            key, text = await self._journal.get([call["name"], call["args"]], self._io)
+            if text is None:
+                text = await call_tool(self.options.tools, call, self._io)
+                await self._journal.put(key, text, self._io)
+            found.append(ToolMessage(text, tool_call_id=call["id"] or "", name=call["name"]))
+        for broken in cast("AIMessage", message).invalid_tool_calls:  # each wants an answer
+            said = f"{broken['name']} was not called: its arguments are no JSON"
+            found.append(ToolMessage(said, tool_call_id=broken["id"] or "", name=broken["name"]))
+        return found
+
+    async def style(self, query: Query) -> Style:
+        """Return the style in which a question is solved: a program's own, else the settings'."""
+        has_program = self._models.program(self._context) is not None
+        taught = (await self._planner()).teaching if has_program else None
+        is_free = not (self.options.tools or self.options.answer_type)
+        return solver_style(self.settings, query, taught, is_free=is_free)
+
+    async def check_media(self, media: Sequence[Mapping[str, Any]]) -> None:
+        """Check that the solver takes images, sound or film, as far as LangChain's profile knows.
+
+        Raises:
+            InputError: It takes none.
+        """
+        if not media:
+            return
+        client = await self._client("solver")
+        profile: Any = getattr(client.model, "profile", None) or {}
+        for kind in ("image", "audio", "video"):
+            wanted = any(kind in str(block["type"]) for block in media)
+            if wanted and profile.get(f"{kind}_inputs") is False:
+                msg = f"{client.name} takes no {kind}: give one that does as the model."
+                raise InputError(msg)
+
+    def emit(self, event: Event) -> None:
+        """Send a progress event to hosts that stream in ``custom`` mode."""
+        get_stream_writer()(event)
+
+    def cap_for(self, budget: int | None) -> int:
+        """Return the tokens a request may cost: its budget if that is enforced, else the cutoff."""
+        if budget is None or self.settings.enforcement == "prompt":
+            return self.settings.cutoff
+        return min(budget, self.settings.cutoff)
+
+    def state_update(self, node: str, warnings: Sequence[str]) -> State:
+        """Return what the calls of a node add to the state: charges, warnings, unusable models.
+
+        Args:
+            node: The name of the node.
+            warnings: The warnings that the node itself adds.
+        """
+        update: State = {"answer_id": self._answer_id} if self._answer_id else {}
+        if self._found_unusable:
+            update["unusable"] = self._found_unusable
+        if self._charges:
+            update["charges"] = self._charges
+        lost = sum(call["finish"] == "error" and not call["measured"] for call in self._charges)
+        notes = [f"{node}: {warning}" for warning in dict.fromkeys(self._warnings)]
+        if lost:
+            note = f"{node}: {lost} attempt(s) broke off without an account of their tokens; "
+            notes.append(note + "each may be billed up to its cap")
+        if notes:
+            update["warnings"] = [*warnings, *notes]
+        return update
+
+    def _forces(self, budget: int | None) -> bool:
+        return budget is not None and self.settings.enforcement == "force"
+
+    def _reserve(self, account: Budget, budget: int | None, *, closing: bool) -> int:
+        """Return the tokens to keep back for a forced ending.
+
+        At most half of a small cap; two thirds for the final answer, which is what the rest was
+        paid for. The smallest share (24 tokens by default) so ends in 16 tokens.
+        """
+        if not self._forces(budget):
+            return 0
+        answer_type = self.options.answer_type if closing else None
+        least = max(self.settings.reserve, answer_type.reserve if answer_type else 0)
+        cap = min(account.total, account.left_after_pending)
+        return min(least, cap * 2 // 3 if closing else cap // 2)
+
+    async def _work(
+        self,
+        prompt: Sequence[PromptMessage | BaseMessage],
+        options: CallOptions,
+        account: Budget,
+    ) -> tuple[Sequence[PromptMessage | BaseMessage], Reply]:
+        """Ask and, while the reply calls tools, ask again with their results.
+
+        Returns:
+            The prompt with what the tools gave, and the last reply.
+        """
+        paid: list[Charge] = []
+        for rounds_left in range(MAX_ROUNDS, -1, -1):
+            try:
+                reply = await self.ask(
+                    prompt, replace(options, cap=max(1, account.left_after_pending))
+                )
+            except ModelCallError as failure:
+                failure.lost = (*paid, *failure.lost)  # for its step, which cost all of them
+                raise
+            paid += reply.charges
+            if not (reply.tool_message and rounds_left and account.left > 0):
+                break
+            prompt = [*prompt, *await self.use_tools(reply.tool_message)]
+        return prompt, reply
+
+    def _is_unfinished(
+        self, reply: Reply, budget: int | None, query: Query, *, closing: bool
+    ) -> bool:
+        """Return whether a reply is to be asked for its result."""
+        forces = self._forces(budget)
+        if reply.finish == "length" or not reply.text or reply.tool_message:
+            return forces or bool(reply.tool_message)
+        if answer_type := self.options.answer_type if closing else None:
+            return answer_type.read(reply.text) is None
+        return forces and closing and not is_in_form(reply.text, query["answer_format"])
+
+    async def _client(self, role: Role) -> ModelClient:
+        """Return the client of a role, which journals and records its calls."""
+        model = self._models.model_for(role, self._context)
+        if self._models.is_made(model, self.settings):
+            client = self._models.client(model, self.settings)
+        else:
+            client = await self._io.load(self._models.client, model, self.settings)
+        self._journal = self._journal or Journal()
+        return JournaledClient(client, self._journal, self._record)
+
+    async def _planner(self) -> Planner:
+        return await self._io.load(self._models.planner, self._context.planner_program)
+
+    def _record(self, charges: Sequence[Charge], warnings: Sequence[str]) -> None:
+        self._charges += charges
+        self._warnings += warnings
+        for charge in charges:
+            self.emit({"event": "call", **charge})
+
+    def _check_usable(self, role: Role) -> None:
+        """Raise ModelCallError for a model that failed for good when it was asked before."""
+        mine = self._models.model_for(role, self._context)
+        for other in self._unusable | self._found_unusable:
+            theirs = self._models.model_for(cast("Role", other), self._context)
+            if mine is theirs or (isinstance(mine, str) and mine == theirs):
+                msg = "not asked: its model cannot be reached or used, as was found before."
+                raise ModelCallError(msg, fatal=True)
+
+    def _note_unusable(self, role: Role, failure: ModelCallError) -> None:
+        if failure.fatal:
+            self._found_unusable[role] = str(failure)

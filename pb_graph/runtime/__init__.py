@@ -1,1 +1,0 @@
-"""What runs a node: its model calls with their account, journal and stream, and the models."""
