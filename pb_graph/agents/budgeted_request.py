@@ -18,10 +18,15 @@ from langchain_core.tracers.context import register_configure_hook
 
 from pb_graph.budget.account import Budget, Reservation, areserve_in, reserve_in
 from pb_graph.errors import BudgetUsedUpError, InputError
-from pb_graph.models.caps import CAP_NAMES, capped_arguments, constructor_overrides, policy_for
+from pb_graph.models.caps import (
+    CAP_NAMES,
+    capped_arguments,
+    constructor_overrides,
+    policy_for,
+    without_sdk_retries,
+)
 from pb_graph.models.client import settle_failed
 from pb_graph.models.options import CallOptions, Thinking
-from pb_graph.models.retry import without_sdk_retries
 from pb_graph.models.usage import finish_of, tokens_of
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from pb_graph.models.caps import (
     constructor_overrides,
     continuation,
     policy_for,
+    without_sdk_retries,
 )
 from pb_graph.models.connections import Connections
 from pb_graph.models.io import IO
@@ -31,7 +32,7 @@ from pb_graph.models.provider_errors import (
     to_model_call_error,
 )
 from pb_graph.models.reply import Reply, charge_of, read_reply
-from pb_graph.models.retry import RetryPolicy, own_timeout, without_sdk_retries
+from pb_graph.models.retry import RetryPolicy, own_timeout
 from pb_graph.models.usage import Tokens, tokens_of_error
 
 if TYPE_CHECKING:

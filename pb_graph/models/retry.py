@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from pb_graph.models.caps.openai import sdk_options
 from pb_graph.models.provider_errors import is_transient, retry_after
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
-
-M = TypeVar("M", bound="BaseChatModel")
-
-# Google's clients count attempts and read 0 as 'the default': their word for no retries is 1.
-_GOOGLE = "langchain_google"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,28 +45,6 @@ class RetryPolicy:
             return None
         ceiling = min(self.max_interval, self.initial_interval * 2.0 ** (failed - 1))
         return asked + random.uniform(0, ceiling)  # noqa: S311 -- spread, not secrecy
-
-
-def without_sdk_retries(model: M) -> M:
-    """Return a copy of a chat model whose own client never repeats a request.
-
-    An attempt that is repeated inside a provider's SDK may be billed, and is never seen here. The
-    copy shares the HTTP connections. A model whose class has no ``max_retries`` is returned as it
-    is.
-    """
-    fields: Any = type(model).model_fields
-    if "max_retries" not in fields:
-        return model
-    counts_attempts = any(kind.__module__.startswith(_GOOGLE) for kind in type(model).__mro__)
-    changed: dict[str, Any] = {"max_retries": 1 if counts_attempts else 0}
-    for side in ("client", "async_client"):
-        if getattr(model, f"root_{side}", None) is not None:
-            changed |= sdk_options(model, side, max_retries=0)
-    copy = model.model_copy(update=changed)
-    for kind in type(model).__mro__:  # Anthropic's clients, if a call has made them already
-        for name in [name for name, own in vars(kind).items() if isinstance(own, cached_property)]:
-            vars(copy).pop(name, None)
-    return copy
 
 
 def own_timeout(model: BaseChatModel) -> float | None:

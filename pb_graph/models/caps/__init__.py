@@ -8,7 +8,8 @@ cannot fit into the cap. No provider's package is imported here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from pb_graph.local import server
@@ -20,6 +21,7 @@ from pb_graph.models.caps.openai import (
     is_openai_like,
     openai,
     openai_compatible,
+    sdk_options,
 )
 from pb_graph.models.caps.policy import (
     BY_CLASS,
@@ -30,10 +32,9 @@ from pb_graph.models.caps.policy import (
     OVERRIDES,
     CapPolicy,
     Continuation,
-    capped_arguments,
     policy,
 )
-from pb_graph.models.caps.self_hosted import generic, llama_cpp, ollama, sglang, vllm
+from pb_graph.models.caps.self_hosted import llama_cpp, ollama, sglang, vllm
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -61,12 +62,30 @@ __all__ = [
     "policy_for",
     "sglang",
     "vllm",
+    "without_sdk_retries",
 ]
+
+M = TypeVar("M", bound="BaseChatModel")
+
+# Google's clients count attempts and read 0 as 'the default': their word for no retries is 1.
+_GOOGLE = "langchain_google"
+_CAP_FIELDS = ("max_tokens", "max_output_tokens", "num_predict", "max_new_tokens")
 
 _EFFORTS = (
     *("reasoning_effort", "effort", "thinking_level", "thinking_budget", "thinking_token_budget"),
     *("reasoning_budget_tokens", "thinking", "reasoning", "enable_thinking"),
 )
+
+
+@policy()
+def generic(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
+    """Cap a call of any LangChain chat model, by the name of the field that its class declares.
+
+    Nothing is known of how it thinks; the prompt has the budget in words.
+    """
+    fields = type(model).model_fields
+    name = next((name for name in _CAP_FIELDS if name in fields), "max_tokens")
+    return {name: options.cap}
 
 
 def policy_for(model: BaseChatModel) -> CapPolicy:
@@ -100,6 +119,37 @@ def constructor_overrides(model: BaseChatModel, policy: CapPolicy) -> dict[str, 
 def continuation(policy: CapPolicy) -> Continuation | None:
     """Return how a policy's servers continue a last AI message; None if they do not."""
     return CONTINUATIONS.get(getattr(policy, "base", policy))
+
+
+def capped_arguments(given: Mapping[str, Any], by_policy: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a call's arguments with a policy's over them; of Ollama's options only the cap."""
+    arguments = {**given, **by_policy}
+    if (own := given.get("options")) and (options := by_policy.get("options")):
+        caps = {name: options[name] for name in CAP_NAMES if name in options}
+        arguments["options"] = {**own, **caps}
+    return arguments
+
+
+def without_sdk_retries(model: M) -> M:
+    """Return a copy of a chat model whose own client never repeats a request.
+
+    An attempt that is repeated inside a provider's SDK may be billed, and is never seen here. The
+    copy shares the HTTP connections. A model whose class has no ``max_retries`` is returned as it
+    is.
+    """
+    fields: Any = type(model).model_fields
+    if "max_retries" not in fields:
+        return model
+    counts_attempts = any(kind.__module__.startswith(_GOOGLE) for kind in type(model).__mro__)
+    changed: dict[str, Any] = {"max_retries": 1 if counts_attempts else 0}
+    for side in ("client", "async_client"):
+        if getattr(model, f"root_{side}", None) is not None:
+            changed |= sdk_options(model, side, max_retries=0)
+    copy = model.model_copy(update=changed)
+    for kind in type(model).__mro__:  # Anthropic's clients, if a call has made them already
+        for name in [name for name, own in vars(kind).items() if isinstance(own, cached_property)]:
+            vars(copy).pop(name, None)
+    return copy
 
 
 def describe_effort(

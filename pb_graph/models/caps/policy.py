@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
 
 from langchain_core.language_models import BaseChatModel
@@ -67,15 +67,6 @@ def policy(
         return made
 
     return register
-
-
-def capped_arguments(given: Mapping[str, Any], by_policy: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a call's arguments with a policy's over them; of Ollama's options only the cap."""
-    arguments = {**given, **by_policy}
-    if (own := given.get("options")) and (options := by_policy.get("options")):
-        caps = {name: options[name] for name in CAP_NAMES if name in options}
-        arguments["options"] = {**own, **caps}
-    return arguments
 
 
 def known_levels(model: BaseChatModel) -> tuple[list[str], str | None]:

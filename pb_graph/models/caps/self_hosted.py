@@ -1,4 +1,4 @@
-"""Policies for servers that one runs oneself, and for any other chat model.
+"""Policies for servers that one runs oneself.
 
 vLLM, SGLang and llama.cpp speak OpenAI's protocol and look alike from here, so the caller has to
 choose: ``build_graph(model, cap_policy=vllm)``. Only their requests were checked, except for
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pb_graph.models.options import CallOptions
 
 _CONTINUE = {"continue_final_message": True}
-_CAP_FIELDS = ("max_tokens", "max_output_tokens", "num_predict", "max_new_tokens")
 # Ollama's options that its chat model has fields for.
 OLLAMA_OPTIONS = (
     *("mirostat", "mirostat_eta", "mirostat_tau", "num_ctx", "num_gpu", "num_thread"),
@@ -85,17 +84,6 @@ def ollama(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     if options.thinking == "off" or (is_tight and settings.reasoning is None):
         bound["reasoning"] = "low" if "gpt-oss" in settings.model else False
     return bound
-
-
-@policy()
-def generic(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
-    """Cap a call of any LangChain chat model, by the name of the field that its class declares.
-
-    Nothing is known of how it thinks; the prompt has the budget in words.
-    """
-    fields = type(model).model_fields
-    name = next((name for name in _CAP_FIELDS if name in fields), "max_tokens")
-    return {name: options.cap}
 
 
 def _bounded(
