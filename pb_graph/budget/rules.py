@@ -19,12 +19,7 @@ class _Rule(BaseModel):
 
 
 class LevelTable(_Rule):
-    """A total for each level.
-
-    Attributes:
-        tokens: level (1 to 5, each exactly once) -> total in tokens, at least 1. The default is
-            what the code released with the paper grants.
-    """
+    """A total for each level; the default is what the code released with the paper grants."""
 
     needs_level: ClassVar[bool] = True
 
@@ -43,21 +38,12 @@ class LevelTable(_Rule):
         return tokens
 
     def total(self, level: int | None) -> int:
-        """Return the total, in tokens, for a question of this level.
-
-        Raises:
-            ValueError: when `level` is None or not one of 1 to 5.
-        """
+        """Return the total in tokens for a level from 1 to 5, or raise a ValueError."""
         return self.tokens[_known(level)]
 
 
 class PerLevel(_Rule):
-    """A base amount, and as much again for each level: `initial + per_level * level`.
-
-    Attributes:
-        initial: tokens every question gets, at least 0.
-        per_level: tokens added per level, at least 0.
-    """
+    """A base amount, and as much again for each level: `initial + per_level * level`."""
 
     needs_level: ClassVar[bool] = True
 
@@ -75,20 +61,12 @@ class PerLevel(_Rule):
         return self
 
     def total(self, level: int | None) -> int:
-        """Return the total, in tokens, for a question of this level.
-
-        Raises:
-            ValueError: when `level` is None or not one of 1 to 5.
-        """
+        """Return the total in tokens for a level from 1 to 5, or raise a ValueError."""
         return self.initial + self.per_level * _known(level)
 
 
 class Fixed(_Rule):
-    """The same total for every question, whatever its level.
-
-    Attributes:
-        tokens: total in tokens, at least 1.
-    """
+    """The same total for every question, whatever its level."""
 
     needs_level: ClassVar[bool] = False
 
