@@ -10,9 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pb_graph.agents.middleware import TokenBudgetMiddleware
-    from pb_graph.agents.model import BudgetedChatModel
-    from pb_graph.agents.tool import plan_and_budget_tool
+    from pb_graph.agents import BudgetedChatModel, TokenBudgetMiddleware, plan_and_budget_tool
     from pb_graph.budget.account import Budget
     from pb_graph.errors import (
         BudgetUsedUpError,

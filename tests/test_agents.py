@@ -38,7 +38,7 @@ from pb_graph import (
     TokenBudgetMiddleware,
     plan_and_budget_tool,
 )
-from pb_graph.agents.budgeted_request import FINISH
+from pb_graph.agents import FINISH
 from tests.support.chat_model import (
     Call,
     HTTPError,

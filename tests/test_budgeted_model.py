@@ -24,7 +24,7 @@ from pb_graph import (
     InputError,
     TokenBudgetMiddleware,
 )
-from pb_graph.agents.budgeted_request import FINISH
+from pb_graph.agents import FINISH
 from pb_graph.budget import use_budget
 from pb_graph.models.retry import RetryPolicy
 from tests.support.chat_model import (

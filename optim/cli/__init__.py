@@ -7,8 +7,7 @@ import os
 import typer
 
 from optim.cli import evaluate, logs, tune
-from pb_graph.cli.exit import FAILED, INTERRUPTED, USAGE, print_any_letter
-from pb_graph.cli.options import Version
+from pb_graph.cli.options import FAILED, INTERRUPTED, USAGE, Version, escape_unknown_letters
 
 __all__ = ["FAILED", "INTERRUPTED", "USAGE", "app", "main"]
 
@@ -32,5 +31,5 @@ app.command()(tune.show)
 def main() -> None:
     """Entry point of the console script."""
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # as `pb-graph` does
-    print_any_letter()
+    escape_unknown_letters()
     app()

@@ -114,7 +114,7 @@ def _fail_if_nothing(evaluation: Evaluation) -> None:
         typer.echo("No question falls into this part: there is nothing to do.", err=True)
     elif not any(row.n for row in evaluation.rows):
         error = next((record.error for record in evaluation.records if record.error), None)
-        exits.failed(f"nothing was answered: {error or 'the limit of tokens was reached before'}")
+        exits.fail(f"nothing was answered: {error or 'the limit of tokens was reached before'}")
 
 
 def _show(evaluation: Evaluation, *, as_json: bool, by_budget: bool) -> None:

@@ -16,7 +16,7 @@ import typer
 
 from optim.cli.terminal import numbers, plain_errors
 from optim.evaluation.experiment import Experiment
-from pb_graph.cli.options import assignments, fields_set
+from pb_graph.cli.options import read_assignments, read_set
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -34,8 +34,8 @@ _TYPES: dict[object, Any] = {
     "float | None": float | None,
 }
 _READERS: dict[str, Callable[[Any], Any]] = {
-    "fields": lambda texts: assignments("--field", texts),
-    "settings": fields_set,
+    "fields": lambda texts: read_assignments("--field", texts),
+    "settings": read_set,
     "levels": lambda text: numbers("--levels", text) if text else None,
 }
 """Functions that make a field's value of the text on the command line."""

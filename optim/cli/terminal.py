@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from optim.extras import missing_extra, require_modules
-from pb_graph.cli.exit import Exits
+from pb_graph.cli.options import INTERRUPTED, Exits
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,16 +30,16 @@ def plain_errors(*modules: str) -> Iterator[None]:
         modules: What the command cannot do without, looked for before it begins.
     """
     try:
-        with exits.explained():
+        with exits.handle_errors():
             require_modules(*modules)
             yield
     except KeyboardInterrupt:
-        exits.interrupted("interrupted; the same command goes on from here.")
+        exits.fail("interrupted; the same command goes on from here.", INTERRUPTED)
     except OSError as error:
         if error.errno not in _STORAGE:
             raise
         place = f" {error.filename}" if error.filename else ""
-        exits.failed(
+        exits.fail(
             f"cannot write{place}: {error.strerror}. What was written before is kept; once that is "
             "mended, the same command goes on."
         )
@@ -47,7 +47,7 @@ def plain_errors(*modules: str) -> Iterator[None]:
         told = missing_extra(error)
         if told is None:
             raise
-        exits.failed(str(told))
+        exits.fail(str(told))
 
 
 def echo(value: object) -> None:

@@ -6,11 +6,11 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Entry point of the console script."""
-    from pb_graph.cli.app import app  # noqa: PLC0415 -- others take pieces of this folder only
-    from pb_graph.cli.exit import print_any_letter  # noqa: PLC0415
+    """Run the console script."""
+    from pb_graph.cli.app import app  # noqa: PLC0415 -- others import parts of this folder only
+    from pb_graph.cli.options import escape_unknown_letters  # noqa: PLC0415
 
-    # Of a local model: threads that wait give up their core, where others compute, too.
+    # Threads of a local model that wait leave their core to others.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-    print_any_letter()
+    escape_unknown_letters()
     app()

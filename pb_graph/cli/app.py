@@ -1,98 +1,89 @@
-"""``pb-graph``: solve, serve, probe an endpoint, list the local models, fetch one."""
+"""``pb-graph``: solve a question, serve an endpoint, probe one, list and fetch local models."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperOption
 
-from pb_graph.cli.exit import exits
 from pb_graph.cli.options import (
+    INTERRUPTED,
+    USAGE,
     Caps,
     Model,
     Planner,
     Program,
+    Sets,
     Version,
-    fetch_weights,
-    settings_given,
+    budget_option,
+    exits,
+    graph_of,
 )
 from pb_graph.cli.probe import probe
-from pb_graph.cli.serve import serve
 from pb_graph.errors import NoAnswerError
 
 if TYPE_CHECKING:
-    from langgraph.graph.state import CompiledStateGraph
-
     from pb_graph.cli.display import Display
-    from pb_graph.settings import Context
-    from pb_graph.state import Input, Output, State
+    from pb_graph.state import Input
     from pb_graph.types import Report
+
+KEY_VARIABLE = "PB_API_KEY"
+_DRAIN = 10  # seconds that running questions get when the server is told to stop
+_METHODS = "vanilla, global_budget, planned_vanilla, planned_global_budget"
+_SCHEDULES = "weighted, uniform, linear, polynomial, exponential, cosine, bam"
+_server_option = partial(typer.Option, rich_help_panel="Server")
 
 app = typer.Typer(name="pb-graph", no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 @app.callback()
 def _every_command(*, version: Version = False) -> None:
-    """Plan a question, budget its parts, and solve each within its share."""
+    """Plan a question, budget its steps, and solve each within its share."""
 
 
-class _Solve(TyperCommand):
-    """Its help lists the names that settings take; loading them takes a moment."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 -- Typer's own Click
-        from pb_graph.settings import Settings, choices  # noqa: PLC0415
-
-        names = {name: choices(name) for name in Settings.model_fields}
-        names["set_"] = tuple(names)
-        for option in self.params:
-            if isinstance(option, TyperOption) and (listed := names.get(option.name or "")):
-                option.help = f"{option.help} {', '.join(listed)}."
-        super().format_help(ctx, formatter)
-
-
-@app.command(cls=_Solve)
+@app.command()
 def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     question: Annotated[str, typer.Argument(help="The question; '-' reads it from stdin.")],
     model: Model = None,
     planner: Planner = None,
-    method: Annotated[str | None, typer.Option(help="How to answer:")] = None,
-    execution: Annotated[str | None, typer.Option(help="Calls of plan_and_budget:")] = None,
-    schedule: Annotated[str | None, typer.Option(help="Split of the budget:")] = None,
-    budget: Annotated[int | None, typer.Option(help="Solving tokens for the question.")] = None,
-    level: Annotated[int | None, typer.Option(help="Difficulty 1 to 5, if known.")] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting; repeatable:")
-    ] = None,
     program: Program = None,
     caps: Caps = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the report, as JSON only.")
-    ] = False,
+    method: Annotated[
+        str | None, budget_option(help=f"plan_and_budget (default), or a baseline: {_METHODS}.")
+    ] = None,
+    level: Annotated[
+        int | None, budget_option(help="Difficulty, 1 to 5; else it is estimated.")
+    ] = None,
+    budget: Annotated[int | None, budget_option(help="Solving tokens; else by level.")] = None,
+    schedule: Annotated[str | None, budget_option(help=f"Of the shares: {_SCHEDULES}.")] = None,
+    set_: Sets = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON only.")] = False,
 ) -> None:
-    """Solve one question and show where its tokens went."""
-    with exits.explained():
-        fields = {"method": method, "execution": execution, "schedule": schedule, "budget": budget}
-        tuned, settings = settings_given(program, set_, **fields)
+    """Solve one question, and show its plan and where its tokens went."""
     given: Input = {"question": sys.stdin.read() if question == "-" else question}
     if level is not None:
         given["level"] = level
-    from pb_graph.cli.display import Display  # noqa: PLC0415 -- what solving needs takes a second
-    from pb_graph.graph import build_graph  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415 -- takes a moment
 
-    display = Display(quiet=as_json)
-    with exits.explained():
+    from pb_graph.cli.display import Display  # noqa: PLC0415
+
+    display = Display(Console(quiet=as_json), level)
+    with exits.handle_errors():
         try:
-            fetch_weights(model, planner or model)
-            graph = build_graph(
-                model, planner=planner, settings=settings, planner_program=tuned, cap_policy=caps
+            graph = graph_of(
+                model, planner, program, caps, set_, method=method, budget=budget, schedule=schedule
             )
-            report = asyncio.run(_run(given, graph, display))
+            # In an event loop Ctrl-C ends a call at once.
+            report = asyncio.run(_follow(graph, given, display))
         except KeyboardInterrupt:
-            exits.interrupted(f"interrupted. {display.spent()}")
+            exits.fail(f"interrupted. {display.describe_spending()}", INTERRUPTED)
         except NoAnswerError as error:
             if as_json:
                 typer.echo(json.dumps(error.report, ensure_ascii=False))
@@ -103,13 +94,32 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         display.close_with(report)
 
 
+async def _follow(graph: Any, given: Input, display: Display) -> Report:  # noqa: ANN401 -- compiled
+    report: Report | None = None
+    with display:
+        async for mode, data in graph.astream(given, stream_mode=["custom", "values"]):
+            if mode == "custom":
+                display.show(data)
+            else:
+                report = data.get("report", report)
+    assert report is not None  # noqa: S101 -- the last node either writes it or raises
+    return report
+
+
 @app.command()
 def models() -> None:
     """List the local models and whether they are here."""
-    from pb_graph.cli.display import print_models  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
 
-    with exits.explained():
-        print_models()
+    from pb_graph.local import catalog, weights  # noqa: PLC0415
+
+    table = Table("model", "size", "license", "fetched", box=None)
+    with exits.handle_errors():
+        for one in catalog.CATALOG.values():
+            size, is_here = f"{one.bytes / 2**20:.0f} MiB", weights.installed(one.name)
+            table.add_row(f"local:{one.name}", size, one.license, "yes" if is_here else "no")
+    Console().print(table)
 
 
 @app.command()
@@ -118,27 +128,49 @@ def pull(name: Annotated[str, typer.Argument(help="A name that `pb-graph models`
     from pb_graph.local import weights  # noqa: PLC0415
     from pb_graph.models.resolve import LOCAL_PREFIX  # noqa: PLC0415
 
-    name = name.removeprefix(LOCAL_PREFIX)  # which `models` shows in front
-    with exits.explained():
+    name = name.removeprefix(LOCAL_PREFIX)
+    with exits.handle_errors():
         path = weights.fetch(name)
     typer.echo(f"{name}: verified, at {path}")
 
 
-app.command()(serve)
+@app.command()
+def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
+    model: Model = None,
+    planner: Planner = None,
+    program: Program = None,
+    caps: Caps = None,
+    host: Annotated[
+        str, _server_option(help=f"Any address but this machine's own needs {KEY_VARIABLE}.")
+    ] = "127.0.0.1",
+    port: Annotated[int, _server_option(min=0, max=65535, help="0 for a free one.")] = 8000,
+    files: Annotated[
+        list[Path] | None,
+        _server_option("--settings", help="A JSON file; its name becomes a model; repeatable."),
+    ] = None,
+    max_budget: Annotated[
+        int | None, budget_option(min=1, help="Completion tokens that a question can cost.")
+    ] = None,
+    set_: Sets = None,
+) -> None:
+    """Serve OpenAI's chat completions: a model's name is a method, such as vanilla.
+
+    Clients bring the key of PB_API_KEY.
+    """
+    if not (find_spec("starlette") and find_spec("uvicorn")):
+        exits.fail("this needs starlette and uvicorn: pip install 'plan-and-budget[serve]'")
+    import uvicorn  # noqa: PLC0415 -- an extra
+
+    from pb_graph.serve.app import Endpoint, is_loopback  # noqa: PLC0415
+    from pb_graph.serve.names import model_names  # noqa: PLC0415
+
+    key = os.environ.get(KEY_VARIABLE) or None
+    if key is None and not is_loopback(host):
+        exits.fail(f"{host} can be reached by others: set {KEY_VARIABLE} to a secret", USAGE)
+    with exits.handle_errors():
+        graph = graph_of(model, planner, program, caps, set_)
+        served = Endpoint(graph, model_names(files or []), key, max_budget).app()
+    uvicorn.run(served, host=host, port=port, log_level="info", timeout_graceful_shutdown=_DRAIN)
+
+
 app.command()(probe)
-
-
-async def _run(
-    given: Input, graph: CompiledStateGraph[State, Context, Input, Output], display: Display
-) -> Report:
-    """Follow one run; async, because then Ctrl-C ends a call at once instead of waiting for it."""
-    report: Report | None = None
-    with display:
-        stream = graph.astream(given, stream_mode=("custom", "values"), version="v2")
-        async for part in stream:
-            if part["type"] == "custom":
-                display.show(part["data"])
-            elif part["type"] == "values":
-                report = part["data"].get("report", report)
-    assert report is not None  # noqa: S101 -- the last node either writes it or raises
-    return report

@@ -1,44 +1,44 @@
-"""What ``pb-graph`` shows of a run: the plan as it forms, what each step spent, the answer."""
+"""Shows a run while it goes: ceiling, level, plan, what each step spent, and the answer."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group
 from rich.live import Live
-from rich.panel import Panel
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-if TYPE_CHECKING:
-    from pb_graph.types import Report, SubQuestion
+from pb_graph.answers import stated_answer
 
-_MIB = 2**20
+if TYPE_CHECKING:
+    from pb_graph.types import SubQuestion
+
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # all but tab and newline
-# What the graph does after an event.
-_NEXT = {
-    "intake": "Planning",
-    "plan": "Estimating difficulty",
-    "budgets": "Solving",
-    "step_started": "Solving",
-    "answer": "Done",
-}
+_PLANNING = ("plan", "estimate")
+_MINUTE = 60
 
 
 class Display:
-    """Follows the progress events of one run. Model text is shown as text, never as markup."""
+    """Follows the events of one run; on a terminal the plan fills while its steps finish.
 
-    def __init__(self, console: Console | None = None, *, quiet: bool = False) -> None:
-        self._console = console or Console(quiet=quiet)
-        self._live = Live(console=self._console, transient=True)
+    Args:
+        console: Where to print.
+        level: The level of the question, if the user gave it.
+    """
+
+    def __init__(self, console: Console, level: int | None = None) -> None:
+        self._console = console
+        self._live = Live(console=console, transient=True)
+        self._given = level
+        self._level: int | None = None
         self._steps: list[SubQuestion] = []
-        self._shares: dict[int, int] = {}
+        self._shares: list[int] = []
         self._spent: dict[int, str] = {}
-        self._doing = "Loading the model"
-        self._tokens = 0
-        self._calls = 0
+        self._tokens = self._solving = self._calls = 0
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -51,82 +51,89 @@ class Display:
         if self._steps:
             self._console.print(self._plan())
 
-    def show(self, event: dict[str, Any]) -> None:
-        """Take in one progress event."""
+    def show(self, event: Mapping[str, Any]) -> None:
+        """Take in one event of the run."""
         kind = event["event"]
-        if kind == "call":
-            self._tokens += event["output_tokens"]
+        if kind == "intake":
+            if ceiling := event.get("ceiling"):
+                self._console.print(f"At most {ceiling:,} completion tokens")
+            self._show_level(self._given)
+        elif kind == "call":
             self._calls += 1
-        elif kind in ("plan", "estimate"):
+            self._tokens += event["output_tokens"]
+            self._solving += 0 if event["node"] in _PLANNING else event["output_tokens"]
+        elif kind in _PLANNING:
             self._steps = event["steps"] or self._steps
+            self._show_level(event.get("level"))
         elif kind == "budgets":
-            self._shares = dict(enumerate(event["shares"]))
+            self._shares = event["shares"]
+            self._show_level(event["level"])
         elif kind == "step_started":
             self._spent[event["index"]] = "…"
         elif kind == "step_done":
-            self._spent[event["index"]] = f"{event['tokens']} ({event['finish']})"
-        self._doing = _NEXT.get(kind, self._doing)
+            finish = "" if event["finish"] == "stop" else f" ({event['finish']})"
+            self._spent[event["index"]] = f"{event['tokens']:,}{finish}"
         self._refresh()
 
-    def spent(self) -> str:
-        """What the run has cost so far, in a sentence."""
-        return f"{self._tokens} completion tokens were spent in {self._calls} finished calls."
+    def describe_spending(self) -> str:
+        """Return what the run has cost so far, in a sentence."""
+        return f"{self._tokens:,} completion tokens were spent in {_calls(self._calls)}."
 
-    def close_with(self, report: Report) -> None:
-        """Print the answer and the account."""
-        self._console.print(Panel(safe(report["answer"]), title="Answer", title_align="left"))
+    def close_with(self, report: Mapping[str, Any]) -> None:
+        """Print the result, the working below it, warnings, and one line of account."""
+        answer = report["answer"]
+        result = stated_answer(answer) or answer
+        self._console.print("", safe(result, "bold"), "", sep="\n")
+        if result != answer.strip():
+            self._console.print(safe(answer, "dim"), "", sep="\n")
         for warning in report["warnings"]:
-            self._console.print(safe(f"note: {warning}", style="yellow"))
-        self._console.print(account(report))
+            self._console.print(safe(f"note: {warning}", "yellow"))
+        usage, seconds = report["usage"], report["usage"]["seconds"]
+        planning = sum(
+            usage["by_node"][node]["output_tokens"]
+            for node in _PLANNING
+            if node in usage["by_node"]
+        )
+        minutes = f"{seconds // _MINUTE:.0f} min {seconds % _MINUTE:.0f} s"
+        self._console.print(
+            f"{usage['output_tokens']:,} of at most {report['ceiling'] or 0:,} completion tokens "
+            f"(planning {planning:,}){'' if usage['measured'] else ', partly estimated'}; "
+            f"{_calls(usage['calls'])}, {f'{seconds:.1f} s' if seconds < _MINUTE else minutes}",
+            style="dim",
+        )
+
+    def _show_level(self, level: int | None) -> None:
+        """Print the level as soon as it is known."""
+        if level is not None and self._level is None:
+            self._level = level
+            source = "estimated" if self._given is None else "given"
+            self._console.print(f"Level {level} of 5 ({source})")
 
     def _refresh(self) -> None:
-        parts: list[RenderableType] = [self._plan()] if self._steps else []
-        waiting = Spinner("dots", Text(f"{self._doing} · {self._tokens} completion tokens"))
-        self._live.update(Group(*parts, waiting))
+        waiting = Spinner("dots", Text(f"{self._tokens:,} completion tokens"))
+        self._live.update(Group(self._plan(), waiting) if self._steps else waiting)
 
     def _plan(self) -> Table:
-        table = Table("#", "sub-question", box=None, header_style="bold", pad_edge=False)
-        apart = bool(self._spent)  # in a single call nobody can tell what a sub-question took
-        for name in ("level", "budget", "spent")[: 2 + apart]:
+        table = Table("#", "step", box=None, header_style="bold", pad_edge=False)
+        for name in ("level", "credit", "share", "spent"):
             table.add_column(name, justify="right", no_wrap=True)
+        count = len(self._steps)
+        shares = dict(enumerate(self._shares))
         for step in self._steps:
             index = step["index"]
-            cells = [
-                Text(str(index + 1)),
-                safe(step["question"]),
-                Text(str(step["level"] or "–")),  # noqa: RUF001 -- an en dash stands for nothing
-                Text(str(self._shares.get(index, ""))),
-                Text(self._spent.get(index, "")),
-            ]
-            table.add_row(*cells[: 4 + apart])
+            numbers = (step["level"], step["credit"], shares.get(index))
+            cells = ["" if number is None else f"{number:,.0f}" for number in numbers]
+            spent = f"{self._solving:,}" if count == 1 else self._spent.get(index, "")
+            table.add_row(str(index + 1), safe(step["question"]), *cells, spent)
+        if count > 1:  # in a single call nobody can tell what a step took
+            table.add_row("", "all", "", "", f"{sum(self._shares):,}", f"{self._solving:,}")
         return table
 
 
 def safe(text: str, style: str = "") -> Text:
-    """Text from a model or a server: no markup, and no control codes for the terminal."""
+    """Return a model's or a server's text without markup and control codes for the terminal."""
     return Text(_CONTROL.sub("", text), style=style)
 
 
-def account(report: Report) -> Text:
-    """One line: tokens by node, their sum, the ceiling, and the time."""
-    usage = report["usage"]
-    nodes = " + ".join(f"{part['output_tokens']} {name}" for name, part in usage["by_node"].items())
-    total = f"{usage['output_tokens']} completion tokens ({nodes})"
-    if not usage["measured"]:
-        total += ", partly estimated"
-    ceiling = "" if report["ceiling"] is None else f", ceiling {report['ceiling']}"
-    calls = f"{usage['calls']} calls, {usage['seconds']:.1f} s of model time"
-    return Text(f"{total}{ceiling}; {calls}", style="dim")
-
-
-def print_models(console: Console | None = None) -> None:
-    """The local models, their size, and whether they have been fetched."""
-    from pb_graph.local import catalog, weights  # noqa: PLC0415
-
-    table = Table("model", "size", "license", "fetched", box=None, header_style="bold")
-    for model in catalog.CATALOG.values():
-        fetched = "yes" if weights.installed(model.name) else "no"
-        table.add_row(
-            f"local:{model.name}", f"{model.bytes / _MIB:.0f} MiB", model.license, fetched
-        )
-    (console or Console()).print(table)
+def _calls(count: int) -> str:
+    return f"{count} call" if count == 1 else f"{count} calls"

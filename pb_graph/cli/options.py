@@ -1,45 +1,104 @@
-"""Options that several commands take, each declared once; those of the form NAME=VALUE."""
+"""What commands share: options that several of them take, and how they end with an error."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from io import TextIOWrapper
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from pb_graph.errors import InputError
+from pb_graph.errors import InputError, PlanAndBudgetError
 
 if TYPE_CHECKING:
-    from pb_graph.program import PlannerProgram
-    from pb_graph.settings import Settings
+    from langgraph.graph.state import CompiledStateGraph
+
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+"""Exit codes."""
+
+# A name that the user gave, or the message of a server, may hold codes for the terminal.
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Exits:
+    """Ends a program's commands with one line on standard error."""
+
+    program: str
+
+    def fail(self, message: str, code: int = FAILED) -> NoReturn:
+        """End with a message and an exit code."""
+        shown = _CONTROL.sub(lambda found: repr(found[0])[1:-1], message)
+        typer.echo(f"{self.program}: {shown}", err=True)
+        raise typer.Exit(code) from None
+
+    @contextmanager
+    def handle_errors(self) -> Iterator[None]:
+        """End with the message of a `PlanAndBudgetError` that is raised inside the context."""
+        try:
+            yield
+        except PlanAndBudgetError as error:
+            self.fail(str(error), USAGE if isinstance(error, InputError) else FAILED)
+
+
+exits = Exits("pb-graph")
+
+
+def escape_unknown_letters() -> None:
+    """Print letters that the terminal's encoding lacks by their numbers, instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(
+            OSError
+        ):  # a file that is a pipe by now: its error handler is set all the same
+            if isinstance(stream, TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
 
 
 def print_version(wanted: bool) -> None:
-    """Print the version of the installed package and end."""
+    """Print the version of the installed package, and end."""
     if wanted:
-        import pb_graph  # noqa: PLC0415 -- its version is looked up when it is asked for
+        import pb_graph  # noqa: PLC0415 -- the version takes a moment
 
         typer.echo(f"plan-and-budget {pb_graph.__version__}")
         raise typer.Exit
 
 
+model_option = partial(typer.Option, rich_help_panel="Models and prompts")
+budget_option = partial(typer.Option, rich_help_panel="Method and budget")
+
 Version = Annotated[
     bool,
     typer.Option("--version", callback=print_version, is_eager=True, help="Print the version."),
 ]
-Model = Annotated[str | None, typer.Option(help="'provider:model' or 'local:NAME' that solves.")]
-Planner = Annotated[str | None, typer.Option(help="The same for planning.")]
-Program = Annotated[
-    str | None, typer.Option(help="What `pb-optim tune` wrote: tuned prompts and settings.")
+Model = Annotated[
+    str | None, model_option(help="'provider:model' or 'local:NAME' that solves; else PB_MODEL.")
 ]
-Caps = Annotated[str | None, typer.Option(help="What `pb-graph probe` wrote.")]
+Planner = Annotated[str | None, model_option(help="The same for planning.")]
+Program = Annotated[str | None, model_option(help="Tuned prompts: a file of `pb-optim tune`.")]
+Caps = Annotated[str | None, model_option(help="What the server can do: a file of `probe`.")]
+Sets = Annotated[
+    list[str] | None,
+    budget_option("--set", metavar="NAME=VALUE", help="A setting of docs/settings.md; repeatable."),
+]
 
 
-def assignments(option: str, given: Sequence[str] | None) -> dict[str, str]:
-    """The name and the text of each assignment.
+def read_assignments(option: str, given: Sequence[str] | None) -> dict[str, str]:
+    """Split texts of the form NAME=VALUE.
+
+    Args:
+        option: The option that they were given with, for the error.
+        given: The texts.
+
+    Returns:
+        The values by their names.
 
     Raises:
-        InputError: One has no equals sign.
+        InputError: A text has no equals sign.
     """
     found: dict[str, str] = {}
     for assignment in given or []:
@@ -51,39 +110,58 @@ def assignments(option: str, given: Sequence[str] | None) -> dict[str, str]:
     return found
 
 
-def fields_set(given: Sequence[str] | None) -> dict[str, object]:
-    """What ``--set`` gives.
+def read_set(given: Sequence[str] | None) -> dict[str, object]:
+    """Return the fields of `Settings` that ``--set`` gives.
 
     Raises:
-        InputError: One has no equals sign.
+        InputError: A text has no equals sign.
     """
     from pb_graph.settings import value_of  # noqa: PLC0415 -- pydantic takes a moment
 
-    return {name: value_of(text) for name, text in assignments("--set", given).items()}
+    return {name: value_of(text) for name, text in read_assignments("--set", given).items()}
 
 
-def settings_given(
-    program: str | None, set_: Sequence[str] | None, **fields: object
-) -> tuple[PlannerProgram | None, Settings]:
-    """A tuned program, if any is named, and its settings with what the command says over them.
+def graph_of(
+    model: str | None,
+    planner: str | None,
+    program: str | None,
+    caps: str | None,
+    set_: Sequence[str] | None,
+    **fields: object,
+) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """Build the graph of a command, and fetch the local models that it needs, with a bar.
+
+    Args:
+        model: Name of the model that solves.
+        planner: Name of the model that plans; the same if None.
+        program: File of a tuned program.
+        caps: File of a probe.
+        set_: Texts of ``--set``; they replace other options, and those the program's settings.
+        fields: Settings that have an option of their own; None if the option was not given.
 
     Raises:
-        InputError: Settings that are none, or pause for a human.
-        PlannerProgramError: The program cannot be read.
+        PlanAndBudgetError: An option cannot be used.
     """
+    from pb_graph.graph import build_graph  # noqa: PLC0415 -- what solving needs takes a second
+    from pb_graph.models.resolve import model_name  # noqa: PLC0415
     from pb_graph.program import PlannerProgram  # noqa: PLC0415
     from pb_graph.serve.names import unattended_settings  # noqa: PLC0415
 
     tuned = None if program is None else PlannerProgram.load(program)
     base = tuned.settings.model_dump() if tuned and tuned.settings else {}
     named = {name: value for name, value in fields.items() if value is not None}
-    return tuned, unattended_settings(base | named | fields_set(set_))
+    settings = unattended_settings(base | named | read_set(set_))
+    model = model_name(model)  # a wrong name shows now
+    fetch_weights(model, planner or model)
+    return build_graph(
+        model, planner=planner, settings=settings, planner_program=tuned, cap_policy=caps
+    )
 
 
-def fetch_weights(*names: str | None) -> None:
-    """Fetch what local models there are among these before a run, which would do so in silence."""
-    from pb_graph.local.weights import fetch_if_named  # noqa: PLC0415 -- of local models only
-    from pb_graph.models.resolve import LOCAL_PREFIX, model_name  # noqa: PLC0415
+def fetch_weights(*names: str) -> None:
+    """Fetch the local models among these, with a bar; a run would fetch them in silence."""
+    from pb_graph.local.weights import fetch_if_named  # noqa: PLC0415 -- for local models only
+    from pb_graph.models.resolve import LOCAL_PREFIX  # noqa: PLC0415
 
     for name in {*names}:
-        fetch_if_named(model_name(name).removeprefix(LOCAL_PREFIX))
+        fetch_if_named(name.removeprefix(LOCAL_PREFIX))

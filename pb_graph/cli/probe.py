@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from pb_graph.cli.exit import exits
-from pb_graph.cli.options import fetch_weights
+from pb_graph.cli.options import exits, fetch_weights
 
 _COLOURS = {"passed": "green", "failed": "bold red", "unsupported": "dim", "inconclusive": "yellow"}
 
@@ -35,7 +34,7 @@ def probe(
     from pb_graph.probe import CHECKS  # noqa: PLC0415
     from pb_graph.probe import probe as run_checks  # noqa: PLC0415
 
-    with exits.explained():
+    with exits.handle_errors():
         fetch_weights(model)
         found = run_checks(model, policy)
     if as_json:
@@ -49,6 +48,6 @@ def probe(
     try:
         out.write_text(json.dumps(found.to_dict(), indent=2) + "\n", encoding="utf-8")
     except OSError as error:
-        exits.failed(f"cannot write {out}: {error.strerror}")
+        exits.fail(f"cannot write {out}: {error.strerror}")
     if found.failed:
-        exits.failed(f"{found.model} failed: {', '.join(found.failed)} (see {out})")
+        exits.fail(f"{found.model} failed: {', '.join(found.failed)} (see {out})")

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 from typer.testing import CliRunner, Result
 
 from pb_graph import Settings
 from pb_graph.cli import main
 from pb_graph.cli.app import app
-from pb_graph.cli.exit import FAILED, INTERRUPTED, USAGE
+from pb_graph.cli.options import FAILED, INTERRUPTED, USAGE
 from pb_graph.errors import UnknownModelError, WeightsError
 from pb_graph.local import catalog, weights
 from pb_graph.local import server as local
@@ -26,6 +27,7 @@ from tests.support.chat_model import HTTPError, ScriptedChat, says_nothing
 from tests.support.graphs import checked
 
 MODEL = ("--model", "fake:scripted")
+PLANNED = ("--level", "5")
 HOSTILE = "[red]x[/red] <script>alert(1)</script> [/] \x1b[2J"
 
 
@@ -54,37 +56,31 @@ def run(*arguments: str, stdin: str | None = None) -> Result:
     return CliRunner().invoke(app, list(arguments), input=stdin)
 
 
-PLANNED = ("--method", "plan_and_budget")
-
-
 def solve(*options: str, question: str = "What is 6 * 7?", **given: Any) -> Result:  # noqa: ANN401
     return run("solve", question, *MODEL, *options, **given)
 
 
 def reported(result: Result) -> Any:  # noqa: ANN401 -- the report, as a script reads it
-    """The one JSON document on standard output."""
+    """Return the one JSON document on standard output."""
     assert result.exit_code == 0, result.output
     assert result.stdout.count("\n") == 1
     return checked(json.loads(result.stdout))
 
 
 class TestHelp:
-    @pytest.mark.parametrize(
-        ("command", "words"),
-        [
-            ((), ("solve", "models", "pull")),
-            (("solve",), ("--model", "--planner", "--method", "--schedule", "--budget", "--json")),
-            (("models",), ("local models",)),
-            (("pull",), ("name",)),
-        ],
-    )
-    def test_it_names_what_there_is(
-        self, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], words: tuple[str, ...]
+    @pytest.mark.parametrize("command", [(), ("solve",), ("models",), ("pull",), ("serve",)])
+    def test_it_fits_a_screen(
+        self, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
     ) -> None:
-        monkeypatch.setenv("COLUMNS", "120")
+        monkeypatch.setenv("COLUMNS", "80")
         result = run(*command, "--help")
         assert result.exit_code == 0
-        assert all(word in result.stdout for word in words)
+        assert len(result.stdout.splitlines()) <= 60
+
+    def test_it_names_the_schedules_that_there_are(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COLUMNS", "200")
+        shown = run("solve", "--help").stdout
+        assert not [name for name in choices("schedule") if name not in shown]
 
     def test_no_command_shows_the_commands(self) -> None:
         result = run()
@@ -94,13 +90,12 @@ class TestHelp:
 
 @pytest.mark.usefixtures("model")
 class TestSolve:
-    def test_plan_answer_and_account_are_shown(self, model: ScriptedChat) -> None:
+    def test_it_prints_plan_answer_and_account(self, model: ScriptedChat) -> None:
         result = solve(*PLANNED)
-        assert result.exit_code == 0
-        assert result.stderr == ""
-        for part in ("What is given?", "Final answer: 42", "completion tokens", "ceiling"):
-            assert part in result.stdout
-        assert f"{model.output_tokens} completion tokens" in result.stdout
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert "What is given?" in result.stdout
+        assert "Final answer: 42" in result.stdout
+        assert result.stdout.splitlines()[-1].startswith(f"{model.output_tokens} of at most ")
 
     def test_json_prints_the_report_and_nothing_else(self, model: ScriptedChat) -> None:
         result = solve("--json")
@@ -110,39 +105,20 @@ class TestSolve:
         assert report["usage"]["output_tokens"] == model.output_tokens
 
     def test_options_are_settings(self) -> None:
-        report = reported(
-            solve(
-                "--json",
-                *("--method", "plan_and_budget"),
-                *("--execution", "single_pass"),
-                *("--schedule", "linear"),
-                *("--budget", "321"),
-                *("--level", "4"),
-            )
-        )
-        assert (report["execution"], report["schedule"]) == ("single_pass", "linear")
+        options = ("--method", "plan_and_budget", "--schedule", "linear")
+        report = reported(solve("--json", *options, "--budget", "321", "--level", "4"))
+        assert (report["method"], report["schedule"]) == ("plan_and_budget", "linear")
         assert (report["budget"], report["level"]) == (321, 4)
 
-    def test_any_other_setting_can_be_set(self) -> None:
-        report = reported(
-            solve(
-                "--json",
-                *("--set", "enforcement=cap"),
-                *("--set", "max_steps=1"),
-                *("--set", 'budget={"rule": "fixed", "tokens": 99}'),
-                *("--set", "domain=number theory"),
-            )
-        )
-        assert report["budget"] == 99
-        assert len(report["steps"]) == 1
-
-    def test_a_setting_may_hold_an_equals_sign(self, model: ScriptedChat) -> None:
-        assert solve(*PLANNED, "--set", "domain=a=b").exit_code == 0
-        assert "a=b" in model.calls[0].ask
+    def test_any_setting_can_be_set_as_text_or_json(self, model: ScriptedChat) -> None:
+        rule = 'budget={"rule": "fixed", "tokens": 99}'
+        options = ("--set", rule, "--set", "domain=a=b", "--set", "enforcement=cap")
+        assert reported(solve("--json", *PLANNED, *options))["budget"] == 99
+        assert any("a=b" in call.ask for call in model.calls)
 
     def test_the_planner_may_be_another_model(self, resolved: dict[str, ScriptedChat]) -> None:
         reported(solve("--json", "--planner", "fake:planner"))
-        assert {call.node for call in resolved["fake:planner"].calls} == {"plan", "estimate"}
+        assert {call.node for call in resolved["fake:planner"].calls} <= {"plan", "estimate"}
         assert {call.node for call in resolved["fake:scripted"].calls} == {"answer"}
 
     def test_the_model_may_come_from_the_environment(
@@ -154,50 +130,39 @@ class TestSolve:
 
     def test_the_question_may_come_from_stdin(self, model: ScriptedChat) -> None:
         reported(solve("--json", question="-", stdin="What is\n7 * 8?\n"))
-        assert "What is\n7 * 8?" in model.calls[0].ask
+        assert "What is\n7 * 8?" in model.calls[-1].ask
 
-    def test_a_saved_program_plans(self, model: ScriptedChat, tmp_path: Path) -> None:
+    def test_a_saved_planner_plans(self, model: ScriptedChat, tmp_path: Path) -> None:
         planner = Planner()
-        signature = planner.decompose.signature.with_instructions("TUNED")
-        planner.decompose.signature = signature
+        planner.decompose.signature = planner.decompose.signature.with_instructions("TUNED")
         planner.save(tmp_path / "planner.json")
-        reported(solve("--json", "--program", str(tmp_path / "planner.json")))
-        assert str(model.calls[0].messages[0].text).startswith("TUNED")
+        reported(solve("--json", *PLANNED, "--program", str(tmp_path / "planner.json")))
+        assert any(str(call.messages[0].text).startswith("TUNED") for call in model.calls)
 
-    def test_a_tuned_program_brings_its_settings(self, tmp_path: Path) -> None:
-        artefact().save(tmp_path / "tuned.json")
-        report = reported(solve("--json", "--program", str(tmp_path / "tuned.json")))
-        assert (report["schedule"], report["budget"]) == ("linear", 300)
-
-    def test_options_come_over_the_settings_of_a_program(self, tmp_path: Path) -> None:
+    def test_options_replace_the_settings_of_a_tuned_program(self, tmp_path: Path) -> None:
         artefact().save(tmp_path / "tuned.json")
         program = ("--program", str(tmp_path / "tuned.json"))
-        report = reported(
-            solve("--json", *program, "--budget", "99", "--set", "execution=single_pass")
-        )
+        report = reported(solve("--json", *program))
+        assert (report["schedule"], report["budget"]) == ("linear", 300)
+        report = reported(solve("--json", *program, "--budget", "99"))
         assert (report["schedule"], report["budget"]) == ("linear", 99)
-        assert report["execution"] == "single_pass"
 
-    def test_letters_of_any_script_come_out_as_they_are(self, model: ScriptedChat) -> None:
-        model.solve = "Antwort: 42 €, ответ, 答え"
-        assert "答え" in solve("--json").stdout
-
-    @pytest.mark.parametrize("options", [(), ("--json",)])
-    def test_or_as_their_numbers_where_the_terminal_lacks_them(
-        self, model: ScriptedChat, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+    def test_letters_that_the_terminal_lacks_are_printed_as_numbers(
+        self, model: ScriptedChat, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         model.solve = "Antwort: 42 €, 答え"
         terminal = TextIOWrapper(BytesIO(), encoding="cp1252")
         monkeypatch.setattr("sys.stdout", terminal)
-        monkeypatch.setattr("sys.argv", ["pb-graph", "solve", "6 * 7?", *MODEL, *options])
+        monkeypatch.setattr("sys.argv", ["pb-graph", "solve", "6 * 7?", *MODEL])
         with pytest.raises(SystemExit, match="0"):
             main()
         terminal.flush()
         assert "42 €, \\u7b54\\u3048" in terminal.buffer.getvalue().decode("cp1252")  # type: ignore[attr-defined]
 
-    def test_model_text_is_shown_literally(self, model: ScriptedChat) -> None:
-        model.plan = ["[red]x[/red]?", "<script>?"]
-        model.solve = HOSTILE
+    def test_the_text_of_a_model_is_neither_markup_nor_control_codes(
+        self, model: ScriptedChat
+    ) -> None:
+        model.plan, model.solve = ["[red]x[/red]?", "<script>?"], HOSTILE
         shown = solve(*PLANNED).stdout
         assert "[red]x[/red]?" in shown
         assert HOSTILE.replace("\x1b", "") in shown
@@ -205,79 +170,54 @@ class TestSolve:
 
 
 @pytest.mark.usefixtures("resolved")
-class TestWrongUse:
+class TestErrors:
     @pytest.mark.parametrize(
         ("options", "said"),
         [
-            (
-                ("--set", "nosuch=1"),
-                "unknown setting nosuch; there are: method, style, execution, ",
-            ),
-            (("--set", "power=99"), "power: Input should be less than or equal to 10"),
-            (("--set", "max_steps=0"), "max_steps: Input should be greater than or equal to 1"),
+            (("--set", "nosuch=1"), "unknown setting nosuch; there are: method, "),
+            (("--set", "power=99", "--set", "gamma=2"), "power: .*; gamma: "),
             (("--set", "power"), "--set wants NAME=VALUE, not 'power'"),
+            (("--set", "review_plan=true"), "pauses for a host"),
             (("--budget", "0"), "budget: .*at least 1"),
-            (("--budget", "many"), "--budget"),
-            (
-                ("--method", "guess"),
-                "no method 'guess'; there are: .*vanilla, .*plan_",
-            ),
-            (("--schedule", "random"), "schedule: .*'cosine'"),
+            (("--method", "guess"), "no method 'guess'; there are: .*vanilla"),
             (("--level", "9"), r"1 .*5"),
             (("--frobnicate",), "--frobnicate"),
+            (("--program", "red\x1b[31m\x07.json"), r"red\\x1b\[31m\\x07.json"),
         ],
     )
-    def test_wrong_options_are_named_with_what_would_be_right(
+    def test_a_wrong_option_is_named_with_what_would_be_right(
         self, options: tuple[str, ...], said: str
     ) -> None:
         result = solve(*options)
-        assert result.exit_code == USAGE
+        assert result.exit_code in {USAGE, FAILED}
         assert result.stdout == ""
         assert re.search(said, result.stderr)
+        assert "\x1b" not in result.stderr
 
-    def test_several_faults_are_named_at_once(self) -> None:
-        said = solve("--set", "power=99", "--set", "gamma=2").stderr
-        assert "power: " in said
-        assert "gamma: " in said
-
-    @pytest.mark.parametrize("question", ["", "  \n "])
-    def test_an_empty_question_is_wrong_use(self, question: str) -> None:
-        result = solve(question=question)
+    @pytest.mark.parametrize("arguments", [("solve",), ("frobnicate",), ("solve", " ", *MODEL)])
+    def test_no_question_and_no_such_command_are_wrong_use(self, arguments: Any) -> None:  # noqa: ANN401
+        result = run(*arguments)
         assert (result.exit_code, result.stdout) == (USAGE, "")
-        assert "question is empty" in result.stderr
 
-    def test_no_question_and_unknown_commands_are_wrong_use(self) -> None:
-        assert run("solve").exit_code == USAGE
-        assert run("frobnicate").exit_code == USAGE
+    def test_an_unknown_model_is_wrong_use(self) -> None:
+        result = run("solve", "Why?", "--model", "gpt-5")
+        assert (result.exit_code, result.stdout) == (USAGE, "")
+        assert "gpt-5" in result.stderr
 
-
-class TestFailure:
-    def test_a_failed_run_says_why_and_what_it_cost(self, model: ScriptedChat) -> None:
+    def test_a_failed_run_says_why_and_hides_keys(self, model: ScriptedChat) -> None:
         model.solve = HTTPError(401, "Incorrect API key provided: sk-0123456789")
         result = solve()
         assert result.exit_code == FAILED
         assert "Traceback" not in result.output
         assert result.stderr.startswith("pb-graph: No answer, after ")
-        assert "API key" in result.stderr
         assert "0123456789" not in result.output
 
-    def test_json_still_gives_the_report_so_that_nothing_spent_is_lost(
-        self, model: ScriptedChat
-    ) -> None:
+    def test_a_failed_run_still_prints_its_report_as_json(self, model: ScriptedChat) -> None:
         model.solve = says_nothing
         result = solve(*PLANNED, "--json")
         assert result.exit_code == FAILED
         report = checked(json.loads(result.stdout))
-        assert report["answer"] == ""
         assert report["usage"]["output_tokens"] == model.output_tokens > 0
-        assert result.stderr.startswith("pb-graph: ")
-
-    @pytest.mark.usefixtures("resolved")
-    @pytest.mark.parametrize("name", ["nosuch:model", "gpt-5"])
-    def test_a_model_that_nobody_knows_is_wrong_use(self, name: str) -> None:
-        result = run("solve", "Why?", "--model", name)
-        assert (result.exit_code, result.stdout) == (USAGE, "")
-        assert name in result.stderr
 
     def test_no_model_at_all_names_the_ways_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(local, "default_model", lambda: None)
@@ -285,25 +225,16 @@ class TestFailure:
         assert (result.exit_code, result.stdout) == (FAILED, "")
         assert "PB_MODEL" in result.stderr
 
-    @pytest.mark.usefixtures("resolved")
-    def test_a_program_that_is_none(self, tmp_path: Path) -> None:
-        path = tmp_path / "planner.json"
-        path.write_text("{}")
-        result = solve("--program", str(path))
-        assert (result.exit_code, result.stdout) == (FAILED, "")
-        assert "no planner program" in result.stderr
-
-    def test_an_interrupt_leaves_one_line_with_what_was_spent(self, model: ScriptedChat) -> None:
+    def test_ctrl_c_leaves_one_line_with_what_was_spent(self, model: ScriptedChat) -> None:
         def interrupt(_: object) -> str:
             raise KeyboardInterrupt
 
         model.solve = interrupt
-        result = solve(*PLANNED, "--json")
+        result = solve("--json")
         assert (result.exit_code, result.stdout) == (INTERRUPTED, "")
-        (line,) = result.stderr.splitlines()
         spent = sum(call.output_tokens for call in model.calls)
-        assert line.startswith("pb-graph: interrupted. ")
-        assert f"{spent} completion tokens were spent in 2 finished calls" in line
+        assert result.stderr.startswith(f"pb-graph: interrupted. {spent} completion tokens were")
+        assert result.stderr.count("\n") == 1
 
 
 Fetched = list[str]
@@ -311,12 +242,11 @@ Fetched = list[str]
 
 @pytest.fixture
 def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fetched:
-    """Names that were fetched, where nothing really is; one of them cannot be had."""
+    """The names that were fetched, where nothing really is; one of them cannot be had."""
     names: Fetched = []
 
     def fetch(name: str) -> Path:
-        model = catalog.find(name)
-        if model.name == "qwen2.5-coder-0.5b":
+        if catalog.find(name).name == "qwen2.5-coder-0.5b":
             msg = "The disk is full."
             raise WeightsError(msg)
         names.append(name)
@@ -328,43 +258,44 @@ def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fetched:
 
 
 class TestLocalModels:
-    @pytest.mark.usefixtures("fetched")
-    def test_models_lists_them(self) -> None:
-        result = run("models")
-        assert (result.exit_code, result.stderr) == (0, "")
-        for name in catalog.CATALOG:
-            assert f"local:{name}" in result.stdout
-
-    def test_without_their_extra_they_are_not_listed_but_named(
+    def test_models_lists_them_with_their_size_and_whether_they_are_here(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setattr(weights, "installed", lambda name: name == "smollm2-135m")
+        rows = {line.split()[0]: line.split() for line in run("models").stdout.splitlines()}
+        for name, model in catalog.CATALOG.items():
+            row = rows[f"local:{name}"]
+            assert f"{model.bytes / 2**20:.0f}" in row
+            assert row[-1] == ("yes" if name == "smollm2-135m" else "no")
+
+    def test_without_their_extra_the_extra_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "platformdirs", None)
         result = run("models")
         assert (result.exit_code, result.stdout) == (FAILED, "")
         assert "plan-and-budget[local]" in "".join(result.stderr.split())
 
     @pytest.mark.parametrize("name", ["smollm2-135m", "local:smollm2-135m"])
-    def test_pull_fetches_and_says_where_it_is(
+    def test_pull_fetches_one_and_says_where_it_is(
         self, fetched: Fetched, tmp_path: Path, name: str
     ) -> None:
         result = run("pull", name)
-        assert result.exit_code == 0
-        assert fetched == ["smollm2-135m"]
+        assert (result.exit_code, fetched) == (0, ["smollm2-135m"])
         assert str(tmp_path / "smollm2-135m.gguf") in "".join(result.stdout.splitlines())
 
     @pytest.mark.usefixtures("fetched")
-    def test_pull_suggests_a_name_for_an_unknown_one(self) -> None:
-        result = run("pull", "smollm2-135")
-        assert (result.exit_code, result.stdout) == (USAGE, "")
-        assert "did you mean 'smollm2-135m'?" in result.stderr
+    @pytest.mark.parametrize(
+        ("name", "code", "said"),
+        [
+            ("smollm2-135", USAGE, "did you mean 'smollm2-135m'?"),
+            ("qwen2.5-coder-0.5b", FAILED, "The disk is full."),
+        ],
+    )
+    def test_pull_says_why_it_cannot(self, name: str, code: int, said: str) -> None:
+        result = run("pull", name)
+        assert (result.exit_code, result.stdout) == (code, "")
+        assert said in result.stderr
 
-    @pytest.mark.usefixtures("fetched")
-    def test_pull_fails_with_the_reason(self) -> None:
-        result = run("pull", "qwen2.5-coder-0.5b")
-        assert (result.exit_code, result.stdout) == (FAILED, "")
-        assert "The disk is full." in result.stderr
-
-    def test_solve_fetches_what_it_needs_before_it_starts(
+    def test_solve_fetches_its_models_before_it_starts(
         self, fetched: Fetched, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("pb_graph.run.models.resolve", lambda *_: ScriptedChat())
@@ -372,21 +303,52 @@ class TestLocalModels:
         reported(run("solve", "Why?", "--json", *options))
         assert sorted(fetched) == ["qwen2.5-coder-1.5b", "smollm2-135m"]
 
-    @pytest.mark.usefixtures("fetched")
-    def test_weights_that_cannot_be_had_are_a_failure(self) -> None:
-        result = run("solve", "Why?", "--model", "local:qwen2.5-coder-0.5b")
-        assert (result.exit_code, result.stdout) == (FAILED, "")
-        assert "The disk is full." in result.stderr
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """How the server was started; a unit test opens no socket."""
+    found: list[dict[str, Any]] = []
+    monkeypatch.setattr(uvicorn, "run", lambda _, **given: found.append(given))
+    monkeypatch.delenv("PB_API_KEY", raising=False)
+    return found
 
 
-def test_the_help_lists_the_names_that_settings_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    shown = CliRunner().invoke(app, ["solve", "--help"]).stdout
-    names = [*choices("method"), *choices("execution"), *choices("schedule"), "level_examples"]
-    assert {name for name in names if name not in shown} == set()
+@pytest.mark.usefixtures("model")
+class TestServe:
+    def test_it_serves_this_machine_unless_told_otherwise(
+        self, started: list[dict[str, Any]]
+    ) -> None:
+        assert run("serve", *MODEL).exit_code == 0
+        assert [(given["host"], given["port"]) for given in started] == [("127.0.0.1", 8000)]
 
+    def test_others_are_served_with_a_key_only(
+        self, started: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        everyone = ("serve", *MODEL, "--host", "0.0.0.0")  # noqa: S104 -- that is the point
+        monkeypatch.setenv("PB_API_KEY", "")
+        refused = run(*everyone)
+        assert (refused.exit_code, started) == (USAGE, [])
+        assert "PB_API_KEY" in refused.stderr
+        monkeypatch.setenv("PB_API_KEY", "secret")
+        assert run(*everyone).exit_code == 0
 
-def test_codes_for_a_terminal_are_shown_and_not_sent() -> None:
-    said = run("solve", "2 + 2?", "--program", "red\x1b[31m\x07.json")
-    assert "red\\x1b[31m\\x07.json" in said.stderr
-    assert "\x1b" not in said.stderr
+    def test_without_its_extra_it_names_the_extra(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "uvicorn", None)
+        result = run("serve", *MODEL)
+        assert (result.exit_code, result.stderr.count("\n")) == (FAILED, 1)
+        assert "pip install 'plan-and-budget[serve]'" in result.stderr
+
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            (("--set", "budgt=1"), "did you mean 'budget'"),
+            (("--settings", "nowhere.json"), "cannot read"),
+            (("--model", "gpt-5"), "'gpt-5' names no model"),
+        ],
+    )
+    def test_what_cannot_be_served_is_refused_at_the_start(
+        self, options: tuple[str, ...], said: str, started: list[dict[str, Any]]
+    ) -> None:
+        result = run("serve", *MODEL, *options)
+        assert (result.exit_code, started) == (USAGE, [])
+        assert said in result.stderr

@@ -1,4 +1,4 @@
-"""What a person sees of a run, and that a model's text is never more than text."""
+"""What a person sees of a run, while it goes and at its end."""
 
 from __future__ import annotations
 
@@ -8,14 +8,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from pb_graph.cli.display import Display, account, print_models
-from pb_graph.local import catalog, weights
+from pb_graph.cli.display import Display
 from pb_graph.types import Report
 from tests.support.chat_model import ScriptedChat
 from tests.support.graphs import QUESTION, graph_of
-
-HOSTILE = "[red]x[/red] <script> [/] :smile: \x1b[2J\x1b]52;c;aGk=\x07"
-SHOWN = "[red]x[/red] <script> [/] :smile: [2J]52;c;aGk="
 
 
 def console(**options: Any) -> Console:  # noqa: ANN401
@@ -27,12 +23,12 @@ def printed(on: Console) -> str:
     return on.file.getvalue()
 
 
-def followed(display: Display, model: ScriptedChat, **settings: Any) -> Report:  # noqa: ANN401
+def followed(display: Display, model: ScriptedChat, given: Any = None, **settings: Any) -> Report:  # noqa: ANN401
     """Show a whole run, as the command line does."""
     state: dict[str, Any] = {}
     graph = graph_of(model, **settings)
     with display:
-        for mode, part in graph.stream(QUESTION, stream_mode=["custom", "values"]):
+        for mode, part in graph.stream(given or QUESTION, stream_mode=["custom", "values"]):
             if mode == "custom":
                 display.show(part)
             else:
@@ -41,124 +37,107 @@ def followed(display: Display, model: ScriptedChat, **settings: Any) -> Report: 
     return report
 
 
-def shown(model: ScriptedChat, **settings: Any) -> tuple[str, Report]:  # noqa: ANN401
+def shown(model: ScriptedChat, level: int | None = None, **settings: Any) -> tuple[str, Report]:  # noqa: ANN401
     on = console()
-    display = Display(on)
-    report = followed(display, model, **settings)
+    display = Display(on, level)
+    given = QUESTION if level is None else {**QUESTION, "level": level}
+    report = followed(display, model, given, **settings)
     display.close_with(report)
     return printed(on), report
 
 
-def test_every_step_is_shown_with_level_budget_and_what_it_spent() -> None:
+def rows(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines() if line.strip()]
+
+
+def test_every_step_has_a_row_with_level_credit_share_and_what_it_spent() -> None:
     text, report = shown(ScriptedChat(levels=[2, 5]), budget=300, execution="stepwise")
-    rows = [line.split() for line in text.splitlines()]
+    assert len(report["steps"]) == 2
     for step in report["steps"]:
-        (row,) = [row for row in rows if row[:1] == [str(step["index"] + 1)]]
-        assert step["question"].split() == row[1:-4]
-        assert row[-4:] == [
-            str(step["level"]),
-            str(step["budget"]),
-            str(step["tokens"]),
-            f"({step['finish']})",
-        ]
+        (row,) = [row for row in rows(text) if row[:1] == [str(step["index"] + 1)]]
+        numbers = (step["level"], step["credit"], step["budget"], step["tokens"])
+        assert row[1:-4] == step["question"].split()
+        assert row[-4:] == [f"{number:.0f}" for number in numbers if number is not None]
 
 
-def test_of_a_single_call_nobody_can_tell_what_a_sub_question_took() -> None:
+def test_of_one_call_for_all_steps_only_the_sum_is_known() -> None:
     text, report = shown(ScriptedChat(levels=[2, 5]), budget=300, execution="single_pass")
-    rows = [line.split() for line in text.splitlines()]
-    assert rows[0] == ["#", "sub-question", "level", "budget"]
-    for step, row in zip(report["steps"], rows[1:], strict=False):
-        assert row[-2:] == [str(step["level"]), str(step["budget"])]
+    (total,) = [row for row in rows(text) if row[0] == "all"]
+    solving = report["usage"]["by_node"]["answer"]["output_tokens"]
+    assert total == ["all", "300", str(solving)]
 
 
-def test_the_answer_and_its_account_come_last() -> None:
-    text, report = shown(ScriptedChat(solve="Final answer: 42"))
+def test_a_plan_of_one_step_is_one_row() -> None:
+    text, report = shown(ScriptedChat(plan=["Only?"]), budget=300, max_steps=1)
+    (row,) = [row for row in rows(text) if row[0] == "1"]
+    assert row[-1] == str(report["usage"]["by_node"]["answer"]["output_tokens"])
+    assert not [row for row in rows(text) if row[0] == "all"]
+
+
+@pytest.mark.parametrize(("level", "said"), [(4, "Level 4 of 5 (given)"), (None, "(estimated)")])
+def test_the_level_comes_before_the_plan_with_its_source(level: int | None, said: str) -> None:
+    text, _ = shown(ScriptedChat(), level)
+    assert text.index(said) < text.index("step")
+
+
+def test_the_result_comes_first_and_its_working_below() -> None:
+    text, _ = shown(ScriptedChat(solve="6 * 7 = 42.\nFinal answer: 42"))
+    lines = [line.strip() for line in text.splitlines()]
+    assert lines.index("42") < lines.index("6 * 7 = 42.") < lines.index("Final answer: 42")
+
+
+def test_the_last_line_sets_what_was_spent_against_the_ceiling() -> None:
+    text, report = shown(ScriptedChat())
     usage = report["usage"]
-    assert text.index("What is given?") < text.index("Final answer: 42")
+    planning = sum(usage["by_node"][node]["output_tokens"] for node in ("plan", "estimate"))
     last = text.splitlines()[-1]
-    assert last.startswith(f"{usage['output_tokens']} completion tokens")
-    assert f"{usage['by_node']['plan']['output_tokens']} plan" in last
-    assert f"ceiling {report['ceiling']}" in last
-    assert f"{usage['calls']} calls" in last
+    assert last.startswith(f"{usage['output_tokens']} of at most {report['ceiling']:,} completion")
+    assert f"(planning {planning}); {usage['calls']} calls, " in last
 
 
-def test_what_was_corrected_is_shown() -> None:
+def test_counts_and_durations_read_as_english() -> None:
+    on = console()
+    display = Display(on)
+    usage = {"output_tokens": 1234, "calls": 1, "seconds": 125.0, "measured": False, "by_node": {}}
+    display.close_with({"answer": "42", "warnings": [], "usage": usage, "ceiling": 2000})
+    assert printed(on).splitlines()[-1] == (
+        "1,234 of at most 2,000 completion tokens (planning 0), partly estimated; 1 call, 2 min 5 s"
+    )
+
+
+def test_warnings_are_shown() -> None:
     text, report = shown(ScriptedChat(credits=[40, 40]))
     assert report["warnings"]
-    assert "note: estimate: the credits summed to 80" in text
-
-
-def test_estimated_tokens_are_said_to_be_estimated() -> None:
-    _, report = shown(ScriptedChat(reports_usage=False))
-    assert "partly estimated" in account(report).plain
-    _, report = shown(ScriptedChat())
-    assert "estimated" not in account(report).plain
+    assert f"note: {report['warnings'][0]}"[:60] in text
 
 
 def test_without_a_plan_there_is_no_table() -> None:
     text, _ = shown(ScriptedChat(), method="vanilla")
-    assert "sub-question" not in text
+    assert "step" not in text
     assert "Final answer: 42" in text
 
 
-def test_model_text_is_text_not_markup_nor_control_codes() -> None:
-    text, _ = shown(ScriptedChat(plan=["[red]x[/red]? | [bold]", "<script>?"], solve=HOSTILE))
-    assert "[red]x[/red]?" in text
-    assert "<script>?" in text
-    assert SHOWN in text
-    assert "\x1b" not in text
-    assert "\x07" not in text
+def test_on_a_terminal_the_plan_forms_while_one_waits_and_in_a_pipe_no_code_is_printed() -> None:
+    terminal, pipe = console(force_terminal=True), console()
+    for on in (terminal, pipe):
+        followed(Display(on), ScriptedChat(seconds=0.3))
+    assert printed(terminal).count("What is given?") > 1
+    assert printed(pipe).count("What is given?") == 1
+    assert "\x1b" not in printed(pipe)
 
 
-def test_an_answer_keeps_its_lines() -> None:
-    text, _ = shown(ScriptedChat(solve="one\n\ttwo"), method="vanilla")
-    assert any("one" in line and "two" not in line for line in text.splitlines())
-
-
-def test_on_a_terminal_the_plan_forms_while_one_waits() -> None:
-    on = console(force_terminal=True)
-    followed(Display(on), ScriptedChat(seconds=0.3))
-    text = printed(on)
-    assert "Solving" in text
-    assert "completion tokens" in text
-
-
-def test_spending_is_counted_call_by_call_even_in_silence() -> None:
-    on = console(quiet=True)
-    display = Display(on)
-    assert display.spent().startswith("0 completion tokens")
-    model = ScriptedChat()
-    followed(display, model)
-    assert f"{model.output_tokens} completion tokens" in display.spent()
-    assert f"{len(model.calls)} finished calls" in display.spent()
-    assert printed(on) == ""
-
-
-def test_a_run_that_breaks_off_leaves_the_plan_and_no_spinner() -> None:
+def test_a_run_that_breaks_off_leaves_the_plan_and_what_was_spent() -> None:
     on = console()
     display = Display(on)
-    event = {"event": "plan", "steps": [{"index": 0, "question": "First?", "level": None}]}
 
     def interrupted() -> None:
         with display:
-            display.show(event)
+            display.show({"event": "call", "node": "plan", "output_tokens": 9})
+            step = {"index": 0, "question": "First?", "level": None, "credit": None}
+            display.show({"event": "plan", "steps": [step]})
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert "First?" in printed(on)
-
-
-def test_models_are_listed_with_their_size_and_whether_they_are_here(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(
-        weights, "installed", lambda name: "/somewhere" if name == "smollm2-135m" else None
-    )
-    on = console()
-    print_models(on)
-    rows = {line.split()[0]: line.split() for line in printed(on).splitlines()}
-    for name, model in catalog.CATALOG.items():
-        row = rows[f"local:{name}"]
-        assert f"{model.bytes / 2**20:.0f}" in row
-        assert row[-1] == ("yes" if name == "smollm2-135m" else "no")
+    assert display.describe_spending() == "9 completion tokens were spent in 1 call."

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from pb_graph import build_graph
 from pb_graph.cli.app import app
-from pb_graph.cli.exit import FAILED, USAGE
+from pb_graph.cli.options import FAILED, USAGE
 from tests.support.chat_model import ScriptedChat, runs_on
 
 

@@ -19,7 +19,7 @@ from tests.support.graphs import checked
 pytestmark = pytest.mark.integration
 
 COMMAND = "from pb_graph.cli import main; main()"
-SOLVE = ("solve", "What is 6 * 7?", "--model", "openai:fake", "--execution", "stepwise")
+SOLVE = ("solve", "What is 6 * 7?", "--model", "openai:fake", "--set", "execution=stepwise")
 GRADES = '{"level": 2, "levels": [1, 3], "credits": [40, 60]}'
 PLAN = '{"steps": ["What is [red]given[/red]? | look", "What follows?"]}'
 
@@ -178,9 +178,7 @@ def test_ctrl_c_leaves_one_readable_line_with_what_was_spent(
         process.kill()
     assert process.returncode == 130
     spent = len(PLAN.split()) + len(GRADES.split())
-    assert stderr == (
-        f"pb-graph: interrupted. {spent} completion tokens were spent in 2 finished calls.\n"
-    )
+    assert stderr == (f"pb-graph: interrupted. {spent} completion tokens were spent in 2 calls.\n")
     assert ("What follows?" in stdout) == (not options)
 
 
