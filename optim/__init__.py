@@ -11,12 +11,11 @@ packages that are called like the function of their name (`make_callable`), unti
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from optim.extras import import_or_explain
+from optim.extras import on_first_use
 
 if TYPE_CHECKING:
     from inspect import Signature
@@ -28,19 +27,6 @@ if TYPE_CHECKING:
     from optim.tuning import tune
 
 __all__ = ["Experiment", "evaluate", "load", "read_records", "report", "tune"]
-
-
-def on_first_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """A package's ``__getattr__``: loads names from these modules of it; without one, a module."""
-
-    def find(name: str) -> Any:  # noqa: ANN401 -- whatever the name stands for
-        if name not in homes:
-            msg = f"module {package!r} has no attribute {name!r}"
-            raise AttributeError(msg)
-        home = import_or_explain(f"{package}.{homes[name] or name}")
-        return getattr(home, name) if homes[name] else home
-
-    return find
 
 
 __getattr__ = on_first_use(

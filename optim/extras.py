@@ -1,11 +1,13 @@
-"""Packages of the extras, looked for before anything is read or paid for."""
+"""Imports on first use, and packages of the extras, checked before anything is paid for."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
 import re
+from collections.abc import Callable, Mapping
 from types import ModuleType
+from typing import Any
 
 from pb_graph.errors import PlanAndBudgetError
 
@@ -52,3 +54,21 @@ def require_modules(*modules: str) -> None:
         if importlib.util.find_spec(name) is None:
             error = ModuleNotFoundError(f"No module named {name!r}", name=name)
             raise missing_extra(error) or error
+
+
+def on_first_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return a package's ``__getattr__``, which loads its names on first use.
+
+    Args:
+        package: Name of the package.
+        homes: Module of the package for each name; "" where the name is a module itself.
+    """
+
+    def find(name: str) -> Any:  # noqa: ANN401 -- whatever the name stands for
+        if name not in homes:
+            msg = f"module {package!r} has no attribute {name!r}"
+            raise AttributeError(msg)
+        home = import_or_explain(f"{package}.{homes[name] or name}")
+        return getattr(home, name) if homes[name] else home
+
+    return find

@@ -18,7 +18,7 @@ from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     from optim.evaluation import Evaluation
-    from optim.evaluation.run import Outline
+    from optim.evaluation.launch import Outline
     from optim.records import Record
 
 _REASONS = 3  # of errors that are shown; the logs have all

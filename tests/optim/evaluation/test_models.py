@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from langchain_ollama import ChatOllama
 
+from optim.evaluation.identity import scorer_code
 from optim.evaluation.models import Models, build_models
 from optim.evaluation.store import ReplyCache
 from pb_graph import InputError
@@ -95,3 +97,25 @@ def test_a_model_that_tells_nothing_of_itself_is_known_by_its_fields(tmp_path: P
     assert len(set(known)) == 4
     for same, place in ((ChatOllama(model="a"), 0), (Counting(model="a", calls=9), 3)):
         assert built(tmp_path, same).solver_identity == known[place]
+
+
+def scorer_in(folder: Path, helper: str) -> Any:  # noqa: ANN401 -- a function
+    """A scorer that calls a helper of its own module."""
+    folder.mkdir()
+    source = (
+        f"def helper(output):\n    return {helper}\n\n\nscore = lambda output, _: helper(output)\n"
+    )
+    (folder / "mine.py").write_text(source)
+    spec = importlib.util.spec_from_file_location("mine", folder / "mine.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.score
+
+
+def test_a_scorer_is_known_by_its_whole_module(tmp_path: Path) -> None:
+    first, mended = scorer_in(tmp_path / "a", "1.0"), scorer_in(tmp_path / "b", "0.5")
+    assert scorer_code(first) == scorer_code(scorer_in(tmp_path / "c", "1.0"))
+    assert scorer_code(first) != scorer_code(mended)
+    assert scorer_code("math") == ""

@@ -21,7 +21,7 @@ from rich.console import Console
 from optim.datasets import Question, arithmetic
 from optim.datasets.loading import Source
 from optim.evaluation import Evaluation, EvaluationError, Experiment, evaluate
-from optim.evaluation.run import Outline
+from optim.evaluation.launch import Outline
 from optim.evaluation.run_dir import LOCK
 from optim.evaluation.store import REPLIES, ReplyCache, StorageError
 from optim.methods import Grid, Method, methods

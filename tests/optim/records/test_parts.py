@@ -250,6 +250,26 @@ def test_parts_of_different_runs_are_refused(
         read_records([tmp_path / "1", tmp_path / "2"], partial=True)
 
 
+class Served(ScriptedChat):
+    """A model with a parameter of its provider's, at an address."""
+
+    base_url: str = "http://one"
+    effort: str = "low"
+
+    @property
+    def _identifying_params(self) -> dict[str, Any]:
+        return {"effort": self.effort, "base_url": self.base_url}
+
+
+def test_parts_may_differ_in_the_address_of_the_model_and_in_no_parameter(tmp_path: Path) -> None:
+    part_in(Served(solve=solves), tmp_path / "1", part="1/2")
+    part_in(Served(solve=solves, base_url="http://two"), tmp_path / "2", part="2/2")
+    part_in(Served(solve=solves, effort="high"), tmp_path / "3", part="2/2")
+    assert len(read_records([tmp_path / "1", tmp_path / "2"])) == 20
+    with pytest.raises(InputError, match="the model's parameters changed"):
+        read_records([tmp_path / "1", tmp_path / "3"])
+
+
 def test_methods_of_several_folders_are_pooled_without_parts(tmp_path: Path) -> None:
     model = ScriptedChat(solve=solves)
     for method in ("vanilla", "cosine"):
