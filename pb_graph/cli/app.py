@@ -24,12 +24,15 @@ from pb_graph.cli.options import (
     Version,
     budget_option,
     exits,
-    graph_of,
+    fetch_weights,
+    read_set,
 )
 from pb_graph.cli.probe import probe
 from pb_graph.errors import NoAnswerError
 
 if TYPE_CHECKING:
+    from langgraph.graph.state import CompiledStateGraph
+
     from pb_graph.cli.display import Display
     from pb_graph.state import Input
     from pb_graph.types import Report
@@ -77,7 +80,7 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     display = Display(Console(quiet=as_json), level)
     with exits.handle_errors():
         try:
-            graph = graph_of(
+            graph = _graph(
                 model, planner, program, caps, set_, method=method, budget=budget, schedule=schedule
             )
             # In an event loop Ctrl-C ends a call at once.
@@ -94,16 +97,44 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         display.close_with(report)
 
 
-async def _follow(graph: Any, given: Input, display: Display) -> Report:  # noqa: ANN401 -- compiled
+async def _follow(
+    graph: CompiledStateGraph[Any, Any, Any, Any], given: Input, display: Display
+) -> Report:
     report: Report | None = None
+    run: Any = graph.astream(given, stream_mode=["custom", "values"])
     with display:
-        async for mode, data in graph.astream(given, stream_mode=["custom", "values"]):
+        async for mode, data in run:
             if mode == "custom":
                 display.show(data)
             else:
                 report = data.get("report", report)
     assert report is not None  # noqa: S101 -- the last node either writes it or raises
     return report
+
+
+def _graph(
+    model: str | None,
+    planner: str | None,
+    program: str | None,
+    caps: str | None,
+    set_: list[str] | None,
+    **fields: object,
+) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """Build the graph; ``--set`` replaces other options, and those a tuned program's settings."""
+    from pb_graph.graph import build_graph  # noqa: PLC0415 -- what solving needs takes a second
+    from pb_graph.models.resolve import model_name  # noqa: PLC0415
+    from pb_graph.program import PlannerProgram  # noqa: PLC0415
+    from pb_graph.serve.names import unattended_settings  # noqa: PLC0415
+
+    tuned = None if program is None else PlannerProgram.load(program)
+    base = tuned.settings.model_dump() if tuned and tuned.settings else {}
+    named = {name: value for name, value in fields.items() if value is not None}
+    settings = unattended_settings(base | named | read_set(set_))
+    model = model_name(model)  # a wrong name shows now
+    fetch_weights(model, planner or model)
+    return build_graph(
+        model, planner=planner, settings=settings, planner_program=tuned, cap_policy=caps
+    )
 
 
 @app.command()
@@ -168,7 +199,7 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     if key is None and not is_loopback(host):
         exits.fail(f"{host} can be reached by others: set {KEY_VARIABLE} to a secret", USAGE)
     with exits.handle_errors():
-        graph = graph_of(model, planner, program, caps, set_)
+        graph = _graph(model, planner, program, caps, set_)
         served = Endpoint(graph, model_names(files or []), key, max_budget).app()
     uvicorn.run(served, host=host, port=port, log_level="info", timeout_graceful_shutdown=_DRAIN)
 

@@ -36,7 +36,8 @@ class Display:
         self._given = level
         self._level: int | None = None
         self._steps: list[SubQuestion] = []
-        self._shares: list[int] = []
+        self._budget: int | None = None
+        self._shares: dict[int, int] = {}
         self._spent: dict[int, str] = {}
         self._tokens = self._solving = self._calls = 0
 
@@ -66,7 +67,7 @@ class Display:
             self._steps = event["steps"] or self._steps
             self._show_level(event.get("level"))
         elif kind == "budgets":
-            self._shares = event["shares"]
+            self._budget, self._shares = event["budget"], dict(enumerate(event["shares"]))
             self._show_level(event["level"])
         elif kind == "step_started":
             self._spent[event["index"]] = "…"
@@ -118,21 +119,24 @@ class Display:
         for name in ("level", "credit", "share", "spent"):
             table.add_column(name, justify="right", no_wrap=True)
         count = len(self._steps)
-        shares = dict(enumerate(self._shares))
         for step in self._steps:
             index = step["index"]
-            numbers = (step["level"], step["credit"], shares.get(index))
-            cells = ["" if number is None else f"{number:,.0f}" for number in numbers]
-            spent = f"{self._solving:,}" if count == 1 else self._spent.get(index, "")
+            numbers = (step["level"], step["credit"], self._shares.get(index))
+            cells = map(_format, numbers)
+            spent = _format(self._solving) if count == 1 else self._spent.get(index, "")
             table.add_row(str(index + 1), safe(step["question"]), *cells, spent)
         if count > 1:  # in a single call nobody can tell what a step took
-            table.add_row("", "all", "", "", f"{sum(self._shares):,}", f"{self._solving:,}")
+            table.add_row("", "all", "", "", _format(self._budget), _format(self._solving))
         return table
 
 
 def safe(text: str, style: str = "") -> Text:
     """Return a model's or a server's text without markup and control codes for the terminal."""
     return Text(_CONTROL.sub("", text), style=style)
+
+
+def _format(number: float | None) -> str:
+    return "" if number is None else f"{number:,.0f}"
 
 
 def _calls(count: int) -> str:

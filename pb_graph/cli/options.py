@@ -9,14 +9,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
 from pb_graph.errors import InputError, PlanAndBudgetError
-
-if TYPE_CHECKING:
-    from langgraph.graph.state import CompiledStateGraph
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 """Exit codes."""
@@ -119,43 +116,6 @@ def read_set(given: Sequence[str] | None) -> dict[str, object]:
     from pb_graph.settings import value_of  # noqa: PLC0415 -- pydantic takes a moment
 
     return {name: value_of(text) for name, text in read_assignments("--set", given).items()}
-
-
-def graph_of(
-    model: str | None,
-    planner: str | None,
-    program: str | None,
-    caps: str | None,
-    set_: Sequence[str] | None,
-    **fields: object,
-) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """Build the graph of a command, and fetch the local models that it needs, with a bar.
-
-    Args:
-        model: Name of the model that solves.
-        planner: Name of the model that plans; the same if None.
-        program: File of a tuned program.
-        caps: File of a probe.
-        set_: Texts of ``--set``; they replace other options, and those the program's settings.
-        fields: Settings that have an option of their own; None if the option was not given.
-
-    Raises:
-        PlanAndBudgetError: An option cannot be used.
-    """
-    from pb_graph.graph import build_graph  # noqa: PLC0415 -- what solving needs takes a second
-    from pb_graph.models.resolve import model_name  # noqa: PLC0415
-    from pb_graph.program import PlannerProgram  # noqa: PLC0415
-    from pb_graph.serve.names import unattended_settings  # noqa: PLC0415
-
-    tuned = None if program is None else PlannerProgram.load(program)
-    base = tuned.settings.model_dump() if tuned and tuned.settings else {}
-    named = {name: value for name, value in fields.items() if value is not None}
-    settings = unattended_settings(base | named | read_set(set_))
-    model = model_name(model)  # a wrong name shows now
-    fetch_weights(model, planner or model)
-    return build_graph(
-        model, planner=planner, settings=settings, planner_program=tuned, cap_policy=caps
-    )
 
 
 def fetch_weights(*names: str) -> None:

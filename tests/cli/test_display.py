@@ -58,6 +58,8 @@ def test_every_step_has_a_row_with_level_credit_share_and_what_it_spent() -> Non
         numbers = (step["level"], step["credit"], step["budget"], step["tokens"])
         assert row[1:-4] == step["question"].split()
         assert row[-4:] == [f"{number:.0f}" for number in numbers if number is not None]
+    (total,) = [row for row in rows(text) if row[0] == "all"]
+    assert total[1:] == ["300", str(sum(step["tokens"] or 0 for step in report["steps"]))]
 
 
 def test_of_one_call_for_all_steps_only_the_sum_is_known() -> None:
