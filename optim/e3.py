@@ -8,7 +8,8 @@ How the intervals come about is told in `optim.statistics.estimates` and `.compa
 
 from __future__ import annotations
 
-from optim.statistics.comparison import FEW, Comparison, Sample, compare
+from optim.statistics.checks import holm
+from optim.statistics.comparison import MIN_UNBIASED_QUESTIONS, Comparison, Sample, compare
 from optim.statistics.estimates import (
     PERCENT,
     Interval,
@@ -21,10 +22,10 @@ from optim.statistics.estimates import (
     smoothed_e3,
     token_interval,
 )
-from optim.statistics.p_values import holm
 from optim.tangent import ReferencePoint, metric, surrogate
 
 __all__ = [
+    "MIN_UNBIASED_QUESTIONS",
     "Comparison",
     "Interval",
     "OverRuns",
@@ -62,8 +63,8 @@ def describe(comparison: Comparison) -> str:
     sentence = f"{'; '.join(parts)}; n = {one.questions}"
     if one.questions > 1:
         sentence += f", {PERCENT * one.confidence:g} % intervals"
-    if one.ratio is not None and one.questions < FEW:
-        sentence += f"; below {FEW} questions an E³ ratio is biased upwards"
+    if one.ratio is not None and one.questions < MIN_UNBIASED_QUESTIONS:
+        sentence += f"; below {MIN_UNBIASED_QUESTIONS} questions an E³ ratio is biased upwards"
     return sentence
 
 

@@ -18,7 +18,7 @@ from optim.datasets.jsonl import parse
 from optim.scorers import Scorer, as_scorer
 from optim.scorers.base import FunctionScorer
 from optim.scorers.inspect_scorers import is_inspect_scorer
-from optim.statistics.checks import checked_scores, checked_tokens, measured
+from optim.statistics.checks import validate_answers, validate_scores, validate_tokens
 from optim.statistics.estimates import PERCENT
 from pb_graph.errors import InputError
 
@@ -67,7 +67,7 @@ class ReferencePoint:
     @classmethod
     def of(cls, scores: Sequence[float], tokens: Sequence[float]) -> ReferencePoint:
         """Take the point from measured scores in [0, 1] and tokens, one of each per query."""
-        a, t = measured(scores, tokens)
+        a, t = validate_answers(scores, tokens)
         return cls(PERCENT * float(a.mean()), float(t.mean()))
 
 
@@ -86,7 +86,7 @@ def surrogate(score: float, tokens: float, reference: ReferencePoint) -> float:
     Raises:
         InputError: A score outside [0, 1], or negative, missing or infinite tokens.
     """
-    value, spent = checked_scores([score])[0], checked_tokens([tokens])[0]
+    value, spent = validate_scores([score])[0], validate_tokens([tokens])[0]
     return float(2.0 * PERCENT * value / reference.accuracy - spent / reference.tokens)
 
 

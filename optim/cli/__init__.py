@@ -20,8 +20,6 @@ def _every_command(*, version: Version = False) -> None:
 
 
 app.command("eval")(evaluate.evaluate_methods)
-app.command()(logs.levels)
-app.command()(logs.latency)
 app.command()(logs.report)
 app.command()(logs.certify)
 app.command("tune")(tune.tune_program)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,9 +17,11 @@ from optim.records.shards import DEFAULT_SHARDS
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from optim.evaluation import Evaluation
     from optim.evaluation.launch import Outline
-    from optim.records import Record
+
 
 _REASONS = 3  # of errors that are shown; the logs have all
 _ASKS_ABOVE = 200  # answers
@@ -112,38 +114,33 @@ def _fail_if_nothing(evaluation: Evaluation) -> None:
     """Exit with an error if no answer has a score, except for a part without a question."""
     if not (evaluation.records or evaluation.not_started):
         typer.echo("No question falls into this part: there is nothing to do.", err=True)
-    elif not any(row.n for row in evaluation.rows):
+    elif all(record.score is None for record in evaluation.records):
         error = next((record.error for record in evaluation.records if record.error), None)
         exits.fail(f"nothing was answered: {error or 'the limit of tokens was reached before'}")
 
 
 def _show(evaluation: Evaluation, *, as_json: bool, by_budget: bool) -> None:
-    from optim.report.tables import budget_grid, sensitivity  # noqa: PLC0415
-    from optim.report.terminal import Figures, console, grid_of, notes  # noqa: PLC0415
+    from optim.reporting import formatting, tables  # noqa: PLC0415 -- pandas takes a second
 
-    records, summary = evaluation.records, evaluation.rows
-    tables = {"sensitivity": sensitivity, "budget_grid": budget_grid} if by_budget else {}
-    figures = {name: made(records) for name, made in tables.items()}
+    answers = tables.answers(evaluation.records)
+    rows = tables.to_rows(tables.figures(answers))
+    grid = tables.budget_grid(answers) if by_budget else None
     if as_json:
-        echo(
-            {
-                "rows": [row.to_dict() for row in summary],
-                "spent": evaluation.spent,
-                "not_started": evaluation.not_started,
-                "log_dir": str(evaluation.log_dir),
-            }
-            | figures
-        )
+        found = {
+            "figures": rows,
+            "spent": evaluation.spent,
+            "not_started": evaluation.not_started,
+            "log_dir": str(evaluation.log_dir),
+        }
+        if grid is not None:
+            found["budget_grid"] = tables.to_rows(grid.reset_index())
+        echo(found)
         return
-    if figures:
-        listed = grid_of(figures["sensitivity"])
-        listed.caption = None  # it is among the notes
-        console().print(listed, crop=False)
-        typer.echo("\nE³ by B_init (down) and B_per_level (across)")
-        console().print(grid_of(figures["budget_grid"]), *notes(summary), sep="\n", crop=False)
-    else:
-        console().print(Figures(summary))
-    for note in [*_errors(evaluation), *_comparisons(records), *_notes(evaluation)]:
+    table = formatting.text_table(formatting.displayed(rows))
+    formatting.console().print(table, *formatting.remarks(rows), sep="\n", crop=False)
+    if grid is not None:
+        typer.echo(f"\nE³ by B_init (down) and B_per_level (across)\n{grid.round(2)}")
+    for note in [*_errors(evaluation), *_comparisons(answers), *_notes(evaluation)]:
         typer.echo(note)
 
 
@@ -163,17 +160,20 @@ def _errors(evaluation: Evaluation) -> Iterator[str]:
     yield f"  All of them: inspect view --log-dir {evaluation.log_dir}"
 
 
-def _comparisons(records: Sequence[Record]) -> Iterator[str]:
+def _comparisons(answers: pd.DataFrame) -> Iterator[str]:
     """Yield a sentence for each method against the baseline."""
     from optim.e3 import describe  # noqa: PLC0415
-    from optim.report import studies  # noqa: PLC0415
+    from optim.reporting import tables  # noqa: PLC0415
 
-    found = studies(records) if records else []
-    for study in found:
-        by = f", planned by {study.planner}" if len(found) > 1 else ""
-        for versus in study.versus:
-            told = describe(versus.comparison) if versus.comparison else versus.why_not
-            yield f"{versus.method} against {study.baseline}{by}: {told}"
+    if answers.empty:
+        return
+    studies = answers.groupby(list(tables.STUDY), sort=False)
+    for (_, _, planner), study in studies:
+        by = f", planned by {planner}" if len(studies) > 1 else ""
+        baseline = tables.choose_baseline(study)
+        for method, found in tables.comparisons(study, baseline).items():
+            told = found if isinstance(found, str) else describe(found)
+            yield f"{method} against {baseline}{by}: {told}"
 
 
 def _notes(evaluation: Evaluation) -> Iterator[str]:
@@ -187,5 +187,3 @@ def _notes(evaluation: Evaluation) -> Iterator[str]:
             f"The limit is reached: {evaluation.not_started} answers were not begun. The same "
             "command with a higher --max-tokens-total continues."
         )
-    if not all(row.measured for row in evaluation.rows):
-        yield "Some tokens are estimated: the server reports none."

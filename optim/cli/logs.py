@@ -1,53 +1,32 @@
-"""``pb-optim levels``, ``latency``, ``report`` and ``certify``: look at what was measured."""
+"""``pb-optim report`` and ``certify``: look at what was measured."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from optim.cli.options import AsJson, Logs
-from optim.cli.terminal import echo, plain_errors, print_rows
-from optim.statistics.certificate import least_questions
-from optim.statistics.estimates import PERCENT
+from optim.cli.terminal import echo, plain_errors
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
-    from optim.report import Kind
-    from optim.report.certificate import Certificate
-    from optim.summary import Cells
+    from optim.reporting.export import Kind
+    from optim.reporting.tables import Prices
 
-
-@plain_errors("inspect_ai")
-def levels(logs: Logs, as_json: AsJson = False) -> None:
-    """Tokens and score by difficulty level; estimated levels, and credits by position.
-
-    JSON holds the rows by level.
-    """
-    from optim.records import read_records  # noqa: PLC0415 -- Inspect takes seconds
-    from optim.report import tables  # noqa: PLC0415
-
-    records = read_records(logs)
-    print_rows(tables.by_level(records), as_json=as_json)
-    more = {
-        "Estimated levels against the data set's labels": tables.level_estimates,
-        "Credits of the planner's sub-questions by position": tables.credits_by_position,
-    }
-    for heading, figures in more.items() if not as_json else ():
-        if rows := figures(records):
-            typer.echo(f"\n{heading}")
-            print_rows(rows)
-
-
-@plain_errors("inspect_ai")
-def latency(logs: Logs, as_json: AsJson = False) -> None:
-    """Seconds of planning and estimation against seconds of solving."""
-    from optim.records import read_records  # noqa: PLC0415
-    from optim.report.tables import latency as breakdown  # noqa: PLC0415
-
-    print_rows(breakdown(read_records(logs)), as_json=as_json)
+PricesOption = Annotated[
+    str,
+    typer.Option(
+        metavar="auto|none|FILE",
+        help="US $ per million tokens: of genai-prices, or a JSON file with "
+        '{"MODEL": [input, output, cached]}. Unknown prices: units at --price-ratio.',
+    ),
+]
+PriceRatio = Annotated[
+    float, typer.Option(min=0, help="Units of a completion token; a prompt token is one unit.")
+]
 
 
 @plain_errors("inspect_ai")
@@ -58,22 +37,24 @@ def report(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option(help="Compare with this method. Default: global_budget, else vanilla."),
+        typer.Option(help="Compare with this method. Default: vanilla, else global_budget."),
     ] = None,
     paper: Annotated[bool, typer.Option("--paper", help="The paper's figures beside.")] = False,
     partial: Annotated[
         bool, typer.Option("--partial", help="Even though a --part is missing or unfinished.")
     ] = False,
+    prices: PricesOption = "auto",
+    price_ratio: PriceRatio = 4.0,
     as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print a line for each method.")] = False,
 ) -> None:
-    """Write one HTML page about what was measured: figures, charts, and every wrong answer.
+    """Write one HTML page about what was measured: figures, drawings and tables.
 
     Logs of several folders are pooled; what is missing or there twice is refused.
     With --json or --csv, print the figures for machines instead, or write them to the output.
     """
     from optim.records import read_records  # noqa: PLC0415 -- Inspect takes seconds
-    from optim.report import rendered, studies, write  # noqa: PLC0415
+    from optim.reporting import answers, rendered, write  # noqa: PLC0415
 
     if as_json and as_csv:
         msg = "choose one of --json and --csv"
@@ -81,7 +62,9 @@ def report(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     path = Path(output or "report.html")
     ending = ".json" if as_json else ".csv" if as_csv else path.suffix
     kind: Kind = "json" if ending == ".json" else "csv" if ending == ".csv" else "html"
-    content = rendered(studies(read_records(logs, partial=partial), baseline), kind, paper=paper)
+    records = read_records(logs, partial=partial)
+    table = answers(records, prices=read_prices(prices), price_ratio=price_ratio)
+    content = rendered(table, kind, baseline, paper=paper)
     if output is None and kind != "html":
         typer.echo(content, nl=False)
         return
@@ -94,9 +77,7 @@ def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     logs: Logs,
     loss: Annotated[float, typer.Option(help="Points of accuracy that may be lost.")] = 3.0,
     confidence: Annotated[float, typer.Option(help="Of the proof, in percent.")] = 95.0,
-    reference: Annotated[
-        str | None, typer.Option(help="The row to compare with. Default: vanilla.")
-    ] = None,
+    reference: Annotated[str, typer.Option(help="The row to compare with.")] = "vanilla",
     order: Annotated[
         str | None,
         typer.Option(
@@ -108,9 +89,8 @@ def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         float, typer.Option(help="Questions that choose the order and no more, in percent.")
     ] = 20.0,
     seed: Annotated[int, typer.Option(help="Of the draw of those.")] = 0,
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="The certificate.")
-    ] = "certificate.json",
+    prices: PricesOption = "auto",
+    price_ratio: PriceRatio = 4.0,
     as_json: AsJson = False,
 ) -> None:
     """Find the cheapest row whose loss of accuracy is proven below a bound on held-out questions.
@@ -120,11 +100,16 @@ def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     for options that were chosen before a look at these answers.
     """
     from optim.records import read_records  # noqa: PLC0415
-    from optim.report import write  # noqa: PLC0415
-    from optim.report.certificate import certify as certified  # noqa: PLC0415
+    from optim.reporting import answers, formatting  # noqa: PLC0415
+    from optim.reporting.certificate import certify as certified  # noqa: PLC0415
+    from optim.reporting.tables import to_rows  # noqa: PLC0415
 
+    records = read_records(logs)
+    if not records:
+        msg = "there is no answer to certify yet"
+        raise InputError(msg)
     found = certified(
-        read_records(logs),
+        answers(records, prices=read_prices(prices), price_ratio=price_ratio),
         loss=loss,
         confidence=confidence,
         reference=reference,
@@ -132,51 +117,37 @@ def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         split=split,
         seed=seed,
     )
-    write(Path(output), json.dumps(found.to_dict(), indent=2, ensure_ascii=False) + "\n")
+    rows = to_rows(found.rows)
     if as_json:
-        echo(found.to_dict())
+        about = {n: getattr(found, n) for n in found.__slots__ if n != "rows"}
+        echo(about | {"rows": rows})
         return
-    if found.trials:
-        print_rows(_trials(found))
-    typer.echo(_certified(found))
-    if found.not_tested:
-        typer.echo(f"Not tested, after the first failure: {', '.join(found.not_tested)}.")
-    if found.left_out:
-        typer.echo(f"No candidates: {', '.join(found.left_out)}.")
-    typer.echo(f"{output} is written.")
-
-
-def _trials(found: Certificate) -> list[Cells]:
-    return [
-        {
-            "method": one.row,
-            "T": found.tokens.get(one.row),
-            "questions": one.questions,
-            "worse": one.harmed,
-            "better": one.helped,
-            "loss, points": PERCENT * one.loss,
-            "at most, points": PERCENT * one.bound,
-            "bound": one.method,
-            "proven": "yes" if one.proven else "no",
+    shown = [
+        text
+        | {
+            "worse / better": f"{row['worse']:.0f} / {row['better']:.0f}",
+            "loss, at most": f"{row['loss']:.1f}, {row['bound']:.1f} ({row['kind']})",
+            "proven": "yes" if row["is_proven"] else "no",
         }
-        for one in found.trials
+        if row["place"] is not None
+        else text | dict.fromkeys(("worse / better", "loss, at most", "proven"), formatting.DASH)
+        for row, text in zip(rows, formatting.displayed(rows), strict=True)
     ]
+    formatting.console().print(formatting.text_table(shown), crop=False)
+    typer.echo(found.sentence)
 
 
-def _certified(found: Certificate) -> str:
-    """What is proven, or what it would take."""
-    sure = f"with {found.confidence:g} % confidence"
-    if found.certified is not None:
-        saved = "" if found.saving is None else f", at {found.saving:.2f} times its tokens"
-        return (
-            f"{found.certified} loses at most {found.loss:g} points against {found.reference}, "
-            f"{sure}{saved}."
-        )
-    if not found.trials:
-        return f"No row is cheaper than {found.reference} where the order was chosen."
-    tried = found.trials[-1].method
-    needed = least_questions(tried, found.loss / PERCENT, found.confidence / PERCENT)
-    return (
-        f"No row is proven to lose at most {found.loss:g} points against {found.reference}, "
-        f"{sure}. Where both score alike on every question that takes {needed} questions."
-    )
+def read_prices(text: str) -> Literal["auto"] | Prices | None:
+    """Return what ``--prices`` says.
+
+    Raises:
+        InputError: The file cannot be read.
+    """
+    if text in {"auto", "none"}:
+        return "auto" if text == "auto" else None
+    try:
+        document: dict[str, Any] = json.loads(Path(text).read_text(encoding="utf-8"))
+        return {model: (float(a), float(b), float(c)) for model, (a, b, c) in document.items()}
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        msg = f"cannot read the prices in {text}: {error}. Give {{MODEL: [input, output, cached]}}"
+        raise InputError(msg) from error

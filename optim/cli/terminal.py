@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import typer
 
 from optim.extras import missing_extra, require_modules
 from pb_graph.cli.options import INTERRUPTED, Exits
 from pb_graph.errors import InputError
-
-if TYPE_CHECKING:
-    from optim.summary import Cells
 
 exits = Exits("pb-optim")
 
@@ -53,17 +49,6 @@ def plain_errors(*modules: str) -> Iterator[None]:
 def echo(value: object) -> None:
     """Print one JSON value."""
     typer.echo(json.dumps(value, ensure_ascii=False))
-
-
-def print_rows(rows: Sequence[Cells], *, as_json: bool = False) -> None:
-    """Print a table, or its rows as JSON."""
-    from optim.report.terminal import console, grid_of  # noqa: PLC0415
-
-    if as_json:
-        echo(list(rows))
-    else:
-        shown = grid_of(rows) if rows else "Nothing has been answered yet."
-        console().print(shown, crop=False)  # where it is too wide all the same, lines go on below
 
 
 def numbers(option: str, text: str) -> list[int]:

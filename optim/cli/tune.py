@@ -54,7 +54,7 @@ def show(
 
 
 def _show_program(program: PlannerProgram, *, as_json: bool) -> None:
-    from optim.report.terminal import console  # noqa: PLC0415
+    from optim.reporting.formatting import console  # noqa: PLC0415
     from optim.tuning.show import document, shown  # noqa: PLC0415 -- DSPy takes a second
 
     if as_json:

@@ -14,7 +14,6 @@ from optim.evaluation.run import Evaluation, run_here
 from optim.extras import require_modules
 from optim.records import Records
 from optim.records.shards import DEFAULT_SHARDS, Shard
-from optim.summary import rows
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ def evaluate(  # noqa: PLR0913 -- all but one by name
     answers = {(r.method, r.planner, r.question, r.epoch): r for run in runs for r in run.records}
     records = Records(answers.values())
     not_started = sum(run.not_started for run in runs)
-    return Evaluation(records, rows(records), runs[-1].spent, not_started, runs[-1].log_dir)
+    return Evaluation(records, runs[-1].spent, not_started, runs[-1].log_dir)
 
 
 def _outline(experiment: Experiment, questions: Sequence[Question], planners: int) -> Outline:

@@ -25,7 +25,6 @@ from optim.evaluation.run import Evaluation, EvaluationError, run_here
 from optim.evaluation.run_dir import lock_run_dir
 from optim.evaluation.store import REPLIES, ReplyCache
 from optim.records import REMOTE, read_records
-from optim.summary import rows
 from pb_graph.errors import InputError, PlanAndBudgetError
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ def run_parts(
                 ray.cancel(task)
         records = read_records(list(folders.values()), partial=True, methods=methods)
     total, not_started = (sum(figures) for figures in zip(*outcomes, strict=True))
-    return Evaluation(records, rows(records), total, not_started, root)
+    return Evaluation(records, total, not_started, root)
 
 
 def _run_part(experiment: Experiment, account: Any, number: int) -> tuple[int, int]:  # noqa: ANN401

@@ -12,9 +12,11 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import rich
 from inspect_ai import eval as inspect_eval
 from inspect_ai.model import get_model
@@ -35,8 +37,8 @@ from optim.evaluation.task import (
 from optim.evaluation.transcript import PROVIDER
 from optim.records import BY_RUN, Records, differences, log_headers, pool, records_of
 from optim.records.shards import Shard
-from optim.report.terminal import Figures
-from optim.summary import rows
+from optim.reporting.formatting import displayed, plain_text, remarks, text_table
+from optim.reporting.tables import answers, figures, to_rows
 from pb_graph.errors import InputError, PlanAndBudgetError
 
 if TYPE_CHECKING:
@@ -47,7 +49,6 @@ if TYPE_CHECKING:
     from optim.evaluation.limits import TotalSpent
     from optim.records import LogHeader
     from optim.scorers import Scorer
-    from optim.summary import Row
     from pb_graph.settings import Settings
 
     Progress = Callable[
@@ -67,24 +68,30 @@ class Evaluation:
 
     Attributes:
         records: Every answer of its tasks, those of earlier runs included.
-        rows: The table.
         spent: Completion tokens that the models wrote for this folder, shared plans once.
         not_started: Answers that were not begun because the limit had been reached.
         log_dir: Folder of the logs, or its address.
     """
 
     records: Records
-    rows: list[Row]
     spent: int
     not_started: int
     log_dir: str | Path
 
+    @property
+    def figures(self) -> pd.DataFrame:
+        """The figures of each method, see `optim.reporting.figures`."""
+        return figures(answers(self.records))
+
     def __repr__(self) -> str:
-        return str(Figures(self.rows))
+        rows = to_rows(self.figures)
+        return plain_text(text_table(displayed(rows)), *remarks(rows))
 
     def _repr_html_(self) -> str:
         """Return the table that a notebook shows."""
-        return Figures(self.rows)._repr_html_()
+        rows = to_rows(self.figures)
+        notes = "".join(f"<p>{escape(note)}</p>" for note in remarks(rows))
+        return f"{pd.DataFrame(displayed(rows)).to_html(index=False)}{notes}"
 
 
 def run_here(
@@ -143,7 +150,7 @@ def run_here(
             )
         finally:
             cache.close()
-    return Evaluation(records, rows(records), limit.spent, limit.skipped, experiment.log_dir)
+    return Evaluation(records, limit.spent, limit.skipped, experiment.log_dir)
 
 
 def _model_settings(rows: Sequence[Settings]) -> Settings:

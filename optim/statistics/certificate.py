@@ -1,17 +1,16 @@
 """Proof that a cheaper row loses less accuracy than a bound, on paired questions.
 
 The loss of a row is the accuracy of the reference minus its own. **Right or wrong, one answer
-each:** it is at most the chance of a harmful flip (the reference is right and the row wrong), and
-flips are counted, so the exact binomial bound holds (Clopper & Pearson 1934), whatever the
-questions are, as long as they are drawn alike. Gains elsewhere are left out, which errs on the
-safe side. **Any other scores from 0 to 1, or several answers to a question:** the mean difference
-of each question lies in [-1, 1], and the bound is that of a bet against "the loss is m" (Waudby-
-Smith & Ramdas 2024, the upper half of their hedged capital): whoever bets on what came before
-cannot expect to win, so a capital of 1/alpha refutes m (Ville). There gains count, too.
+each:** the loss is at most the chance of a harmful flip (the reference is right and the row wrong),
+so the exact binomial bound of the flips holds (Clopper & Pearson 1934). Helpful flips are ignored,
+which errs on the safe side. **Other scores from 0 to 1, or several answers to a question:** the
+mean difference of each question lies in [-1, 1], and the bound is that of a bet against "the loss
+is m" (Waudby-Smith & Ramdas 2024, the upper half of their hedged capital). Nobody can expect to win
+such a bet, so a capital of 1/alpha refutes m (Ville). There gains count, too.
 
-**Several rows:** each is tested at the full level in an order that was fixed without a look at the
-answers of the test, and the first failure ends it (fixed-sequence testing), so the chance that any
-row is certified whose loss is above the bound stays below 1 - confidence.
+**Several rows:** each is tested at the full level in an order that was fixed without the answers
+of the test, and the first failure ends the testing (fixed-sequence testing). So the chance that
+any row is certified whose loss is above the bound stays below 1 - confidence.
 """
 
 from __future__ import annotations
@@ -21,44 +20,48 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
+from scipy.special import betaincinv
 
-from optim.statistics.checks import Floats, check_confidence, checked_scores
+from optim.statistics.checks import Floats, check_confidence, validate_scores
 from pb_graph.errors import InputError
+
+Scores: TypeAlias = Mapping[str, Sequence[float]]
+"""Scores of one row, from 0 to 1, by question."""
 
 _BISECTIONS = 40  # far finer than any bound is shown
 _STAKE = 0.75  # of the capital that a bet may lose at once
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """What the answers prove of one row.
+class NonInferiorityTest:
+    """Result of testing one row against the reference.
 
     Attributes:
-        row: Its name.
-        questions: How many both have answered.
-        loss: The measured loss of accuracy, from -1 to 1.
-        harmed: Questions on which it scores lower than the reference.
-        helped: Questions on which it scores higher.
-        bound: What the loss is below, at the confidence.
-        method: ``exact`` (flips) or ``betting``.
-        proven: Whether the bound is at most the loss that is allowed.
+        method: Name of the row.
+        questions: Number of questions that both rows have answered.
+        loss: Measured loss of accuracy, from -1 to 1.
+        worse: Questions on which the row scores lower than the reference.
+        better: Questions on which it scores higher.
+        bound: Upper confidence bound of the loss.
+        kind: ``exact`` (binomial bound of the flips) or ``betting``.
+        is_proven: Whether the bound is at most the allowed loss.
     """
 
-    row: str
+    method: str
     questions: int
     loss: float
-    harmed: int
-    helped: int
+    worse: int
+    better: int
     bound: float
-    method: Literal["exact", "betting"]
-    proven: bool
+    kind: Literal["exact", "betting"]
+    is_proven: bool
 
 
-def flip_bound(flips: int, questions: int, confidence: float) -> float:
-    """Give the exact one-sided upper bound of a chance, from so many flips in so many questions.
+def clopper_pearson_upper(flips: int, questions: int, confidence: float) -> float:
+    """Return the exact one-sided upper bound of a chance, after `flips` in `questions` trials.
 
     Raises:
         InputError: A number outside its range.
@@ -69,26 +72,21 @@ def flip_bound(flips: int, questions: int, confidence: float) -> float:
         raise InputError(msg)
     if flips == questions:
         return 1.0
-    low, high = flips / questions, 1.0
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + high)
-        likely = _at_most(flips, questions, middle) > 1.0 - confidence
-        low, high = (middle, high) if likely else (low, middle)
-    return high
+    return float(betaincinv(flips + 1, questions - flips, confidence))
 
 
-def loss_bound(losses: Sequence[float], confidence: float) -> float:
-    """Give a one-sided upper bound of the mean of losses, by betting; valid for any in [-1, 1].
+def betting_upper_bound(losses: Sequence[float], confidence: float) -> float:
+    """Return a one-sided upper bound of the mean of losses by betting, valid for any in [-1, 1].
 
     Args:
-        losses: One per question, in an order that has nothing to do with them.
-        confidence: Of the bound, between 0 and 1.
+        losses: One loss per question, in an order that does not depend on the losses.
+        confidence: Coverage of the bound, between 0 and 1.
 
     Raises:
         InputError: No loss, one outside [-1, 1], or a confidence outside (0, 1).
     """
     check_confidence(confidence)
-    values = checked_scores([(1.0 + loss) / 2.0 for loss in losses])
+    values = validate_scores([(1.0 + loss) / 2.0 for loss in losses])
     level = math.log(1.0 / (1.0 - confidence))
     bets = _bets(values, level)
     low, high = float(values.min()), 1.0
@@ -98,19 +96,22 @@ def loss_bound(losses: Sequence[float], confidence: float) -> float:
         stakes = np.minimum(bets, _STAKE / max(1.0 - middle, 1e-12))
         won = np.cumsum(np.log1p(stakes * (middle - values))).max()
         low, high = (low, middle) if won >= level else (middle, high)
-    return max(2.0 * high - 1.0, fmean(losses))  # by chance the bet was won before a late loss
+    return max(2.0 * high - 1.0, fmean(losses))  # the bet may be won before a late loss
 
 
-def least_questions(method: Literal["exact", "betting"], loss: float, confidence: float) -> int:
-    """Give how many questions a proof takes where both score alike on each of them.
+def least_questions(kind: Literal["exact", "betting"], loss: float, confidence: float) -> int:
+    """Return the number of questions that a proof takes if both rows score alike on all of them.
 
-    The loss that is allowed, and the confidence, lie between 0 and 1.
+    Args:
+        kind: Bound that is used.
+        loss: Allowed loss of accuracy, between 0 and 1.
+        confidence: Coverage of the bound, between 0 and 1.
     """
 
     def proves(count: int) -> bool:
-        exact = method == "exact"
-        bound = flip_bound(0, count, confidence) if exact else loss_bound([0] * count, confidence)
-        return bound <= loss
+        if kind == "exact":
+            return clopper_pearson_upper(0, count, confidence) <= loss
+        return betting_upper_bound([0] * count, confidence) <= loss
 
     most = 1
     while not proves(most):
@@ -118,92 +119,87 @@ def least_questions(method: Literal["exact", "betting"], loss: float, confidence
     return 1 + bisect_left(range(1, most), True, key=proves)
 
 
-def trial(
-    row: str,
-    reference: Mapping[str, Sequence[float]],
-    scores: Mapping[str, Sequence[float]],
+def run_in_order(
+    order: Sequence[str],
+    reference: Scores,
+    rows: Mapping[str, Scores],
     *,
     loss: float,
     confidence: float,
-) -> Trial:
-    """Test one row against the reference, on the questions that both have answered.
+) -> Iterator[NonInferiorityTest]:
+    """Test rows in an order that was fixed without these scores, up to the first failure.
 
-    Scores, and the loss of accuracy that is allowed, lie between 0 and 1.
+    Args:
+        order: Names of the rows, in the order of their tests.
+        reference: Scores of the reference.
+        rows: Scores of each row.
+        loss: Allowed loss of accuracy, between 0 and 1.
+        confidence: Coverage of the bound, between 0 and 1.
 
     Raises:
-        InputError: No shared question, or a number out of its range.
+        InputError: A row shares no question with the reference, or a number is out of its range.
     """
     if not 0.0 < loss < 1.0:
-        msg = f"the loss that is allowed lies between 0 and 100 points, not at {100 * loss:g}"
+        msg = f"the allowed loss lies between 0 and 100 points, not at {100 * loss:g}"
         raise InputError(msg)
-    shared = [question for question in reference if question in scores]
-    if not shared:
-        msg = f"{row!r} and the reference share no question, so nothing can be proven"
-        raise InputError(msg)
-    theirs, ours = ([fmean(of[q]) for q in shared] for of in (reference, scores))
-    losses = [before - after for before, after in zip(theirs, ours, strict=True)]
-    harmed = sum(value > 0 for value in losses)
-    once = all(len(of[q]) == 1 for of in (reference, scores) for q in shared)
-    exact = once and {*theirs, *ours} <= {0.0, 1.0}
-    bound = flip_bound(harmed, len(shared), confidence) if exact else loss_bound(losses, confidence)
-    return Trial(
-        row=row,
-        questions=len(shared),
-        loss=fmean(losses),
-        harmed=harmed,
-        helped=sum(value < 0 for value in losses),
-        bound=bound,
-        method="exact" if exact else "betting",
-        proven=bound <= loss,
-    )
-
-
-def trials(
-    order: Sequence[str],
-    reference: Mapping[str, Sequence[float]],
-    scores: Mapping[str, Mapping[str, Sequence[float]]],
-    *,
-    loss: float,
-    confidence: float,
-) -> Iterator[Trial]:
-    """Test rows in an order that was fixed without these scores, up to the first that fails."""
-    for row in order:
-        found = trial(row, reference, scores[row], loss=loss, confidence=confidence)
+    for name in order:
+        found = _test(name, reference, rows[name], loss, confidence)
         yield found
-        if not found.proven:
+        if not found.is_proven:
             return
 
 
-def front(rows: Mapping[str, tuple[float, float]], reference: str) -> list[str]:
-    """Order rows for testing, by what another set of questions tells: the dearest first.
+def _test(
+    name: str, reference: Scores, row: Scores, loss: float, confidence: float
+) -> NonInferiorityTest:
+    shared = [question for question in reference if question in row]
+    if not shared:
+        msg = f"{name!r} and the reference share no question, so nothing can be proven"
+        raise InputError(msg)
+    theirs, ours = ([fmean(scores[q]) for q in shared] for scores in (reference, row))
+    losses = [before - after for before, after in zip(theirs, ours, strict=True)]
+    worse = sum(value > 0 for value in losses)
+    once = all(len(scores[q]) == 1 for scores in (reference, row) for q in shared)
+    exact = once and {*theirs, *ours} <= {0.0, 1.0}
+    bound = (
+        clopper_pearson_upper(worse, len(shared), confidence)
+        if exact
+        else betting_upper_bound(losses, confidence)
+    )
+    return NonInferiorityTest(
+        method=name,
+        questions=len(shared),
+        loss=fmean(losses),
+        worse=worse,
+        better=sum(value < 0 for value in losses),
+        bound=bound,
+        kind="exact" if exact else "betting",
+        is_proven=bound <= loss,
+    )
 
-    Rows that cost no less than the reference are left out, and those that a cheaper one matches in
-    accuracy: to fail at them would end the testing for nothing.
+
+def order_for_testing(rows: Mapping[str, tuple[float, float]], reference: str) -> list[str]:
+    """Order rows for testing by their tokens and accuracy on other questions, dearest first.
+
+    Rows that cost no less than the reference are left out, and so are rows that a cheaper one
+    matches in accuracy: a failure there would end the testing for nothing.
+
+    Args:
+        rows: Mean tokens and accuracy of each row.
+        reference: Name of the reference among them.
     """
     kept: list[str] = []
     best = -math.inf
-    for row in sorted(rows, key=lambda name: (rows[name][0], -rows[name][1], name)):
-        tokens, accuracy = rows[row]
-        if row != reference and tokens < rows[reference][0] and accuracy > best:
-            kept.append(row)
+    for name in sorted(rows, key=lambda name: (rows[name][0], -rows[name][1], name)):
+        tokens, accuracy = rows[name]
+        if name != reference and tokens < rows[reference][0] and accuracy > best:
+            kept.append(name)
             best = accuracy
     return kept[::-1]
 
 
-def _at_most(flips: int, questions: int, chance: float) -> float:
-    """P(X <= flips) for a binomial X."""
-    yes, no = math.log(chance), math.log1p(-chance)
-    whole = math.lgamma(questions + 1)
-    logs = [
-        whole - math.lgamma(k + 1) - math.lgamma(questions - k + 1) + k * yes + (questions - k) * no
-        for k in range(flips + 1)
-    ]
-    top = max(logs)
-    return math.exp(top) * sum(math.exp(log - top) for log in logs)
-
-
 def _bets(values: Floats, level: float) -> Floats:
-    """What share of the capital to set on each value, by the spread of those before it."""
+    """Return the share of the capital to set on each value, from the spread of those before it."""
     count = len(values)
     places = np.arange(1, count + 1)
     means = (0.5 + np.cumsum(values)) / (places + 1)

@@ -1,22 +1,28 @@
-"""Scores, tokens and the like as arrays; what would give a misleading number is refused."""
+"""Validated arrays of scores and tokens, and the distributions that the statistics need."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import TypeAlias
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import bdtr, stdtr, stdtrit
 
 from pb_graph.errors import InputError
 
 Floats: TypeAlias = NDArray[np.float64]
 Groups: TypeAlias = NDArray[np.intp]
+K = TypeVar("K", bound=Hashable)
 
 
-def measured(scores: Sequence[float], tokens: Sequence[float]) -> tuple[Floats, Floats]:
-    """Check scores and tokens of the same queries and give them as arrays of shape (n,)."""
-    a, t = checked_scores(scores), checked_tokens(tokens)
+def validate_answers(scores: Sequence[float], tokens: Sequence[float]) -> tuple[Floats, Floats]:
+    """Return scores and tokens of the same answers as arrays of shape (n,).
+
+    Raises:
+        InputError: Unequal lengths, an invalid value, or no token at all.
+    """
+    a, t = validate_scores(scores), validate_tokens(tokens)
     if len(a) != len(t):
         msg = f"{len(a)} scores but {len(t)} tokens: give one of each per query, in the same order"
         raise InputError(msg)
@@ -26,60 +32,85 @@ def measured(scores: Sequence[float], tokens: Sequence[float]) -> tuple[Floats, 
     return a, t
 
 
-def checked_scores(values: Sequence[float]) -> Floats:
-    """Give scores as an array; refuse what is missing or outside [0, 1]."""
-    scores = _numbers(values, "score")
+def validate_scores(values: Sequence[float]) -> Floats:
+    """Return scores as an array; raise `InputError` if one is missing or outside [0, 1]."""
+    scores = _array(values, "score")
     outside = ~((scores >= 0.0) & (scores <= 1.0))  # also catches NaN
     if outside.any():
         at = int(outside.argmax())
         msg = (
-            f"score {at} is {float(scores[at])!r}: scores lie in [0, 1], not in percent, and a "
-            "missing one is not NaN; score a failed query 0 with the tokens it spent, or leave it "
-            "out"
+            f"score {at} is {float(scores[at])!r}: scores lie in [0, 1], not in percent. Score a "
+            "failed query 0 with the tokens that it spent, or leave the query out"
         )
         raise InputError(msg)
     return scores
 
 
-def checked_tokens(values: Sequence[float]) -> Floats:
-    """Give tokens as an array; refuse what is missing, infinite or negative."""
-    tokens = _numbers(values, "token count")
+def validate_tokens(values: Sequence[float]) -> Floats:
+    """Return tokens as an array; raise `InputError` if one is missing, infinite or negative."""
+    tokens = _array(values, "token count")
     outside = ~(np.isfinite(tokens) & (tokens >= 0.0))
     if outside.any():
         at = int(outside.argmax())
         msg = (
             f"token count {at} is {float(tokens[at])!r}: give the completion tokens charged for "
-            "that query, 0 or more; a query whose tokens are unknown must be left out or measured"
+            "that query, 0 or more. Leave out a query whose tokens are unknown"
         )
         raise InputError(msg)
     return tokens
 
 
 def check_confidence(confidence: float) -> None:
-    """Refuse a nominal coverage outside (0, 1)."""
+    """Raise `InputError` if a nominal coverage is outside (0, 1)."""
     if not 0.0 < confidence < 1.0:
         msg = f"confidence lies between 0 and 1, such as 0.95, not {confidence!r}"
         raise InputError(msg)
 
 
-def _numbers(values: Sequence[float], what: str) -> Floats:
-    try:
-        numbers = np.asarray(list(values), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        msg = f"each {what} must be a number: {error}"
-        raise InputError(msg) from error
-    if numbers.ndim != 1 or not numbers.size:
-        msg = f"give at least one {what}, as a flat sequence"
-        raise InputError(msg)
-    return numbers
-
-
-def numbered(clusters: Sequence[Hashable] | None, size: int) -> Groups:
-    """Number the questions from 0 on, in order of first appearance."""
+def cluster_ids(clusters: Sequence[Hashable] | None, size: int) -> Groups:
+    """Return the number of each sample's cluster, from 0 on, in order of first appearance."""
     if clusters is None:
         return np.arange(size, dtype=np.intp)
     if len(clusters) != size:
         msg = f"{size} samples but {len(clusters)} clusters: name the question of every sample"
         raise InputError(msg)
-    numbers: dict[Hashable, int] = {}
-    return np.array([numbers.setdefault(c, len(numbers)) for c in clusters], dtype=np.intp)
+    ids: dict[Hashable, int] = {}
+    return np.array([ids.setdefault(c, len(ids)) for c in clusters], dtype=np.intp)
+
+
+def t_quantile(confidence: float, degrees: int) -> float:
+    """Return the half-width of a two-sided t interval, in standard errors."""
+    return float(stdtrit(degrees, (1.0 + confidence) / 2.0))
+
+
+def t_p_value(statistic: float, degrees: int) -> float:
+    """Return the two-sided p-value of a t statistic."""
+    return min(1.0, 2.0 * float(stdtr(degrees, -abs(statistic))))
+
+
+def mcnemar(only_a: int, only_b: int) -> float:
+    """Return the exact two-sided p-value of McNemar's test from the two discordant counts."""
+    pairs = only_a + only_b
+    return min(1.0, 2.0 * float(bdtr(min(only_a, only_b), pairs, 0.5))) if pairs else 1.0
+
+
+def holm(p_values: Mapping[K, float]) -> dict[K, float]:
+    """Return p-values adjusted for their number by Holm's method (1979), in the order given."""
+    adjusted: dict[K, float] = {}
+    running = 0.0
+    for place, name in enumerate(sorted(p_values, key=lambda name: p_values[name])):
+        running = max(running, min(1.0, p_values[name] * (len(p_values) - place)))
+        adjusted[name] = running
+    return {name: adjusted[name] for name in p_values}
+
+
+def _array(values: Sequence[float], name: str) -> Floats:
+    try:
+        numbers = np.asarray(list(values), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        msg = f"each {name} must be a number: {error}"
+        raise InputError(msg) from error
+    if numbers.ndim != 1 or not numbers.size:
+        msg = f"give at least one {name}, as a flat sequence"
+        raise InputError(msg)
+    return numbers

@@ -13,30 +13,32 @@ from optim.statistics.checks import (
     Floats,
     Groups,
     check_confidence,
-    checked_scores,
-    checked_tokens,
-    measured,
+    mcnemar,
+    t_p_value,
+    t_quantile,
+    validate_answers,
+    validate_scores,
+    validate_tokens,
 )
 from optim.statistics.estimates import (
     PERCENT,
     Mean,
-    Pseudo,
+    PseudoQuestions,
+    exp_interval,
     log_e3,
-    log_ends,
     mean_of,
     standard_error,
 )
-from optim.statistics.p_values import mcnemar, t_p_value, t_quantile
 from pb_graph.errors import InputError
 
-FEW = 30
+MIN_UNBIASED_QUESTIONS = 30
 """Questions below which an E³, and a ratio of two, is noticeably biased upwards."""
 
 _SAME = 1e-12  # scores and standard errors that differ by less differ by rounding
 _NAMED = 5  # how many question ids an error spells out
 # Right/right, right/wrong, wrong/right and wrong/wrong, half a question each.
-_CELLS_A = Pseudo((1.0, 1.0, 0.0, 0.0), 0.5)
-_CELLS_B = Pseudo((1.0, 0.0, 1.0, 0.0), 0.5)
+_CELLS_A = PseudoQuestions((1.0, 1.0, 0.0, 0.0), 0.5)
+_CELLS_B = PseudoQuestions((1.0, 0.0, 1.0, 0.0), 0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +60,8 @@ class Sample:
 
     def __post_init__(self) -> None:
         try:
-            checked_scores([self.score])
-            checked_tokens([self.tokens])
+            validate_scores([self.score])
+            validate_tokens([self.tokens])
         except InputError as error:
             msg = f"question {self.question!r}: {error}"
             raise InputError(msg) from error
@@ -216,7 +218,7 @@ class _Arm:
         scores = [sample.score for _, sample in chosen]
         tokens = [sample.tokens for _, sample in chosen]
         groups = np.array([i for i, _ in chosen], dtype=np.intp)
-        return cls(*measured(scores, tokens), groups)
+        return cls(*validate_answers(scores, tokens), groups)
 
     @property
     def e3(self) -> float:
@@ -259,7 +261,7 @@ def _ratio(a: _Arm, b: _Arm, confidence: float) -> _Ratio:
     log_a, influence_a = log_e3(a.scores, a.tokens, a.groups, _CELLS_A)
     log_b, influence_b = log_e3(b.scores, b.tokens, b.groups, _CELLS_B)
     centre, error = log_a - log_b, standard_error(influence_a - influence_b, _CELLS_A)
-    low, high = log_ends(centre, t_quantile(confidence, degrees) * error)
+    low, high = exp_interval(centre, t_quantile(confidence, degrees) * error)
     # What the plain figures say: 1 where they are equal, also when both are 0.
     plain = 1.0 if a.e3 == b.e3 else a.e3 / b.e3 if b.e3 else math.inf
     agree = (centre > 0.0 and plain > 1.0) or (centre < 0.0 and plain < 1.0)
@@ -275,7 +277,7 @@ def _token_ratio(a: _Arm, b: _Arm, confidence: float) -> tuple[float, float | No
     if degrees == 0:
         return ratio, None, None
     error = standard_error(ours.relative() - theirs.relative())
-    return ratio, *log_ends(math.log(ratio), t_quantile(confidence, degrees) * error)
+    return ratio, *exp_interval(math.log(ratio), t_quantile(confidence, degrees) * error)
 
 
 def _accuracy_ends(a: _Arm, b: _Arm, confidence: float) -> tuple[float | None, float | None]:

@@ -38,19 +38,19 @@ from optim.statistics.checks import (
     Floats,
     Groups,
     check_confidence,
-    checked_scores,
-    checked_tokens,
-    measured,
-    numbered,
+    cluster_ids,
+    t_quantile,
+    validate_answers,
+    validate_scores,
+    validate_tokens,
 )
-from optim.statistics.p_values import t_quantile
 from pb_graph.errors import InputError
 
 PERCENT: Final = 100.0
 _LARGEST_LOG = 700.0  # what a double can hold
 
 
-class Pseudo(NamedTuple):
+class PseudoQuestions(NamedTuple):
     """Imaginary questions: the score of each, and how much of a question each of them counts."""
 
     scores: tuple[float, ...] = ()
@@ -68,12 +68,12 @@ class Mean(NamedTuple):
         return self.influence / self.value
 
 
-_NONE: Final = Pseudo()
-_FOR_E3: Final = Pseudo((1.0, 0.0), 0.75)
-_FOR_ACCURACY: Final = Pseudo((1.0, 0.0), 2.0)  # Agresti & Coull's two of each
+_NONE: Final = PseudoQuestions()
+_FOR_E3: Final = PseudoQuestions((1.0, 0.0), 0.75)
+_FOR_ACCURACY: Final = PseudoQuestions((1.0, 0.0), 2.0)  # Agresti & Coull's two of each
 
 
-def mean_of(values: Floats, groups: Groups, pseudo: Pseudo = _NONE) -> Mean:
+def mean_of(values: Floats, groups: Groups, pseudo: PseudoQuestions = _NONE) -> Mean:
     """Mean of a value per answer, extended by pseudo-questions that have these values."""
     answers = len(values) / (int(groups.max()) + 1)  # to a question, on average
     extra = np.array(pseudo.scores)
@@ -84,15 +84,18 @@ def mean_of(values: Floats, groups: Groups, pseudo: Pseudo = _NONE) -> Mean:
 
 
 def log_e3(
-    scores: Floats, tokens: Floats, groups: Groups, pseudo: Pseudo = _NONE
+    scores: Floats, tokens: Floats, groups: Groups, pseudo: PseudoQuestions = _NONE
 ) -> tuple[float, Floats]:
     """Log of E³ with pseudo-questions at the mean tokens, and the influences, theirs last."""
     costs = (float(tokens.mean()),) * len(pseudo.scores)
-    a, t = mean_of(scores, groups, pseudo), mean_of(tokens, groups, Pseudo(costs, pseudo.weight))
+    a, t = (
+        mean_of(scores, groups, pseudo),
+        mean_of(tokens, groups, PseudoQuestions(costs, pseudo.weight)),
+    )
     return 2.0 * math.log(PERCENT * a.value) - math.log(t.value), 2.0 * a.relative() - t.relative()
 
 
-def standard_error(influence: Floats, pseudo: Pseudo = _NONE) -> float:
+def standard_error(influence: Floats, pseudo: PseudoQuestions = _NONE) -> float:
     """sqrt(W/(W-1) * weighted sum of squares), for influences whose weighted sum is 0.
 
     W is the number of questions, with what the pseudo-questions count as; they come last.
@@ -103,7 +106,7 @@ def standard_error(influence: Floats, pseudo: Pseudo = _NONE) -> float:
     return math.sqrt(total / (total - 1.0) * float(weights @ influence**2))
 
 
-def log_ends(centre: float, reach: float) -> tuple[float, float | None]:
+def exp_interval(centre: float, reach: float) -> tuple[float, float | None]:
     """Ends of an interval that reaches `reach` to both sides of `centre`, a logarithm.
 
     Two questions at a confidence near 1 can reach beyond the range of a double: then there is no
@@ -174,7 +177,7 @@ def e3(scores: Sequence[float], tokens: Sequence[float]) -> float:
         InputError: Nothing given, unequal lengths, a score outside [0, 1], negative, missing or
             infinite tokens, or no token charged at all (T = 0).
     """
-    a, t = measured(scores, tokens)
+    a, t = validate_answers(scores, tokens)
     return float((PERCENT * a.mean()) ** 2 / t.mean())
 
 
@@ -183,7 +186,7 @@ def a_over_t(scores: Sequence[float], tokens: Sequence[float]) -> float:
 
     Takes and refuses the same as `e3`.
     """
-    a, t = measured(scores, tokens)
+    a, t = validate_answers(scores, tokens)
     return PERCENT * float(a.mean()) / float(t.mean())
 
 
@@ -193,9 +196,9 @@ def smoothed_e3(scores: Sequence[float], tokens: Sequence[float]) -> float:
     It ranks what few questions have measured: one lucky answer of three counts for less, and of
     two that got nothing right the cheaper one is ahead. Takes and refuses the same as `e3`.
     """
-    a, t = measured(scores, tokens)
+    a, t = validate_answers(scores, tokens)
     groups = np.arange(len(a), dtype=np.intp)
-    return math.exp(log_e3(a, t, groups, Pseudo((1.0, 0.0), 0.5))[0])
+    return math.exp(log_e3(a, t, groups, PseudoQuestions((1.0, 0.0), 0.5))[0])
 
 
 def interval(
@@ -224,15 +227,15 @@ def interval(
         InputError: What `e3` refuses, clusters of another length, or a confidence outside (0, 1).
     """
     check_confidence(confidence)
-    a, t = measured(scores, tokens)
-    groups = numbered(clusters, len(a))
+    a, t = validate_answers(scores, tokens)
+    groups = cluster_ids(clusters, len(a))
     count = int(groups.max()) + 1
     plain = float((PERCENT * a.mean()) ** 2 / t.mean())
     if count == 1:
         return Interval(plain, None, None, None, confidence, len(a), count, "undefined")
     centre, influence = log_e3(a, t, groups, _FOR_E3)
     error = standard_error(influence, _FOR_E3)
-    low, high = log_ends(centre, t_quantile(confidence, count - 1) * error)
+    low, high = exp_interval(centre, t_quantile(confidence, count - 1) * error)
     cheapest, _ = _token_ends(t, groups, confidence)
     if high is not None:
         high = max(plain, min(high, PERCENT**2 / cheapest if cheapest else math.inf))
@@ -253,8 +256,8 @@ def accuracy_interval(
     takes, and raises what it raises.
     """
     check_confidence(confidence)
-    a = checked_scores(scores)
-    mean = mean_of(a, numbered(clusters, len(a)), _FOR_ACCURACY)
+    a = validate_scores(scores)
+    mean = mean_of(a, cluster_ids(clusters, len(a)), _FOR_ACCURACY)
     questions = len(mean.influence) - len(_FOR_ACCURACY.scores)
     reach = t_quantile(confidence, questions + 3) * standard_error(mean.influence, _FOR_ACCURACY)
     plain = float(a.mean())
@@ -274,8 +277,8 @@ def token_interval(
     where nothing was spent.
     """
     check_confidence(confidence)
-    t = checked_tokens(tokens)
-    groups = numbered(clusters, len(t))
+    t = validate_tokens(tokens)
+    groups = cluster_ids(clusters, len(t))
     if not groups.any() or not t.any():
         return None, None
     return _token_ends(t, groups, confidence)
@@ -284,7 +287,7 @@ def token_interval(
 def _token_ends(tokens: Floats, groups: Groups, confidence: float) -> tuple[float, float | None]:
     mean = mean_of(tokens, groups)
     reach = t_quantile(confidence, len(mean.influence) - 1) * standard_error(mean.relative())
-    return log_ends(math.log(mean.value), reach)
+    return exp_interval(math.log(mean.value), reach)
 
 
 def over_runs(
@@ -303,11 +306,11 @@ def over_runs(
     Raises:
         InputError: What `e3` refuses, in any run, or another number of runs than of samples.
     """
-    a, t = measured(scores, tokens)
+    a, t = validate_answers(scores, tokens)
     if len(runs) != len(a):
         msg = f"{len(a)} samples but {len(runs)} runs: name the run of every sample"
         raise InputError(msg)
-    numbers = numbered(runs, len(a))
+    numbers = cluster_ids(runs, len(a))
     split = [(a[numbers == run], t[numbers == run]) for run in range(int(numbers.max()) + 1)]
     figures = [
         [PERCENT * float(ours.mean()) for ours, _ in split],

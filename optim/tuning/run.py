@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from optim.datasets import data_set, load
 from optim.evaluation.identity import provenance, scorer_name
 from optim.extras import require_modules
-from optim.report import write
-from optim.report.terminal import plain_text
+from optim.reporting import write
+from optim.reporting.formatting import plain_text
 from optim.tangent import scorer_of
 from optim.tuning import options as optimizers
 from optim.tuning.artefact import artefact_of, tuning_of

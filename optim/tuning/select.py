@@ -16,7 +16,7 @@ from optim.e3 import (
     interval,
     smoothed_e3,
 )
-from optim.report.formatting import certainty
+from optim.reporting.formatting import format_confidence
 from optim.statistics.estimates import PERCENT
 from optim.tuning.evaluator import BudgetSpentError, OutageError
 from pb_graph.errors import InputError
@@ -227,7 +227,7 @@ def _reason(
         n = comparison.questions
         return f"It gives the same results as the original on all {n} held-out questions."
     share = comparison.probability_higher
-    sure = "unknown" if share is None else certainty(share)
+    sure = "unknown" if share is None else format_confidence(share)
     ending = {
         "better": f"Higher with a one-sided confidence of {sure}",
         "undecided": f"Not significant: one-sided confidence {sure}, {PERCENT * SURE:g} % "

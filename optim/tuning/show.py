@@ -11,10 +11,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from optim.report.figures import ORIGINAL, Point, key, scatter, scatters
-from optim.report.figures import Figure as Drawing
-from optim.report.formatting import NOTHING, certainty, factor, lines_of, number, setting, settings
-from optim.statistics.comparison import FEW
+from optim.reporting.formatting import (
+    DASH,
+    factor,
+    format_confidence,
+    number,
+    setting,
+    settings,
+    settings_in_full,
+)
+from optim.statistics.comparison import MIN_UNBIASED_QUESTIONS
 from optim.tuning.artefact import changed_settings, tuning_of
 from optim.tuning.candidate import DEFAULT_INSTRUCTIONS
 from pb_graph.cli.display import safe
@@ -24,6 +30,7 @@ from pb_graph.settings import Settings
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from optim.reporting.charts import Chart
     from optim.tuning.artefact import Tuning
     from optim.tuning.search import Event
     from pb_graph.program import PlannerProgram
@@ -37,10 +44,10 @@ VERDICTS = {
 """The verdicts as sentences."""
 
 _BEST = 12  # candidates at a terminal
-_MARKS = {  # name and mark of each role; the original is drawn last, on top
-    "other": ("candidate", 0),
-    "chosen": ("best on dev", 3),
-    "original": ("original", ORIGINAL),
+_ROLES = {  # names, in the order of drawing; the original is drawn last, on top
+    "other": "candidate",
+    "chosen": "best on dev",
+    "original": "original",
 }
 _HEADS = {"questions": "n", "accuracy": "accuracy, %", "tokens": "T", "e3": "E³"}
 _WORDS = {"set", "program", "setting", "before", "tuned", "candidate", "role", "changes"}
@@ -82,31 +89,39 @@ def comparison_frame(tuning: Tuning) -> pd.DataFrame:
 
 def html(tuning: Tuning) -> str:
     """Return a page with the verdict, a drawing and every candidate; nothing in it can run."""
-    from optim.report.template import render  # noqa: PLC0415 -- brings jinja2
+    from optim.reporting.charts import to_svg  # noqa: PLC0415 -- brings Altair
+    from optim.reporting.page import render  # noqa: PLC0415
 
-    points = _points(tuning)
     return render(
         "tuning/page.html.j2",
         title=f"Tuning on {tuning.data.name}",
         tuning=tuning,
         facts=facts_of(tuning),
-        before=lines_of(tuning.settings_before.model_dump(mode="json")),
+        before=settings_in_full(tuning.settings_before.model_dump(mode="json")),
         verdict=VERDICTS[tuning.verdict],
-        figures=scatters(points),
-        keys=[(key(mark, 20), name) for name, mark in _MARKS.values()],
+        figure=to_svg(plot_candidates(tuning)),
         compared=_cells(comparison_frame(tuning)),
         note=_note(tuning),
         candidates=_cells(candidates_frame(tuning)),
     )
 
 
-def plot_candidates(tuning: Tuning) -> Drawing:
+def plot_candidates(tuning: Tuning) -> Chart:
     """Draw every candidate: accuracy against tokens, with 95 % intervals and the Pareto front.
 
     Args:
         tuning: ``result.record`` of what `optim.tune` returns.
     """
-    return Drawing(scatter(_points(tuning), 640, 440))
+    from optim.reporting.charts import plane  # noqa: PLC0415 -- brings Altair
+
+    order = list(_ROLES)
+    rows = [
+        one.figures.model_dump()
+        | {"method": one.name, "kind": _ROLES[one.role], "is_labelled": one.role != "other"}
+        for one in sorted(tuning.candidates, key=lambda one: order.index(one.role))
+    ]
+    ends = ("tokens_lower", "tokens_upper", "accuracy_lower", "accuracy_upper")
+    return plane(pd.DataFrame(rows).astype(dict.fromkeys(ends, float)))
 
 
 def shown(program: PlannerProgram) -> Iterator[RenderableType]:
@@ -170,7 +185,7 @@ def facts_of(tuning: Tuning) -> dict[str, str]:
     return {
         "optimizer": tuning.optimizer,
         "seed": str(tuning.seed),
-        **{role: name or NOTHING for role, name in tuning.models.items()},
+        **{role: name or DASH for role, name in tuning.models.items()},
         "questions": f"{data.train} to train on, {data.dev} dev, {data.held_out} held out",
         "fingerprint of the questions": data.fingerprint[:12],
         "answers": number(tuning.answers),
@@ -208,23 +223,6 @@ class TuneProgress:
             self._console.print(safe(event.text))
 
 
-def _points(tuning: Tuning) -> list[Point]:
-    order = list(_MARKS)
-    return [
-        Point(
-            name=one.name,
-            kind=_MARKS[one.role][1],
-            tokens=one.figures.tokens,
-            score=one.figures.accuracy,
-            e3=one.figures.e3,
-            token_ends=(one.figures.tokens_lower, one.figures.tokens_upper),
-            score_ends=(one.figures.accuracy_lower, one.figures.accuracy_upper),
-            named=one.role != "other",
-        )
-        for one in sorted(tuning.candidates, key=lambda one: order.index(one.role))
-    ]
-
-
 def _cells(frame: pd.DataFrame) -> list[dict[str, str]]:
     """Return the rows of a frame as text, with ``…_lower`` and ``…_upper`` in brackets."""
     return [
@@ -242,20 +240,21 @@ def _cell(name: Any, row: Mapping[Any, Any]) -> str:  # noqa: ANN401
     if isinstance(value, str):
         return value
     if value is None or pd.isna(value):
-        return NOTHING
+        return DASH
     if name == "confidence":
-        return certainty(value)
+        return format_confidence(value)
     if low is None or pd.isna(low):
         return number(value) if float(value).is_integer() else factor(value)
-    return f"{factor(value)} ({factor(low)}{NOTHING}{'∞' if pd.isna(high) else factor(high)})"
+    return f"{factor(value)} ({factor(low)}{DASH}{'∞' if pd.isna(high) else factor(high)})"
 
 
 def _note(tuning: Tuning) -> str:
     notes = []
     if any(one.role == "chosen" for one in tuning.candidates):
         notes.append("The winner was chosen by its dev questions, which flatter it.")
-    if min(tuning.data.dev, tuning.data.held_out) < FEW:
-        notes.append(f"E³ of fewer than {FEW} questions is biased upwards, and so are its ratios.")
+    if min(tuning.data.dev, tuning.data.held_out) < MIN_UNBIASED_QUESTIONS:
+        few = MIN_UNBIASED_QUESTIONS
+        notes.append(f"E³ of fewer than {few} questions is biased upwards, and so are its ratios.")
     return " ".join(notes)
 
 

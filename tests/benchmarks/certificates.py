@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from optim.statistics.certificate import front, trials
+from optim.statistics.certificate import order_for_testing, run_in_order
 
 WORLDS = 2_000
 LOSS, CONFIDENCE = 0.03, 0.95
@@ -87,19 +87,19 @@ def _answered(random: np.random.Generator, chance: Floats, epochs: int) -> Float
 
 
 def certified(world: World, *, split: bool) -> str | None:
-    """The row that is certified, as `optim.report.certificate` does it."""
+    """The row that is certified, as `optim.reporting.certificate` does it."""
     count = len(world.scores["reference"])
     told = round(_SPLIT * count) if split else 0
     order = [name for name in world.scores if name != "reference"]
     if split:
         figures = {n: (world.tokens[n], float(s[:told].mean())) for n, s in world.scores.items()}
-        order = front(figures, "reference")
+        order = order_for_testing(figures, "reference")
     kept = {
         name: {str(place): scores[place].tolist() for place in range(told, count)}
         for name, scores in world.scores.items()
     }
-    found = trials(order, kept["reference"], kept, loss=LOSS, confidence=CONFIDENCE)
-    proven = [one.row for one in found if one.proven]
+    found = run_in_order(order, kept["reference"], kept, loss=LOSS, confidence=CONFIDENCE)
+    proven = [one.method for one in found if one.is_proven]
     return proven[-1] if proven else None
 
 

@@ -14,13 +14,15 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from optim import read_records
 from optim.records import Record
-from optim.report import plot_spending
-from optim.report.figures import Figure, Point, scatter
-from optim.summary import grouped, rows
+from optim.reporting.charts import plane, spending, to_svg
+from optim.reporting.tables import answers, figures, to_rows
 
 ROOT = Path(__file__).parents[2]
 README, PICTURES = ROOT / "README.md", ROOT / "docs" / "pictures"
@@ -41,7 +43,9 @@ HEAD = """\
 
 def table(records: Sequence[Record], methods: Sequence[str]) -> str:
     """Markdown, a line for each method of each data set."""
-    found = grouped(records, ("dataset", "method"))
+    found: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        found.setdefault((record.dataset, record.method), []).append(record)
     there = dict.fromkeys(name for _, name in found)
     if unknown := [name for name in methods if name not in there]:
         sys.exit(f"no answers of {', '.join(unknown)}; there are: {', '.join(there)}")
@@ -52,7 +56,7 @@ def table(records: Sequence[Record], methods: Sequence[str]) -> str:
 
 def line(records: Sequence[Record]) -> str:
     """One method. All its answers can be too dear, those that have no score as well."""
-    (row,) = rows(records)
+    (row,) = to_rows(figures(answers(records)))
     dearest = max(records, key=lambda record: record.tokens)
     limits = [record.report["ceiling"] for record in records]
     over = sum(
@@ -61,11 +65,11 @@ def line(records: Sequence[Record]) -> str:
     )
     ceiling = "no ceiling" if dearest.report["ceiling"] is None else dearest.report["ceiling"]
     cells = (
-        f"{len(records)} of {row.dataset}",
-        row.method,
-        f"{row.accuracy:.1f} ({row.accuracy_lower:.0f} to {row.accuracy_upper:.0f})",
-        f"{row.tokens:.0f}",
-        "?" if row.e3 is None else f"{row.e3:.3g}",
+        f"{len(records)} of {row['dataset']}",
+        row["method"],
+        f"{row['accuracy']:.1f} ({row['accuracy_lower']:.0f} to {row['accuracy_upper']:.0f})",
+        f"{row['tokens']:.0f}",
+        "?" if row["e3"] is None else f"{row['e3']:.3g}",
         f"{dearest.tokens} of {ceiling}",
         f"{over}",
     )
@@ -75,19 +79,20 @@ def line(records: Sequence[Record]) -> str:
 def fronts(page: str) -> dict[str, str]:
     """Drawings of a page's first table of methods of each data set, which its head names."""
     return {
-        found["data"].lower(): Figure(
-            scatter([point(row) for row in ROW.finditer(found["rows"])], 760, 440)
-        )._repr_svg_()
+        found["data"].lower(): to_svg(
+            plane(pd.DataFrame([point(row) for row in ROW.finditer(found["rows"])]))
+        )
         for found in reversed([*TABLE.finditer(page)])
     }
 
 
-def point(row: re.Match[str]) -> Point:
+def point(row: re.Match[str]) -> dict[str, Any]:
     """A line of such a table; one without an interval is another's answers, cut."""
-    score = float(row["score"])
-    ends = (float(row["low"]), float(row["high"])) if row["low"] else (None, None)
-    tokens, e3 = float(row["tokens"]), float(row["e3"])
-    return Point(row["name"], 0, tokens, score, e3, token_ends=(None, None), score_ends=ends)
+    ends = (float(row["low"]), float(row["high"])) if row["low"] else (float("nan"),) * 2
+    found = {"method": row["name"], "accuracy": float(row["score"]), "e3": float(row["e3"])}
+    found |= {"tokens": float(row["tokens"]), "tokens_lower": float("nan")}
+    found |= {"tokens_upper": float("nan"), "accuracy_lower": ends[0], "accuracy_upper": ends[1]}
+    return found
 
 
 def main() -> None:
@@ -101,7 +106,7 @@ def main() -> None:
     if given.what != "table":
         text = given.source[0].read_text("utf-8")
         drawn = (
-            {"run": plot_spending(json.loads(text))._repr_svg_()}
+            {"run": to_svg(spending(json.loads(text)))}
             if given.what == "picture"
             else {f"front-{data}": one for data, one in fronts(text).items()}
         )

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from optim.evaluation import Experiment, evaluate
 from optim.records import read_records
-from optim.report import report
+from optim.reporting import report
 from optim.tuning import GraphProgram, tune
 from pb_graph import NoAnswerError, Settings, build_graph
 from tests.support.endpoints import chat_to, endpoint_of

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from optim.report import plot_spending
+from optim.reporting.charts import spending, to_svg
 from tests.support.chat_model import Reply, ScriptedChat, in_turn
 from tests.support.endpoints import endpoint_of
 
@@ -49,7 +49,7 @@ def test_its_links_lead_to_files() -> None:
 
 def test_its_picture_is_that_of_the_run_beside_it() -> None:
     report = json.loads((PICTURES / "run.json").read_text("utf-8"))
-    assert (PICTURES / "run.svg").read_text("utf-8") == plot_spending(report)._repr_svg_() + "\n"
+    assert (PICTURES / "run.svg").read_text("utf-8") == to_svg(spending(report)) + "\n"
 
 
 def test_a_question(

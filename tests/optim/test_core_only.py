@@ -31,7 +31,7 @@ CALLS = {
     "optim.tune(program, [], QUESTIONS, scorer=score, run_dir=folder, tuned='settings')": "eval",
     "build_graph('local:smollm2-135m').invoke({'question': '2 + 2?'})": "local",
 }
-LOGS = ("levels", "latency", "report", "certify")
+LOGS = ("report", "certify")
 MODEL = ["--model", "openai:any"]
 COMMANDS: list[tuple[str, list[str], str]] = [
     ("optim", ["eval", "--dataset", "arithmetic", *MODEL], "eval"),

@@ -16,7 +16,7 @@ import pytest
 
 from optim.e3 import Sample, accuracy_interval, compare, holm, interval, token_interval
 from optim.records import read_records
-from optim.report import studies
+from optim.reporting.tables import answers, by_level, figures, latency, paired, to_rows
 from pb_graph import Settings, build_graph
 from tests.support import golden
 from tests.support.chat_model import ScriptedChat, with_schema
@@ -40,24 +40,6 @@ def read(name: str, content: str) -> Any:  # noqa: ANN401
     if name.endswith(".csv"):
         return list(csv.DictReader(content.splitlines()))
     return json.loads(content)
-
-
-def check_shape(old: Any, new: Any, where: str) -> None:  # noqa: ANN401
-    """Every key of the old is in the new, with a value of the same kind."""
-    if isinstance(old, dict):
-        assert old.keys() <= new.keys(), where
-        for name, value in old.items():
-            check_shape(value, new[name], f"{where}.{name}")
-    elif isinstance(old, list):
-        assert bool(new) >= bool(old), where
-        for place, pair in enumerate(zip(old, new, strict=False)):
-            check_shape(*pair, f"{where}[{place}]")
-    elif old is not None:
-        assert kind(old) is kind(new), (where, old, new)
-
-
-def kind(value: object) -> type:
-    return float if type(value) is int else type(value)
 
 
 def check_values(old: Any, new: Any, where: str = "") -> None:  # noqa: ANN401
@@ -111,30 +93,12 @@ def test_old_parameters_of_bam_are_settings() -> None:
     assert settings.bam.model_dump(mode="json") == file["bam"]
 
 
-@pytest.mark.parametrize("name", golden.READING)
-def test_what_reads_an_old_file_prints_no_less(name: str) -> None:
-    then, now = kept(name), read(name, pb_optim(*golden.READING[name]))
-    check_shape(then, now, name)
-    if name == "report.json":
-        then, now = (document["studies"][0] for document in (then, now))
-        assert now["baseline"] == "global_budget"
-        check_values(pinned(then["rows"]), pinned(now["rows"]))
-        check_values(of_one(then["by_level"]), of_one(now["by_level"]))
-        for part in ("tokens_by_part", "budgets"):
-            check_values(then[part]["global_budget"], now[part]["global_budget"])
-    elif name == "report.csv":
-        check_values(pinned(then), pinned(now))
-    else:
-        check_values(of_one(then), of_one(now))
-
-
 @pytest.mark.integration
 def test_the_same_evaluation_gives_the_same_figures(tmp_path: Path) -> None:
     with golden.served():
         now = json.loads(pb_optim(*golden.EVAL, "--log-dir", str(tmp_path)))
     then = kept("eval.json")
-    check_shape(then, now, "eval.json")
-    check_values(pinned(then["rows"]), pinned(now["rows"]))
+    check_values(pinned(then["rows"]), pinned(now["figures"]))
     assert now["spent"] == then["spent"]
 
 
@@ -153,12 +117,12 @@ def test_the_figures_of_recorded_answers_are_equal(answers_to_a_question: int) -
                 answer = Sample(question, float(line["score"]), int(line["tokens"]))
                 arms.setdefault(line["row"], []).append(answer)
     then = kept("figures.json")[f"math500/{answers_to_a_question}"]
-    for name, figures in then["rows"].items():
-        check_values(figures, _figures(arms[name]), name)
+    for name, old in then["rows"].items():
+        check_values(old, _figures(arms[name]), name)
     pairs = {name: compare(arms[name], arms["vanilla"], missing="drop") for name in then["paired"]}
-    for name, figures in then["paired"].items():
+    for name, old in then["paired"].items():
         now = {**asdict(pairs[name]), "dropped": len(pairs[name].dropped)}
-        check_values(figures, now, name)
+        check_values(old, now, name)
     for key, field in (("holm", "p_value"), ("holm_accuracy", "accuracy_p_value")):
         adjusted = holm({name: getattr(pair, field) for name, pair in pairs.items()})
         check_values(then[key], adjusted)
@@ -179,13 +143,25 @@ def _figures(answers: list[Sample]) -> dict[str, Any]:
 
 
 def test_the_figures_of_a_recorded_log_are_equal() -> None:
-    [study] = studies(read_records(golden.LOGS))
+    table = answers(read_records(golden.LOGS))
     then = kept("figures.json")["logs"]
-    for old, row in zip(then["rows"], study.rows, strict=True):
-        check_values(old, row.to_dict())
-    for versus in study.versus:
-        old = then["paired"][versus.method]
-        assert versus.comparison is not None
-        now = {**asdict(versus.comparison), "dropped": len(versus.comparison.dropped)}
-        now |= {"adjusted_p": versus.adjusted_p, "adjusted_accuracy_p": versus.adjusted_accuracy_p}
-        check_values(old, now)
+    for old, row in zip(then["rows"], to_rows(figures(table)), strict=True):
+        del old["rates"]
+        old |= {"level_source": old.pop("level"), "is_measured": old.pop("measured")}
+        check_values(old, row)
+    for row in to_rows(paired(table, "global_budget")):
+        old = then["paired"][row["method"]]
+        old["p_value_holm"] = old.pop("adjusted_p")
+        old["accuracy_p_value_holm"] = old.pop("adjusted_accuracy_p")
+        check_values(old, row | {"dropped": len(row["dropped"])})
+
+
+def test_the_tables_by_level_and_of_seconds_are_equal() -> None:
+    table = answers(read_records(golden.LOGS))
+    names = {"T": "tokens", "T_solving": "solving_tokens", "E³": "e3"}
+    for old, row in zip(of_one(kept("levels.json")), of_one(to_rows(by_level(table))), strict=True):
+        check_values({names.get(name, name): value for name, value in old.items()}, row)
+    [old], [row] = of_one(kept("latency.json")), of_one(to_rows(latency(table)))
+    then = [old[f"{part}_s"] for part in ("plan", "estimate", "solving", "total")]
+    now = [row[f"{part}_seconds"] for part in ("plan", "estimate", "solving")] + [row["seconds"]]
+    check_values(then, now)

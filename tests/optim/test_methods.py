@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from optim.methods import NAMES, Grid, method_from_file, methods
-from optim.report.published import published_rows
+from optim.reporting.published import paper_figures
 from pb_graph import InputError, Settings
 from pb_graph.budget import LevelTable
 
 
 def test_paper_stands_for_the_rows_of_the_papers_tables() -> None:
     rows = methods("paper")
-    assert {row.name for row in rows} == {row.method for row in published_rows()}
+    assert {row.name for row in rows} == set(paper_figures().method)
     assert len(rows) == 10
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +13,8 @@ import pytest
 import optim
 from optim.evaluation import Evaluation
 from optim.records import Records, planning_tokens, read_records
-from optim.report.terminal import Figures
-from optim.summary import rows
 from pb_graph import InputError
-from tests.optim.report.samples import record, records
+from tests.optim.reporting.samples import record, records
 from tests.support.chat_model import ScriptedChat
 from tests.support.evaluations import (
     evaluated,
@@ -24,6 +23,7 @@ from tests.support.evaluations import (
     solves,
     tolerates_inspect,
 )
+from tests.support.figures import rows
 
 __all__ = ["leaks_collected"]
 
@@ -32,7 +32,7 @@ pytestmark = tolerates_inspect
 HEAVY = ("inspect_ai", "dspy", "numpy", "pandas", "langgraph", "jinja2", "pydantic")
 ORDERS = [
     "from optim import evaluate, report, tune",
-    "import optim.evaluation, optim.report, optim.tuning; from optim import evaluate, report, tune",
+    "import optim.reporting, optim.tuning; from optim import evaluate, report, tune",
     "import optim; evaluate, report, tune = optim.evaluate, optim.report, optim.tune",
 ]
 
@@ -115,17 +115,17 @@ def test_records_are_shown_in_short_and_escaped() -> None:
 
 def test_an_evaluation_prints_as_the_table_of_the_report(tmp_path: Path) -> None:
     found = records(["vanilla", "cosine"])
-    evaluation = Evaluation(Records(found), rows(found), 12, 0, tmp_path)
-    table = str(Figures(rows(found)))
-    assert repr(evaluation) == str(evaluation) == table
+    evaluation = Evaluation(Records(found), 12, 0, tmp_path)
+    table = str(evaluation)
     assert [line.split()[0] for line in table.splitlines()[:3]] == ["method", "vanilla", "cosine"]
     html = evaluation._repr_html_()
-    for row in evaluation.rows:
-        assert f"<td>{row.method}</td><td>{row.accuracy:.1f}</td>" in html
+    for row in rows(evaluation.records):
+        assert re.search(rf"<td>{row.method}</td>\s*<td>{row.accuracy:.1f} ", html)
 
 
 def test_a_table_in_a_notebook_escapes_what_it_shows() -> None:
-    html = Figures(rows(records(["<script>"], errors=False)))._repr_html_()
+    found = Records(records(["<script>"], errors=False))
+    html = Evaluation(found, 12, 0, Path("logs"))._repr_html_()
     assert "<td>&lt;script&gt;</td>" in html
     assert "<script>" not in html
 
@@ -134,7 +134,7 @@ def test_a_report_is_what_its_file_is_called(tmp_path: Path) -> None:
     found = records(["vanilla", "cosine"])
     assert optim.report(found, tmp_path / "all.html").read_text("utf-8").startswith("<!")
     figures = json.loads(optim.report(found, tmp_path / "all.json").read_text("utf-8"))
-    assert [row["method"] for row in figures["studies"][0]["rows"]] == ["vanilla", "cosine"]
+    assert [row["method"] for row in figures["studies"][0]["figures"]] == ["vanilla", "cosine"]
     csv = optim.report(found, tmp_path / "all.csv", baseline="vanilla").read_text("utf-8")
     assert ",vanilla," in csv.splitlines()[2]
 
@@ -142,8 +142,8 @@ def test_a_report_is_what_its_file_is_called(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "found", "told"),
     [
-        ("all.pdf", [1], "ends with .html, .json or .csv, not 'all.pdf'"),
-        ("all.html", [], "no record"),
+        ("all.pdf", [], "ends with .html, .json or .csv, not 'all.pdf'"),
+        ("all.html", [], "no answer"),
         ("missing/all.csv", records(["vanilla"]), "cannot write"),
     ],
 )

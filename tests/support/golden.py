@@ -29,14 +29,6 @@ EVAL = (
     "eval", "--dataset", "arithmetic", "--data", str(FOLDER / "questions.jsonl"), "--model", MODEL,
     "--methods", "global_budget,cosine", "--set", "cutoff=300", "--json",
 )  # fmt: skip
-READING = {
-    "levels.json": ("levels", str(LOGS), "--json"),
-    "latency.json": ("latency", str(LOGS), "--json"),
-    "report.json": ("report", str(LOGS), "--json"),
-    "report.csv": ("report", str(LOGS), "--csv"),
-}
-"""The commands that read what is kept here, by the file with what they printed."""
-
 _QUESTIONS = [
     *load("arithmetic")[:30],
     *(question for split in ("dev", "train") for question in generate(60, split=split)),

@@ -16,8 +16,7 @@ ROOT = Path(__file__).parents[3]
 TUNE = ["tune", "--dataset", "arithmetic", "--model", "test:m"]
 COMMANDS = [
     (["eval", "--dataset", "arithmetic", "--model", "test:m"], "inspect_ai", "eval"),
-    (["levels", "logs"], "inspect_ai", "eval"),
-    (["latency", "logs"], "inspect_ai", "eval"),
+    (["certify", "logs"], "inspect_ai", "eval"),
     (["report", "logs"], "inspect_ai", "eval"),
     ([*TUNE, "--optimizer", "miprov2"], "optuna", "tune"),
     (TUNE, "filelock", "eval"),

@@ -18,6 +18,7 @@ from optim.records import Record, read_records
 from pb_graph import InputError
 from tests.support.chat_model import ScriptedChat
 from tests.support.evaluations import evaluated, leaks_collected, solves, tolerates_inspect
+from tests.support.figures import rows
 
 __all__ = ["leaks_collected"]  # applies to every test here
 
@@ -89,7 +90,7 @@ def test_logs_are_found_though_the_stores_client_keeps_its_listings(
         patched.setattr(MemoryFileSystem, "ls", listed)
         for methods in ("vanilla", "vanilla,cosine"):
             found = run(model, store, tmp_path, 1, methods=methods)
-            assert ",".join(row.method for row in found.rows) == methods
+            assert ",".join(row.method for row in rows(found.records)) == methods
             assert figures(read_records(store, partial=True)) == figures(found.records)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from optim.records import read_records
-from optim.summary import rows
 from tests.support.chat_model import Call, Said, ScriptedChat, runs_on
 from tests.support.evaluations import evaluated, leaks_collected, solves, tolerates_inspect
+from tests.support.figures import rows
 
 __all__ = ["leaks_collected"]  # applies to every test here
 

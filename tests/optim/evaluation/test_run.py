@@ -8,8 +8,10 @@ import json
 import logging
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pytest
 import rich
 from filelock import FileLock
@@ -26,9 +28,7 @@ from optim.evaluation.run_dir import LOCK
 from optim.evaluation.store import REPLIES, ReplyCache, StorageError
 from optim.methods import Grid, Method, methods
 from optim.records import Record
-from optim.report.tables import sensitivity
 from optim.scorers import Score
-from optim.summary import Row, rows
 from pb_graph import InputError, Settings
 from pb_graph.planner.planner import Planner
 from tests.support.chat_model import (
@@ -50,6 +50,7 @@ from tests.support.evaluations import (
     solves_the_easy_ones,
     tolerates_inspect,
 )
+from tests.support.figures import rows
 
 __all__ = ["leaks_collected"]  # applies to every test here
 
@@ -75,8 +76,8 @@ class Generous:
         return Score(0.5, None, "")
 
 
-def row_of(found: Evaluation, method: str) -> Row:
-    return next(row for row in found.rows if row.method == method)
+def row_of(found: Evaluation, method: str) -> SimpleNamespace:
+    return next(row for row in rows(found.records) if row.method == method)
 
 
 def figures(records: list[Record]) -> list[tuple[Any, ...]]:
@@ -99,7 +100,7 @@ def test_every_method_answers_every_question_in_every_epoch(
 ) -> None:
     _, found = run
     assert len(found.records) == len({(r.method, r.question, r.epoch) for r in found.records}) == 50
-    assert [row.n for row in found.rows] == [10] * 5
+    assert [row.n for row in rows(found.records)] == [10] * 5
 
 
 def test_the_table_is_accuracy_tokens_and_their_e3(run: tuple[ScriptedChat, Evaluation]) -> None:
@@ -180,7 +181,7 @@ def test_no_more_questions_than_allowed_are_answered_at_once(tmp_path: Path) -> 
 def test_a_settings_of_ones_own_is_a_method(tmp_path: Path) -> None:
     mine = Method("mine", Settings(method="global_budget", budget=77))
     found = evaluated(ScriptedChat(solve=solves), tmp_path, methods=[mine, "vanilla"])
-    assert [row.method for row in found.rows] == ["mine", "vanilla"]
+    assert [row.method for row in rows(found.records)] == ["mine", "vanilla"]
     assert {r.report["budget"] for r in found.records if r.method == "mine"} == {77}
 
 
@@ -245,11 +246,11 @@ def test_a_scorer_that_fails_makes_an_error_and_not_a_zero(
     with monkeypatch.context() as patched:
         patched.setattr("optim.scorers.mathematics.MathScorer.score", broken)
         found = evaluated(model, tmp_path)
-    assert (found.rows[0].n, found.rows[0].errors) == (0, 5)
+    assert (rows(found.records)[0].n, rows(found.records)[0].errors) == (0, 5)
     assert "out of order" in str(found.records[0].error)
     assert found.records[0].tokens == 3
     mended = evaluated(model, tmp_path, retry_errors=True)
-    assert (mended.rows[0].accuracy, len(model.calls)) == (100.0, 5)
+    assert (rows(mended.records)[0].accuracy, len(model.calls)) == (100.0, 5)
 
 
 def test_errors_stay_until_asked_again_and_then_count_once(tmp_path: Path) -> None:
@@ -262,7 +263,7 @@ def test_errors_stay_until_asked_again_and_then_count_once(tmp_path: Path) -> No
     assert len(model.calls) == 5
     again = evaluated(model, tmp_path, retry_errors=True, **once)
     assert len(model.calls) == 6
-    assert (again.rows[0].n, again.rows[0].errors) == (5, 0)
+    assert (rows(again.records)[0].n, rows(again.records)[0].errors) == (5, 0)
 
 
 def test_what_is_paid_and_comes_to_nothing_is_a_wrong_answer(tmp_path: Path) -> None:
@@ -273,7 +274,7 @@ def test_what_is_paid_and_comes_to_nothing_is_a_wrong_answer(tmp_path: Path) -> 
 
     options: dict[str, Any] = {"methods": "vanilla", "settings": {"cutoff": 1500}}
     found = evaluated(ScriptedChat(solve=runs_away), tmp_path, **options)
-    row = found.rows[0]
+    row = rows(found.records)[0]
     assert (row.n, row.errors, row.accuracy) == (5, 0, 60.0)
     assert row.tokens is not None
     assert row.tokens > 2 * 1500 / 5
@@ -290,9 +291,9 @@ def test_what_is_paid_and_comes_to_nothing_is_a_wrong_answer(tmp_path: Path) -> 
 
 def test_an_empty_answer_that_was_free_is_an_error(tmp_path: Path) -> None:
     found = evaluated(ScriptedChat(solve=says_nothing), tmp_path)
-    assert found.rows[0].errors == 5
-    assert found.rows[0].accuracy is found.rows[0].e3 is None
-    assert found.rows[0].e3_with_errors is None  # no token was spent
+    assert rows(found.records)[0].errors == 5
+    assert rows(found.records)[0].accuracy is rows(found.records)[0].e3 is None
+    assert rows(found.records)[0].e3_with_errors is None  # no token was spent
 
 
 # The same command again
@@ -321,7 +322,7 @@ def test_another_method_costs_only_itself(tmp_path: Path) -> None:
     calls = len(model.calls)
     found = evaluated(model, tmp_path, methods="cosine,linear")
     assert len(model.calls) == calls + 5  # no plan and no estimate again
-    assert [row.method for row in found.rows] == ["cosine", "linear"]
+    assert [row.method for row in rows(found.records)] == ["cosine", "linear"]
 
 
 FILE = Path(arithmetic.__file__).with_suffix(".jsonl")
@@ -485,7 +486,7 @@ def test_a_limit_already_reached_starts_nothing_and_says_so(tmp_path: Path) -> N
     model = ScriptedChat(solve=solves)
     evaluated(model, tmp_path)
     none = evaluated(model, tmp_path, methods="global_budget", max_tokens_total=5)
-    assert (none.records, none.rows, none.not_started) == ([], [], 5)
+    assert (none.records, rows(none.records), none.not_started) == ([], [], 5)
 
 
 # Progress
@@ -522,11 +523,11 @@ def test_a_grid_of_budgets_gives_each_method_each_rule(tmp_path: Path) -> None:
     found = evaluated(
         ScriptedChat(solve=solves), tmp_path, methods=grid.over(methods("vanilla,global_budget"))
     )
-    table = {cells["method"]: cells for cells in sensitivity(found.records)}
-    assert list(table) == ["vanilla", "global_budget[10+5L]", "global_budget[20+5L]"]
-    assert table["vanilla"]["budget"] is None
-    assert table["global_budget[20+5L]"]["budget"] == 20 + 5 * 3
-    assert table["global_budget[10+5L]"]["T_solving"] == 3.0
+    means = found.records.frame().groupby("method", sort=False)[["budget", "solving_tokens"]].mean()
+    assert list(means.index) == ["vanilla", "global_budget[10+5L]", "global_budget[20+5L]"]
+    assert pd.isna(means.budget["vanilla"])
+    assert means.budget["global_budget[20+5L]"] == 20 + 5 * 3
+    assert means.solving_tokens["global_budget[10+5L]"] == 3.0
 
 
 def test_planners_are_compared_with_the_same_solver(tmp_path: Path) -> None:
@@ -537,7 +538,7 @@ def test_planners_are_compared_with_the_same_solver(tmp_path: Path) -> None:
     ]
     base = experiment(solver, tmp_path, methods="vanilla,cosine")
     found = evaluate(base, planners=planners, console=Console(quiet=True))
-    cosine = [row for row in found.rows if row.method == "cosine"]
+    cosine = [row for row in rows(found.records) if row.method == "cosine"]
     assert [row.planner for row in cosine] == ["short", "long"]
     assert cosine[0].tokens != cosine[1].tokens
     assert len(solver.calls) == 5 + 2 * 5  # vanilla is paid for once
@@ -561,14 +562,14 @@ def test_epochs_are_other_samples_and_share_their_plans_unless_these_are_fresh(
 def test_our_planning_is_run_with_and_without_the_help_of_a_label(tmp_path: Path) -> None:
     model = ScriptedChat(solve=solves, level=2)
     found = evaluated(model, tmp_path, methods="vanilla,plan_and_budget")
-    assert [row.method for row in found.rows] == [
+    assert [row.method for row in rows(found.records)] == [
         "vanilla",
         "plan_and_budget",
         "plan_and_budget_estimated",
     ]
     levels = {
         row.method: sorted(r.report["level"] or 0 for r in found.records if r.method == row.method)
-        for row in found.rows
+        for row in rows(found.records)
     }
     assert levels == {
         "vanilla": [1, 2, 3, 4, 5],
@@ -674,13 +675,13 @@ def test_the_log_says_how_it_was_made_without_folders(
 
 def test_a_scorer_of_ones_own(tmp_path: Path) -> None:
     found = evaluated(ScriptedChat(solve=solves), tmp_path / "object", scorer=Generous())
-    assert found.rows[0].accuracy == 50.0
+    assert rows(found.records)[0].accuracy == 50.0
 
     def in_a_box(output: str, _: Question) -> bool:
         return "boxed" in output
 
     found = evaluated(ScriptedChat(solve=solves), tmp_path / "function", scorer=in_a_box)
-    assert found.rows[0].accuracy == 100.0
+    assert rows(found.records)[0].accuracy == 100.0
     assert found.records[0].made_by["scorer"] == "in_a_box"
 
 
@@ -705,7 +706,7 @@ def test_a_disk_that_is_full_ends_the_run_with_a_plain_word(
             evaluated(model, tmp_path, concurrency=1)
     assert len(model.calls) == 3  # two are kept, the third is lost, and no more is begun
     found = evaluated(model, tmp_path)
-    assert (found.rows[0].n, len(model.calls)) == (5, 6)
+    assert (rows(found.records)[0].n, len(model.calls)) == (5, 6)
 
 
 def test_fewer_logs_than_tasks_are_an_error_and_no_interruption(
@@ -735,7 +736,7 @@ def test_a_scorer_that_was_mended_judges_anew_and_nothing_is_paid_for(tmp_path: 
         lambda *_: 0.0,
         lambda *_: 1.0,
     ]
-    found = [evaluated(model, tmp_path, scorer=one).rows[0].accuracy for one in scorers]
+    found = [rows(evaluated(model, tmp_path, scorer=one).records)[0].accuracy for one in scorers]
     assert found == [0.0, 100.0]
     assert len(model.calls) == 5
 
@@ -748,7 +749,7 @@ async def test_in_an_event_loop_it_says_how_to_be_called(tmp_path: Path) -> None
     with pytest.raises(InputError, match=r"await asyncio\.to_thread"):
         evaluated(model, tmp_path)
     found = await asyncio.to_thread(evaluated, model, tmp_path)
-    assert found.rows[0].accuracy == 100.0
+    assert rows(found.records)[0].accuracy == 100.0
 
 
 @pytest.mark.parametrize(
@@ -776,10 +777,6 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     file.touch()
     with pytest.raises(InputError, match="cannot write to"):
         evaluated(ScriptedChat(solve=solves), file / "logs")
-
-
-def test_the_table_is_plain_json(run: tuple[ScriptedChat, Evaluation]) -> None:
-    assert json.loads(json.dumps(rows(run[1].records)[0].to_dict()))["method"] == "vanilla"
 
 
 def test_samples_of_a_cancelled_run_are_no_errors(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from tests.support.evaluations import (
     solves_the_easy_ones,
     tolerates_inspect,
 )
+from tests.support.figures import rows
 
 __all__ = ["leaks_collected"]  # applies to every test here
 
@@ -51,7 +52,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Evaluation:
 
 
 def test_the_metrics_are_those_of_the_table(found: Evaluation) -> None:
-    log, row = log_of(found, "cosine"), next(r for r in found.rows if r.method == "cosine")
+    log, row = log_of(found, "cosine"), next(r for r in rows(found.records) if r.method == "cosine")
     assert log.results
     metrics = {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
     assert metrics == pytest.approx(

@@ -19,7 +19,6 @@ from optim.datasets import load
 from optim.evaluation import Evaluation, evaluate
 from optim.records import Record, read_records
 from optim.records.shards import Shard
-from optim.summary import rows
 from pb_graph import InputError
 from tests.support.chat_model import Call, ScriptedChat
 from tests.support.evaluations import (
@@ -30,6 +29,7 @@ from tests.support.evaluations import (
     solves_the_easy_ones,
     tolerates_inspect,
 )
+from tests.support.figures import rows
 
 __all__ = ["leaks_collected"]  # applies to every test here
 
@@ -145,7 +145,7 @@ def test_parts_give_the_same_records_as_one_run_though_one_was_killed_and_one_re
     assert contents(pooled) == contents(undivided.records)
     assert len(pooled) == 80
     assert model.output_tokens == undivided_model.output_tokens  # a killed part pays nothing twice
-    for ours, theirs in zip(rows(pooled), undivided.rows, strict=True):
+    for ours, theirs in zip(rows(pooled), rows(undivided.records), strict=True):
         assert (ours.method, ours.n, ours.accuracy) == (theirs.method, theirs.n, theirs.accuracy)
         assert (ours.tokens, ours.e3) == pytest.approx((theirs.tokens, theirs.e3))
         assert (ours.e3_lower, ours.e3_upper) == pytest.approx((theirs.e3_lower, theirs.e3_upper))
@@ -164,7 +164,7 @@ def test_a_part_without_a_question_is_no_gap_and_no_failure(
     empty = [n for n in range(1, OF + 1) if not any(Shard(n, OF).has(one.id) for one in drawn)]
     assert empty
     nothing = part(parts[1], parts[0], empty[0])
-    assert (nothing.records, nothing.rows, nothing.not_started) == ([], [], 0)
+    assert (nothing.records, rows(nothing.records), nothing.not_started) == ([], [], 0)
     assert not list(nothing.log_dir.glob("*.eval"))
 
 

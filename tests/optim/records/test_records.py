@@ -15,7 +15,7 @@ from rich.console import Console
 from optim.evaluation import Evaluation, evaluate
 from optim.records import is_empty_paid_answer, planning_tokens, read_records
 from pb_graph import InputError
-from tests.optim.report.samples import _usage, report
+from tests.optim.reporting.samples import _usage, report
 from tests.support.chat_model import ScriptedChat
 from tests.support.evaluations import (
     QUESTIONS,

@@ -10,16 +10,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optim.statistics.certificate import (
-    flip_bound,
-    front,
+    NonInferiorityTest,
+    Scores,
     least_questions,
-    loss_bound,
-    trial,
-    trials,
+    order_for_testing,
+    run_in_order,
+)
+from optim.statistics.certificate import (
+    betting_upper_bound as loss_bound,
+)
+from optim.statistics.certificate import (
+    clopper_pearson_upper as flip_bound,
 )
 from pb_graph.errors import InputError
 
 RIGHT, WRONG = [1.0], [0.0]
+
+
+def trial(
+    name: str, reference: Scores, row: Scores, *, loss: float, confidence: float
+) -> NonInferiorityTest:
+    [found] = run_in_order([name], reference, {name: row}, loss=loss, confidence=confidence)
+    return found
 
 
 def scores(right: int, wrong: int) -> dict[str, list[float]]:
@@ -110,28 +122,29 @@ def test_as_many_equal_scores_as_are_said_prove_it_and_one_less_does_not() -> No
 
 def test_one_right_or_wrong_answer_each_is_counted_in_flips() -> None:
     found = trial("terse", scores(200, 100), scores(197, 103), loss=0.03, confidence=0.95)
-    assert (found.harmed, found.helped, found.method) == (3, 0, "exact")
+    assert (found.worse, found.better, found.kind) == (3, 0, "exact")
     assert found.bound == pytest.approx(flip_bound(3, 300, 0.95))
-    assert found.proven
-    assert not trial("terse", scores(200, 100), scores(190, 110), loss=0.03, confidence=0.95).proven
+    assert found.is_proven
+    worse = trial("terse", scores(200, 100), scores(190, 110), loss=0.03, confidence=0.95)
+    assert not worse.is_proven
 
 
 def test_gains_do_not_make_up_for_flips_but_do_for_graded_scores() -> None:
     before = {str(n): [float(n % 2)] for n in range(400)}
     after = {str(n): [float(n % 2 == 0)] if n < 60 else before[str(n)] for n in range(400)}
     flipped = trial("other", before, after, loss=0.05, confidence=0.95)
-    assert (flipped.loss, flipped.harmed, flipped.helped, flipped.proven) == (0.0, 30, 30, False)
+    assert (flipped.loss, flipped.worse, flipped.better, flipped.is_proven) == (0.0, 30, 30, False)
     twice = trial(
         "other", {q: s * 2 for q, s in before.items()}, {q: s * 2 for q, s in after.items()},
         loss=0.05, confidence=0.95,
     )  # fmt: skip
-    assert (twice.method, twice.proven) == ("betting", True)
+    assert (twice.kind, twice.is_proven) == ("betting", True)
 
 
 def test_the_first_failure_ends_the_testing() -> None:
     rows = {"a": scores(200, 0), "b": scores(150, 50), "c": scores(200, 0)}
-    found = list(trials(["a", "b", "c"], scores(200, 0), rows, loss=0.03, confidence=0.95))
-    assert [(one.row, one.proven) for one in found] == [("a", True), ("b", False)]
+    found = list(run_in_order(["a", "b", "c"], scores(200, 0), rows, loss=0.03, confidence=0.95))
+    assert [(one.method, one.is_proven) for one in found] == [("a", True), ("b", False)]
 
 
 def test_what_cannot_be_tested_is_refused() -> None:
@@ -153,4 +166,4 @@ def test_candidates_are_cheaper_and_beaten_by_none_that_is_cheaper_still_dearest
         "fair": (60.0, 0.6),
         "cheap": (20.0, 0.1),
     }
-    assert front(rows, "reference") == ["good", "fair", "cheap"]
+    assert order_for_testing(rows, "reference") == ["good", "fair", "cheap"]

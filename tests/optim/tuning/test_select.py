@@ -7,7 +7,7 @@ from typing import Any
 
 from optim.datasets import Question
 from optim.e3 import describe
-from optim.report.formatting import certainty
+from optim.reporting.formatting import format_confidence
 from optim.tuning.options import candidates
 from optim.tuning.search import SearchResult
 from optim.tuning.split import split_of
@@ -69,7 +69,7 @@ class TestBetter:
 
     def test_what_is_not_sure_enough_never_looks_as_if_it_were(self) -> None:
         """Rounded up, it would be 90 % where 90 % would do, and 100 % of what nobody knows."""
-        assert [certainty(sure) for sure in (0.899, 0.9, 0.999, 1.0)] == [
+        assert [format_confidence(sure) for sure in (0.899, 0.9, 0.999, 1.0)] == [
             "89 %", "90 %", "> 99 %", "> 99 %",
         ]  # fmt: skip
 

@@ -162,7 +162,7 @@ def test_the_page_has_every_candidate_and_how_it_came_about(record: Tuning) -> N
         assert all(text in unescape(page) for text in one.instructions.values())
     for name in Settings.model_fields:
         assert f"{name} = " in page
-    assert "original" in repr(plot_candidates(record))
+    assert "original" in plot_candidates(record).to_json()
 
 
 def test_nothing_on_the_page_can_run(record: Tuning) -> None:

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from optim.statistics.p_values import holm, mcnemar, t_p_value, t_quantile
+from optim.statistics.checks import holm, mcnemar, t_p_value, t_quantile
 
 
 @given(st.floats(0.01, 0.999), st.integers(1, 400))

@@ -1,0 +1,192 @@
+"""A certificate from answers, and the commands that print and report."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner, Result
+
+from optim.cli import app
+from optim.records import Record
+from optim.reporting import answers, certify
+from optim.reporting.certificate import Certificate
+from pb_graph.errors import InputError
+from tests.optim.reporting.samples import record, records
+
+QUESTIONS = 400
+
+
+def row(method: str, tokens: int, wrong: range, questions: int = QUESTIONS) -> list[Record]:
+    """Right but for these questions, at so many tokens each."""
+    found = [
+        record(method, number, score=float(number not in wrong), error=None)
+        for number in range(questions)
+    ]
+    for one in found:
+        one.report["usage"]["output_tokens"] = tokens
+    return found
+
+
+def rows() -> list[Record]:
+    nothing = range(0)
+    return [
+        *row("vanilla", 500, nothing),
+        *row("good", 300, range(2)),
+        *row("better", 250, range(2, 4)),
+        *row("bad", 100, range(0, QUESTIONS, 5)),
+        *row("dear", 900, nothing),
+    ]
+
+
+def certified(found: list[Record], **options: Any) -> Certificate:  # noqa: ANN401
+    return certify(answers(found), **options)
+
+
+def trials_of(found: Certificate) -> pd.DataFrame:
+    return found.rows.dropna(subset="place").sort_values("place").reset_index()
+
+
+def test_the_cheapest_proven_row_is_certified_and_the_dear_one_is_not_tested() -> None:
+    found = certified(rows())
+    assert found.certified == "better"
+    assert "at 0.50 times its tokens" in found.sentence
+    assert list(trials_of(found).method)[-1] == "bad"
+    assert "dear" not in set(trials_of(found).method)
+    assert found.ordering_questions == 80
+    assert set(trials_of(found).questions) == {320}
+    assert {"accuracy", "money", "e3", "ock_score"} <= set(found.rows)
+
+
+def test_of_several_proven_rows_the_cheapest_is_certified_whatever_the_order() -> None:
+    assert certified(rows(), order=["better", "good"]).certified == "better"
+    assert certified(rows(), order=["good", "better"]).certified == "better"
+
+
+def test_the_draw_of_the_ordering_questions_depends_on_the_seed_only() -> None:
+    one, same, other = (certified(rows(), seed=seed) for seed in (0, 0, 1))
+    assert one.rows.equals(same.rows)
+    assert not one.rows.equals(other.rows)
+
+
+def test_after_a_failure_nothing_is_tested() -> None:
+    found = certified(rows(), order=["bad", "good"])
+    assert found.certified is None
+    assert list(trials_of(found).method) == ["bad"]
+    assert "A proof takes at least 99 questions" in found.sentence
+
+
+def test_a_failed_answer_is_wrong_for_its_row_and_makes_it_no_cheaper() -> None:
+    lost = row("terse", 100, range(0))
+    for number in range(20):
+        lost[number] = record("terse", number, score=None, error="HTTP 500")
+        lost[number].report["usage"]["output_tokens"] = 0
+    found = certified([*row("vanilla", 500, range(0)), *lost], order=["terse"])
+    [trial] = trials_of(found).to_dict("records")
+    assert (trial["worse"], trial["is_proven"], trial["tokens"]) == (20, False, 100)
+
+
+def test_savings_are_those_on_shared_questions() -> None:
+    every = row("vanilla", 100, range(0))
+    for one in every[QUESTIONS // 2 :]:
+        one.report["usage"]["output_tokens"] = 1000
+    same = row("same", 100, range(0), questions=QUESTIONS // 2)
+    assert "at 1.00 times" in certified([*every, *same], order=["same"]).sentence
+
+
+def test_a_failed_answer_of_the_reference_is_left_out() -> None:
+    """Of two answers to each question the reference lost one: it is right, not half right."""
+    epochs = [(number, epoch) for number in range(QUESTIONS) for epoch in (1, 2)]
+    twice = [
+        record("vanilla", n, epoch=e, score=1.0 if e == 1 else None, error=None) for n, e in epochs
+    ]
+    half = [record("half", n, epoch=e, score=float(e == 1), error=None) for n, e in epochs]
+    [trial] = trials_of(certified([*twice, *half], order=["half"])).to_dict("records")
+    assert (trial["loss"], trial["is_proven"], trial["kind"]) == (50.0, False, "betting")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"reference": "best"}, "no row named 'best'; there are: vanilla, good"),
+        ({"order": ["good", "worse"]}, "no row named 'worse'"),
+        ({"order": ["good", "vanilla"]}, "each row once, and not the reference 'vanilla'"),
+        ({"split": 100}, "--split lies between 0 and 100 percent, not at 100"),
+        ({"split": 99.9}, "400 questions are too few"),
+        ({"loss": 0}, "between 0 and 100 points"),
+        ({"confidence": 100}, "confidence lies between"),
+    ],
+)
+def test_what_cannot_be_certified_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        certified(rows(), **changes)
+
+
+def test_rows_of_several_models_are_refused() -> None:
+    with pytest.raises(InputError, match="one data set, solver and planner"):
+        certified([record("vanilla", 0), record("cosine", 0, model="other")])
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:  # noqa: ANN401
+    monkeypatch.setattr("optim.records.read_records", lambda *_, **__: rows())
+    monkeypatch.chdir(tmp_path)
+
+    def run(name: str, *options: object) -> Result:
+        return CliRunner().invoke(app, [name, "logs", *map(str, options)])
+
+    return run
+
+
+def test_certify_prints_every_row_and_what_is_proven(command: Any) -> None:  # noqa: ANN401
+    done = command("certify", "--loss", 3, "--confidence", 95)
+    assert done.exit_code == 0, done.output
+    assert "better loses at most 3 points against vanilla, with 95 % confidence" in done.stdout
+    assert all(name in done.stdout for name in ("dear", "OckScore", "money", "proven"))
+    printed = json.loads(command("certify", "--json").stdout)
+    assert printed["certified"] == "better"
+    assert {row["method"] for row in printed["rows"]} == {r.method for r in rows()}
+    assert command("certify", "--reference", "nobody").exit_code == 2
+
+
+def test_a_proof_of_graded_scores_takes_more_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [*row("vanilla", 500, range(99), 99), *row("short", 100, range(99), 99)]
+    graded = [replace(one, score=0.5) for one in found]
+    monkeypatch.setattr("optim.records.read_records", lambda _: graded)
+    done = CliRunner().invoke(app, ["certify", "logs", "--order", "short"])
+    assert "takes at least 135 questions" in done.stdout
+
+
+def test_report_writes_the_page_and_prints_for_machines(command: Any) -> None:  # noqa: ANN401
+    done = command("report", "-o", "page.html", "--paper")
+    assert done.stdout == "page.html is written.\n"
+    assert "In the paper" in Path("page.html").read_text("utf-8")
+    [study] = json.loads(command("report", "--json").stdout)["studies"]
+    assert study["figures"][0]["money_unit"] == "units"
+    assert command("report", "--csv").stdout.startswith("dataset,model,planner,method,n,")
+    assert command("report", "--csv", "--json").exit_code == 2
+    assert command("report", "--baseline", "nobody").exit_code == 2
+
+
+def test_own_prices_are_read_from_a_file(
+    command: Any,  # noqa: ANN401
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "prices.json"
+    file.write_text(json.dumps({rows()[0].model: [1, 10, 0.5]}))
+    [study] = json.loads(command("report", "--json", "--prices", file).stdout)["studies"]
+    assert study["figures"][0]["money_unit"] == "US $ per 1,000 questions"
+    file.write_text("[]")
+    assert "cannot read the prices" in command("report", "--prices", file).stderr
+
+
+def test_the_logs_of_parts_are_pooled(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    found = records(["vanilla"])
+    monkeypatch.setattr("optim.records.read_records", lambda logs, **_: asked.append(logs) or found)
+    CliRunner().invoke(app, ["report", "logs/part-1", "logs/part-2", "--json"])
+    assert asked == [["logs/part-1", "logs/part-2"]]

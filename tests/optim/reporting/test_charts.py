@@ -1,0 +1,51 @@
+"""Charts: what is drawn, and that an SVG has neither script nor style."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from optim.reporting import answers, figures, paired, plot, spending
+from optim.reporting import charts as draw
+from optim.reporting.tables import by_level, token_parts
+from tests.optim.reporting.samples import records
+
+TABLE = answers(records(["vanilla", "cosine", "stepwise", "default"], errors=False))
+CHARTS = {
+    "plane": draw.plane(figures(TABLE)),
+    "ratios": draw.ratios(paired(TABLE, "vanilla")),
+    "parts": draw.parts(token_parts(TABLE)),
+    "levels": draw.by_level(by_level(TABLE)),
+    "spending": spending(records(["stepwise"])[0].report),
+}
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_an_svg_runs_nothing_and_names_what_it_shows(name: str) -> None:
+    svg = draw.to_svg(CHARTS[name], name)
+    assert not re.search(r"<script|<style|style=|href=|onload", svg)
+    ids = re.findall(r'id="([^"]*)"', svg)
+    assert all(one.startswith(f"{name}-") for one in ids)
+    words = {
+        "plane": "completion tokens per question", "ratios": "ratio of E³", "parts": "estimate",
+        "levels": "level", "spending": "completion tokens",
+    }  # fmt: skip
+    assert words[name] in svg
+
+
+def test_the_default_is_marked_and_every_method_is_labelled() -> None:
+    svg = draw.to_svg(draw.plane(figures(TABLE)))
+    for method in ("vanilla", "cosine", "stepwise"):
+        assert f">{method}</text>" in svg
+    assert re.search(r'font-weight="bold"[^>]*>default</text>', svg)
+
+
+def test_names_do_not_cover_each_other() -> None:
+    rows = figures(answers(records(["vanilla", "cosine", "linear", "uniform"], errors=False)))
+    rows["accuracy"], rows["tokens"] = 50.0, [400.0, 401.0, 402.0, 600.0]
+    rows["is_labelled"] = True
+    xs, ys = draw._label_places(rows, [300.0, 700.0], [0.0, 100.0])
+    places = list(zip(xs, ys, strict=True))
+    assert len({(round(x), round(y)) for x, y in places}) == 4
+    assert plot(records(["vanilla"], errors=False)).to_dict()

@@ -1,0 +1,215 @@
+"""The page: what it says first, and that it can neither load nor run anything."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from optim.records import Record
+from optim.reporting import answers, plot, rendered, report
+from optim.reporting.page import page
+from pb_graph.errors import InputError
+from tests.optim.reporting.samples import record, records, travelled
+
+HOSTILE = (
+    "</script><script>alert(1)</script><img src=x onerror=alert(2)></pre></title></style>"
+    "<a href='javascript:alert(3)'>x</a>\"><svg onload=alert(4)><!-- \x00 \ud800 &lt;"
+)
+NAME = HOSTILE.replace("\ud800", "")  # names are the user's own text
+MAY_STAND = {
+    "html", "head", "meta", "title", "style", "body", "main", "header", "footer", "nav", "section",
+    "h1", "h2", "h3", "p", "a", "b", "span", "code", "pre", "ul", "li", "dl", "dt", "dd", "div",
+    "table", "caption", "thead", "tbody", "tr", "th", "td", "details", "summary", "figure",
+    "figcaption", "label", "input", "svg", "g", "line", "rect", "text", "path", "defs", "clippath",
+}  # fmt: skip
+
+
+class Reader(HTMLParser):
+    """Reads a page as a browser would."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.html = html
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, name: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((name, dict(attrs)))
+
+    def handle_data(self, words: str) -> None:
+        self.words.append(words)
+
+    @property
+    def text(self) -> str:
+        return " ".join("".join(self.words).split())
+
+
+def shown(found: list[Record], **options: object) -> Reader:
+    return Reader(page(answers(found), **options))  # type: ignore[arg-type]
+
+
+def row(method: str, right: range, tokens: int, questions: int = 60) -> list[Record]:
+    found = [
+        record(method, q, score=float(q in right), error=None, made_by={"seed": 1})
+        for q in range(questions)
+    ]
+    for one in found:
+        usage = one.report["usage"]
+        usage["by_node"] = {"answer": usage["by_node"]["answer"]}
+        usage["by_node"]["answer"]["output_tokens"] = usage["output_tokens"] = tokens
+        usage["input_tokens"] = 200
+    return found
+
+
+def test_text_of_models_can_run_nothing() -> None:
+    made_by = {"prompt": HOSTILE, "settings": {"note": HOSTILE}, "gaps": HOSTILE, "data": HOSTILE}
+    found = [
+        replace(
+            record(method, q), method=NAME + method, question=NAME + str(q), dataset=NAME,
+            model=NAME, output=HOSTILE, question_text=HOSTILE, made_by=made_by,
+        )
+        for method in ("vanilla", "cosine") for q in range(3)
+    ]  # fmt: skip
+    reader = shown(found, paper=True)
+    assert {name for name, _ in reader.elements} <= MAY_STAND
+    attributes = {(name, value) for _, attrs in reader.elements for name, value in attrs.items()}
+    assert not {name for name, _ in attributes if name.startswith("on") or name == "style"}
+    assert all(str(value).startswith("#") for name, value in attributes if name == "href")
+    assert not [1 for name, _ in attributes if name == "src"]
+    reader.html.encode("utf-8")
+
+
+def test_the_policy_allows_its_own_style_sheet_and_nothing_else() -> None:
+    reader = shown(records(["vanilla"]))
+    [policy] = [a["content"] for n, a in reader.elements if n == "meta" and "http-equiv" in a]
+    style = re.search(r"<style>(.*?)</style>", reader.html, re.DOTALL)
+    assert style
+    hashed = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
+    assert policy == (
+        f"default-src 'none'; style-src 'sha256-{hashed}'; base-uri 'none'; form-action 'none'"
+    )
+
+
+def test_ids_differ_and_links_lead_somewhere() -> None:
+    found = [one for name in ("a", "b") for one in records(["vanilla", "cosine"], planner=name)]
+    reader = shown(found)
+    ids = [str(attrs["id"]) for _, attrs in reader.elements if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    links = {str(attrs["href"])[1:] for _, attrs in reader.elements if "href" in attrs}
+    assert links
+    assert links <= set(ids)
+
+
+def test_the_first_sentence_is_the_cheapest_row_without_a_proven_loss() -> None:
+    """And then what the row with more E³ loses: E³ alone would crown the terse one."""
+    found = [
+        *row("vanilla", range(51), 400),
+        *row("concise", range(50), 200),
+        *row("chain_of_draft", range(37), 60),
+    ]
+    reader = shown(found)
+    first = reader.text.index("Cheapest row without a proven loss of accuracy against vanilla")
+    crowned = reader.text[first:]
+    assert crowned.split("vanilla: ")[1].startswith("concise, 83.3 % at 200 completion and 200")
+    assert "chain_of_draft has more E³ (63.4), but loses accuracy: \N{MINUS SIGN}23.3" in crowned
+
+
+def test_weak_figures_are_doubted() -> None:
+    few = [*records(["vanilla"], questions=5, level_source="label"), record("cosine", 0)]
+    lost = [*few, record("vanilla", 9, score=None, error="HTTP 500")]
+    text = shown(lost).text
+    for words in (
+        "biased upwards", "Level: label. vanilla", "1 answer ended in an error",
+        "cosine (5 missing",
+    ):  # fmt: skip
+        assert words in text
+    assert "Level: label" not in shown(records(["vanilla"], level_source="estimated")).text
+    assert "Nothing has a score yet" in shown([record("vanilla", 0, score=None, error="x")]).text
+    assert "No answer is right" in shown(records(["vanilla"], skill=0, errors=False)).text
+
+
+def test_every_table_of_figures_has_money_and_tooltips() -> None:
+    reader = shown(records(["vanilla", "cosine"]))
+    heads = ["accuracy, %", "completion", "prompt", "cached", "money", "E³", "OckScore"]
+    tips = [attrs["title"] for name, attrs in reader.elements if name == "th" and "title" in attrs]
+    assert sum("US $ per 1,000" in str(tip) for tip in tips) >= 2
+    first = reader.html[reader.html.index('aria-label="Figures of each method"') :]
+    assert re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', first)[1:8] == heads
+
+
+def test_questions_are_filtered_without_a_script() -> None:
+    found = [record(m, q, score=1.0) for m in ("vanilla", "cosine") for q in range(3)]
+    found[0] = record("vanilla", 0, score=0.0)
+    found[1].report["finish"] = "length"
+    html = shown(found).html
+    rows = dict(re.findall(r'<tr class="([^"]*)"><th scope="row">test/algebra/(\d+)', html))
+    assert {v: k for k, v in rows.items()}["100"] == "wrong differ"
+    assert "cut" in rows
+    assert html.count('type="radio"') == 4
+    assert ".filtered:has(.show-wrong:checked)" in html
+
+
+def test_the_page_says_how_it_was_made_and_shows_each_prompt_once() -> None:
+    made_by = {
+        "date": "2026-11-22T04:25:46+00:00", "seed": 7, "prompt": "Solve {question} briefly.",
+        "command": ["pb-optim", "eval", "--data", "my file.json"], "settings": {"method": "cosine"},
+    }  # fmt: skip
+    text = shown(records(["cosine"], made_by=made_by)).text
+    for words in ("2026-11-22 04:25", "--data 'my file.json'", 'method = "cosine"'):
+        assert words in text
+    assert text.count("Solve {question} briefly.") == 1
+
+
+def test_the_papers_figures_stand_beside_with_what_contradicts_them() -> None:
+    text = shown(records(["vanilla"]), paper=True).text
+    for words in ("planned by Llama-3.1-8B", "Certaindex", "latency", "tokens by budget"):
+        assert f"In the paper: {words}" in text
+    assert "9 of the 120 cells of the A/T tables contradict the main tables" in text
+    assert "39 % token reduction of the abstract follows from no pair of rows" in text
+    assert "In the paper" not in shown(records(["vanilla"])).text
+
+
+def test_travelplanner_and_levels_have_tables() -> None:
+    assert "TravelPlanner's rates" in shown([travelled(q) for q in range(4)]).text
+    text = shown(records(["cosine"])).text
+    assert "TravelPlanner" not in text
+    assert "By level" in text
+    assert "Seconds of model time" in text
+
+
+def test_json_and_csv_hold_the_figures_for_machines() -> None:
+    table = answers(records(["vanilla", "cosine"]))
+    [study] = json.loads(rendered(table, "json", paper=True))["studies"]
+    assert [row["method"] for row in study["figures"]] == ["vanilla", "cosine"]
+    assert study["paired"][0]["baseline"] == "vanilla"
+    assert len(study["published"]) == 80
+    assert {"by_level", "latency", "token_parts", "credits", "made_by"} <= study.keys()
+    lines = rendered(table, "csv").splitlines()
+    assert len(lines) == 3
+    assert {"money", "ock_score", "vs_ratio", "vs_p_value_holm"} <= set(lines[0].split(","))
+
+
+def test_one_chart_shows_one_study() -> None:
+    with pytest.raises(InputError, match="one chart shows one data set"):
+        plot([record("vanilla", 0, score=1.0), record("vanilla", 0, score=1.0, model="other")])
+    with pytest.raises(InputError, match="no answer has a score yet"):
+        plot([record("vanilla", 0, score=None, error="HTTP 500")])
+
+
+def test_a_report_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    for path, found, words in (
+        ("all.pdf", records(["vanilla"]), "ends with .html, .json or .csv"),
+        ("all.html", [], "no answer to report"),
+        ("missing/all.csv", records(["vanilla"]), "cannot write"),
+    ):
+        with pytest.raises(InputError, match=words):
+            report(found, tmp_path / path)

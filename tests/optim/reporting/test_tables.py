@@ -1,0 +1,190 @@
+"""Figures of answers: what counts, what is left out, and what is compared with what."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from optim.e3 import Comparison, Sample, compare, e3, holm
+from optim.records import Record
+from optim.reporting import tables
+from optim.reporting.tables import answers, comparisons, figures, paired, to_rows
+from pb_graph.errors import InputError
+from tests.optim.reporting.samples import record, records, travelled
+
+
+def row_of(found: list[Record], **options: Any) -> dict[str, Any]:  # noqa: ANN401
+    [row] = to_rows(figures(answers(found, **options)))
+    return row
+
+
+def test_accuracy_tokens_and_e3_are_those_of_the_scored_answers() -> None:
+    found = records(["vanilla"], errors=False)
+    row = row_of(found)
+    scores, tokens = [r.score or 0.0 for r in found], [r.tokens for r in found]
+    assert row["accuracy"] == pytest.approx(100 * sum(scores) / 30)
+    assert row["tokens"] == pytest.approx(sum(tokens) / 30)
+    assert row["e3"] == pytest.approx(e3(scores, tokens))
+    assert row["e3_lower"] < row["e3"] < row["e3_upper"]
+    assert row["ock_score"] == pytest.approx(
+        row["accuracy"] - 10 * math.log((row["tokens"] + row["input_tokens"]) / 10_000 + 1)
+    )
+
+
+def test_errors_are_counted_and_are_in_no_figure_but_one() -> None:
+    found = records(["vanilla"], errors=False)
+    lost = [*found, record("vanilla", 99, score=None, error="HTTP 500")]
+    row, plain = row_of(lost), row_of(found)
+    assert (row["n"], row["errors"], row["questions"]) == (30, 1, 30)
+    assert row["e3"] == plain["e3"]
+    assert row["e3_with_errors"] < row["e3"]
+
+
+def test_answers_without_any_score_have_no_figures() -> None:
+    row = row_of([record("vanilla", 0, score=None, error="HTTP 500")])
+    assert (row["n"], row["accuracy"], row["e3"], row["tokens"]) == (0, None, None, None)
+    assert figures(answers([])).empty
+
+
+def test_answers_to_one_question_are_one_cluster_and_runs_have_a_spread() -> None:
+    once, thrice = records(["vanilla"], errors=False), records(["vanilla"], epochs=3, errors=False)
+    copies = [record("vanilla", q, e, score=1.0) for q in range(5) for e in (1, 2, 3)]
+    assert row_of(thrice)["questions"] == 30
+    assert row_of(thrice)["accuracy_sd"] > 0
+    assert row_of(once)["accuracy_sd"] is None
+    ends = ("accuracy_lower", "accuracy_upper")
+    alone = row_of([one for one in copies if one.epoch == 1])
+    assert [row_of(copies)[end] for end in ends] == pytest.approx([alone[end] for end in ends])
+
+
+def test_whose_word_the_level_is_is_told() -> None:
+    sources = ["label", "estimated", None]
+    found = [row_of(records(["cosine"], level_source=source))["level_source"] for source in sources]
+    assert found == sources
+
+
+@pytest.mark.parametrize(
+    ("prices", "model", "unit", "money"),
+    [
+        (None, "openai:gpt-5-mini", "units", 150 + 50 + 4 * 40),
+        ("auto", "local:smollm2-135m", "units", 150 + 50 + 4 * 40),
+        ("auto", "openai:gpt-5-mini", "US $", 150 * 0.25 / 1e3 + 50 * 0.025 / 1e3 + 40 * 2 / 1e3),
+        ({"my:model": (1.0, 10.0, 0.5)}, "my:model", "US $", 0.15 + 0.025 + 0.4),
+        ({"my:model": (1.0, 10.0, 0.5)}, "other:model", "units", 150 + 50 + 4 * 40),
+    ],
+)
+def test_money_counts_prompt_cached_and_completion_tokens(
+    prices: Any,  # noqa: ANN401
+    model: str,
+    unit: str,
+    money: float,
+) -> None:
+    one = record("vanilla", 0, model=model, planner=model, score=1.0)
+    usage: Any = one.report["usage"]
+    for counts in (usage, usage["by_node"]["answer"]):
+        counts.update(input_tokens=200, cached_tokens=50, output_tokens=40)
+    row = row_of([one], prices=prices)
+    assert row["money_unit"].startswith(unit)
+    assert row["money"] == pytest.approx(money)
+    assert (row["input_tokens"], row["cached_tokens"]) == (200, 50)
+
+
+def test_a_plan_costs_what_the_planner_costs() -> None:
+    one = record("planned_vanilla", 0, model="a:b", planner="c:d", score=1.0)
+    prices = {"a:b": (0.0, 0.0, 0.0), "c:d": (0.0, 1.0, 0.0)}
+    planned = one.report["usage"]["by_node"]["plan"]["output_tokens"]
+    assert row_of([one], prices=prices)["money"] == pytest.approx(planned / 1000)
+
+
+def test_figures_by_any_columns() -> None:
+    found = figures(answers(records(["vanilla", "cosine"])), ["method", "level"])
+    assert len(found) == 10
+    assert found.n.sum() + found.errors.sum() == 60
+
+
+def test_pairs_are_compared_by_question_and_corrected_by_holm() -> None:
+    methods = ["vanilla", "cosine", "linear"]
+    found = records(methods, errors=False)
+    rows = to_rows(paired(answers(found), "vanilla"))
+    arms = {
+        method: [Sample(r.question, r.score or 0.0, r.tokens) for r in found if r.method == method]
+        for method in methods
+    }
+    pairs = {method: compare(arms[method], arms["vanilla"]) for method in methods[1:]}
+    assert [row["method"] for row in rows] == methods[1:]
+    for field in ("p_value", "accuracy_p_value"):
+        plain = {name: getattr(pair, field) for name, pair in pairs.items()}
+        assert {row["method"]: row[field] for row in rows} == pytest.approx(plain)
+        adjusted = {row["method"]: row[f"{field}_holm"] for row in rows}
+        assert adjusted == pytest.approx(holm(plain))
+
+
+def test_methods_without_a_shared_question_are_not_compared() -> None:
+    found = answers([record("vanilla", 0, score=1.0), record("cosine", 1, score=1.0)])
+    assert "share no question" in str(comparisons(found, "vanilla")["cosine"])
+    assert "share no question" in paired(found, "vanilla").reason[0]
+    same = answers([record(m, q, score=1.0) for m in ("vanilla", "cosine") for q in (0, 1)])
+    assert isinstance(comparisons(same, "vanilla")["cosine"], Comparison)
+
+
+def test_the_baseline_is_vanilla_else_the_global_budget_else_the_first() -> None:
+    def chosen(*methods: str) -> str:
+        return tables.choose_baseline(answers(records(methods, questions=1)))
+
+    assert chosen("cosine", "global_budget", "vanilla") == "vanilla"
+    assert chosen("cosine", "global_budget") == "global_budget"
+    assert chosen("cosine", "linear") == "cosine"
+    with pytest.raises(InputError, match="no baseline named 'best'; there are: cosine"):
+        tables.choose_baseline(answers(records(["cosine"])), "best")
+
+
+def test_parts_of_the_tokens_add_up_to_t() -> None:
+    table = answers(records(["stepwise", "vanilla"]))
+    sums = tables.token_parts(table).groupby("method").tokens.sum()
+    means = figures(table).set_index("method").tokens
+    assert sums["stepwise"] == pytest.approx(means["stepwise"])
+    assert sums["vanilla"] == pytest.approx(means["vanilla"])
+    assert "steps forced to an end" in set(tables.token_parts(table).part)
+
+
+def test_estimated_levels_are_compared_with_labels() -> None:
+    found = records(["cosine"], level_source="estimated", errors=False)
+    for place, one in enumerate(found):
+        one.report["level"] = min(5, (one.level or 0) + (place % 2))
+    [row] = to_rows(tables.level_estimates(answers(found)))
+    assert row["agreement"] == pytest.approx(60.0)
+    assert row["mean_error"] == row["mean_absolute_error"] == pytest.approx(0.4)
+    assert 0.5 < row["rank_correlation"] < 1
+    assert tables.level_estimates(answers(records(["cosine"], level_source="label"))).empty
+
+
+def test_credits_by_position_count_a_shared_plan_once() -> None:
+    table = answers(records(["cosine", "linear"], questions=4))
+    [row] = to_rows(tables.credits_by_position(table))
+    assert (row["steps"], row["plans"]) == (3, 4)
+    assert row["step_1"] == pytest.approx(100 / 3)
+
+
+def test_seconds_are_those_of_planning_and_of_solving() -> None:
+    [row] = to_rows(tables.latency(answers(records(["cosine"]))))
+    parts = row["plan_seconds"] + row["estimate_seconds"] + row["solving_seconds"]
+    assert parts == pytest.approx(row["seconds"])
+    assert 0 < row["planning_share"] < 100
+
+
+def test_a_grid_of_budgets_keeps_two_models_apart() -> None:
+    names = ["cosine[100+0L]", "cosine[100+50L]", "cosine[50+0L]"]
+    found = [one for model in ("a", "b") for one in records(names, model=model)]
+    grid = tables.budget_grid(answers(found))
+    assert list(grid.index.get_level_values("initial")) == [50, 100, 50, 100]
+    assert list(grid.columns) == [0, 50]
+    assert pd.isna(grid.loc[(slice(None), "a", slice(None), "cosine", 50), 50].iloc[0])
+
+
+def test_travelplanners_rates_are_those_of_its_scorer() -> None:
+    [row] = to_rows(tables.travel_rates(answers([travelled(q) for q in range(4)])))
+    assert row["delivery"] == 75.0
+    assert tables.travel_rates(answers(records(["vanilla"]))).empty
