@@ -10,8 +10,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import StrictStr, TypeAdapter, ValidationError
-
 from optim.datasets.dataset import digest
 from pb_graph.errors import InputError
 from pb_graph.method import METHODS
@@ -184,7 +182,7 @@ def default_instructions(predictor: str) -> list[str]:
 
 
 def read_instructions(given: Instructions) -> list[str]:
-    """Return instructions as given, or from a file: a JSON list, or text with lines of ---.
+    """Return instructions as given, or from a text file with lines of --- between them.
 
     Raises:
         InputError: The file cannot be read, or holds no instruction.
@@ -196,15 +194,7 @@ def read_instructions(given: Instructions) -> list[str]:
     except (OSError, UnicodeDecodeError) as error:
         msg = f"cannot read the candidates {given}: {error}"
         raise InputError(msg) from error
-    texts: list[str] = _BETWEEN.split(content)
-    if content.lstrip().startswith("["):
-        try:
-            texts = TypeAdapter(list[StrictStr]).validate_json(content)
-        except ValidationError as error:
-            fault = error.errors(include_url=False)[0]["msg"]
-            msg = f"{given} begins like a JSON list, but is no list of texts: {fault}"
-            raise InputError(msg) from error
-    usable = [text.strip() for text in texts if text.strip()]
+    usable = [text.strip() for text in _BETWEEN.split(content) if text.strip()]
     if not usable:
         msg = f"{given} holds no instruction; write some, with a line of --- between two"
         raise InputError(msg)

@@ -179,9 +179,6 @@ class Evaluator(SharedOnDeepcopy):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
         """Cancel running answers and unlock the folder."""
         try:
             with suppress(RuntimeError):  # it is closed already
@@ -228,7 +225,8 @@ class Evaluator(SharedOnDeepcopy):
         self, candidate: Candidate, questions: Sequence[Question], epoch: int = 1
     ) -> bool:
         """Return whether measuring would cost nothing."""
-        return self.run(self._is_cached, candidate, questions, epoch)
+        new = [q for q in questions if (candidate.identity, q.id, epoch) not in self._known]
+        return all(self.run(self._replayed, candidate, q, epoch) is not None for q in new)
 
     def hold_back(self, answers: int) -> None:
         """Keep so many answers for the end of the run; 0 releases them."""
@@ -273,15 +271,6 @@ class Evaluator(SharedOnDeepcopy):
         if budget.tokens is not None and spent.tokens * share >= budget.tokens:
             return f"{budget.tokens} tokens"
         return None
-
-    async def _is_cached(
-        self, candidate: Candidate, questions: Sequence[Question], epoch: int
-    ) -> bool:
-        for question in questions:
-            known = (candidate.identity, question.id, epoch) in self._known
-            if not known and await self._replayed(candidate, question, epoch) is None:
-                return False
-        return True
 
     async def _all(
         self, candidate: Candidate, questions: Sequence[Question], epoch: int

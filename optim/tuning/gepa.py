@@ -65,7 +65,6 @@ def gepa(task: OptimizerTask, *, minibatch: int = 8, objectives: int = 1) -> Seq
         minibatch: Answers that decide whether a new instruction gets the whole of dev.
         objectives: 1 to accept what raises E³; 2 for accuracy and tokens, to keep their front.
     """
-    both = objectives > 1
     made = dspy.GEPA(
         metric=task.metric(objectives=True),
         max_metric_calls=task.answers,
@@ -78,8 +77,8 @@ def gepa(task: OptimizerTask, *, minibatch: int = 8, objectives: int = 1) -> Seq
         track_stats=True,
         seed=task.seed,
         gepa_kwargs={
-            "acceptance_criterion": NotDominated() if both else HigherE3(),
-            "frontier_type": "objective" if both else "hybrid",
+            "acceptance_criterion": Acceptance(objectives),
+            "frontier_type": "hybrid" if objectives == 1 else "objective",
             "cache_evaluation": False,  # it mixes up train and dev
             "stop_callbacks": [lambda _: task.reflection.failure is not None or task.is_refused],
         },
@@ -91,24 +90,14 @@ def gepa(task: OptimizerTask, *, minibatch: int = 8, objectives: int = 1) -> Seq
     return found
 
 
-class HigherE3:
-    """Accepts an instruction whose E³ on the minibatch is above its parent's."""
+class Acceptance:
+    """Accepts an instruction by its minibatch: one with a higher E³ than its parent.
 
-    def should_accept(
-        self,
-        proposal: CandidateProposal[Any],
-        state: GEPAState[Any, Any],  # noqa: ARG002 -- GEPA's signature
-    ) -> bool:
-        """Return whether the proposal is accepted."""
-        before, after = _objectives(proposal.eval_before), _objectives(proposal.eval_after)
-        return after is not None and (before is None or e3(*after) > e3(*before))
-
-
-class NotDominated:
-    """Accepts an instruction that has more right answers, or as many with fewer tokens, or trades.
-
-    Refused is what is no better in either, and what has nothing right.
+    With two objectives, one with more right answers or fewer tokens, if anything is right.
     """
+
+    def __init__(self, objectives: int) -> None:
+        self._objectives = objectives
 
     def should_accept(
         self,
@@ -119,6 +108,8 @@ class NotDominated:
         before, after = _objectives(proposal.eval_before), _objectives(proposal.eval_after)
         if before is None or after is None:
             return after is not None
+        if self._objectives == 1:
+            return e3(*after) > e3(*before)
         right = sum(after[0])
         return right > 0 and (right > sum(before[0]) or sum(after[1]) < sum(before[1]))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,61 +88,60 @@ class Optimizer:
         return propose(task, **self.options)
 
 
-OPTIMIZERS: dict[str, Optimizer] = {}
-"""Every optimizer by name; `optimizer` adds one."""
-
-
-def optimizer(
-    name: str,
-    summary: str,
-    **properties: Any,  # noqa: ANN401 -- the other fields of `Optimizer`
-) -> Callable[[Callable[..., Sequence[Any]] | str], Optimizer]:
-    """Register a function ``(task: OptimizerTask, *, option=...) -> Sequence[Candidate]``."""
-
-    def register(propose: Callable[..., Sequence[Any]] | str) -> Optimizer:
-        made = OPTIMIZERS[name] = Optimizer(name, summary, propose, **properties)
-        return made
-
-    return register
-
-
-_HERE = "optim.tuning.optimizers"
-_writes = partial(optimizer, reflects=True)
-_lists = partial(optimizer, chooses=True, once=True)
-
-gepa = _writes("gepa", "DSPy's GEPA: instructions evolve by reflection", learns=True)(
-    "optim.tuning.gepa:gepa"
+_STOCK, _HERE = "optim.tuning.optimizers:with_dspy", "optim.tuning.optimizers"
+_LIST: dict[str, Any] = {"chooses": True, "once": True}
+_PACKAGE = (
+    Optimizer(
+        "gepa",
+        "DSPy's GEPA: instructions evolve by reflection",
+        "optim.tuning.gepa:gepa",
+        reflects=True,
+        learns=True,
+    ),
+    Optimizer("copro", "DSPy's COPRO: instructions are rewritten by score", _STOCK, reflects=True),
+    Optimizer(
+        "miprov2",
+        "DSPy's MIPROv2: instructions, then Bayesian search",
+        _STOCK,
+        reflects=True,
+        learns=True,
+        needs=("optuna",),
+    ),
+    Optimizer("simba", "DSPy's SIMBA: rules are appended", _STOCK, reflects=True, learns=True),
+    Optimizer("random", "draws from a list of instructions", f"{_HERE}:random_search", **_LIST),
+    Optimizer("candidates", "measures a list of instructions", f"{_HERE}:candidates", **_LIST),
+    Optimizer(
+        "shortest",
+        "the model's own shortest right answers become the solver's examples",
+        "optim.tuning.examples:shortest",
+        learns=True,
+        once=True,
+        tunes="examples",
+    ),
 )
-_stock = f"{_HERE}:with_dspy"
-copro = _writes(
-    "copro", "DSPy's COPRO: instructions are rewritten by their score", options={"name": "copro"}
-)(_stock)
-miprov2 = _writes(
-    "miprov2",
-    "DSPy's MIPROv2: instructions, then Bayesian search",
-    learns=True,
-    needs=("optuna",),
-    options={"name": "miprov2"},
-)(_stock)
-simba = _writes(
-    "simba", "DSPy's SIMBA: rules are appended", learns=True, options={"name": "simba"}
-)(_stock)
-random_search = _lists("random", "draws from a list of instructions")(f"{_HERE}:random_search")
-candidates = _lists("candidates", "measures a list of instructions")(f"{_HERE}:candidates")
-shortest = optimizer(
-    "shortest",
-    "the model's own shortest right answers become the solver's examples",
-    learns=True,
-    once=True,
-    tunes="examples",
-)("optim.tuning.examples:shortest")
-settings_search = Optimizer(
+SETTINGS_SEARCH = Optimizer(
     "settings",
     "searches the settings by successive halving",
     "optim.tuning.settings:search_settings",
     once=True,
     tunes="settings",
 )
+OPTIMIZERS = {one.name: one(name=one.name) if one.propose == _STOCK else one for one in _PACKAGE}
+"""Every optimizer of prompts by name; `optimizer` adds one."""
+
+
+def optimizer(
+    name: str,
+    summary: str,
+    **properties: Any,  # noqa: ANN401 -- the other fields of `Optimizer`
+) -> Callable[[Callable[..., Sequence[Any]]], Optimizer]:
+    """Register a function ``(task: OptimizerTask, *, option=...) -> Sequence[Candidate]``."""
+
+    def register(propose: Callable[..., Sequence[Any]]) -> Optimizer:
+        made = OPTIMIZERS[name] = Optimizer(name, summary, propose, **properties)
+        return made
+
+    return register
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,7 +243,16 @@ def resolve_optimizer(options: TuneOptions) -> Optimizer:
         msg = f"no optimizer named {given!r}; there are: {', '.join(OPTIMIZERS)}"
         raise InputError(msg + did_you_mean(given, OPTIMIZERS))
     if tuned == "settings":
-        return _settings_optimizer(options)
+        ignored = {
+            "--optimizer": isinstance(given, str),
+            "--candidates": options.candidates is not None,
+            "--reflection-model": options.reflection_model is not None,
+            "--objectives": options.objectives != 1,
+        }
+        if named := [name for name, is_given in ignored.items() if is_given]:
+            msg = f"the search of settings changes no prompt: leave out {' and '.join(named)}"
+            raise InputError(msg)
+        return given if isinstance(given, Optimizer) else SETTINGS_SEARCH
     chosen = (
         OPTIMIZERS[given or _USUAL.get(tuned, "gepa")] if isinstance(given, str | None) else given
     )
@@ -271,18 +278,3 @@ def resolve_optimizer(options: TuneOptions) -> Optimizer:
         if applies:
             raise InputError(msg)
     return chosen(objectives=2) if options.objectives > 1 else chosen
-
-
-def _settings_optimizer(options: TuneOptions) -> Optimizer:
-    ignored = {
-        "--optimizer": isinstance(options.optimizer, str),
-        "--candidates": options.candidates is not None,
-        "--reflection-model": options.reflection_model is not None,
-        "--objectives": options.objectives != 1,
-    }
-    named = [name for name, given in ignored.items() if given]
-    if named:
-        msg = f"the search of settings changes no prompt: leave out {' and '.join(named)}"
-        raise InputError(msg)
-    own = options.optimizer
-    return own if isinstance(own, Optimizer) else settings_search

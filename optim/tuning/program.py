@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from optim.datasets import Question
     from optim.evaluation.models import ModelSpec
-    from optim.tuning.evaluator import Evaluator, Result
+    from optim.tuning.evaluator import Evaluator
     from pb_graph.models.caps import CapPolicy
     from pb_graph.planner.planner import Planner, Program
     from pb_graph.program import PlannerProgram
@@ -158,16 +158,6 @@ class GraphProgram(TunableProgram):
             setattr(self, name, getattr(found, name))
         self._base = found._base
         return self
-
-    def with_candidate(self, candidate: Candidate) -> GraphProgram:
-        """Return a program with the same models and another candidate's prompts and settings."""
-        return GraphProgram(
-            self.graph.model,
-            planner=self.graph.planner,
-            settings=candidate.settings,
-            planner_program=candidate.prompts(),
-            cap_policy=self.graph.cap_policy,
-        )
 
     def forward(self, question: str, **inputs: Any) -> dspy.Prediction:  # noqa: ANN401
         """Answer one question.
@@ -305,7 +295,10 @@ class EvaluatedProgram(TunableProgram):
             return dspy.Prediction(
                 answer="", score=0.0, tokens=0, report=None, error=str(error), refused=True
             )
-        self._trace_plan(asked, result)
+        given = {"domain": asked.domain, "problem": asked.question}
+        plan = "\n".join(map(_line, result.report["steps"])) or "(no plan)"
+        said = {"solution": result.report["answer"]} if self.tuned == "solve" else {"plan": plan}
+        _trace(getattr(self, self.tuned), given, dspy.Prediction(**said))  # also of a cached answer
         return dspy.Prediction(
             answer=result.report["answer"],
             score=result.score,
@@ -314,15 +307,6 @@ class EvaluatedProgram(TunableProgram):
             error=result.error,
             refused=False,
         )
-
-    def _trace_plan(self, question: Question, result: Result) -> None:
-        """Show an optimizer the plan or the solution, also of a cached answer."""
-        given = {"domain": question.domain, "problem": question.question}
-        plan = "\n".join(map(_line, result.report["steps"]))
-        said = dspy.Prediction(plan=plan or "(no plan)")
-        if self.tuned == "solve":
-            said = dspy.Prediction(solution=result.report["answer"])
-        _trace(getattr(self, self.tuned), given, said)
 
 
 class _Shared(SharedOnDeepcopy):

@@ -15,11 +15,10 @@ from optim.extras import require_modules
 from optim.reporting import write
 from optim.reporting.formatting import plain_text
 from optim.tangent import scorer_of
-from optim.tuning import options as optimizers
 from optim.tuning.artefact import artefact_of, tuning_of
 from optim.tuning.candidate import default_instructions, predictors_of, read_instructions
 from optim.tuning.evaluator import Evaluator
-from optim.tuning.options import TuneCommand, TuneOptions, resolve_optimizer
+from optim.tuning.options import OPTIMIZERS, TuneCommand, TuneOptions, resolve_optimizer
 from optim.tuning.program import GraphProgram
 from optim.tuning.reflection import Reflector
 from optim.tuning.search import Search
@@ -208,7 +207,14 @@ def tune(  # noqa: PLR0913 -- all but three by name
             "reflection": reflector.name if reflector else None,
         }
     artefact = artefact_of(result, dataset=dataset, models=models, made_by=made_by or {})
-    return TuneResult(program.with_candidate(result.candidate), artefact, result)
+    tuned = GraphProgram(
+        program.graph.model,
+        planner=program.graph.planner,
+        settings=result.candidate.settings,
+        planner_program=result.candidate.prompts(),
+        cap_policy=cap_policy,
+    )
+    return TuneResult(tuned, artefact, result)
 
 
 def _work(
@@ -220,7 +226,7 @@ def _work(
     if optimizer.chooses and "texts" not in optimizer.options:
         optimizer, texts = optimizer(texts=texts or default_instructions(names[0])), []
     is_all = options.tuned == "all"
-    shortest = optimizers.shortest
+    shortest = OPTIMIZERS["shortest"]
     work = [(shortest if is_all and name == "solve" else optimizer, name) for name in names]
     return work, texts
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from optim.evaluation.run_dir import check_run_conditions
 from optim.evaluation.store import StorageError
-from optim.tuning import options
 from optim.tuning.evaluator import BudgetSpentError, OutageError, Spending
 from optim.tuning.optimizers import OptimizerTask
+from optim.tuning.options import OPTIMIZERS
 from optim.tuning.reflection import ReflectionError
 from optim.tuning.select import Measurement, Trial, Verdict, judge, pareto_front, winner_of
 from pb_graph.errors import InputError
@@ -143,7 +143,7 @@ class Search:
         _ = first.measurement.reference  # refuses what cannot be improved on
         optimizer, predictor = self.work[0]
         if self.texts:
-            self._turn(options.candidates(texts=self.texts), predictor, "pool")
+            self._turn(OPTIMIZERS["candidates"](texts=self.texts), predictor, "pool")
         ended = self._rounds()
         winner = winner_of(list(self.trials.values()), first)
         self.evaluator.hold_back(0)

@@ -18,13 +18,15 @@ from typing import Any
 from optim.scorers import Score
 from optim.tuning.candidate import Candidate
 from optim.tuning.evaluator import Evaluator
-from optim.tuning.options import TuneBudget, gepa
+from optim.tuning.options import OPTIMIZERS, TuneBudget
 from optim.tuning.reflection import Reflector
 from optim.tuning.search import Search
 from optim.tuning.split import split_of
 from pb_graph import Settings, build_graph
 from tests.benchmarks.graph_overhead import InstantChat
 from tests.support.questions import generate
+
+gepa = OPTIMIZERS["gepa"]
 
 CALLS, AT_ONCE, REPETITIONS = 300, 8, 3
 DEV, TRAIN, HELD_OUT = (generate(40, split=name) for name in ("dev", "train", "held-out"))

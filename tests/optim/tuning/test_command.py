@@ -54,8 +54,8 @@ def tuned(folder: Path, model: ScriptedChat | None = None, **options: Any) -> Tu
 
 @pytest.fixture(scope="module")
 def candidates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("candidates") / "candidates.json"
-    path.write_text(json.dumps([PLAIN, MINIMAL, THOROUGH]))
+    path = tmp_path_factory.mktemp("candidates") / "candidates.txt"
+    path.write_text(f"{PLAIN}\n---\n{MINIMAL}\n---\n{THOROUGH}")
     return path
 
 

@@ -12,7 +12,7 @@ from optim import cli
 from optim.datasets import Question
 from optim.tuning import GraphProgram, TuneResult, tune
 from optim.tuning.candidate import Candidate
-from optim.tuning.options import candidates, shortest
+from optim.tuning.options import OPTIMIZERS
 from optim.tuning.split import split_of
 from pb_graph import InputError, Settings, build_graph
 from tests.support.chat_model import Call, Reply, Said, ScriptedChat, with_schema
@@ -28,6 +28,8 @@ from tests.support.tuning_world import (
     says,
     search,
 )
+
+candidates, shortest = (OPTIMIZERS[name] for name in ("candidates", "shortest"))
 
 LEARN, CHOOSE, LAST = TRAIN[:10], DEV[:12], HELD_OUT[:6]
 BUDGET = {"method": "global_budget", "budget": 900}

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from optim.tuning.gepa import HigherE3, NotDominated
-from optim.tuning.options import gepa
+from optim.tuning.gepa import Acceptance
+from optim.tuning.options import OPTIMIZERS
 from tests.optim.tuning.test_optimizers import task, texts
 from tests.support.tuning_world import (
     DEV,
@@ -26,6 +26,8 @@ from tests.support.tuning_world import (
     searched,
     world,
 )
+
+gepa = OPTIMIZERS["gepa"]
 
 Rows = list[tuple[float, float]]
 
@@ -50,16 +52,16 @@ def test_a_minibatch_is_judged_by_e3_or_by_both_objectives(
 ) -> None:
     proposal: Any = SimpleNamespace(eval_before=minibatch(before), eval_after=minibatch(after))
     state: Any = None
-    assert HigherE3().should_accept(proposal, state) is by_e3
-    assert NotDominated().should_accept(proposal, state) is by_both
+    assert Acceptance(1).should_accept(proposal, state) is by_e3
+    assert Acceptance(2).should_accept(proposal, state) is by_both
 
 
 def test_a_minibatch_with_a_refused_answer_is_not_accepted() -> None:
     refused = SimpleNamespace(objective_scores=[{"accuracy": 1.0, "neg_tokens": -1.0}, {}])
     proposal: Any = SimpleNamespace(eval_before=minibatch([(1, 100)]), eval_after=refused)
     state: Any = None
-    assert not HigherE3().should_accept(proposal, state)
-    assert not NotDominated().should_accept(proposal, state)
+    assert not Acceptance(1).should_accept(proposal, state)
+    assert not Acceptance(2).should_accept(proposal, state)
 
 
 def test_no_answer_is_skipped_as_perfect(tmp_path: Path) -> None:

@@ -11,17 +11,7 @@ import pytest
 
 from optim.tuning.evaluator import Evaluator
 from optim.tuning.optimizers import OptimizerTask
-from optim.tuning.options import (
-    OPTIMIZERS,
-    Optimizer,
-    candidates,
-    copro,
-    gepa,
-    miprov2,
-    optimizer,
-    random_search,
-    simba,
-)
+from optim.tuning.options import OPTIMIZERS, Optimizer, optimizer
 from optim.tuning.program import MIPRO_PREFIX_GUARD, EvaluatedProgram
 from optim.tuning.select import Measurement
 from pb_graph import InputError
@@ -40,6 +30,10 @@ from tests.support.tuning_world import (
     says,
     searched,
     world,
+)
+
+candidates, copro, gepa, miprov2, random_search, simba = (
+    OPTIMIZERS[name] for name in ("candidates", "copro", "gepa", "miprov2", "random", "simba")
 )
 
 RULE = '[[ ## discussion ## ]]\nx\n[[ ## module_advice ## ]]\n{{"decompose": "{}"}}'

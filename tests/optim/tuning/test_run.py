@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from optim.extras import MissingPackageError
 from optim.scorers import Score
 from optim.tuning import GraphProgram, TuneBudget, TuneResult, tune
 from optim.tuning.candidate import DEFAULT_INSTRUCTIONS
-from optim.tuning.options import Optimizer, candidates, random_search, settings_search
+from optim.tuning.options import OPTIMIZERS, SETTINGS_SEARCH, Optimizer
 from optim.tuning.split import questions_of
 from pb_graph import InputError, Settings, build_graph
 from pb_graph.program import PlannerProgram
@@ -32,6 +31,9 @@ from tests.support.tuning_world import (
     says,
     world,
 )
+
+candidates, random_search = (OPTIMIZERS[name] for name in ("candidates", "random"))
+settings_search = SETTINGS_SEARCH
 
 FEW, REST = DEV[:12], HELD_OUT[:6]
 
@@ -134,8 +136,8 @@ def test_given_candidates_are_the_list_or_come_before_an_optimizer(tmp_path: Pat
         assert result.program.candidate.instructions == {"decompose": MINIMAL}
     first = run(tmp_path / "1", optimizer=random_search(texts=[MINIMAL]), candidates=[PLAIN])
     assert first.search.rounds == ["pool", "random"]
-    path = tmp_path / "mine.json"
-    path.write_text(json.dumps([MINIMAL]))
+    path = tmp_path / "mine.txt"
+    path.write_text(MINIMAL)
     assert tried(run(tmp_path / "2", candidates=path)) == [
         DEFAULT_INSTRUCTIONS["decompose"],
         MINIMAL,

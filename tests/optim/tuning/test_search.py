@@ -11,14 +11,7 @@ import pytest
 from optim.tuning.candidate import Candidate
 from optim.tuning.evaluator import OutageError
 from optim.tuning.optimizers import OptimizerTask
-from optim.tuning.options import (
-    Optimizer,
-    candidates,
-    copro,
-    gepa,
-    miprov2,
-    random_search,
-)
+from optim.tuning.options import OPTIMIZERS, Optimizer
 from optim.tuning.reflection import ReflectionError
 from optim.tuning.search import SearchResult
 from optim.tuning.split import split_of
@@ -39,6 +32,10 @@ from tests.support.tuning_world import (
     says,
     search,
     world,
+)
+
+candidates, copro, gepa, miprov2, random_search = (
+    OPTIMIZERS[name] for name in ("candidates", "copro", "gepa", "miprov2", "random")
 )
 
 FEW, REST = DEV[:12], HELD_OUT[:6]

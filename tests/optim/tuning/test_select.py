@@ -8,7 +8,7 @@ from typing import Any
 from optim.datasets import Question
 from optim.e3 import describe
 from optim.reporting.formatting import format_confidence
-from optim.tuning.options import candidates
+from optim.tuning.options import OPTIMIZERS
 from optim.tuning.search import SearchResult
 from optim.tuning.split import split_of
 from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat
@@ -25,6 +25,8 @@ from tests.support.tuning_world import (
     search,
     world,
 )
+
+candidates = OPTIMIZERS["candidates"]
 
 ALWAYS_RIGHT = {"minimal": Style(1.0, 100), "usual": Style(1.0, 400)}
 ON_DEV = {question.id for question in DEV}

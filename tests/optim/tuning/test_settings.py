@@ -16,7 +16,7 @@ from optim.e3 import ReferencePoint, e3
 from optim.tuning.candidate import Candidate
 from optim.tuning.evaluator import BudgetSpentError, OutageError, Result
 from optim.tuning.optimizers import OptimizerTask
-from optim.tuning.options import settings_search
+from optim.tuning.options import SETTINGS_SEARCH
 from optim.tuning.settings import (
     DIMENSIONS,
     MOST,
@@ -35,6 +35,8 @@ from pb_graph.settings import Settings
 from tests.support.chat_model import Call, Said, ScriptedChat
 from tests.support.questions import generate
 from tests.support.tuning_world import bench_in, luck, search
+
+settings_search = SETTINGS_SEARCH
 
 DEV = generate(40, split="settings")
 SPLIT = split_of([], DEV[:18], None, seed=0)
