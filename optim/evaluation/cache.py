@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypedDict
 
 from optim.datasets.dataset import digest
+from pb_graph.budget.context import accounts_in_scope
 from pb_graph.errors import ModelCallError, PlanAndBudgetError
 from pb_graph.models.client import ModelClient, WrapperClient
 from pb_graph.models.io import IO, BlockingIO
@@ -144,6 +145,9 @@ class CachedClient(WrapperClient):
                     self._cache.put_lost(key, error.lost)
                     raise
                 self._cache.put(key, reply)
+            else:  # the budgets of the question are charged as if the model had been asked
+                for account in accounts_in_scope():
+                    account.charge(reply.tokens)
         for charge, text in [*((lost, "") for lost in reply.lost), (reply.charge, reply.text)]:
             made = Call(model=self._name, messages=asked, text=text, charge=charge)
             record.calls.append(made)

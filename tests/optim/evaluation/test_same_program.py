@@ -6,7 +6,8 @@ from pathlib import Path
 
 from langchain_core.messages import HumanMessage
 
-from optim.evaluation.cache import CachedClient, ReplyCache
+from optim.evaluation.cache import CachedClient
+from optim.evaluation.store import ReplyCache
 from pb_graph.models.client import ChatClient, ModelClient
 from pb_graph.models.options import CallOptions
 from tests.support import calls
