@@ -147,7 +147,7 @@ class CachedClient(WrapperClient):
                 self._cache.put(key, reply)
             else:  # the budgets of the question are charged as if the model had been asked
                 for account in accounts_in_scope():
-                    account.charge(reply.tokens)
+                    account.charge(reply.most_billed)
         for charge, text in [*((lost, "") for lost in reply.lost), (reply.charge, reply.text)]:
             made = Call(model=self._name, messages=asked, text=text, charge=charge)
             record.calls.append(made)

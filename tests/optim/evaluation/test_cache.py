@@ -11,7 +11,8 @@ from langchain_core.messages import HumanMessage
 
 from optim.evaluation.cache import CachedClient, CacheMissError, Recording, recording
 from optim.evaluation.store import REPLIES, ReplyCache, StorageError
-from pb_graph import ModelCallError
+from pb_graph import Budget, ModelCallError
+from pb_graph.budget.context import use_budget
 from pb_graph.models.client import ChatClient
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply
@@ -66,6 +67,18 @@ def test_the_same_request_is_made_once_and_charged_in_full_each_time(
     first, second = ask(client), ask(client)
     assert first == second
     assert first.charge["output_tokens"] == spent_in(tmp_path) == 2
+    assert len(model.calls) == 1
+
+
+def test_a_known_reply_draws_on_the_budgets_around_it_as_if_it_had_been_made(
+    model: ScriptedChat, tmp_path: Path
+) -> None:
+    client = asking(model, tmp_path)
+    for _ in range(2):
+        budget = Budget(100)
+        with use_budget(budget):
+            ask(client)
+        assert budget.spent == 2
     assert len(model.calls) == 1
 
 

@@ -72,3 +72,4 @@ def test_a_wrapped_client_learns_for_the_client_behind_it(tmp_path: Path) -> Non
     call(cached, [], CallOptions(cap=20, thinking="off"))
     assert client.ignores_thinking_off
     assert cached.ignores_thinking_off
+    assert cached.prefill == client.prefill
