@@ -15,8 +15,8 @@ from time import perf_counter
 import numpy as np
 from scipy.optimize import brentq
 
-from optim.bam import exact
-from optim.bam.exact import FloatArray
+from optim import bam as exact
+from optim.statistics.checks import Floats as FloatArray
 from pb_graph import Budget
 from pb_graph.budget import allocate
 
@@ -96,8 +96,6 @@ def main() -> None:
     at_once = seconds(lambda: exact.optimal_allocation(c, beta, total))
     optimum = exact.optimal_allocation(c, beta, total)
     print(f"optimal_allocation, {QUERIES:,} queries of {STEPS} steps: {at_once * 1e3:.1f} ms")
-    whole = seconds(lambda: exact.optimal_allocation(c, beta, total, whole=True))
-    print(f"  whole tokens: {whole * 1e3:.1f} ms")
     for loop, part in ((python_loop, QUERIES), (numpy_loop, QUERIES // 20)):
         arguments = (c[:part], beta[:part], total[:part])
         taken = seconds(partial(loop, *arguments), repeat=1) * QUERIES / part

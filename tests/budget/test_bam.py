@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optim.bam import exact
+from optim import bam as exact
 from pb_graph.budget import optimal_allocation
 
 QUERIES = st.lists(st.tuples(st.floats(1e-3, 1e3), st.floats(0.1, 8)), min_size=1, max_size=6)

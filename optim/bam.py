@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 
 import numpy as np
 
-from optim.bam import exact
 from optim.statistics.checks import Floats, check_confidence
 from pb_graph.budget import LEVELS, Schedule, schedule_weights
 from pb_graph.errors import InputError
@@ -31,26 +30,104 @@ _SCHEDULES: Final[tuple[Schedule, ...]] = get_args(Schedule)
 RULES: Final = (*_SCHEDULES, "bam", "closed_form", "optimal")
 """Rules that split a budget: by position and credits, by level, and by the true parameters."""
 
+_LAST_STEP = 1e-12  # relative size of a Newton step that changes nothing
+_MOST_STEPS = 64
 _CLIP = 1e-3  # the lowest and highest modelled chance of an error, so that no answer is impossible
 _MAX_BETA = 8.0
 _MIN_BETA = 0.05
 _GRID = np.geomspace(_MIN_BETA, _MAX_BETA, 201)  # values of beta at which the profile is taken
 
 
+def utility(c: ArrayLike, beta: ArrayLike, b: ArrayLike, aleatoric: ArrayLike = 0.0) -> Floats:
+    """Return the utility 1 - c / b^beta - aleatoric of sub-questions with b tokens (Eq. 1 to 3)."""
+    with np.errstate(divide="ignore"):
+        spent = np.asarray(c) / np.asarray(b, dtype=np.float64) ** np.asarray(beta)
+    return np.asarray(1.0 - spent - np.asarray(aleatoric))
+
+
+def closed_form_allocation(c: ArrayLike, beta: ArrayLike, total: ArrayLike) -> Floats:
+    """Return the paper's allocation, b_j in proportion to (c_j beta_j)^(1 / (beta_j + 1)) (Eq. 6).
+
+    It is the optimum where all beta of a question are equal, and only there.
+
+    Args:
+        c: Shape (..., m), above 0.
+        beta: Shape (..., m), above 0.
+        total: Shape (...), tokens to split, above 0.
+
+    Returns:
+        Tokens as real numbers, shape (..., m).
+    """
+    power = np.asarray(beta, dtype=np.float64)
+    log_share = np.log(np.asarray(c) * power) / (power + 1.0)
+    share = np.exp(log_share - log_share.max(axis=-1, keepdims=True))
+    return np.asarray(share * (np.asarray(total)[..., None] / share.sum(axis=-1, keepdims=True)))
+
+
+def optimal_allocation(c: ArrayLike, beta: ArrayLike, total: ArrayLike) -> Floats:
+    """Return the split that leaves the least uncertainty, sum_j c_j / b_j^beta_j (Eq. 5).
+
+    At the optimum one more token is worth the same everywhere: c_j beta_j / b_j^(beta_j + 1) is
+    one multiplier for all j. Its logarithm x is the root of g(x) = log sum_j b_j(x) / total, which
+    is decreasing and convex, so Newton's method from its left needs no bracket.
+
+    Args:
+        c: Shape (..., m), above 0.
+        beta: Shape (..., m), above 0.
+        total: Shape (...), tokens to split, above 0.
+
+    Returns:
+        Tokens as real numbers, shape (..., m).
+    """
+    power = 1.0 / (np.asarray(beta, dtype=np.float64) + 1.0)
+    gain = np.log(np.asarray(c) * np.asarray(beta))
+    whole = np.asarray(total, dtype=np.float64)[..., None]
+    x = (gain - np.log(whole) / power).max(axis=-1, keepdims=True)
+    for _ in range(_MOST_STEPS):
+        share = np.exp(power * (gain - x) - np.log(whole))
+        sums = share.sum(axis=-1, keepdims=True)
+        step = np.log(sums) * sums / (power * share).sum(axis=-1, keepdims=True)
+        x = x + step
+        if (step <= _LAST_STEP * (1.0 + np.abs(x))).all():
+            break
+    share = np.exp(power * (gain - x))
+    return np.asarray(share * (whole / share.sum(axis=-1, keepdims=True)))
+
+
+def whole_allocation(c: Sequence[float], beta: Sequence[float], total: int) -> list[int]:
+    """Return the best split of one question into whole tokens.
+
+    The gain of a token shrinks with each token (convexity), so always taking the token that gains
+    most is exact. The greedy way passes through the floor of the real optimum of total - m tokens.
+
+    Args:
+        c: Uncertainty after one token of each of the m sub-questions.
+        beta: Their exponents.
+        total: Tokens to split, at least m: without a token the uncertainty is infinite.
+
+    Raises:
+        InputError: Fewer tokens than sub-questions.
+    """
+    if total < len(c):
+        msg = f"{total} tokens are too few for {len(c)} sub-questions. Give at least one each."
+        raise InputError(msg)
+    tokens = np.maximum(optimal_allocation(c, beta, max(total - len(c), 0.5)).astype(np.int64), 1)
+    power = np.asarray(beta, dtype=np.float64)
+    while tokens.sum() < total:
+        ratio = -np.expm1(-power * np.log1p(1.0 / tokens))
+        gain = np.log(np.asarray(c)) - power * np.log(tokens) + np.log(ratio)
+        tokens[gain.argmax()] += 1
+    return [int(count) for count in tokens]
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """Distribution of the simulated questions.
 
-    Attributes:
-        settings: Settings whose `bam` gives the median c and beta of each level, and whose power,
-            gamma and epsilon shape the schedules.
-        steps: Number of sub-questions of a question.
-        front_loaded: Whether the hardest sub-questions come first; otherwise in random order.
-        graded: Whether credits are in proportion to the levels; otherwise all credits are equal.
-        c_spread: Standard deviation of log c within a level.
-        beta_spread: Standard deviation of log beta within a level.
-        aleatoric: Largest aleatoric uncertainty of a sub-question, from 0 to 1.
-        credits: Credits by position, which replace those of `graded`; one for each step.
+    `settings.bam` gives the median c and beta of each level; `c_spread` and `beta_spread` are the
+    standard deviations of their logarithms. Levels are uniform, the hardest first unless
+    `front_loaded` is off. Credits follow the levels if `graded`, or are `credits` by position.
+    `aleatoric` is the largest aleatoric uncertainty, from 0 to 1.
     """
 
     settings: Settings = field(default_factory=Settings)
@@ -75,13 +152,8 @@ class Questions(NamedTuple):
 class Outcome(NamedTuple):
     """Mean result of one rule at one budget.
 
-    Attributes:
-        rule: One of `RULES`.
-        budget: Tokens of a question; all of them are spent.
-        utility: Mean utility of a question (Eq. 4), at most the number of steps.
-        accuracy: Percent of the questions that are right.
-        accuracy_se: Standard error of `accuracy`, in percentage points.
-        e3: accuracy² / budget.
+    `accuracy` is in percent, `accuracy_se` its standard error, `utility` that of Eq. 4, and `e3` is
+    accuracy² / budget: every token is spent.
     """
 
     rule: str
@@ -110,11 +182,11 @@ def simulate(
     found = []
     for budget in budgets:
         for rule, tokens in allocations(world, drawn, budget):
-            left = exact.utility(drawn.c, drawn.beta, tokens, aleatoric=drawn.aleatoric)
+            left = utility(drawn.c, drawn.beta, tokens, drawn.aleatoric)
             right = 100 * np.clip(left, 0.0, 1.0).prod(axis=0)
             a, error = float(right.mean()), float(right.std(ddof=1)) / math.sqrt(questions)
-            utility = float(left.sum(axis=0).mean())
-            found.append(Outcome(rule, budget, utility, a, error, a**2 / budget))
+            worth = float(left.sum(axis=0).mean())
+            found.append(Outcome(rule, budget, worth, a, error, a**2 / budget))
     return found
 
 
@@ -148,9 +220,9 @@ def allocations(world: World, drawn: Questions, total: float) -> Iterator[tuple[
         share = credit * np.array(rho)[:, None]
         yield name, share * (total / share.sum(axis=0))
     c, beta = _typical(world, drawn.level)
-    yield "bam", exact.optimal_allocation(c.T, beta.T, total).T
-    yield "closed_form", exact.closed_form_allocation(drawn.c.T, drawn.beta.T, total).T
-    yield "optimal", exact.optimal_allocation(drawn.c.T, drawn.beta.T, total).T
+    yield "bam", optimal_allocation(c.T, beta.T, total).T
+    yield "closed_form", closed_form_allocation(drawn.c.T, drawn.beta.T, total).T
+    yield "optimal", optimal_allocation(drawn.c.T, drawn.beta.T, total).T
 
 
 def level_shares(settings: Settings | None = None, total: float = 500) -> dict[str, list[float]]:
@@ -167,8 +239,8 @@ def level_shares(settings: Settings | None = None, total: float = 500) -> dict[s
     known = (settings or Settings()).bam
     c, beta = ([values[level] for level in LEVELS] for values in (known.c, known.beta))
     return {
-        "closed_form": exact.closed_form_allocation(c, beta, total).tolist(),
-        "optimal": exact.optimal_allocation(c, beta, total).tolist(),
+        "closed_form": closed_form_allocation(c, beta, total).tolist(),
+        "optimal": optimal_allocation(c, beta, total).tolist(),
     }
 
 
