@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 from langchain_core.runnables import Runnable
 from langgraph.runtime import get_runtime
 
-from pb_graph.budget.account import Budget
-from pb_graph.budget.context import accounts_in_scope, open_run, use_budget
-from pb_graph.budget.ledger import most_billed
+from pb_graph.budget.context import use_budget
 from pb_graph.models.io import IO, AsyncIO, BlockingIO, run_sync
 from pb_graph.run.models import Models
 from pb_graph.run.run import GraphOptions, Run
@@ -21,9 +20,6 @@ from pb_graph.state import State
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
-
-_NO_CEILING = 10**9
-"""Completion tokens of a question whose ceiling is not known yet."""
 
 NodeFunction = Callable[[Any, Run], State | Awaitable[State]]
 """Takes the state, or what was sent to it; returns what it adds to the state."""
@@ -80,32 +76,20 @@ class Node(Runnable[Any, State]):
         opening: State = {}
         if self._is_entry:
             settings = await io.load(self._models.settings, context)
+            state = {
+                **state,
+                "unusable": {},
+                "charges": [],
+                "ceiling": None,
+            }  # an earlier question's
             opening = {"brought": context.brought, "run_id": uuid4().hex}
         else:
             settings = Settings.model_validate(state["settings"])
             context = context.going_on(state.get("brought", {}))
-        with use_budget(self._models.budget(context)):
-            run = Run(
-                self._models,
-                settings,
-                context,
-                options=self._options,
-                budget=self._open_budget(state),
-                io=io,
-                unusable={} if self._is_entry else state.get("unusable") or {},
-            )
-            with use_budget(run.budget):
-                given = self._function(state, run)
-                update = await given if inspect.isawaitable(given) else given
+        shared = self._models.budget(context)
+        run = Run(self._models, settings, context, options=self._options, io=io, state=state)
+        with use_budget(shared) if shared else nullcontext():
+            given = self._function(state, run)
+            update = await given if inspect.isawaitable(given) else given
         calls = run.state_update(self.name, update.get("warnings", []))
         return cast("State", {**update, **calls, **opening})
-
-    def _open_budget(self, state: Any) -> Budget:  # noqa: ANN401
-        """Open the account of the question below those around it, charged with what was billed."""
-        if self._is_entry:
-            return open_run(None, limit=_NO_CEILING) or Budget(_NO_CEILING)
-        run, earlier = state["run_id"], state.get("spent", most_billed(state.get("charges", [])))
-        for around in accounts_in_scope():  # a run that goes on may be in a process of its own
-            around.count_earlier(run, earlier)
-        limit = state.get("ceiling") or _NO_CEILING
-        return open_run(None, limit=limit, run=run, earlier=earlier) or Budget(limit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from langchain_core.messages import ToolMessage, convert_to_messages, messages_from_dict
@@ -11,7 +12,8 @@ from langgraph.config import get_stream_writer
 
 from pb_graph.answers import is_in_form
 from pb_graph.budget.account import Budget
-from pb_graph.budget.context import use_budget
+from pb_graph.budget.context import accounts_in_scope, open_run, use_budget
+from pb_graph.budget.ledger import most_billed
 from pb_graph.errors import InputError, ModelCallError
 from pb_graph.models.client import ModelClient
 from pb_graph.models.io import IO
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
     from pb_graph.prompts import PromptMessage
 
 T = TypeVar("T")
+
+_NO_CEILING = 10**9
+"""Completion tokens of a question whose ceiling is not known yet."""
 
 
 class BudgetedReply(NamedTuple):
@@ -87,9 +92,8 @@ class Run:
         settings: The settings of the run.
         context: The context of the run.
         options: What the graph was built with besides.
-        budget: The account of the question.
         io: The way to wait.
-        unusable: Roles whose model failed for good in this query, and how: not asked again.
+        state: The state that the node was given.
     """
 
     def __init__(  # noqa: PLR0913 -- the parts of a run
@@ -99,17 +103,27 @@ class Run:
         context: Context,
         *,
         options: GraphOptions,
-        budget: Budget,
         io: IO,
-        unusable: Mapping[str, str],
+        state: Mapping[str, Any],
     ) -> None:
-        self.settings, self.options, self.budget = settings, options, budget
-        self._models, self._context, self._io = models, context, io
-        self._unusable, self._found_unusable = dict(unusable), dict[str, str]()
+        self.settings, self.options = settings, options
+        self._models, self._context, self._io, self._state = models, context, io, state
+        # Roles whose model failed for good in this query, and how: not asked again.
+        self._unusable: Mapping[str, str] = state.get("unusable") or {}
+        self._found_unusable: dict[str, str] = {}
         self._journal: Journal | None = None
         self._charges: list[Charge] = []
         self._warnings: list[str] = []
         self._answer_id: str | None = None
+
+    @cached_property
+    def budget(self) -> Budget:
+        """Open the account of the question below those around it, charged with what was billed."""
+        run, limit = self._state.get("run_id", ""), self._state.get("ceiling") or _NO_CEILING
+        earlier = self._state.get("spent", most_billed(self._state.get("charges", [])))
+        for around in accounts_in_scope():  # a run that goes on may be in a process of its own
+            around.count_earlier(run, earlier)
+        return open_run(None, limit=limit, run=run, earlier=earlier) or Budget(limit)
 
     async def ask(self, prompt: Sequence[MessageLikeRepresentation], options: CallOptions) -> Reply:
         """Ask the solver one thing.
@@ -129,7 +143,8 @@ class Run:
         options = replace(options, cap=cap, timeout=self.settings.call_timeout)
         client = await self._client(role)
         try:
-            reply = await client.call(convert_to_messages(prompt), options, self._io)
+            with use_budget(self.budget):
+                reply = await client.call(convert_to_messages(prompt), options, self._io)
         except ModelCallError as failure:
             # One step's refusal does not stop the others; without a server, they fare no better.
             if options.purpose.node != "solve" or failure.status is None:
@@ -412,7 +427,7 @@ class Run:
     def _check_usable(self, role: Role) -> None:
         """Raise ModelCallError for a model that failed for good when it was asked before."""
         mine = self._models.model_for(role, self._context)
-        for other in self._unusable | self._found_unusable:
+        for other in {**self._unusable, **self._found_unusable}:
             theirs = self._models.model_for(cast("Role", other), self._context)
             if mine is theirs or (isinstance(mine, str) and mine == theirs):
                 msg = "not asked: its model cannot be reached or used, as was found before."

@@ -12,6 +12,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
 
+import optim.rivals  # noqa: F401 -- registers methods that take no tools
 from pb_graph import InputError, NoAnswerError, Settings, build_graph
 from pb_graph.run.tools import MAX_RESULT, MAX_ROUNDS
 from tests.support.chat_model import (
