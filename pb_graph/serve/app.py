@@ -8,7 +8,6 @@ import ipaddress
 import json
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Mapping
-from contextlib import aclosing
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -29,9 +28,11 @@ from pb_graph.settings import Context
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
     from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
 
     from pb_graph.state import Input, Output, State
 
+_SSE = "text/event-stream"
 _KEEP_ALIVE = b": \n\n"  # a comment, which clients skip
 
 _log = logging.getLogger(__name__)
@@ -87,17 +88,15 @@ class Endpoint:
         given, completion = chat.to_input(), Completion(chat)
         if not chat.stream:
             out = await _while_connected(request, self.graph.ainvoke(given, context=context))
-            return _json(completion.whole(out["report"]))
+            return _json(completion.whole(out["report"])) if out else _nobody()
         run: Any = self.graph.astream(
             given, context=context, stream_mode=["messages", "custom", "values"]
         )
-        events = _events(run, completion)
-        first = await _while_connected(request, anext(events))
-        return StreamingResponse(
-            _chain(first, events),
-            headers={"cache-control": "no-cache"},
-            media_type="text/event-stream",
-        )
+        stream = _Stream(run, completion)
+        first = await _while_connected(request, stream.begin())
+        if isinstance(first, Exception):
+            raise first
+        return stream if first else _nobody()
 
     def _admit(self, request: Request) -> None:
         """Admit a request that brings the key or, without a key, comes from this machine.
@@ -127,51 +126,70 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-async def _events(run: AsyncGenerator[Any], completion: Completion) -> AsyncGenerator[bytes]:
-    """Follow a run, and yield its answer as server-sent events.
+class _Stream(StreamingResponse):
+    """An answer as server-sent events. The run is a task of its own that ends with the response.
+
+    When a client leaves, Starlette cancels the response by an anyio scope, in which LangGraph
+    cannot clean up; a task of its own is cancelled as usual.
 
     A piece cannot be taken back. When an attempt breaks off half-way and the answer begins anew,
     the new answer follows after an empty line.
     """
-    opening = _event(completion.chunk({"role": "assistant", "content": ""}))
-    report, shown = None, None
-    try:
-        async with aclosing(run) as parts:
-            async for mode, data in parts:
-                piece = b""
+
+    def __init__(self, run: AsyncGenerator[Any], completion: Completion) -> None:
+        super().__init__(self._body(), headers={"cache-control": "no-cache"}, media_type=_SSE)
+        self._completion = completion
+        self._events: asyncio.Queue[bytes | Exception] = asyncio.Queue()
+        self._run = asyncio.create_task(self._follow(run))
+        self._first: bytes | Exception = b""
+
+    async def begin(self) -> bytes | Exception:
+        """Return the first event, or the error before it."""
+        try:
+            self._first = await self._events.get()
+        except asyncio.CancelledError:
+            self._run.cancel()
+            raise
+        return self._first
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._run.cancel()
+
+    async def _follow(self, run: AsyncGenerator[Any]) -> None:
+        report, shown, tell = None, None, self._events.put_nowait
+        try:
+            async for mode, data in run:
                 if mode == "values":
                     report = data.get("report", report)
-                elif mode == "custom":
-                    piece = _KEEP_ALIVE if data["event"] == "call" else b""
-                elif isinstance(data[0], AIMessage) and data[0].text:
+                elif mode == "custom" and data["event"] == "call":
+                    tell(_KEEP_ALIVE)
+                elif mode == "messages" and isinstance(data[0], AIMessage) and data[0].text:
                     gap = "\n\n" if shown not in (None, data[0].id) else ""
                     shown = data[0].id
-                    piece = _event(completion.chunk({"content": f"{gap}{data[0].text}"}))
-                if piece:
-                    yield opening + piece
-                    opening = b""
-        assert report is not None  # noqa: S101 -- the last node either writes it or raises
-        yield opening + b"".join(_event(document) for document in completion.ending(report))
-    except Exception as error:
-        if opening:  # the response can still have a status that says so
-            raise
-        yield _event(_refusal(error)[1])
-    yield b"data: [DONE]\n\n"
+                    tell(_event(self._completion.chunk({"content": f"{gap}{data[0].text}"})))
+            assert report is not None  # noqa: S101 -- the last node either writes it or raises
+            for document in self._completion.ending(report):
+                tell(_event(document))
+            tell(b"")
+        except Exception as error:  # noqa: BLE001 -- told to the client
+            tell(error)
 
-
-async def _chain(first: bytes, events: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    yield first
-    async with aclosing(events):
-        async for event in events:
+    async def _body(self) -> AsyncGenerator[bytes]:
+        yield _event(self._completion.chunk({"role": "assistant", "content": ""}))
+        event = self._first
+        while event and isinstance(event, bytes):
             yield event
+            event = await self._events.get()
+        if isinstance(event, Exception):
+            yield _event(_refusal(event)[1])
+        yield b"data: [DONE]\n\n"
 
 
-async def _while_connected(request: Request, work: Awaitable[_T]) -> _T:
-    """Return the result of the work, and cancel the work if the client leaves.
-
-    Raises:
-        HTTPException: The client has left; nobody reads that.
-    """
+async def _while_connected(request: Request, work: Awaitable[_T]) -> _T | None:
+    """Return the result of the work; cancel the work and return None if the client leaves."""
 
     async def disconnected() -> None:
         while (await request.receive())["type"] != "http.disconnect":
@@ -180,13 +198,15 @@ async def _while_connected(request: Request, work: Awaitable[_T]) -> _T:
     working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(disconnected())
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            return working.result()
-        raise HTTPException(499)
+        return working.result() if working.done() else None
     finally:
         working.cancel()
         leaving.cancel()
         await asyncio.gather(working, leaving, return_exceptions=True)
+
+
+def _nobody() -> Response:
+    return Response(status_code=499)  # nginx's number for a client that has left
 
 
 async def _health(_: Request) -> Response:
