@@ -119,7 +119,7 @@ class TestSolve:
     def test_the_planner_may_be_another_model(self, resolved: dict[str, ScriptedChat]) -> None:
         reported(solve("--json", "--planner", "fake:planner"))
         assert {call.node for call in resolved["fake:planner"].calls} <= {"plan", "estimate"}
-        assert {call.node for call in resolved["fake:scripted"].calls} == {"answer"}
+        assert not {call.node for call in resolved["fake:scripted"].calls} & {"plan", "estimate"}
 
     def test_the_model_may_come_from_the_environment(
         self, monkeypatch: pytest.MonkeyPatch, model: ScriptedChat

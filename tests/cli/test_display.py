@@ -46,6 +46,11 @@ def shown(model: ScriptedChat, level: int | None = None, **settings: Any) -> tup
     return printed(on), report
 
 
+def planning_of(report: Report) -> int:
+    by_node = report["usage"]["by_node"]
+    return sum(by_node[node]["output_tokens"] for node in ("plan", "estimate") if node in by_node)
+
+
 def rows(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines() if line.strip()]
 
@@ -65,14 +70,14 @@ def test_every_step_has_a_row_with_level_credit_share_and_what_it_spent() -> Non
 def test_of_one_call_for_all_steps_only_the_sum_is_known() -> None:
     text, report = shown(ScriptedChat(levels=[2, 5]), budget=300, execution="single_pass")
     (total,) = [row for row in rows(text) if row[0] == "all"]
-    solving = report["usage"]["by_node"]["answer"]["output_tokens"]
+    solving = report["usage"]["output_tokens"] - planning_of(report)
     assert total == ["all", "300", str(solving)]
 
 
 def test_a_plan_of_one_step_is_one_row() -> None:
     text, report = shown(ScriptedChat(plan=["Only?"]), budget=300, max_steps=1)
     (row,) = [row for row in rows(text) if row[0] == "1"]
-    assert row[-1] == str(report["usage"]["by_node"]["answer"]["output_tokens"])
+    assert row[-1] == str(report["usage"]["output_tokens"] - planning_of(report))
     assert not [row for row in rows(text) if row[0] == "all"]
 
 
@@ -90,8 +95,7 @@ def test_the_result_comes_first_and_its_working_below() -> None:
 
 def test_the_last_line_sets_what_was_spent_against_the_ceiling() -> None:
     text, report = shown(ScriptedChat())
-    usage = report["usage"]
-    planning = sum(usage["by_node"][node]["output_tokens"] for node in ("plan", "estimate"))
+    usage, planning = report["usage"], planning_of(report)
     last = text.splitlines()[-1]
     assert last.startswith(f"{usage['output_tokens']} of at most {report['ceiling']:,} completion")
     assert f"(planning {planning}); {usage['calls']} calls, " in last
