@@ -42,6 +42,10 @@ class Account:
     def __init__(self, spent: dict[int, int]) -> None:
         self._parts = {number: [tokens, 0, 0] for number, tokens in spent.items()}
 
+    def begin(self, part: int) -> None:
+        """Count the answers of a part anew: a repeated one reports all of them again."""
+        self._parts[part][1:] = [0, 0]
+
     def spend(self, part: int, tokens: int) -> int:
         """Set the tokens of a part, and return those of all parts."""
         self._parts[part][0] = tokens
@@ -125,6 +129,7 @@ def _run_part(experiment: Experiment, account: Any, number: int) -> tuple[int, i
         def failed(self, *_: object) -> None:
             account.ended.remote(number, 1, 1)
 
+    ray.get(account.begin.remote(number))
     found = run_here(
         experiment,
         Console(quiet=True),
@@ -139,16 +144,12 @@ def _run_part(experiment: Experiment, account: Any, number: int) -> tuple[int, i
 def _outcome(task: Any, number: int) -> tuple[int, int]:  # noqa: ANN401
     try:
         outcome: tuple[int, int] = ray.get(task)
-    except RayTaskError as error:
-        if isinstance(error.cause, PlanAndBudgetError):
-            raise error.cause from None
-        msg = f"part {number} failed: {error.cause!r}. Finished answers are kept."
-        raise EvaluationError(msg) from error
     except RayError as error:
-        msg = (
-            f"the worker of part {number} died {_RESTARTS + 1} times ({type(error).__name__}). "
-            "Finished answers are kept; rerun the same command."
-        )
+        cause = error.cause if isinstance(error, RayTaskError) else None
+        if isinstance(cause, PlanAndBudgetError):
+            raise cause from None
+        reason = repr(cause) if cause else f"its worker died {_RESTARTS + 1} times"
+        msg = f"part {number} failed: {reason}. Finished answers are kept; rerun the same command."
         raise EvaluationError(msg) from error
     return outcome
 
