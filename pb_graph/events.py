@@ -14,6 +14,8 @@ class QuestionTaken(TypedDict):
 
     event: Literal["intake"]
     method: str
+    ceiling: int
+    """Completion tokens that the question cannot exceed, planning included."""
 
 
 class PlanMade(TypedDict):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,18 +13,14 @@ from langgraph.types import Checkpointer, Send
 from pydantic import BaseModel
 
 from pb_graph.budget.account import Budget
-from pb_graph.budget.context import require_budget
 from pb_graph.budget.ledger import Prices, read_prices
 from pb_graph.models.caps import CapPolicy
 from pb_graph.nodes.allocate import allocate, route_next_wave
-from pb_graph.nodes.answer import answer
-from pb_graph.nodes.estimate import estimate
 from pb_graph.nodes.finish import finish, no_answer
 from pb_graph.nodes.intake import intake
-from pb_graph.nodes.plan import plan
+from pb_graph.nodes.plan import estimate, plan
 from pb_graph.nodes.review import review
-from pb_graph.nodes.solve import solve
-from pb_graph.nodes.synthesize import synthesize
+from pb_graph.nodes.solve import answer, solve, synthesize
 from pb_graph.probe import load_caps
 from pb_graph.program import HasPlanner, PlannerProgram
 from pb_graph.run.answer_type import AnswerType
@@ -32,8 +28,8 @@ from pb_graph.run.models import Model, Models, Program
 from pb_graph.run.node import Node
 from pb_graph.run.run import GraphOptions
 from pb_graph.run.tools import normalize_tools
-from pb_graph.settings import Context, Settings
-from pb_graph.state import Input, Output, SolveTask, State
+from pb_graph.settings import Context, Settings, require_run_budget
+from pb_graph.state import Input, Output, SolveTask, State, settings_of
 
 
 def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
@@ -49,7 +45,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     response_format: type[BaseModel] | None = None,
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
     prices: Prices | None = None,
-    shared_budget: Budget | None = None,
+    budget: int | Budget | None = None,
 ) -> CompiledStateGraph[State, Context, Input, Output]:
     """Compile the graph.
 
@@ -78,9 +74,10 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         prices: Dollars per million tokens by model name: ``{"gpt-5-mini": (0.25, 2.0)}`` for input
             and output, with a third figure where cached input has its own. With it, the report
             says what a query cost.
-        shared_budget: A `Budget` that every query draws on, beside whatever else is given it. A
-            question's own budget shrinks to what is left of it, and the report says so. Within an
-            agent that has one, the agent's is found without being given.
+        budget: The most that a run may cost, planning included: a number of completion tokens for
+            each run, or a `Budget` that all runs draw on. A question's own budget shrinks to what
+            is left of it, and the report says so. Within an agent that has a budget, the agent's
+            is found without being given.
 
     Returns:
         A graph that takes `Input` and gives `Output`, sync and async.
@@ -108,7 +105,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         easy=easy,
         program=cast("Program | None", program),
         cap_policy=cap_policy,
-        budget=require_budget("shared_budget", shared_budget),
+        budget=require_run_budget("budget", budget),
     )
     options = GraphOptions(
         prices=None if prices is None else read_prices(prices),
@@ -120,48 +117,73 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     for step in (plan, review, estimate, allocate, answer, synthesize, finish, no_answer):
         builder.add_node(step.__name__, Node(step, models, options))
     builder.add_node("solve", Node(solve, models, options), input_schema=SolveTask)
-
     builder.add_edge(START, "intake")
-    builder.add_conditional_edges("intake", _after_intake, ["plan", "estimate", "answer"])
-    builder.add_conditional_edges("plan", _after_plan, ["review", "estimate", "answer"])
-    builder.add_conditional_edges(
-        "review", _after_review, ["allocate", "solve", "synthesize", "answer"]
-    )
     builder.add_edge("estimate", "allocate")
-    builder.add_conditional_edges(
-        "allocate", _after_allocate, ["review", "solve", "synthesize", "answer"]
-    )
     builder.add_edge("solve", "allocate")
     builder.add_edge("answer", "finish")
     builder.add_edge("synthesize", "finish")
-    builder.add_conditional_edges("finish", _after_finish, ["no_answer", END])
     builder.add_edge("no_answer", END)
+    for name, (route, targets) in _choices(settings).items():
+        builder.add_conditional_edges(name, route, _Targets({node: node for node in targets}))
     return builder.compile(checkpointer=checkpointer, name="plan_and_budget")
 
 
+class _Targets(dict[Hashable, str]):
+    """The nodes that the graph's settings lead to, for its drawing.
+
+    A run's context may change the settings: it can go to any other node, too.
+    """
+
+    def copy(self) -> _Targets:
+        return self
+
+    def __missing__(self, node: Hashable) -> str:
+        return cast("str", node)
+
+
+def _choices(settings: Settings) -> dict[str, tuple[Callable[[State], Any], list[str]]]:
+    """Return the conditional edge of each node, with the nodes that the settings lead to."""
+    start = "estimate" if settings.has_budget else "answer"
+    planned = ["estimate", "allocate"] if settings.has_budget else ["answer"]
+    if settings.plan_from is None and settings.has_budget:
+        planned = ["allocate"]
+    solving = ["solve", "synthesize"] if settings.splits_budget else []
+    solving += [] if settings.is_stepwise else ["answer"]
+    reviewed = settings.has_plan and settings.review_plan
+    if reviewed and not settings.has_budget:
+        planned = ["review"]
+    return {
+        "intake": (_after_intake, ["plan"] if settings.has_plan else [start]),
+        "plan": (_after_plan, planned),
+        "review": (_after_review, ["allocate", *solving] if settings.has_budget else ["answer"]),
+        "allocate": (_after_allocate, ["review"] if reviewed else solving),
+        "finish": (_after_finish, ["no_answer", END]),
+    }
+
+
 def _after_intake(state: State) -> str:
-    settings = Settings.model_validate(state["settings"])
+    settings = settings_of(state)
     if settings.has_plan:
         return "plan"
     return "estimate" if settings.has_budget else "answer"
 
 
 def _after_plan(state: State) -> str:
-    settings = Settings.model_validate(state["settings"])
+    settings = settings_of(state)
     if settings.has_budget:
-        return "estimate"
+        return "estimate" if len(state["plan"]) > 1 else "allocate"
     return "review" if settings.review_plan else "answer"
 
 
 def _after_allocate(state: State) -> str | list[Send]:
-    settings = Settings.model_validate(state["settings"])
+    settings = settings_of(state)
     reviewed = settings.has_plan and settings.review_plan
     return "review" if reviewed else route_next_wave(state, settings)
 
 
 def _after_review(state: State) -> str | list[Send]:
     """An edited plan has no budgets yet; an accepted one goes the way it would have gone."""
-    settings = Settings.model_validate(state["settings"])
+    settings = settings_of(state)
     to_share_out = settings.has_budget and state["total"] is None
     return "allocate" if to_share_out else route_next_wave(state, settings)
 

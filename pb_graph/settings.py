@@ -20,8 +20,9 @@ from pydantic import (
     field_validator,
 )
 
+from pb_graph.budget.account import Budget
 from pb_graph.budget.context import require_budget
-from pb_graph.budget.rules import BudgetRule, Fixed, LevelTable, PerLevel
+from pb_graph.budget.rules import BudgetRule, Fixed, Level, LevelTable, PerLevel
 from pb_graph.budget.schedules import Bam as Bam  # noqa: PLC0414 -- for others, too
 from pb_graph.budget.schedules import Schedule as PositionalSchedule
 from pb_graph.budget.schedules import Shape
@@ -73,6 +74,11 @@ class Settings(BaseModel):
     execution: Literal["single_pass", "stepwise"] = Field(
         default="single_pass",
         description="plan_and_budget only: all sub-questions in one call, or one call for each.",
+    )
+    plan_from: Level | None = Field(
+        default=4,
+        description="The level from which on a question is decomposed; below it, its plan is one "
+        "step, at no planner call. 1: always, as in the paper; None: never.",
     )
     planning: Literal["two_call", "fused"] = Field(
         default="two_call",
@@ -216,8 +222,8 @@ class Settings(BaseModel):
         Raises:
             InputError: A field is unknown, or its value is wrong.
         """
-        row: dict[str, Any] = {"method": method, "style": "prose", "enforcement": "prompt"}
-        row |= {"min_step": 0, "remainder": "floor"}
+        row: dict[str, Any] = {"method": method, "style": "prose", "plan_from": 1}
+        row |= {"enforcement": "prompt", "min_step": 0, "remainder": "floor"}
         if methods()[known_method(method)].budgets:
             row["budget"] = LevelTable()
         if methods()[method].splits:
@@ -255,8 +261,9 @@ class Settings(BaseModel):
 
     @property
     def needs_level(self) -> bool:
-        """Whether a question's level bears on how it is answered."""
-        return self.has_budget and self.budget_rule.needs_level
+        """Whether a question's level bears on its plan or on its budget."""
+        is_by_level = self.has_plan and self.plan_from is not None and self.plan_from > 1
+        return is_by_level or (self.has_budget and self.budget_rule.needs_level)
 
     @property
     def splits_budget(self) -> bool:
@@ -337,9 +344,12 @@ class Context:
             "settings, where it has some, replace the graph's."
         },
     )
-    shared_budget: Any = field(
+    budget: Any = field(
         default=None,
-        metadata={"description": "A Budget that this run draws on, beside others."},
+        metadata={
+            "description": "The most that this run may cost, planning included: completion tokens, "
+            "or a Budget that it draws on."
+        },
     )
 
     def settings_over(self, base: Settings) -> Settings:
@@ -401,5 +411,16 @@ class Context:
         context = cls(**known)
         if context.settings is not None:  # which a server hands over as JSON
             context.settings = Settings.read(context.settings)
-        require_budget("a context's shared_budget", context.shared_budget)
+        require_run_budget("a context's budget", context.budget)
         return context
+
+
+def require_run_budget(name: str, given: object) -> int | Budget | None:
+    """Return the budget of a run as it is: a number of tokens, a `Budget`, or None.
+
+    Raises:
+        InputError: It is none of these.
+    """
+    if isinstance(given, int) and not isinstance(given, bool) and given >= 1:
+        return given
+    return require_budget(name, given)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import operator
-from functools import cache
-from typing import Annotated, Any, NotRequired, get_args, get_origin, get_type_hints
+from functools import cache, lru_cache
+from typing import Annotated, Any, Literal, NotRequired, get_args, get_origin, get_type_hints
 
 from langchain_core.messages import AnyMessage
 from langgraph.channels import EphemeralValue
@@ -12,6 +13,7 @@ from langgraph.graph.message import add_messages
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict  # pydantic cannot read typing's own before Python 3.12
 
+from pb_graph.settings import Settings
 from pb_graph.types import Charge, Finish, Query, Report, StepResult, SubQuestion
 
 
@@ -55,6 +57,10 @@ class State(Input, total=False):
     total: int | None
     """Solving tokens of the question; None for methods without a budget."""
     ceiling: int | None
+    """Completion tokens that the question cannot exceed; it may fall, and never rises."""
+    planning_bound: int
+    """The part of the first ceiling that is for planning."""
+    level_source: Literal["given", "estimated"] | None
     shares: dict[str, int]
     """Tokens of each step by its index (as text: JSON has no other keys)."""
     results: Annotated[list[StepResult], operator.add]
@@ -70,6 +76,16 @@ class State(Input, total=False):
     """Id of the message that it was shown as while it was written, if it was."""
     report: Report
     structured_response: Any
+
+
+def settings_of(state: State | SolveTask) -> Settings:
+    """Return the settings of a run, which are validated once."""
+    return _validated(json.dumps(state["settings"], sort_keys=True))
+
+
+@lru_cache(maxsize=256)
+def _validated(settings: str) -> Settings:
+    return Settings.model_validate_json(settings)
 
 
 @cache

@@ -118,17 +118,25 @@ class Report(TypedDict):
     method: str
     execution: str | None
     schedule: str | None
+    style: str | None
+    """The solver's style; None for methods with a style of their own."""
     level: int | None
+    level_source: Literal["given", "estimated"] | None
     budget: int | None
     """Solving tokens the question was given; None for methods without a budget."""
     ceiling: int | None
-    """Completion tokens that this query cannot exceed, known before the first solving call."""
+    """Completion tokens that this query cannot exceed, planning included. Known before the first
+    call; it may fall afterwards, and never rises."""
     most_billed: int
     """Completion tokens that may have been billed at most: those in ``usage``, where attempts that
     were lost on the way, and whose bill is unknown, count as their whole cap."""
     answer: str
-    finish: NotRequired[Finish]
-    """How the answer ended; missing where a method makes it of several replies."""
+    result: str
+    """The bare answer, such as "9": without its working, its box or its "Final answer:"."""
+    finish: Finish | None
+    """How the answer ended; None where a method makes it of several replies."""
+    cut_off: bool
+    """Whether the solver ran into its cap before it was done."""
     steps: list[StepReport]
     usage: QueryUsage
     warnings: list[str]

@@ -142,7 +142,7 @@ class TestTool:
         paused = run(agent, ASK, way, config=thread)
         (asked,) = paused["__interrupt__"]
         planned = len(solver.calls)
-        resume = Command(resume={"plan": ["Only this?"]})
+        resume = Command(resume={"plan": [{"question": "Only this?"}]})
         out = run(agent, resume, way, config=thread)
         (said,) = tool_messages(out)
         assert "plan" in asked.value
@@ -161,7 +161,7 @@ class TestTool:
         thread = {"configurable": {"thread_id": "1"}}
         asked = run(agent, ASK, way, config=thread)["__interrupt__"]
         planned = len(solver.calls)
-        answers = Command(resume={one.id: {"plan": [0]} for one in asked})
+        answers = Command(resume={one.id: {"plan": one.value["plan"][:1]} for one in asked})
         out = run(agent, answers, way, config=thread)
         assert len(asked) == 3
         assert [message.text for message in tool_messages(out)] == ["21"] * 3

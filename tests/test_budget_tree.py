@@ -518,7 +518,7 @@ class TestGraph:
 
     def test_a_run_can_bring_its_own(self) -> None:
         mine, model = Budget(5000), ScriptedChat()
-        graph_of(model).invoke(QUESTION, context=Context(shared_budget=mine))
+        graph_of(model).invoke(QUESTION, context=Context(budget=mine))
         assert mine.spent == model.output_tokens > 0
 
     def test_a_lost_attempt_keeps_its_cap(self) -> None:

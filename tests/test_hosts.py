@@ -207,7 +207,12 @@ def test_a_review_pauses_the_host_and_resumes_it(kind: str, way: Way) -> None:
         "What follows?",
     ]
     assert sum(asked.value["budgets"]) == asked.value["budget"]
-    out = run(host, Command(resume={"plan": [1], "budget": 99}), way, config=THREAD)
+    out = run(
+        host,
+        Command(resume={"plan": [{"question": "What follows?"}], "budget": 99}),
+        way,
+        config=THREAD,
+    )
     assert said_by_us(out["messages"]) == ["21 pens"]
     (solved,) = solver.calls[planned:]
     assert solved.role == "solve"

@@ -85,6 +85,6 @@ def test_the_exported_graph_has_no_checkpointer_and_its_name() -> None:
 
 def test_a_new_question_finds_every_key_of_the_state_emptied_but_those_it_writes() -> None:
     own = set(get_type_hints(State)) - set(get_type_hints(Input))
-    assert own - set(emptied()) == {"query", "report", "structured_response"}
+    assert own - set(emptied()) == {"query", "report", "structured_response", "planning_bound"}
     assert emptied()["warnings"].value == []
     assert emptied()["answer_id"] is None

@@ -92,7 +92,7 @@ def test_progress_says_what_each_step_took(way: Way) -> None:
 
 
 def test_when_a_budget_is_too_small_for_the_plan_the_plan_is_told_again() -> None:
-    graph = stepwise(ScriptedChat(plan=DIAMOND), budget=3)
+    graph = stepwise(ScriptedChat(plan=DIAMOND), budget=3, enforcement="prompt")
     events = streamed(graph, QUESTION, "invoke", stream_mode="custom")
     assert [len(event["steps"]) for event in events if event["event"] == "plan"] == [4, 1]
 
@@ -328,7 +328,9 @@ class TestRealClient:
             max_retries=0,
             **chosen,
         )
-        return build_graph(model, settings=Settings(execution="stepwise", timeout=timeout))
+        return build_graph(
+            model, settings=Settings(execution="stepwise", plan_from=1, timeout=timeout)
+        )
 
 
 def assert_measured(report: Any, server: FaultServer, *, streams: bool) -> None:

@@ -136,11 +136,12 @@ def candidate_of(
 def active_predictors(settings: Settings) -> dict[str, str]:
     """Return the predictors whose prompts the settings send, by what ``--tune`` calls them."""
     fused = settings.method == PLANNED and settings.planning == "fused"
-    found = {"decompose": "fused" if fused else "decompose"} if settings.has_plan else {}
-    if settings.needs_credits and not fused:
+    is_planned = settings.has_plan and settings.plan_from is not None
+    found = {"decompose": "fused" if fused else "decompose"} if is_planned else {}
+    if settings.needs_credits and is_planned and not fused:
         found["estimate"] = "estimate"
-    elif settings.has_budget and settings.budget_rule.needs_level and not fused:
-        found["estimate"] = "level"
+    if settings.needs_level:
+        found["level" if "estimate" in found else "estimate"] = "level"
     if METHODS[settings.method].styled and not settings.has_plan:
         found["solve"] = "solve"
     return found

@@ -1,4 +1,4 @@
-"""Splits the budget over the sub-questions; between waves, what is left over what is left."""
+"""Splits the budget over the sub-questions, wave by wave, and bounds what a question can cost."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ from typing import TYPE_CHECKING
 
 from langgraph.types import Send
 
-from pb_graph.budget import optimal_allocation, schedule_weights, split
+from pb_graph.budget import LEVELS, optimal_allocation, schedule_weights, split
 from pb_graph.budget.account import Budget
 from pb_graph.budget.context import available_tokens
 from pb_graph.budget.ledger import most_billed, spent
 from pb_graph.methods import METHODS
-from pb_graph.nodes.plan import whole_question
-from pb_graph.nodes.waves import is_closing, next_wave, transitive_dependencies
+from pb_graph.nodes.plan import planning_bound, single_step
 from pb_graph.planner.cleaning import MIDDLE
 from pb_graph.settings import Settings
 from pb_graph.state import SolveTask, State
-from pb_graph.types import SubQuestion
+from pb_graph.types import Query, SubQuestion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from pb_graph.run.run import Run
 
@@ -27,27 +26,26 @@ if TYPE_CHECKING:
 def allocate(state: State, run: Run) -> State:
     """Write ``total``, ``ceiling`` and ``shares`` before the first wave, new ``shares`` later."""
     if state["shares"]:
-        return _rolled_over(state, run)
+        return _reallocate(state, run)
     settings, query = run.settings, state["query"]
     total, notes = _total(state, run)
     update: State = {"total": total, "warnings": notes}
-    if not settings.splits_budget:
-        _tell(run, query["level"], total, [])
-        return update | {"ceiling": _ceiling(state, 1, total, run)}
-    plan: list[SubQuestion] = state["plan"]
-    if total < len(plan):
+    plan = state["plan"]
+    if settings.splits_budget and total < len(plan):
         note = f"{total} tokens cannot pay {len(plan)} sub-questions: solved as one step"
-        plan = [whole_question()]
+        plan = [single_step(query)]
         run.emit({"event": "plan", "steps": plan})
         update |= {"plan": plan, "warnings": [*notes, f"allocate: {note}"]}
-    shares = _shared_out(total, plan, plan, query["level"], settings)
-    _tell(run, query["level"], total, shares.values())
-    return update | {"shares": shares, "ceiling": _ceiling(state, len(plan), total, run)}
+    if settings.splits_budget:
+        update["shares"] = _allocate_shares(total, plan, plan, query["level"], settings)
+    update["ceiling"] = lower_ceiling(state, solving_bound(settings, query, total, len(plan)))
+    _tell(run, query["level"], total, update.get("shares", {}).values())
+    return update
 
 
 def route_next_wave(state: State, settings: Settings) -> str | list[Send]:
-    """What follows: one ``solve`` for each sub-question of the next wave, or the synthesis."""
-    if not settings.is_stepwise:
+    """Return what follows: a ``solve`` for each sub-question of the next wave, or the synthesis."""
+    if not settings.splits_budget or (not settings.is_stepwise and len(state["plan"]) > 1):
         return "answer"
     plan, results, ceiling = state["plan"], state["results"], state["ceiling"]
     if ceiling is not None and spent(state["charges"]) >= ceiling:
@@ -56,9 +54,96 @@ def route_next_wave(state: State, settings: Settings) -> str | list[Send]:
     return [_task(state, step["index"], settings) for step in wave] or "synthesize"
 
 
+def first_ceiling(settings: Settings, query: Query) -> tuple[int, int]:
+    """Return the completion tokens that a question cannot exceed, before its first call.
+
+    Args:
+        settings: The settings of the run.
+        query: The question. Without a level, the level with the largest total counts.
+
+    Returns:
+        The ceiling, planning included, and the part of it that is for planning.
+    """
+    level, total = query["level"], None
+    if settings.has_budget:
+        levels = LEVELS if level is None and settings.budget_rule.needs_level else [level]
+        total = max(settings.budget_rule.total(each) for each in levels)
+    enforced = None if settings.enforcement == "prompt" else total
+    planning = planning_bound(settings, query, enforced)
+    steps = settings.max_steps if settings.has_plan else 1
+    solving = solving_bound(settings, query, total, steps)
+    return available_tokens(planning + solving, include_pending=True), planning
+
+
+def solving_bound(settings: Settings, query: Query, total: int | None, steps: int) -> int:
+    """Return the completion tokens that all calls after planning can cost together.
+
+    Args:
+        settings: The settings of the run.
+        query: The question.
+        total: The question's budget; None without one.
+        steps: The sub-questions, at most. Where the budget is only said, the cutoff of each call is
+            the only bound, and there may be one call more, when the last step comes to nothing.
+    """
+    most = METHODS[settings.method].token_bound(settings, query)
+    if total is None or settings.enforcement == "prompt":
+        return settings.cutoff * (steps + 1) if settings.is_stepwise else most
+    if not settings.is_stepwise:
+        return min(total, most)
+    has_synthesis = settings.synthesis == "call" and steps > 1
+    return total + (min(synthesis_cap(total, 2, settings), settings.cutoff) if has_synthesis else 0)
+
+
+def lower_ceiling(state: State, to_come: int) -> int:
+    """Return the ceiling once the calls to come are known: what was billed, and those."""
+    now = most_billed(state["charges"]) + available_tokens(to_come, include_pending=True)
+    ceiling = state["ceiling"]
+    return now if ceiling is None else min(now, ceiling)
+
+
 def synthesis_cap(total: int, steps: int, settings: Settings) -> int:
-    """Tokens of the closing call of ``synthesis="call"``: as much as a step gets on average."""
+    """Return the tokens of the closing call of ``synthesis="call"``: those of an average step."""
     return max(-(-total // steps), min(settings.min_step, total))
+
+
+def is_final(plan: Sequence[SubQuestion], index: int, settings: Settings) -> bool:
+    """Return whether a sub-question also has to give the final answer."""
+    return len(plan) == 1 or (settings.synthesis == "last_step" and index == len(plan) - 1)
+
+
+def next_wave(
+    plan: Sequence[SubQuestion], done: Collection[int], settings: Settings
+) -> list[SubQuestion]:
+    """Return the sub-questions whose dependencies are done; only the first unless in parallel.
+
+    The final one waits for all others, whatever it was planned to depend on: it puts together what
+    they found.
+    """
+    wave = [
+        step
+        for step in plan
+        if step["index"] not in done
+        and all(needed in done for needed in _direct(plan, step["index"], settings))
+    ]
+    return wave if settings.parallel else wave[:1]
+
+
+def transitive_dependencies(
+    plan: Sequence[SubQuestion], index: int, settings: Settings
+) -> list[int]:
+    """Return the indices whose answers a sub-question is shown: its dependencies and theirs."""
+    needed: set[int] = set()
+    open_ends = _direct(plan, index, settings)
+    while open_ends:
+        last = open_ends.pop()
+        if last not in needed:
+            needed.add(last)
+            open_ends += plan[last]["depends_on"]
+    return sorted(needed)
+
+
+def _direct(plan: Sequence[SubQuestion], index: int, settings: Settings) -> list[int]:
+    return list(range(index)) if is_final(plan, index, settings) else plan[index]["depends_on"][:]
 
 
 def _task(state: State, index: int, settings: Settings) -> Send:
@@ -75,13 +160,13 @@ def _task(state: State, index: int, settings: Settings) -> Send:
         unusable=state["unusable"],
         run_id=state["run_id"],
         spent=most_billed(state["charges"]),
-        closing=is_closing(state["plan"], index, settings),
+        closing=is_final(state["plan"], index, settings),
     )
     return Send("solve", task)
 
 
 def _total(state: State, run: Run) -> tuple[int, list[str]]:
-    """The question's budget, or what is left for it of a shared one, and a note of that, once."""
+    """Return the question's budget, or what is left for it around it, and a note of that, once."""
     wanted = run.settings.budget_rule.total(state["query"]["level"])
     if (left := available_tokens(wanted)) == wanted:
         return wanted, []
@@ -90,7 +175,7 @@ def _total(state: State, run: Run) -> tuple[int, list[str]]:
     return max(1, left), [note] * (note not in state["warnings"])
 
 
-def _rolled_over(state: State, run: Run) -> State:
+def _reallocate(state: State, run: Run) -> State:
     """Give what the finished steps left unspent to those not yet started, in their old ratio."""
     done = {result["index"]: result for result in state["results"]}
     rest = [step for step in state["plan"] if step["index"] not in done]
@@ -105,7 +190,7 @@ def _rolled_over(state: State, run: Run) -> State:
         left = max(left, sum(state["shares"][str(step["index"])] for step in rest))
     left = max(left, len(rest))  # a server that takes no notice of caps may have used it up
     level = state["query"]["level"]
-    shares = state["shares"] | _shared_out(left, rest, state["plan"], level, run.settings)
+    shares = state["shares"] | _allocate_shares(left, rest, state["plan"], level, run.settings)
     _tell(run, level, total, shares.values())
     return {"shares": shares}
 
@@ -114,7 +199,7 @@ def _tell(run: Run, level: int | None, total: int, shares: Iterable[int]) -> Non
     run.emit({"event": "budgets", "level": level, "budget": total, "shares": [*shares]})
 
 
-def _shared_out(
+def _allocate_shares(
     tokens: int,
     steps: Sequence[SubQuestion],
     plan: Sequence[SubQuestion],
@@ -152,21 +237,3 @@ def _bam_shares(
     c = [settings.bam.c[level] for level in levels]
     beta = [settings.bam.beta[level] for level in levels]
     return optimal_allocation(c, beta, total)
-
-
-def _ceiling(state: State, steps: int, total: int, run: Run) -> int:
-    """Completion tokens this query cannot exceed: those billed, and the caps of all calls to come.
-
-    When the budget is only said, the cutoff of every call is the only bound there is, and there
-    may be one call more, when the last step comes to nothing.
-    """
-    settings, method = run.settings, METHODS[run.settings.method]
-    most = method.token_bound(settings, state["query"])
-    synthesis = settings.is_stepwise and settings.synthesis == "call"
-    if settings.enforcement == "prompt":
-        to_come = settings.cutoff * (steps + 1) if settings.is_stepwise else most
-    else:
-        to_come = total if settings.is_stepwise else min(total, most)
-        if synthesis:
-            to_come += min(synthesis_cap(total, steps, settings), settings.cutoff)
-    return most_billed(state["charges"]) + available_tokens(to_come, include_pending=True)

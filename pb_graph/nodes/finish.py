@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 from langchain_core.messages import AIMessage
 from langchain_core.messages.ai import UsageMetadata
 
-from pb_graph.budget.ledger import Prices, by_node, most_billed
+from pb_graph.answers import stated_answer
+from pb_graph.budget.ledger import Prices, by_node, most_billed, spent
 from pb_graph.errors import NoAnswerError
+from pb_graph.methods import METHODS
 from pb_graph.state import State
 from pb_graph.types import QueryUsage, Report, StepReport
 
@@ -74,44 +76,71 @@ def _essentials(report: Report) -> dict[str, Any]:
     """What a host should know that sees the message only: the report without its steps."""
     usage = report["usage"]
     models = [name for part in usage["by_node"].values() for name in part.get("models", [])]
-    kept = ("method", "execution", "schedule", "level", "budget", "ceiling", "warnings")
+    kept = (
+        "method",
+        "execution",
+        "schedule",
+        "style",
+        "level",
+        "budget",
+        "ceiling",
+        "result",
+        "warnings",
+    )
     ours: dict[str, Any] = {name: report[name] for name in kept}  # type: ignore[literal-required]
     ours |= {name: usage.get(name) for name in ("calls", "seconds", "measured", "cost")}
-    return {"model_name": models[-1] if models else "", MESSAGE_NAME: ours}
+    return {
+        "model_name": models[-1] if models else "",
+        "finish_reason": "length" if report["finish"] == "length" else "stop",
+        MESSAGE_NAME: ours,
+    }
 
 
 def build_report(state: State, settings: Settings, prices: Prices | None = None) -> Report:
     """The account of a query, from what the nodes left in the state."""
-    local = settings.splits_budget
     warnings, most, ceiling = state["warnings"], most_billed(state["charges"]), state["ceiling"]
     if ceiling is not None and most > ceiling:
         note = f"up to {most} completion tokens may be billed, above the ceiling of {ceiling}"
         warnings = [*warnings, f"{note}: a server ignored its cap, as `pb-graph probe` shows"]
-    report = Report(
+    answer, ended = state.get("answer", ""), state.get("finish")
+    return Report(
         method=settings.method,
-        execution=settings.execution if local else None,
-        schedule=settings.schedule if local else None,
+        execution=settings.execution if settings.splits_budget else None,
+        schedule=settings.schedule if settings.splits_budget else None,
+        style=settings.style if METHODS[settings.method].styled else None,
         level=state["query"]["level"],
+        level_source=state["level_source"],
         budget=state["total"],
         ceiling=ceiling,
         most_billed=most,
-        answer=state.get("answer", ""),
-        steps=_steps(state),
+        answer=answer,
+        result=stated_answer(answer) or answer,
+        finish=ended,
+        cut_off=ended in ("length", "forced"),
+        steps=_steps(state, settings),
         usage=by_node(state["charges"], prices),
         warnings=warnings,
     )
-    if ended := state.get("finish"):
-        report["finish"] = ended
-    return report
 
 
-def _steps(state: State) -> list[StepReport]:
+def _steps(state: State, settings: Settings) -> list[StepReport]:
+    """Return the steps with their outcomes; that of the only step is the question's."""
     results = {result["index"]: result for result in state["results"]}
     reports: list[StepReport] = []
     for step in state["plan"]:
-        done = results.get(step["index"])
         share = state["shares"].get(str(step["index"]))
-        outcome: dict[str, Any] = dict(done) if done else {"budget": share}
+        outcome: dict[str, Any] = {"budget": share}
+        if done := results.get(step["index"]):
+            outcome = dict(done)
+        elif len(state["plan"]) == 1 and state.get("answer"):
+            solving = (row for row in state["charges"] if row["node"] == "answer")
+            bound = None if settings.enforcement == "prompt" else state["total"]
+            outcome |= {
+                "cap": settings.cutoff if bound is None else min(bound, settings.cutoff),
+                "tokens": spent(solving),
+                "finish": state.get("finish"),
+                "answer": state["answer"],
+            }
         blank = dict.fromkeys(("budget", "cap", "tokens", "finish", "answer"))
         reports.append(cast("StepReport", step | blank | outcome))
     return reports

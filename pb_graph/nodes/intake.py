@@ -9,6 +9,7 @@ from langgraph.types import Overwrite
 from pb_graph.budget import LEVELS
 from pb_graph.errors import InputError
 from pb_graph.methods import METHODS
+from pb_graph.nodes.allocate import first_ceiling
 from pb_graph.nodes.conversation import encodable, read_conversation
 from pb_graph.run.internals import checkpointer
 from pb_graph.state import State, emptied
@@ -56,10 +57,14 @@ async def intake(state: State, run: Run) -> State:
             "here: build_graph(…, checkpointer=InMemorySaver()), and a thread_id"
         )
         raise InputError(msg)
-    run.emit({"event": "intake", "method": settings.method})
+    ceiling, planning = first_ceiling(settings, query)
+    run.emit({"event": "intake", "method": settings.method, "ceiling": ceiling})
     update = emptied() | {
         "settings": settings.model_dump(mode="json"),
         "query": query,
+        "level_source": None if query["level"] is None else "given",
+        "ceiling": ceiling,
+        "planning_bound": planning,
         "warnings": Overwrite(said.warnings + warnings),
     }
     return cast("State", update)

@@ -1,48 +1,164 @@
-"""Decomposes the question: ask the planner, repair once, else go on with a plan of one step."""
+"""Finds the level of the question, decomposes it, and grades its sub-questions.
+
+Nothing is asked that bears on neither the plan nor the budget, and all planner calls of a question
+share one part of its ceiling.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, cast
 
-from pb_graph.planner.cleaning import clean_graded_plan, clean_plan
-from pb_graph.planner.requests import decompose_request, fused_request
-from pb_graph.state import State
-from pb_graph.types import SubQuestion
+from pb_graph.budget.account import Budget
+from pb_graph.budget.context import available_tokens, use_budget
+from pb_graph.budget.ledger import most_billed
+from pb_graph.errors import ModelCallError
+from pb_graph.planner.cleaning import clean_graded_plan, clean_plan, grade_steps
+from pb_graph.planner.parsing import Difficulty
+from pb_graph.planner.requests import (
+    LEVEL_CAP,
+    UnreadableReplyError,
+    decompose_request,
+    estimate_request,
+    fused_request,
+    level_request,
+)
+from pb_graph.types import Query, SubQuestion
 
 if TYPE_CHECKING:
     from pb_graph.run.run import Run
+    from pb_graph.settings import Settings
+    from pb_graph.state import State
+
+_REFUSED = {400, 422}
+_ALL_CREDITS = 100.0
 
 
 async def plan(state: State, run: Run) -> State:
-    """Write ``plan``; when planning is fused, with levels and credits."""
-    query, settings = state["query"], run.settings
-    update: State = {}
+    """Write the level into ``query``, and ``plan``; below ``plan_from`` a plan of one step."""
+    settings, update = run.settings, cast("State", {"warnings": []})
+    query, steps = state["query"], list[SubQuestion]()
+    with _planning(state):
+        if settings.needs_level and query["level"] is None:
+            update = await _level_update(query, [], run)
+            query = update["query"]
+        if _is_planned(settings, query["level"]):
+            steps, query, notes = await _decompose(query, run)
+            update["warnings"] += notes
+    if not steps:
+        steps = [single_step(query)]
+    run.emit({"event": "plan", "steps": steps})
+    return {**update, "query": query, "plan": steps}
+
+
+async def estimate(state: State, run: Run) -> State:
+    """Write the level into ``query`` and grades into ``plan``, where they are not known yet."""
+    query, steps = state["query"], state["plan"]
+    is_graded = len(steps) < 2 or all(step["credit"] is not None for step in steps)  # noqa: PLR2004
+    ungraded = [] if is_graded or not run.settings.needs_credits else steps
+    if not ungraded and (query["level"] is not None or not run.settings.needs_level):
+        return {}
+    with _planning(state):
+        return await _level_update(query, ungraded, run)
+
+
+def single_step(query: Query) -> SubQuestion:
+    """Return the plan of one step: the question itself."""
+    return SubQuestion(
+        index=0,
+        question=query["question"],
+        hint="",
+        depends_on=[],
+        level=query["level"],
+        credit=_ALL_CREDITS,
+    )
+
+
+def is_single_step(plan: Sequence[SubQuestion], query: Query) -> bool:
+    """Return whether a plan is the question itself, which needs no outline."""
+    return [step["question"] for step in plan] == [query["question"]]
+
+
+def planning_bound(settings: Settings, query: Query, total: int | None) -> int:
+    """Return the completion tokens that all planner calls for a question can cost together.
+
+    Args:
+        settings: The settings of the run.
+        query: The question, with its level if that is given.
+        total: The most that its budget can be, if that is enforced: planning may cost as much
+            again, and no more.
+    """
+    level, cap = query["level"], settings.planner_cap
+    calls = 2 if settings.has_plan and (level is None or _is_planned(settings, level)) else 0
+    if calls and settings.needs_credits and settings.planning == "two_call":
+        calls += 2
+    bound = calls * cap
+    if settings.needs_level and level is None:
+        bound += LEVEL_CAP + 2 * cap
+    return bound if total is None else min(bound, total)
+
+
+def _is_planned(settings: Settings, level: int | None) -> bool:
+    first = settings.plan_from
+    return first is not None and (level is None or level >= first)
+
+
+def _planning(state: State) -> AbstractContextManager[None]:
+    """Open what planning may cost, less what it has cost, below the accounts around it."""
+    bound = max(1, state["planning_bound"])
+    account = Budget(max(1, min(bound, available_tokens(2 * bound) // 2)))
+    account.charge(most_billed(state["charges"]))
+    return use_budget(account)
+
+
+async def _decompose(query: Query, run: Run) -> tuple[list[SubQuestion], Query, list[str]]:
+    """Return the sub-questions, none where none can be had; the query; and warnings."""
+    settings, notes = run.settings, list[str]()
     steps: list[SubQuestion] = []
-    notes: list[str] = []
     if settings.planning == "fused" and settings.splits_budget:
-        request = fused_request(query, settings)
-        graded, warnings = await run.ask_planner_with_repair(request)
+        graded, warnings = await run.ask_planner_with_repair(fused_request(query, settings))
         if graded:
             level, steps, notes = clean_graded_plan(graded, query, settings.max_steps)
-            update["query"] = {**query, "level": level}
+            query = {**query, "level": level}
     else:
         found, warnings = await run.ask_planner_with_repair(decompose_request(query, settings))
         if found:
             steps, notes = clean_plan(found, query, settings.max_steps)
     if not steps:
-        steps = [whole_question()]
         notes = [*notes, "plan: the question is solved as one step"]
-    run.emit({"event": "plan", "steps": steps})
-    return {**update, "plan": steps, "warnings": warnings + notes}
+    return steps, query, [*warnings, *notes]
 
 
-def whole_question() -> SubQuestion:
-    """The plan to fall back on: one step that is the question itself."""
-    return SubQuestion(
-        index=0,
-        question="Solve the question as a whole.",
-        hint="",
-        depends_on=[],
-        level=None,
-        credit=None,
-    )
+async def _level_update(query: Query, steps: list[SubQuestion], run: Run) -> State:
+    """Estimate the level of the question, and grades of its steps, and return what is written."""
+    found, warnings = (None, []) if steps else await _level_alone(query, run)
+    if found is None:
+        request = estimate_request(query, steps, run.settings)
+        found, more = await run.ask_planner_with_repair(request)
+        warnings += more
+    level, graded, notes = grade_steps(found or Difficulty(), steps, query["level"])
+    run.emit({"event": "estimate", "level": level, "steps": graded})
+    update: State = {
+        "query": {**query, "level": level},
+        "warnings": warnings + [f"estimate: {note}" for note in notes],
+    }
+    if query["level"] is None:
+        update["level_source"] = "estimated"
+    return {**update, "plan": graded} if steps else update
+
+
+async def _level_alone(query: Query, run: Run) -> tuple[Difficulty | None, list[str]]:
+    """Return the level from a reply of two tokens; None where it is to be asked in full.
+
+    Some models cannot answer so shortly: they think all the same, or their server refuses.
+    """
+    try:
+        reply = await run.ask_planner(level_request(query, run.settings))
+    except UnreadableReplyError:
+        return None, ["estimate: no level in a reply of two tokens: asked for in full"]
+    except ModelCallError as failure:
+        if failure.status in _REFUSED:
+            return None, [f"estimate: {failure} Asked for in full."]
+        return Difficulty(), [f"estimate: {failure} Going on without."]
+    return Difficulty(level=reply.value.level), []

@@ -1,14 +1,15 @@
-"""Lets a human review plan and budgets: the run pauses, and goes on with what they send back."""
+"""Lets a person review plan and budgets: the run pauses, and goes on with what they send back."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from langgraph.types import Overwrite, interrupt
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from pb_graph.budget.rules import Level
 from pb_graph.errors import describe_errors
-from pb_graph.nodes.plan_edit import PlanEdit, apply_edits
+from pb_graph.types import SubQuestion
 
 if TYPE_CHECKING:
     from pb_graph.run.run import Run
@@ -17,17 +18,40 @@ if TYPE_CHECKING:
 
 HELP = (
     "Resume with true to accept, or with {'plan': [...], 'budget': 500}: either, or both. The plan "
-    "lists the sub-questions in their order: an index keeps one, a text is a new one, and "
-    "{'index', 'question', 'hint', 'depends_on', 'level', 'credit'} changes one; those left out "
-    "are dropped. 'depends_on' names earlier ones by index, or, in a list without any index, by "
-    "place from 0. The budget is the total in tokens."
+    "is the whole list of its steps, each with its 'question' and, if wanted, 'hint', 'depends_on' "
+    "(earlier steps by their place from 0; if left out, the step before), 'level' and 'credit'. "
+    "The budget is the total in tokens."
 )
+
+_Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=2000)]
+
+
+class ReviewedStep(BaseModel):
+    """A sub-question as a reviewer sends it; its place in the list counts, not its ``index``."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    index: int | None = None
+    question: Annotated[_Text, Field(min_length=1)]
+    hint: _Text = ""
+    depends_on: list[Annotated[int, Field(ge=0, strict=True)]] | None = None
+    level: Level | None = None
+    credit: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+
+
+class Review(BaseModel):
+    """A reviewer's plan, a new total, or both."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    plan: Annotated[list[ReviewedStep], Field(min_length=1)] | None = None
+    budget: Annotated[int, Field(ge=1, strict=True)] | None = None
 
 
 def review(state: State, run: Run) -> State:
     """Interrupt until the answer is an acceptance or a valid edit, which is allocated anew.
 
-    An edited plan is not estimated again: see `apply_edits` for the grades that it goes on with.
+    An edited plan is not estimated again: it goes on with the levels and credits that it has.
     The settings of the run note that it has been reviewed, and a total that the reviewer chose.
     """
     shown = {
@@ -49,21 +73,34 @@ def review(state: State, run: Run) -> State:
 
 
 def _update(answer: object, state: State, run: Run) -> State:
-    """What an answer writes; what was edited, without budget and shares, is allocated once more."""
+    """Return what an answer writes; an edited plan has no shares, and is allocated once more."""
     settings = state["settings"] | {"review_plan": False}
     # A model that was out of reach may be back, after a pause.
     update: dict[str, Any] = {"settings": settings, "unusable": Overwrite({})}
     if answer is not True and answer is not None:
-        edit = PlanEdit.model_validate(answer) if isinstance(answer, dict) else PlanEdit()
-        if edit == PlanEdit():
+        edit = Review.model_validate(answer) if isinstance(answer, dict) else Review()
+        if edit == Review():
             msg = f"expected true, or {{'plan': [...]}} and {{'budget': ...}}, not {answer!r:.100}"
             raise ValueError(msg)
-        plan = state["plan"] if edit.plan is None else apply_edits(edit.plan, state["plan"])
+        plan = state["plan"] if edit.plan is None else _sub_questions(edit.plan)
         _check_size(len(plan), edit.budget, state["total"], run.settings)
-        settings["budget"] = edit.budget or settings["budget"]
         run.emit({"event": "plan", "steps": plan})
-        update |= {"plan": plan, "total": None, "ceiling": None, "shares": {}}
+        update |= {"plan": plan, "total": None, "shares": {}}
+        if edit.budget is not None:  # the reviewer, and nobody else, may raise the ceiling
+            settings["budget"], update["ceiling"] = edit.budget, None
     return cast("State", update)
+
+
+def _sub_questions(steps: list[ReviewedStep]) -> list[SubQuestion]:
+    plan = []
+    for place, step in enumerate(steps):
+        needed = list(range(place)[-1:]) if step.depends_on is None else sorted({*step.depends_on})
+        if needed and needed[-1] >= place:
+            msg = f"step {place} depends on {needed[-1]}, but only earlier steps can be needed"
+            raise ValueError(msg)
+        edited = step.model_dump() | {"index": place, "depends_on": needed}
+        plan.append(cast("SubQuestion", edited))
+    return plan
 
 
 def _check_size(steps: int, wanted: int | None, before: int | None, settings: Settings) -> None:

@@ -69,7 +69,7 @@ class Models:
         easy: Model = None,
         program: Program | None = None,
         cap_policy: CapPolicy | None = None,
-        budget: Budget | None = None,
+        budget: int | Budget | None = None,
     ) -> None:
         self._settings, self._cap_policy, self._budget = settings, cap_policy, budget
         self._given = {"solver": solver, "planner": planner, "estimator": estimator, "easy": easy}
@@ -103,9 +103,9 @@ class Models:
             return self._given["estimator"]
         return context.planner or self._given["planner"] or solver
 
-    def budget(self, context: Context) -> Budget | None:
-        """Return the run's own shared budget, else the graph's."""
-        return context.shared_budget or self._budget
+    def budget(self, context: Context) -> int | Budget | None:
+        """Return the run's own budget, else the graph's."""
+        return self._budget if context.budget is None else context.budget
 
     def program(self, context: Context) -> Program | None:
         """Return the run's own planner program, else the graph's."""

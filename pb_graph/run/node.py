@@ -11,12 +11,14 @@ from uuid import uuid4
 from langchain_core.runnables import Runnable
 from langgraph.runtime import get_runtime
 
+from pb_graph.budget.account import Budget
 from pb_graph.budget.context import use_budget
+from pb_graph.budget.ledger import most_billed
 from pb_graph.models.io import IO, AsyncIO, BlockingIO, run_sync
 from pb_graph.run.models import Models
 from pb_graph.run.run import GraphOptions, Run
-from pb_graph.settings import Context, Settings
-from pb_graph.state import State
+from pb_graph.settings import Context
+from pb_graph.state import State, settings_of
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -84,9 +86,12 @@ class Node(Runnable[Any, State]):
             }  # an earlier question's
             opening = {"brought": context.brought, "run_id": uuid4().hex}
         else:
-            settings = Settings.model_validate(state["settings"])
+            settings = settings_of(state)
             context = context.going_on(state.get("brought", {}))
         shared = self._models.budget(context)
+        if isinstance(shared, int):  # of this run alone, which has spent some of it
+            shared = Budget(shared)
+            shared.charge(state.get("spent", most_billed(state.get("charges") or [])))
         run = Run(self._models, settings, context, options=self._options, io=io, state=state)
         with use_budget(shared) if shared else nullcontext():
             given = self._function(state, run)

@@ -231,7 +231,7 @@ class Run:
         return BudgetedReply(text, account.spent, finish if is_whole else "forced")
 
     async def ask_planner(self, request: PlannerRequest[T]) -> PlannerReply[T]:
-        """Ask the planner one thing, within half of what is left for the question.
+        """Ask the planner one thing.
 
         Raises:
             ModelCallError: The call failed for good.
@@ -246,7 +246,7 @@ class Run:
 
         is_traced = program is not None
         try:
-            with use_budget(self.budget.open_run(self.budget.left_after_pending // 2)):
+            with use_budget(self.budget):
                 return await ask_planner(
                     planner, client, request, self.settings, traced=is_traced, io=self._io
                 )

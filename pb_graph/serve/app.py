@@ -19,7 +19,6 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from pb_graph.budget.account import Budget
 from pb_graph.errors import InputError, NoAnswerError, PlanAndBudgetError
 from pb_graph.serve.chat import ChatRequest, Completion
 from pb_graph.serve.names import ModelNames, UnknownNameError, settings_of
@@ -83,7 +82,7 @@ class Endpoint:
         totals = [total for total in (chat.total, self.max_budget) if total is not None]
         context = Context(
             settings=settings_of(chat.model, self.names),
-            shared_budget=Budget(min(totals)) if totals else None,
+            budget=min(totals) if totals else None,
         )
         given, completion = chat.to_input(), Completion(chat)
         if not chat.stream:

@@ -250,7 +250,9 @@ def test_where_it_should_be_is_told_once_and_without_the_password(
             pass
         address = server.url.replace("//", "//me:secret@")
         gone = ChatClient(chat_to(address, max_retries=0), retry_policy=policy)
-        settings = Settings(method="plan_and_budget", execution="stepwise", parallel=False)
+        settings = Settings(
+            method="plan_and_budget", plan_from=1, execution="stepwise", parallel=False
+        )
         planner = chat_to(other.url, max_retries=0) if planner_lives else None
         with pytest.raises(NoAnswerError) as caught:
             run(build_graph(gone, planner=planner, settings=settings), QUESTION, way)

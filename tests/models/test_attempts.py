@@ -14,7 +14,7 @@ from tests.support.graphs import CHAIN, QUESTION, Way, checked, run
 
 both_ways = pytest.mark.parametrize("way", get_args(Way))
 WORDS = "so it is 42"
-STEPWISE: dict[str, Any] = {"execution": "stepwise", "budget": 400}
+STEPWISE: dict[str, Any] = {"execution": "stepwise", "plan_from": 1, "budget": 400}
 
 
 def report_of(way: Way, *said: Said, retries: int = 1, **settings: Any) -> dict[str, Any]:  # noqa: ANN401
@@ -73,7 +73,7 @@ def test_one_that_leaves_nothing_of_a_shared_budget_for_another_is_in_the_accoun
     model = ScriptedChat(solve=TimeoutError(), max_retries=0)
     client = ChatClient(model, with_schema, RetryPolicy(1, initial_interval=0.001))
     settings = Settings(method="vanilla", cutoff=300)
-    graph = build_graph(client, settings=settings, shared_budget=Budget(300))
+    graph = build_graph(client, settings=settings, budget=Budget(300))
     with pytest.raises(NoAnswerError) as caught:
         run(graph, QUESTION, way)
     report = checked(caught.value.report)
@@ -106,7 +106,7 @@ def test_a_call_costs_no_more_than_a_shared_budget_had_left_for_it(way: Way, end
     said = runs_on(None) if ends == "cut off" else TimeoutError()
     model = ScriptedChat(solve=said, reports_usage=False)
     shared = Budget(100)  # less than the cutoff
-    graph = build_graph(model, settings=Settings(method="vanilla"), shared_budget=shared)
+    graph = build_graph(model, settings=Settings(method="vanilla"), budget=shared)
     try:
         report = run(graph, QUESTION, way)["report"]
     except NoAnswerError as error:

@@ -74,7 +74,7 @@ def test_a_budget_that_is_only_said_can_be_overspent_without_harm_to_later_steps
 @pytest.mark.parametrize("execution", ["stepwise", "single_pass"])
 def test_fewer_tokens_than_steps_make_it_one_step(execution: str) -> None:
     model = ScriptedChat(plan=CHAIN)
-    report = report_of(model, method="plan_and_budget", execution=execution, budget=3)
+    report = report_of(model, execution=execution, budget=3, enforcement="prompt")
     assert len(report["steps"]) == 1
     assert report["steps"][0]["budget"] == 3
     assert any("3 tokens cannot pay 4 sub-questions" in note for note in report["warnings"])
@@ -88,11 +88,12 @@ def test_every_step_can_say_at_least_one_token(rollover: bool, remainder: str) -
         "execution": "stepwise",
         "schedule": "polynomial",
         "min_step": 0,
-        "budget": 10,
+        "budget": 30,
         "enforcement": "cap",
     }
     report = report_of(model, remainder=remainder, rollover=rollover, **chosen)
-    assert [step["tokens"] for step in report["steps"]] == [7, 1, 1, 1]
+    assert min(step["tokens"] for step in report["steps"]) == 1
+    assert sum(step["tokens"] for step in report["steps"]) <= 30
 
 
 def test_min_step_lifts_late_steps_as_far_as_the_total_allows() -> None:

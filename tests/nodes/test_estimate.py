@@ -50,7 +50,7 @@ def planner_roles(given: dict[str, Any], **settings: Any) -> list[Role]:  # noqa
         (
             QUESTION,
             {"method": "planned_global_budget", "budget": TABLE},
-            ["decompose", "estimate"],
+            ["estimate", "decompose"],
         ),
         (QUESTION, {"method": "planned_global_budget", "budget": 300}, ["decompose"]),
         (KNOWN, {"method": "planned_global_budget", "budget": TABLE}, ["decompose"]),
@@ -59,7 +59,7 @@ def planner_roles(given: dict[str, Any], **settings: Any) -> list[Role]:  # noqa
         (QUESTION, {**STEPWISE, "schedule": "bam", "budget": 300}, ["decompose", "estimate"]),
         (QUESTION, {**STEPWISE, "schedule": "uniform", "budget": 300}, ["decompose"]),
         (KNOWN, {**STEPWISE, "schedule": "uniform", "budget": TABLE}, ["decompose"]),
-        (QUESTION, {**STEPWISE, "planning": "fused", "budget": TABLE}, ["fused"]),
+        (QUESTION, {**STEPWISE, "planning": "fused", "budget": TABLE}, ["estimate", "fused"]),
         (KNOWN, {**STEPWISE, "planning": "fused", "budget": TABLE}, ["fused"]),
     ],
 )
@@ -136,8 +136,8 @@ def test_when_the_estimator_is_down_a_middle_level_is_assumed() -> None:
 
 @pytest.mark.parametrize(
     ("settings", "calls"),
-    [({"method": "global_budget"}, 3), ({"method": "plan_and_budget", "planning": "two_call"}, 2)],
-    ids=["the level alone first", "with grades"],
+    [({"method": "global_budget"}, 3), ({"method": "plan_and_budget", "planning": "two_call"}, 5)],
+    ids=["the level", "the level, then the grades"],
 )
 def test_an_unreadable_estimate_is_asked_for_once_more(
     settings: dict[str, Any], calls: int
@@ -172,12 +172,14 @@ def test_where_no_grades_are_needed_the_level_takes_two_tokens_at_most(
     assert (report["level"], report["budget"], report["warnings"]) == (4, 400, [])
 
 
-def test_with_grades_the_level_comes_along_as_before() -> None:
-    model = ScriptedChat(plan=CHAIN, level=4)
-    report_of(model, budget=TABLE, **STEPWISE)
-    (call,) = (call for call in model.calls if call.role == "estimate")
-    assert call.schema
-    assert set(call.schema["properties"]) == {"level", "levels", "credits"}
+def test_the_planner_is_told_the_level_that_was_estimated_before() -> None:
+    model = ScriptedChat(plan=CHAIN, level=5)
+    report = report_of(model, QUESTION, **STEPWISE)
+    told = report_of(ScriptedChat(plan=CHAIN), QUESTION | {"level": 5}, **STEPWISE)
+    assert [call.role for call in model.calls[:2]] == ["estimate", "decompose"]
+    assert "level 5 of 5" in model.calls[1].ask
+    assert (report["level_source"], told["level_source"]) == ("estimated", "given")
+    assert report["level"] == told["level"] == 5
 
 
 def test_a_model_that_thinks_first_is_asked_for_the_level_in_full() -> None:

@@ -81,7 +81,7 @@ def test_usage_is_split_by_node_in_the_order_of_the_question() -> None:
     usage = report_of(model, method="plan_and_budget", execution="stepwise", synthesis="call")[
         "usage"
     ]
-    assert list(usage["by_node"]) == ["plan", "estimate", "solve", "synthesize"]
+    assert list(usage["by_node"]) == ["estimate", "plan", "solve", "synthesize"]
     for count in ("input_tokens", "output_tokens", "calls"):
         assert sum(part[count] for part in usage["by_node"].values()) == usage[count]
 
@@ -116,7 +116,7 @@ def test_the_final_message_carries_the_account_for_hosts_and_tracers() -> None:
 
 def test_each_node_names_the_models_that_it_asked() -> None:
     solver, planner = ScriptedChat(model_name="large"), ScriptedChat(model_name="small")
-    graph = build_graph(solver, planner=planner, cap_policy=with_schema)
+    graph = build_graph(solver, planner=planner, cap_policy=with_schema, settings={"plan_from": 1})
     nodes = checked(run(graph)["report"])["usage"]["by_node"]
     assert {name: part["models"] for name, part in nodes.items()} == {
         "plan": ["small"],

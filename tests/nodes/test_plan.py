@@ -7,8 +7,9 @@ from typing import Any, get_args
 
 import pytest
 
-from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, in_turn
+from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, in_turn, runs_on
 from tests.support.graphs import CHAIN, QUESTION, Way, report_of
+from tests.support.worlds import followed
 
 PLANNED: dict[str, Any] = {"method": "planned_vanilla"}
 
@@ -42,7 +43,7 @@ def test_a_reply_without_a_plan_is_asked_for_once_more(planning: str, way: Way) 
     good = json.dumps({"steps": ["First?", "Second?"]})
     grades = json.dumps({"level": 3, "levels": [3, 3], "credits": [50, 50]})
     model = ScriptedChat(planner=in_turn("I would rather not.", good, grades))
-    report = report_of(model, way=way, planning=planning)
+    report = report_of(model, QUESTION | {"level": 3}, way=way, planning=planning)
     assert len(report["steps"]) == 2
     assert any(note.startswith("plan: the first reply") for note in report["warnings"])
     assert report["usage"]["by_node"]["plan"]["calls"] == 2
@@ -73,7 +74,7 @@ def test_when_the_planner_is_down_the_question_is_answered_without_a_plan(way: W
 def test_a_planner_call_keeps_to_its_cap() -> None:
     model = ScriptedChat(plan=CHAIN)
     report_of(model, planner_cap=5, cutoff=7, method="plan_and_budget")
-    assert {call.cap for call in model.calls if call.role != "solve"} == {5}
+    assert {call.cap for call in model.calls if call.role != "solve"} == {2, 5}
     assert all(call.output_tokens <= 7 for call in model.calls)
 
 
@@ -85,3 +86,37 @@ def test_a_server_that_knows_no_schema_is_asked_without_it() -> None:
     report = report_of(model, **PLANNED)
     assert len(report["steps"]) == 2
     assert report["warnings"] == []
+
+
+@pytest.mark.parametrize(
+    ("plan_from", "planned"), [(1, True), (3, True), (4, False), (None, False)]
+)
+@pytest.mark.parametrize("execution", ["single_pass", "stepwise"])
+def test_below_a_level_the_plan_is_the_question_itself(
+    plan_from: int | None, planned: bool, execution: str
+) -> None:
+    model = ScriptedChat(plan=CHAIN, level=3)
+    report = report_of(model, plan_from=plan_from, budget=300, execution=execution)
+    assert len(report["steps"]) == (len(CHAIN) if planned else 1)
+    assert ("decompose" in {call.role for call in model.calls}) == planned
+    if not planned:
+        (step,) = report["steps"]
+        assert (step["question"], step["budget"]) == (QUESTION["question"], 300)
+        assert (step["tokens"], step["finish"]) == (3, "stop")
+        assert "sub-question" not in model.calls[-1].ask
+        assert "300" not in model.calls[-1].ask
+
+
+def test_a_level_that_bears_on_nothing_is_not_asked_for() -> None:
+    model = ScriptedChat()
+    report_of(model, plan_from=None, budget=300)
+    assert [call.role for call in model.calls] == ["solve"]
+
+
+@pytest.mark.parametrize("budget", [60, 700])
+@pytest.mark.parametrize("planning", ["two_call", "fused"])
+def test_a_runaway_planner_cannot_raise_the_ceiling(planning: str, budget: int) -> None:
+    model = ScriptedChat(planner=runs_on, solve=runs_on)
+    outcome = followed(model, planning=planning, budget=budget, execution="stepwise")
+    told = outcome.events[0]["ceiling"]
+    assert model.output_tokens <= outcome.report["ceiling"] <= told <= 2 * budget

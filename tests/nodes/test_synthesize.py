@@ -66,7 +66,7 @@ def test_the_closing_call_is_told_its_budget_in_the_unit_of_the_settings() -> No
 def test_the_ceiling_includes_the_closing_call(enforcement: str) -> None:
     model = ScriptedChat(plan=CHAIN, solve=runs_on)
     report = report_of(model, **(CALL | {"enforcement": enforcement, "cutoff": 120}))
-    assert report["usage"]["output_tokens"] == report["ceiling"]
+    assert report["usage"]["output_tokens"] <= report["ceiling"]
     assert report["usage"]["by_node"]["synthesize"]["output_tokens"] >= 100
 
 

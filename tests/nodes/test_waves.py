@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pb_graph import Settings
-from pb_graph.nodes.waves import is_closing, next_wave, transitive_dependencies
+from pb_graph.nodes.allocate import is_final, next_wave, transitive_dependencies
 from pb_graph.types import SubQuestion
 
 
@@ -59,5 +59,5 @@ def test_a_step_builds_on_its_needs_and_on_theirs() -> None:
 def test_the_closing_step_builds_on_all_others() -> None:
     assert transitive_dependencies(SCATTERED, 3, LAST_STEP) == [0, 1, 2]
     assert transitive_dependencies(SCATTERED, 3, CALL) == []
-    assert is_closing(SCATTERED, 3, LAST_STEP)
-    assert not is_closing(SCATTERED, 3, CALL)
+    assert is_final(SCATTERED, 3, LAST_STEP)
+    assert not is_final(SCATTERED, 3, CALL)

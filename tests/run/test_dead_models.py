@@ -18,7 +18,7 @@ class ConnectError(ConnectionError):
     """What httpx calls a server that is not there."""
 
 
-PLANNED = Settings(method="plan_and_budget")
+PLANNED = Settings(method="plan_and_budget", plan_from=1)
 GONE = [HTTPError(404, "no such model"), HTTPError(401, "bad key"), ConnectError("refused")]
 both_ways = pytest.mark.parametrize("way", get_args(Way))
 
@@ -33,7 +33,7 @@ def client(**script: Any) -> tuple[ScriptedChat, ChatClient]:  # noqa: ANN401
 @pytest.mark.parametrize("gone", GONE, ids=["404", "401", "no server"])
 def test_its_failure_is_said_once_with_its_name(gone: Exception, way: Way) -> None:
     model, only = client(planner=gone, solve=gone)
-    graph = build_graph(only, settings=Settings(execution="stepwise", parallel=False))
+    graph = build_graph(only, settings=Settings(execution="stepwise", plan_from=1, parallel=False))
     with pytest.raises(NoAnswerError, match="The model call to scripted-1 failed") as caught:
         run(graph, QUESTION, way)
     assert len(model.calls) == (2 if isinstance(gone, ConnectError) else 1)
@@ -45,7 +45,7 @@ def test_its_failure_is_said_once_with_its_name(gone: Exception, way: Way) -> No
 def test_nor_does_each_step_ask_a_server_that_is_not_there(way: Way) -> None:
     _, planner = client()
     model, solver = client(solve=GONE[-1])
-    settings = Settings(execution="stepwise", parallel=False)
+    settings = Settings(execution="stepwise", plan_from=1, parallel=False)
     with pytest.raises(NoAnswerError) as caught:
         run(build_graph(solver, planner=planner, settings=settings), QUESTION, way)
     assert len(model.calls) == 2
@@ -61,7 +61,7 @@ def test_a_step_that_was_refused_does_not_stop_the_others(way: Way) -> None:
         return HTTPError(404) if "sub-question 2 " in call.ask else "42"
 
     _, only = client(solve=refuses_one)
-    settings = Settings(execution="stepwise", parallel=False)
+    settings = Settings(execution="stepwise", plan_from=1, parallel=False)
     report = run(build_graph(only, planner=client()[1], settings=settings), QUESTION, way)["report"]
     assert [step["finish"] for step in report["steps"]] == ["stop", "error", "stop", "stop"]
 

@@ -173,7 +173,7 @@ def test_without_a_checkpointer_nothing_is_kept() -> None:
     run(graph, QUESTION, config=THREAD)
     whole = ScriptedChat(**script({"plan": CHAIN, "fumbles": True}))
     report_of(whole, execution="stepwise")
-    assert (before, len(model.calls)) == (1, 1 + len(whole.calls))
+    assert len(model.calls) == before + len(whole.calls)
 
 
 class FailsOnce(InMemorySaver):
@@ -199,7 +199,7 @@ class FailsOnce(InMemorySaver):
 
 @pytest.mark.parametrize("at", [3, 5, 8, 12, 16])
 def test_a_checkpointer_that_fails_once_costs_one_call_at_most(at: int) -> None:
-    settings: Any = {"execution": "stepwise", "parallel": False}
+    settings: Any = {"execution": "stepwise", "plan_from": 1, "parallel": False}
     whole, model, saver = ScriptedChat(plan=CHAIN), ScriptedChat(plan=CHAIN), FailsOnce(at)
     graph_of(whole, **settings).invoke(QUESTION)
     graph = graph_of(model, checkpointer=saver, **settings)

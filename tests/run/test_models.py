@@ -78,7 +78,7 @@ def test_settings_in_the_place_of_a_context_are_not_ignored() -> None:
         run(graph_of(ScriptedChat(), **BASE), context=OWN)
 
 
-@pytest.mark.parametrize("ours", [OWN, {"budget": 222}, {"setings": OWN}, "vanilla"])
+@pytest.mark.parametrize("ours", [OWN, {"cutoff": 222}, {"setings": OWN}, "vanilla"])
 def test_what_a_host_has_under_our_name_is_not_ignored(ours: object) -> None:
     for found in (Host(plan_and_budget=ours), {"plan_and_budget": ours}):
         with pytest.raises(InputError, match=r"has the fields settings, .*context=Context\(sett"):
@@ -109,7 +109,7 @@ def test_one_model_may_plan_and_another_solve() -> None:
     graph = build_graph(
         solver,
         planner=planner,
-        settings=Settings(planning="two_call", schedule="weighted"),
+        settings=Settings(planning="two_call", schedule="weighted", plan_from=1),
         cap_policy=with_schema,
     )
     run(graph)
@@ -134,7 +134,7 @@ def test_a_tuned_planner_is_used_and_may_be_loaded_from_a_file(tmp_path: Path) -
     tuned.save(tmp_path / "planner.json")
     for program in (tuned, tmp_path / "planner.json", str(tmp_path / "planner.json")):
         model = ScriptedChat()
-        settings = Settings(method="planned_vanilla", planning="two_call")
+        settings = Settings(method="planned_vanilla", plan_from=1)
         run(build_graph(model, settings=settings, planner_program=program))
         assert "Think of whales." in str(model.calls[0].messages)
 
@@ -228,7 +228,7 @@ async def test_a_model_that_is_ready_answers_while_another_is_being_made(
 
 def test_a_file_that_was_tuned_again_is_read_again(tmp_path: Path) -> None:
     path, model = tmp_path / "planner.json", ScriptedChat()
-    graph = build_graph(model, settings=Settings(method="planned_vanilla"))
+    graph = build_graph(model, settings=Settings(method="planned_vanilla", plan_from=1))
     for words in ("Think of whales.", "Think of snails and of their houses."):
         tuned = Planner()
         tuned.decompose.signature = tuned.decompose.signature.with_instructions(words)
@@ -261,11 +261,13 @@ def test_each_role_may_have_a_model_of_its_own() -> None:
     models = {
         name: ScriptedChat(levels=[1, 5]) for name in ("model", "planner", "estimator", "easy")
     }
-    graph = build_graph(**models, settings=Settings(execution="stepwise"), cap_policy=with_schema)
+    graph = build_graph(
+        **models, settings=Settings(execution="stepwise", plan_from=1), cap_policy=with_schema
+    )
     run(graph)
     assert {name: [call.role for call in model.calls] for name, model in models.items()} == {
         "planner": ["decompose"],
-        "estimator": ["estimate"],
+        "estimator": ["estimate", "estimate"],
         "easy": ["solve"],
         "model": ["solve"],
     }

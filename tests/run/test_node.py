@@ -16,7 +16,7 @@ from tests.support.chat_model import Call, HTTPError, ScriptedChat
 from tests.support.graphs import CHAIN, DIAMOND, QUESTION, Way, checked, graph_of, run
 
 ASKED = {"messages": [HumanMessage("How many?")]}
-STEPWISE: dict[str, Any] = {"method": "plan_and_budget", "execution": "stepwise"}
+STEPWISE: dict[str, Any] = {"method": "plan_and_budget", "execution": "stepwise", "plan_from": 1}
 
 
 def host_of(graph: Any) -> Any:  # noqa: ANN401 -- compiled graphs, whose types say little
@@ -75,6 +75,7 @@ async def test_progress_is_told_as_custom_events(way: Way) -> None:
     assert sum(call["output_tokens"] for call in calls) == model.output_tokens
     assert [event["event"] for event in events if event["event"] != "call"] == [
         "intake",
+        "estimate",
         "plan",
         "estimate",
         "budgets",

@@ -22,7 +22,6 @@ from tests.support.chat_model import (
     Said,
     ScriptedChat,
     in_turn,
-    with_schema,
 )
 from tests.support.graphs import QUESTION, Way, checked, run
 
@@ -134,7 +133,7 @@ def test_what_goes_wrong_is_told_to_the_model(way: Way) -> None:
 @both_ways
 def test_a_failure_after_a_tool_costs_what_was_paid_before_it(way: Way) -> None:
     model = ScriptedChat(solve=in_turn(wants("add", a=1, b=1), HTTPError(400), "42"))
-    graph = graph_of(model, add, method="plan_and_budget", execution="stepwise")
+    graph = graph_of(model, add, method="plan_and_budget", execution="stepwise", plan_from=1)
     report = checked(run(graph, QUESTION, way)["report"])
     assert [step["tokens"] for step in report["steps"]] == [3, 1]
     assert report["usage"]["output_tokens"] == model.output_tokens
@@ -185,15 +184,3 @@ def test_a_model_without_tools_says_so() -> None:
 
     with pytest.raises(NoAnswerError, match="NotImplementedError"):
         run(graph_of(Plain(), add))
-
-
-@pytest.mark.parametrize("method", ["adaptive_consistency", "certaindex", "tale_ep"])
-def test_a_method_that_calls_none_says_so(method: str) -> None:
-    model = ScriptedChat()
-    settings = Settings(method=method)
-    graph = build_graph(model, settings=settings, tools=[add], cap_policy=with_schema)
-    notes = checked(run(graph)["report"])["warnings"]
-    offered = any("tools" in call.arguments for call in model.calls)
-    assert offered is (method == "tale_ep")
-    said = f"intake: the method {method!r} calls no tools: those given were not used"
-    assert (said in notes) is not offered

@@ -21,7 +21,7 @@ def planner(instructions: str = FRUGAL) -> Planner:
 def artefact(**changes: Any) -> PlannerProgram:  # noqa: ANN401 -- fields of PlannerProgram
     """Return a program with settings and a record, which is carried along unread."""
     fields: dict[str, Any] = {
-        "settings": Settings(schedule="linear", budget=300),
+        "settings": Settings(schedule="linear", plan_from=1, budget=300),
         "tuning": {"verdict": "undecided", "candidates": [{"name": "original"}]},
     }
     return planner().program().model_copy(update=fields | changes)

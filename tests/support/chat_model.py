@@ -295,8 +295,9 @@ class ScriptedChat(BaseChatModel):
 def _call(messages: list[BaseMessage], run_manager: Any, kwargs: dict[str, Any]) -> Call:  # noqa: ANN401
     node = (getattr(run_manager, "metadata", None) or {}).get("langgraph_node")
     schema = kwargs.get("schema")
+    judges = node is not None and LEVEL_FORM in str(messages[0].text)
     return Call(
-        role=_role(schema, node),
+        role="estimate" if judges else _role(schema, node),
         messages=messages,
         cap=kwargs.get("max_tokens"),
         schema=schema,

@@ -32,10 +32,10 @@ def graph_of(
     """A graph that plans, unless a test says otherwise, and whose planner sees its schema."""
     return build_graph(
         model,
-        settings=Settings(**{"method": PLANNED, "style": "prose"} | settings),
+        settings=Settings(**{"method": PLANNED, "style": "prose", "plan_from": 1} | settings),
         cap_policy=with_schema,
         checkpointer=checkpointer,
-        shared_budget=shared_budget,
+        budget=shared_budget,
     )
 
 

@@ -121,7 +121,9 @@ def reflector_of(bench: Evaluator, model: ScriptedChat) -> Reflector:
 
 def original(**settings: Any) -> Candidate:  # noqa: ANN401
     """The package's own instructions, in one call after the plan."""
-    return Candidate(settings=Settings(**({"method": "planned_vanilla"} | settings)))
+    return Candidate(
+        settings=Settings(**({"method": "planned_vanilla", "plan_from": 1} | settings))
+    )
 
 
 def search(  # noqa: PLR0913 -- all but three by name

@@ -95,7 +95,12 @@ def test_a_program_opens_exactly_the_prompts_that_its_settings_send(
     method: str, planning: str, schedule: str, budget: int | None
 ) -> None:
     """A prompt that no call reads would be tuned by DSPy in vain."""
-    settings: dict[str, Any] = {"method": method, "planning": planning, "schedule": schedule}
+    settings: dict[str, Any] = {
+        "method": method,
+        "planning": planning,
+        "schedule": schedule,
+        "plan_from": 1,
+    }
     settings |= {"budget": budget} if budget else {}
     program = GraphProgram(ScriptedChat(), settings=settings, cap_policy=with_schema)
     with dspy.context(trace=[]):

@@ -35,7 +35,7 @@ from tests.support.tuning_world import (
 def tuned(folder: Path, model: ScriptedChat | None = None, **options: Any) -> TuneResult:  # noqa: ANN401
     """Tune on 20 of the world's questions."""
     chosen: dict[str, Any] = {
-        "settings": {"method": "planned_vanilla"},
+        "settings": {"method": "planned_vanilla", "plan_from": 1},
         "budget": TuneBudget(answers=70),
         "limit": 20,
         "optimizer": "candidates",

@@ -226,7 +226,7 @@ def test_all_tunes_each_prompt_that_the_settings_use(tmp_path: Path) -> None:
     told = [set(one.candidate.instructions) for one in result.search.trials]
     assert {"decompose"} in told
     assert any("estimate" in names for names in told)
-    assert result.search.rounds == ["candidates", "candidates"]
+    assert result.search.rounds == ["candidates"] * 3
 
 
 def test_all_finds_worked_examples_where_the_solver_is_shown_some(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def right(gold: Any, pred: Any, trace: Any = None) -> bool:  # noqa: ANN401, ARG
 
 
 def program_of(model: ScriptedChat | None = None, **settings: Any) -> GraphProgram:  # noqa: ANN401
-    chosen = settings or {"method": "planned_vanilla"}
+    chosen = {"plan_from": 1} | (settings or {"method": "planned_vanilla"})
     return GraphProgram(model or world(), settings=chosen, cap_policy=with_schema)
 
 
@@ -108,8 +108,8 @@ def test_every_open_predictor_is_traced_as_itself() -> None:
     with dspy.context(trace=[]):
         program(question=DEV[0].question)
         traced = [predictor for predictor, _, _ in dspy.settings.trace]
-    assert [id(one) for one in traced] == [id(one) for one in program.predictors()]
-    assert [name for name, _ in program.named_predictors()] == ["decompose", "estimate"]
+    assert {id(one) for one in traced} == {id(one) for one in program.predictors()}
+    assert [name for name, _ in program.named_predictors()] == ["decompose", "estimate", "level"]
 
 
 async def test_calls_are_traced_in_an_event_loop_too() -> None:
@@ -143,7 +143,9 @@ def test_a_level_is_read_as_that_of_a_question_is() -> None:
 # Errors
 
 
-@pytest.mark.parametrize("settings", [{"method": "vanilla"}, {"method": "planned_vanilla"}])
+@pytest.mark.parametrize(
+    "settings", [{"method": "vanilla"}, {"method": "planned_vanilla", "plan_from": 1}]
+)
 def test_a_mistyped_model_is_raised_and_no_empty_answer(settings: dict[str, Any]) -> None:
     program = GraphProgram("nosuch:x", settings=settings)
     with pytest.raises(ModelSetupError, match="nosuch"):
@@ -186,7 +188,7 @@ def test_so_does_a_run() -> None:
         assert str(model.calls[-2].messages[0].text).startswith(words)
 
 
-@pytest.mark.parametrize("settings", [{"method": "planned_vanilla"}, SOLVING])
+@pytest.mark.parametrize("settings", [{"method": "planned_vanilla", "plan_from": 1}, SOLVING])
 def test_what_it_saves_is_what_a_graph_loads(tmp_path: Path, settings: dict[str, Any]) -> None:
     path = tmp_path / "best.json"
     program = bootstrapped(program_of(**settings))

@@ -54,7 +54,7 @@ def ends_with_the_answer(gold: Any, pred: Any, trace: Any = None) -> bool:  # no
 
 
 def program_of(model: ScriptedChat | None = None, **options: Any) -> GraphProgram:  # noqa: ANN401
-    chosen: dict[str, Any] = {"settings": {"method": "planned_vanilla"}} | options
+    chosen: dict[str, Any] = {"settings": {"method": "planned_vanilla", "plan_from": 1}} | options
     return GraphProgram(model or world(), cap_policy=with_schema, **chosen)
 
 
