@@ -111,11 +111,11 @@ def methods(
     """Return the methods with these names.
 
     The ten rows are those of the paper: plan-and-budget in a single pass, budgets that are only
-    said (``enforcement="prompt"``), shares rounded down and none raised (its Eq. 7), and told as
-    words. What still differs from the paper is in the README. ``default`` is what `Settings`
-    choose when nothing is said, ``plan_and_budget`` what they choose for planning, ``stepwise`` the
-    same with a call for each sub-question; with ``_estimated`` behind it, a row has no help of a
-    label. ``rivals`` are what others have published against long answers, as they published it.
+    stated (``enforcement="prompt"``), shares rounded down and none raised (its Eq. 7), and stated
+    as words. docs/evaluation.md lists the remaining differences. ``default`` is the default of
+    `Settings`, ``plan_and_budget`` the same by name, ``stepwise`` the same with a call for each
+    sub-question. A row with ``_estimated`` gets no label. ``rivals`` are methods that others have
+    published, with their settings.
 
     Args:
         names: Names of `NAMES`, as a sequence or with commas between; ``paper`` for the ten rows,
