@@ -1,4 +1,7 @@
-"""Registers a task for each data set; what it does is loaded when it is made."""
+"""Inspect's tasks, one for each data set: ``inspect eval plan_and_budget/math500 --model ...``.
+
+Inspect loads this module by its entry point; the rest loads when a task is made.
+"""
 
 from __future__ import annotations
 
@@ -32,18 +35,18 @@ def _registered(dataset: str) -> Callable[..., Task]:
         """Make the task of one method.
 
         Args:
-            method: A name of `optim.methods.NAMES`.
-            settings: Of the graph, as JSON or a mapping: ``{"cutoff": 1500}``.
-            program: A file of `pb-optim tune`.
-            data: A local file instead of the hub.
-            split: Another split of the hub's than the usual one.
-            limit: How many questions, drawn evenly over the levels. Inspect's ``--limit`` takes
+            method: Name of a method, as `pb-optim eval --methods` takes it.
+            settings: Settings of the graph, as JSON or a mapping: ``{"cutoff": 1500}``.
+            program: File that `pb-optim tune` wrote.
+            data: Local file of the questions, instead of the hub.
+            split: Split of the hub, instead of the usual one.
+            limit: Number of questions, drawn evenly over the levels. Inspect's ``--limit`` takes
                 the first of these.
-            levels: Only these levels: a number, several, or text such as ``1,2``.
-            scorer: Name of another scorer than the data set's own.
-            estimate_level: Let the planner estimate a question's level, and pay for that.
-            seed: Of the draw.
-            skip_bad_rows: Leave out rows that are no questions.
+            levels: Levels to keep: a number, several, or text such as ``1,2``.
+            scorer: Name of a scorer, instead of the data set's own.
+            estimate_level: Whether the planner estimates a question's level, and is paid for that.
+            seed: Seed of the draw.
+            skip_bad_rows: Whether to leave out rows that are no questions.
         """
         given = {name: value for name, value in locals().items() if name != "dataset"}
         from optim.evaluation.registered import task_for  # noqa: PLC0415 -- LangGraph takes a second
