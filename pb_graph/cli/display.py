@@ -12,8 +12,6 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from pb_graph.answers import stated_answer
-
 if TYPE_CHECKING:
     from pb_graph.types import SubQuestion
 
@@ -56,8 +54,7 @@ class Display:
         """Take in one event of the run."""
         kind = event["event"]
         if kind == "intake":
-            if ceiling := event.get("ceiling"):
-                self._console.print(f"At most {ceiling:,} completion tokens")
+            self._console.print(f"At most {event['ceiling']:,} completion tokens")
             self._show_level(self._given)
         elif kind == "call":
             self._calls += 1
@@ -82,8 +79,7 @@ class Display:
 
     def close_with(self, report: Mapping[str, Any]) -> None:
         """Print the result, the working below it, warnings, and one line of account."""
-        answer = report["answer"]
-        result = stated_answer(answer) or answer
+        answer, result = report["answer"], report["result"]
         self._console.print("", safe(result, "bold"), "", sep="\n")
         if result != answer.strip():
             self._console.print(safe(answer, "dim"), "", sep="\n")
@@ -97,7 +93,7 @@ class Display:
         )
         minutes = f"{seconds // _MINUTE:.0f} min {seconds % _MINUTE:.0f} s"
         self._console.print(
-            f"{usage['output_tokens']:,} of at most {report['ceiling'] or 0:,} completion tokens "
+            f"{usage['output_tokens']:,} of at most {report['ceiling']:,} completion tokens "
             f"(planning {planning:,}){'' if usage['measured'] else ', partly estimated'}; "
             f"{_calls(usage['calls'])}, {f'{seconds:.1f} s' if seconds < _MINUTE else minutes}",
             style="dim",

@@ -105,7 +105,8 @@ def test_counts_and_durations_read_as_english() -> None:
     on = console()
     display = Display(on)
     usage = {"output_tokens": 1234, "calls": 1, "seconds": 125.0, "measured": False, "by_node": {}}
-    display.close_with({"answer": "42", "warnings": [], "usage": usage, "ceiling": 2000})
+    report = {"answer": "42", "result": "42", "warnings": [], "usage": usage, "ceiling": 2000}
+    display.close_with(report)
     assert printed(on).splitlines()[-1] == (
         "1,234 of at most 2,000 completion tokens (planning 0), partly estimated; 1 call, 2 min 5 s"
     )
