@@ -38,7 +38,8 @@ def graph_to(
         timeout=0.2,
     )
     client = ChatClient(model, retry_policy=RetryPolicy(1, initial_interval=0.01))
-    return build_graph(client, settings=Settings(execution="stepwise"), checkpointer=saver)
+    settings = Settings(execution="stepwise", plan_from=1)
+    return build_graph(client, settings=settings, checkpointer=saver)
 
 
 async def everything_said(graph: Any, way: Way) -> list[str]:  # noqa: ANN401

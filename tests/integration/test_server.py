@@ -116,7 +116,7 @@ def test_what_a_page_shows_of_the_server_runs(page: Path, server: Server) -> Non
 
 def test_a_run_is_streamed(server: Server) -> None:
     modes = ["updates", "custom", "messages-tuple"]
-    assistant = server.assistant(execution="stepwise")
+    assistant = server.assistant(execution="stepwise", plan_from=1)
     parts = list(server.client.runs.stream(None, assistant, input=QUESTION, stream_mode=modes))
     assert {part.event for part in parts} == {"metadata", "updates", "custom", "messages"}
     events = [part.data["event"] for part in parts if part.event == "custom"]
@@ -129,14 +129,15 @@ def test_a_run_is_streamed(server: Server) -> None:
 
 
 def test_a_review_pauses_a_thread_and_is_answered_by_its_resumption(server: Server) -> None:
-    client, assistant = server.client, server.assistant(review_plan=True, schedule="uniform")
+    client = server.client
+    assistant = server.assistant(review_plan=True, schedule="uniform", plan_from=1)
     thread = client.threads.create()["thread_id"]
     paused = client.runs.wait(thread, assistant, input=QUESTION)
     asked = paused["__interrupt__"][0]["value"]
     assert [step["question"] for step in asked["plan"]] == list(CHAIN)
     refused = client.runs.wait(thread, assistant, command={"resume": {"plan": [9]}})
-    assert "there is no sub-question 9" in refused["__interrupt__"][0]["value"]["error"]
-    edit = {"plan": [0, "What else?"], "budget": 300}
+    assert "plan" in refused["__interrupt__"][0]["value"]["error"]
+    edit = {"plan": [asked["plan"][0], {"question": "What else?"}], "budget": 300}
     out = client.runs.wait(thread, assistant, command={"resume": edit})
     report = checked(out["report"])
     assert [step["question"] for step in report["steps"]] == [CHAIN[0], "What else?"]
