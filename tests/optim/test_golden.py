@@ -81,7 +81,7 @@ def test_the_answers_of_an_old_log_are_what_they_were() -> None:
 def test_an_old_program_plans_as_it_did() -> None:
     model = ScriptedChat()
     graph: Any = build_graph(model, planner_program=golden.PROGRAM, cap_policy=with_schema)
-    out = graph.invoke({"question": "How many?", "level": 3})
+    out = graph.invoke({"question": "How many?", "level": 4})
     assert out["report"]["method"] == "planned_vanilla"
     assert any("FRUGAL" in str(message.text) for message in model.calls[0].messages)
 

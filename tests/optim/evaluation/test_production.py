@@ -40,7 +40,7 @@ def requests(model: ScriptedChat) -> list[tuple[str, bool, int | None]]:
 
 @pytest.mark.parametrize("method", ["cosine", "stepwise"])
 def test_the_requests_of_an_evaluation_are_those_of_production(method: str, tmp_path: Path) -> None:
-    (row,) = methods(method)
+    (row,) = methods(method, {"plan_from": 1})
     production, evaluated = (ScriptedChat(planner=refuses_schemas, solve=solves) for _ in "ab")
     graph = build_graph(production, settings=row.settings, cap_policy=with_schema)
     models = build_models(

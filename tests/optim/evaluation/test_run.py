@@ -92,7 +92,8 @@ def figures(records: list[Record]) -> list[tuple[Any, ...]]:
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[ScriptedChat, Evaluation]:
     model = ScriptedChat(solve=solves_the_easy_ones)
     chosen = ["vanilla", "planned_vanilla", "cosine", "linear", "stepwise"]
-    return model, evaluated(model, tmp_path_factory.mktemp("logs"), methods=chosen, epochs=2)
+    folder, always = tmp_path_factory.mktemp("logs"), {"plan_from": 1}
+    return model, evaluated(model, folder, methods=chosen, epochs=2, settings=always)
 
 
 def test_every_method_answers_every_question_in_every_epoch(

@@ -48,7 +48,9 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Evaluation:
         solve=solves_the_easy_ones, plan=["What is | given?", "What follows? | add | after 1"]
     )
     folder = tmp_path_factory.mktemp("logs")
-    return evaluated(model, folder, methods="vanilla,cosine,stepwise", epochs=2)
+    return evaluated(
+        model, folder, methods="vanilla,cosine,stepwise", epochs=2, settings={"plan_from": 1}
+    )
 
 
 def test_the_metrics_are_those_of_the_table(found: Evaluation) -> None:
@@ -94,7 +96,9 @@ def test_a_bar_in_what_a_model_wrote_ends_no_cell_of_the_table(tmp_path: Path) -
         return json.dumps(told[call.role == "estimate"])
 
     model = ScriptedChat(planner=plans, solve=solves_the_easy_ones)
-    found = evaluated(model, tmp_path, methods="stepwise", levels=[3], limit=1)
+    found = evaluated(
+        model, tmp_path, methods="stepwise", levels=[3], limit=1, settings={"plan_from": 1}
+    )
     (info,) = events(sample_of(log_of(found, "stepwise"), 3), InfoEvent)
     head, row = (next(s for s in info.data.splitlines() if f"| {a} |" in s) for a in ("#", "1"))
     assert r"| take \|x - y\| | 3 |" in row
