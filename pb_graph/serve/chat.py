@@ -161,4 +161,4 @@ class Completion:
 
 
 def _finish_reason(report: Report) -> str:
-    return "length" if report.get("finish") == "length" else "stop"
+    return "length" if report["finish"] == "length" else "stop"
