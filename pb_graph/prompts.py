@@ -70,10 +70,12 @@ _REVIEW = Example(
     "negative",
 )
 
+_LINES_IF_NEEDED = """Work out what has to be calculated or derived in short numbered lines, one \
+for each step, with its calculation. A task that only asks to write, choose, label or rewrite \
+something gets its output at once, without any working. Restate nothing."""
+
 STYLES: Mapping[str, Style] = {
-    "auto": Style(
-        f"{_LINES} Where nothing has to be worked out, give the answer at once.", (_DICE, _REVIEW)
-    ),
+    "auto": Style(_LINES_IF_NEEDED, (_COAT, _REVIEW)),
     "steps": Style(_LINES, (_DICE, _COAT)),
     "prose": Style("Reason step by step."),
     "answer": Style(
