@@ -17,12 +17,11 @@ from types import FrameType
 
 from langchain.agents import create_agent
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 from pb_graph import Budget, Settings, TokenBudgetMiddleware, build_graph
 from tests.support.chat_model import ScriptedChat
 
-PACKAGE = f"{ROOT / 'pb_graph'}/"
+PACKAGE = f"{Path(__file__).parents[2] / 'pb_graph'}/"
 QUESTION = {"question": "Why is the sky blue?"}
 entered: list[tuple[str, str]] = []
 
