@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -104,7 +104,7 @@ def certify(  # noqa: PLR0913 -- choices of one analysis, all with defaults
     )
     rows = figures(tested, ("method",))
     trials = pd.DataFrame(
-        [asdict(one) | {"place": n} for n, one in enumerate(tests, 1)],
+        [one._asdict() | {"place": n} for n, one in enumerate(tests, 1)],
         columns=["method", "place", "worse", "better", "loss", "bound", "kind", "is_proven"],
     ).astype({"loss": float, "bound": float})
     trials[["loss", "bound"]] *= PERCENT

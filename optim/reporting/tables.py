@@ -19,13 +19,11 @@ import pandas as pd
 from optim.e3 import (
     Comparison,
     Sample,
-    a_over_t,
     accuracy_interval,
     compare,
     e3,
     holm,
     interval,
-    over_runs,
     token_interval,
 )
 from optim.records import PLANNING, was_truncated
@@ -207,12 +205,13 @@ def _figures(group: pd.DataFrame) -> dict[str, Any]:
     for name, (lower, upper) in ends.items():
         row |= {f"{name}_lower": lower, f"{name}_upper": upper}
     everything = row["tokens"] + row["input_tokens"]
-    row["e3"], row["a_over_t"] = found.e3, a_over_t(scores, tokens)
+    row["e3"], row["a_over_t"] = found.e3, row["accuracy"] / row["tokens"]
     row["ock_score"] = row["accuracy"] - 10 * log(everything / 10_000 + 1)
     row["runs"] = scored.epoch.nunique()
-    with suppress(InputError):  # a run without a token has no E³
-        over = over_runs(scores, tokens, scored.epoch.tolist())
-        row |= {f"{name}_sd": getattr(over, f"{name}_sd") for name in ("accuracy", "tokens", "e3")}
+    runs = scored.astype({"score": float}).groupby("epoch")[["score", "tokens"]].mean()
+    runs["accuracy"] = PERCENT * runs.score
+    runs["e3"] = runs.accuracy**2 / runs.tokens
+    row |= {f"{name}_sd": runs[name].std() for name in ("accuracy", "tokens", "e3")}
     return row
 
 

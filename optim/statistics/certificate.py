@@ -18,14 +18,13 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.special import betaincinv
 
-from optim.statistics.checks import Floats, check_confidence, validate_scores
+from optim.statistics.checks import check_confidence, validate_scores
 from pb_graph.errors import InputError
 
 Scores: TypeAlias = Mapping[str, Sequence[float]]
@@ -35,13 +34,11 @@ _BISECTIONS = 40  # far finer than any bound is shown
 _STAKE = 0.75  # of the capital that a bet may lose at once
 
 
-@dataclass(frozen=True, slots=True)
-class NonInferiorityTest:
+class NonInferiorityTest(NamedTuple):
     """Result of testing one row against the reference.
 
     Attributes:
         method: Name of the row.
-        questions: Number of questions that both rows have answered.
         loss: Measured loss of accuracy, from -1 to 1.
         worse: Questions on which the row scores lower than the reference.
         better: Questions on which it scores higher.
@@ -51,72 +48,12 @@ class NonInferiorityTest:
     """
 
     method: str
-    questions: int
     loss: float
     worse: int
     better: int
     bound: float
     kind: Literal["exact", "betting"]
     is_proven: bool
-
-
-def clopper_pearson_upper(flips: int, questions: int, confidence: float) -> float:
-    """Return the exact one-sided upper bound of a chance, after `flips` in `questions` trials.
-
-    Raises:
-        InputError: A number outside its range.
-    """
-    check_confidence(confidence)
-    if not 0 <= flips <= questions or questions < 1:
-        msg = f"{flips} flips in {questions} questions: give 0 to that many, of at least 1"
-        raise InputError(msg)
-    if flips == questions:
-        return 1.0
-    return float(betaincinv(flips + 1, questions - flips, confidence))
-
-
-def betting_upper_bound(losses: Sequence[float], confidence: float) -> float:
-    """Return a one-sided upper bound of the mean of losses by betting, valid for any in [-1, 1].
-
-    Args:
-        losses: One loss per question, in an order that does not depend on the losses.
-        confidence: Coverage of the bound, between 0 and 1.
-
-    Raises:
-        InputError: No loss, one outside [-1, 1], or a confidence outside (0, 1).
-    """
-    check_confidence(confidence)
-    values = validate_scores([(1.0 + loss) / 2.0 for loss in losses])
-    level = math.log(1.0 / (1.0 - confidence))
-    bets = _bets(values, level)
-    low, high = float(values.min()), 1.0
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + high)
-        # A bet that values lie below the middle refutes it once it has won 1/alpha.
-        stakes = np.minimum(bets, _STAKE / max(1.0 - middle, 1e-12))
-        won = np.cumsum(np.log1p(stakes * (middle - values))).max()
-        low, high = (low, middle) if won >= level else (middle, high)
-    return max(2.0 * high - 1.0, fmean(losses))  # the bet may be won before a late loss
-
-
-def least_questions(kind: Literal["exact", "betting"], loss: float, confidence: float) -> int:
-    """Return the number of questions that a proof takes if both rows score alike on all of them.
-
-    Args:
-        kind: Bound that is used.
-        loss: Allowed loss of accuracy, between 0 and 1.
-        confidence: Coverage of the bound, between 0 and 1.
-    """
-
-    def proves(count: int) -> bool:
-        if kind == "exact":
-            return clopper_pearson_upper(0, count, confidence) <= loss
-        return betting_upper_bound([0] * count, confidence) <= loss
-
-    most = 1
-    while not proves(most):
-        most *= 2
-    return 1 + bisect_left(range(1, most), True, key=proves)
 
 
 def run_in_order(
@@ -139,43 +76,29 @@ def run_in_order(
     Raises:
         InputError: A row shares no question with the reference, or a number is out of its range.
     """
+    check_confidence(confidence)
     if not 0.0 < loss < 1.0:
         msg = f"the allowed loss lies between 0 and 100 points, not at {100 * loss:g}"
         raise InputError(msg)
     for name in order:
-        found = _test(name, reference, rows[name], loss, confidence)
-        yield found
-        if not found.is_proven:
+        shared = [question for question in reference if question in rows[name]]
+        if not shared:
+            msg = f"{name!r} and the reference share no question, so nothing can be proven"
+            raise InputError(msg)
+        pairs = [(reference[question], rows[name][question]) for question in shared]
+        losses = [fmean(theirs) - fmean(ours) for theirs, ours in pairs]
+        worse, better = sum(x > 0 for x in losses), sum(x < 0 for x in losses)
+        once = all(len(scores) == 1 for pair in pairs for scores in pair)
+        exact = once and {score for pair in pairs for [score] in pair} <= {0.0, 1.0}
+        bound = (
+            clopper_pearson_upper(worse, len(shared), confidence)
+            if exact
+            else betting_upper_bound(losses, confidence)
+        )
+        kind: Literal["exact", "betting"] = "exact" if exact else "betting"
+        yield NonInferiorityTest(name, fmean(losses), worse, better, bound, kind, bound <= loss)
+        if bound > loss:
             return
-
-
-def _test(
-    name: str, reference: Scores, row: Scores, loss: float, confidence: float
-) -> NonInferiorityTest:
-    shared = [question for question in reference if question in row]
-    if not shared:
-        msg = f"{name!r} and the reference share no question, so nothing can be proven"
-        raise InputError(msg)
-    theirs, ours = ([fmean(scores[q]) for q in shared] for scores in (reference, row))
-    losses = [before - after for before, after in zip(theirs, ours, strict=True)]
-    worse = sum(value > 0 for value in losses)
-    once = all(len(scores[q]) == 1 for scores in (reference, row) for q in shared)
-    exact = once and {*theirs, *ours} <= {0.0, 1.0}
-    bound = (
-        clopper_pearson_upper(worse, len(shared), confidence)
-        if exact
-        else betting_upper_bound(losses, confidence)
-    )
-    return NonInferiorityTest(
-        method=name,
-        questions=len(shared),
-        loss=fmean(losses),
-        worse=worse,
-        better=sum(value < 0 for value in losses),
-        bound=bound,
-        kind="exact" if exact else "betting",
-        is_proven=bound <= loss,
-    )
 
 
 def order_for_testing(rows: Mapping[str, tuple[float, float]], reference: str) -> list[str]:
@@ -198,11 +121,56 @@ def order_for_testing(rows: Mapping[str, tuple[float, float]], reference: str) -
     return kept[::-1]
 
 
-def _bets(values: Floats, level: float) -> Floats:
-    """Return the share of the capital to set on each value, from the spread of those before it."""
-    count = len(values)
-    places = np.arange(1, count + 1)
-    means = (0.5 + np.cumsum(values)) / (places + 1)
-    spread = (0.25 + np.cumsum((values - means) ** 2)) / (places + 1)
+def clopper_pearson_upper(flips: int, questions: int, confidence: float) -> float:
+    """Return the exact one-sided upper bound of a chance, after `flips` in `questions` trials."""
+    if flips == questions:
+        return 1.0
+    return float(betaincinv(flips + 1, questions - flips, confidence))
+
+
+def betting_upper_bound(losses: Sequence[float], confidence: float) -> float:
+    """Return a one-sided upper bound of the mean of losses by betting, valid for any in [-1, 1].
+
+    Args:
+        losses: One loss per question, in an order that does not depend on the losses.
+        confidence: Coverage of the bound, between 0 and 1.
+
+    Raises:
+        InputError: No loss, or one outside [-1, 1].
+    """
+    values = validate_scores([(1.0 + loss) / 2.0 for loss in losses])
+    level = math.log(1.0 / (1.0 - confidence))
+    # The share of the capital to set on each value depends on the spread of those before it.
+    places = np.arange(2, len(values) + 2)
+    means = (0.5 + np.cumsum(values)) / places
+    spread = (0.25 + np.cumsum((values - means) ** 2)) / places
     before = np.concatenate([[0.25], spread[:-1]])
-    return np.asarray(np.sqrt(2.0 * level / (count * before)), dtype=np.float64)
+    bets = np.sqrt(2.0 * level / (len(values) * before))
+    low, high = float(values.min()), 1.0
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (low + high)
+        # A bet that values lie below the middle refutes it once it has won 1/alpha.
+        stakes = np.minimum(bets, _STAKE / max(1.0 - middle, 1e-12))
+        won = np.cumsum(np.log1p(stakes * (middle - values))).max()
+        low, high = (low, middle) if won >= level else (middle, high)
+    return max(2.0 * high - 1.0, fmean(losses))  # the bet may be won before a late loss
+
+
+def least_questions(kind: Literal["exact", "betting"], loss: float, confidence: float) -> int:
+    """Return the number of questions that a proof takes if both rows score alike on all of them.
+
+    Args:
+        kind: Bound that is used.
+        loss: Allowed loss of accuracy, between 0 and 1.
+        confidence: Coverage of the bound, between 0 and 1.
+    """
+
+    def is_proof(count: int) -> bool:
+        if kind == "exact":
+            return clopper_pearson_upper(0, count, confidence) <= loss
+        return betting_upper_bound([0] * count, confidence) <= loss
+
+    most = 1
+    while not is_proof(most):
+        most *= 2
+    return 1 + bisect_left(range(1, most), True, key=is_proof)

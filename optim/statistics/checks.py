@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
@@ -34,30 +35,37 @@ def validate_answers(scores: Sequence[float], tokens: Sequence[float]) -> tuple[
 
 def validate_scores(values: Sequence[float]) -> Floats:
     """Return scores as an array; raise `InputError` if one is missing or outside [0, 1]."""
-    scores = _array(values, "score")
-    outside = ~((scores >= 0.0) & (scores <= 1.0))  # also catches NaN
-    if outside.any():
-        at = int(outside.argmax())
-        msg = (
-            f"score {at} is {float(scores[at])!r}: scores lie in [0, 1], not in percent. Score a "
-            "failed query 0 with the tokens that it spent, or leave the query out"
-        )
-        raise InputError(msg)
-    return scores
+    advice = (
+        "scores lie in [0, 1], not in percent. Score a failed query 0 with the tokens that it "
+        "spent, or leave the query out"
+    )
+    return _array(values, "score", 1.0, advice)
 
 
 def validate_tokens(values: Sequence[float]) -> Floats:
     """Return tokens as an array; raise `InputError` if one is missing, infinite or negative."""
-    tokens = _array(values, "token count")
-    outside = ~(np.isfinite(tokens) & (tokens >= 0.0))
+    advice = (
+        "give the completion tokens charged for that query, 0 or more. Leave out a query whose "
+        "tokens are unknown"
+    )
+    return _array(values, "token count", sys.float_info.max, advice)
+
+
+def _array(values: Sequence[float], name: str, most: float, advice: str) -> Floats:
+    try:
+        numbers = np.asarray(list(values), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        msg = f"each {name} must be a number: {error}"
+        raise InputError(msg) from error
+    if numbers.ndim != 1 or not numbers.size:
+        msg = f"give at least one {name}, as a flat sequence"
+        raise InputError(msg)
+    outside = ~((numbers >= 0.0) & (numbers <= most))  # also catches NaN
     if outside.any():
         at = int(outside.argmax())
-        msg = (
-            f"token count {at} is {float(tokens[at])!r}: give the completion tokens charged for "
-            "that query, 0 or more. Leave out a query whose tokens are unknown"
-        )
+        msg = f"{name} {at} is {float(numbers[at])!r}: {advice}"
         raise InputError(msg)
-    return tokens
+    return numbers
 
 
 def check_confidence(confidence: float) -> None:
@@ -102,15 +110,3 @@ def holm(p_values: Mapping[K, float]) -> dict[K, float]:
         running = max(running, min(1.0, p_values[name] * (len(p_values) - place)))
         adjusted[name] = running
     return {name: adjusted[name] for name in p_values}
-
-
-def _array(values: Sequence[float], name: str) -> Floats:
-    try:
-        numbers = np.asarray(list(values), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        msg = f"each {name} must be a number: {error}"
-        raise InputError(msg) from error
-    if numbers.ndim != 1 or not numbers.size:
-        msg = f"give at least one {name}, as a flat sequence"
-        raise InputError(msg)
-    return numbers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,6 @@ from optim.statistics.checks import (
     t_p_value,
     t_quantile,
     validate_answers,
-    validate_scores,
-    validate_tokens,
 )
 from optim.statistics.estimates import (
     PERCENT,
@@ -41,80 +39,66 @@ _CELLS_A = PseudoQuestions((1.0, 1.0, 0.0, 0.0), 0.5)
 _CELLS_B = PseudoQuestions((1.0, 0.0, 1.0, 0.0), 0.5)
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(NamedTuple):
     """One answer to one question.
 
     Attributes:
         question: The question's id; samples of the same question form a cluster.
         score: From 0 to 1.
         tokens: Completion tokens charged for it.
-
-    Raises:
-        InputError: A score outside [0, 1], or missing, infinite or negative tokens.
     """
 
     question: str
     score: float
     tokens: float
 
-    def __post_init__(self) -> None:
-        try:
-            validate_scores([self.score])
-            validate_tokens([self.tokens])
-        except InputError as error:
-            msg = f"question {self.question!r}: {error}"
-            raise InputError(msg) from error
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """Method a against method b on the same questions. Plain JSON through `dataclasses.asdict`.
 
+    With a single question there is no interval and no test, except McNemar's.
+
     Attributes:
-        e3_a: E³ of a.
-        e3_b: E³ of b.
+        e3_a: E³ of a; ``e3_b`` is that of b.
         ratio: ``e3_a / e3_b``, without pseudo-questions; None when ``e3_b`` is 0.
-        lower: Lower end of the ratio's interval; None with a single question.
-        upper: Upper end, likewise; also None when there is none: beyond the range of a double, or
-            b alone has nothing right.
-        log_se: Standard error of the log ratio, with pseudo-questions; None with one question.
+        lower: Lower end of the ratio's interval.
+        upper: Upper end; None where b alone has nothing right, or beyond the range of a double.
+        log_se: Standard error of the log ratio, with pseudo-questions.
         p_value: Two-sided, for equal E³, below 1 - confidence exactly where the interval excludes
-            1; None with a single question.
+            1.
         probability_higher: One-sided confidence that a's E³ is the higher one, from the same t;
-            0.5 where nothing speaks for either. None with a single question.
+            0.5 where nothing speaks for either.
         tokens_ratio: Mean tokens of a over those of b.
-        tokens_lower: Lower end of its interval; None with a single question.
-        tokens_upper: Upper end, likewise.
+        tokens_lower: Lower end of its interval; ``tokens_upper`` is the upper one.
         accuracy_difference: Accuracy of a minus accuracy of b, in percentage points.
+        accuracy_lower: Lower end of its interval; ``accuracy_upper`` is the upper one.
         accuracy_p_value: Two-sided, for equal accuracy alone.
         accuracy_test: ``mcnemar`` (exact) for scores of 0 and 1 with one sample per question;
-            else ``paired_t`` over questions; None with a single question that has no McNemar.
+            else ``paired_t`` over questions.
         discordant: Questions on which the two mean scores differ.
         gained: Those of them on which that of a is the higher one.
         lost: Those on which that of b is.
         questions: Shared questions, the independent units of everything above.
-        samples_a: Samples of a on them.
-        samples_b: Samples of b on them.
+        samples_a: Samples of a on them; ``samples_b`` are those of b.
         dropped: Questions left out because only one method has them, in order.
         confidence: Nominal coverage of the intervals.
-        accuracy_lower: Lower end of the difference's interval, in percentage points; None with a
-            single question.
-        accuracy_upper: Upper end, likewise.
     """
 
     e3_a: float
     e3_b: float
     ratio: float | None
-    lower: float | None
-    upper: float | None
-    log_se: float | None
-    p_value: float | None
-    probability_higher: float | None
+    lower: float | None = None
+    upper: float | None = None
+    log_se: float | None = None
+    p_value: float | None = None
+    probability_higher: float | None = None
     tokens_ratio: float
-    tokens_lower: float | None
-    tokens_upper: float | None
+    tokens_lower: float | None = None
+    tokens_upper: float | None = None
     accuracy_difference: float
+    accuracy_lower: float | None = None
+    accuracy_upper: float | None = None
     accuracy_p_value: float | None
     accuracy_test: Literal["mcnemar", "paired_t"] | None
     discordant: int
@@ -125,8 +109,6 @@ class Comparison:
     samples_b: int
     dropped: tuple[str, ...]
     confidence: float
-    accuracy_lower: float | None = None
-    accuracy_upper: float | None = None
 
     @property
     def accuracy_undecided(self) -> bool:
@@ -149,11 +131,8 @@ def compare(
     p-value are centred at the ratio with pseudo-questions and use t with C - 1 degrees of freedom;
     so a few questions that both got alike do not prove that the accuracies are alike. The interval
     is widened to hold the plain ratio where it would not, and where the two ratios lie on
-    different sides of 1, or both methods have nothing right, the p-value is 1. Benchmarked, 95 %
-    nominal is 95 % or more for 5 to 60 questions.
-
-    Each method's A and T are plain means over its samples, so a question sampled more often
-    weighs more.
+    different sides of 1, or both methods have nothing right, the p-value is 1. A question that was
+    sampled more often weighs more. Benchmarked, 95 % nominal is 95 % or more for 5 to 60 questions.
 
     Args:
         a: Samples of the first method, in any order.
@@ -168,28 +147,19 @@ def compare(
             ``missing="error"``.
     """
     check_confidence(confidence)
-    if missing not in {"error", "drop"}:
-        msg = f'missing is "error" or "drop", not {missing!r}'
-        raise InputError(msg)
     by_a, by_b = _by_question(a), _by_question(b)
     shared, dropped = _shared(by_a, by_b, missing)
     first, second = _Arm.of(by_a, shared), _Arm.of(by_b, shared)
-    accuracy_p, accuracy_test = _accuracy_test(first, second)
-    tokens_ratio, tokens_lower, tokens_upper = _token_ratio(first, second, confidence)
-    ratio = _ratio(first, second, confidence)
-    differences = first.question_scores - second.question_scores
-    gained, lost = int((differences > _SAME).sum()), int((differences < -_SAME).sum())
-    accuracy_lower, accuracy_upper = _accuracy_ends(first, second, confidence)
+    scores = [np.array([np.mean([s.score for s in by[q]]) for q in shared]) for by in (by_a, by_b)]
+    gained, lost = (int((d > _SAME).sum()) for d in (scores[0] - scores[1], scores[1] - scores[0]))
+    accuracy_p_value, accuracy_test = _accuracy_test(first, second)
     return Comparison(
         e3_a=first.e3,
         e3_b=second.e3,
         ratio=first.e3 / second.e3 if second.e3 else None,
-        **ratio._asdict(),
-        tokens_ratio=tokens_ratio,
-        tokens_lower=tokens_lower,
-        tokens_upper=tokens_upper,
+        tokens_ratio=first.cost.value / second.cost.value,
         accuracy_difference=PERCENT * (first.score.value - second.score.value),
-        accuracy_p_value=accuracy_p,
+        accuracy_p_value=accuracy_p_value,
         accuracy_test=accuracy_test,
         discordant=gained + lost,
         gained=gained,
@@ -199,105 +169,69 @@ def compare(
         samples_b=len(second.scores),
         dropped=dropped,
         confidence=confidence,
-        accuracy_lower=accuracy_lower,
-        accuracy_upper=accuracy_upper,
+        **_intervals(first, second, confidence) if len(shared) > 1 else {},
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Arm:
-    """One method's samples on the shared questions, questions in the same order for both."""
+class _Arm(NamedTuple):
+    """Samples of one method on the shared questions, in the same order for both methods."""
 
     scores: Floats
     tokens: Floats
     groups: Groups
+    score: Mean
+    cost: Mean
 
     @classmethod
     def of(cls, samples: Mapping[str, list[Sample]], questions: Sequence[str]) -> _Arm:
-        chosen = [(i, sample) for i, q in enumerate(questions) for sample in samples[q]]
-        scores = [sample.score for _, sample in chosen]
-        tokens = [sample.tokens for _, sample in chosen]
-        groups = np.array([i for i, _ in chosen], dtype=np.intp)
-        return cls(*validate_answers(scores, tokens), groups)
+        chosen = [sample for question in questions for sample in samples[question]]
+        scores, tokens = validate_answers([s.score for s in chosen], [s.tokens for s in chosen])
+        groups = np.repeat(np.arange(len(questions)), [len(samples[q]) for q in questions])
+        return cls(scores, tokens, groups, mean_of(scores, groups), mean_of(tokens, groups))
 
     @property
     def e3(self) -> float:
         return float((PERCENT * self.scores.mean()) ** 2 / self.tokens.mean())
 
-    @property
-    def score(self) -> Mean:
-        return mean_of(self.scores, self.groups)
 
-    @property
-    def question_scores(self) -> Floats:
-        scores, _, samples = self.totals().T
-        return np.asarray(scores / samples)
-
-    def totals(self) -> Floats:
-        """Per question: sum of scores, sum of tokens, number of samples. Shape (questions, 3)."""
-        columns = (self.scores, self.tokens, np.ones(len(self.scores)))
-        return np.stack([np.bincount(self.groups, weights=each) for each in columns], axis=1)
-
-    def once_right_or_wrong(self) -> bool:
-        """Whether each question has one sample, scored 0 or 1: what McNemar's test needs."""
-        single = len(self.groups) == self.groups.max() + 1
-        return bool(single and np.isin(self.scores, (0.0, 1.0)).all())
-
-
-class _Ratio(NamedTuple):
-    """What is known of the ratio of E³, see `Comparison`: with a single question, nothing."""
-
-    lower: float | None = None
-    upper: float | None = None
-    log_se: float | None = None
-    p_value: float | None = None
-    probability_higher: float | None = None
-
-
-def _ratio(a: _Arm, b: _Arm, confidence: float) -> _Ratio:
+def _intervals(a: _Arm, b: _Arm, confidence: float) -> dict[str, Any]:
+    """Return the fields of `Comparison` that take two questions or more."""
     degrees = int(a.groups.max())
-    if degrees == 0:
-        return _Ratio()
+    quantile = t_quantile(confidence, degrees)
+
     log_a, influence_a = log_e3(a.scores, a.tokens, a.groups, _CELLS_A)
     log_b, influence_b = log_e3(b.scores, b.tokens, b.groups, _CELLS_B)
     centre, error = log_a - log_b, standard_error(influence_a - influence_b, _CELLS_A)
-    low, high = exp_interval(centre, t_quantile(confidence, degrees) * error)
-    # What the plain figures say: 1 where they are equal, also when both are 0.
+    low, high = exp_interval(centre, quantile * error)
+    # The plain figures say 1 where they are equal, also when both are 0.
     plain = 1.0 if a.e3 == b.e3 else a.e3 / b.e3 if b.e3 else math.inf
     agree = (centre > 0.0 and plain > 1.0) or (centre < 0.0 and plain < 1.0)
     p = t_p_value(centre / error, degrees) if agree else 1.0
-    upper = None if high is None or math.isinf(plain) else max(high, plain)
-    higher = 1.0 - p / 2.0 if centre > 0.0 else p / 2.0
-    return _Ratio(min(low, plain), upper, error, p, higher)
 
+    cost_error = standard_error(a.cost.relative() - b.cost.relative())
+    log_ratio = math.log(a.cost.value / b.cost.value)
+    tokens_lower, tokens_upper = exp_interval(log_ratio, quantile * cost_error)
 
-def _token_ratio(a: _Arm, b: _Arm, confidence: float) -> tuple[float, float | None, float | None]:
-    ours, theirs = mean_of(a.tokens, a.groups), mean_of(b.tokens, b.groups)
-    ratio, degrees = ours.value / theirs.value, len(ours.influence) - 1
-    if degrees == 0:
-        return ratio, None, None
-    error = standard_error(ours.relative() - theirs.relative())
-    return ratio, *exp_interval(math.log(ratio), t_quantile(confidence, degrees) * error)
-
-
-def _accuracy_ends(a: _Arm, b: _Arm, confidence: float) -> tuple[float | None, float | None]:
-    """The interval of the paired difference, with the same pseudo-questions (Agresti & Min)."""
-    degrees = int(a.groups.max())
-    if degrees == 0:
-        return None, None
     ours, theirs = mean_of(a.scores, a.groups, _CELLS_A), mean_of(b.scores, b.groups, _CELLS_B)
-    error = standard_error(ours.influence - theirs.influence, _CELLS_A)
-    centre, reach = ours.value - theirs.value, t_quantile(confidence, degrees) * error
-    plain = a.score.value - b.score.value
-    low, high = min(plain, centre - reach), max(plain, centre + reach)
-    return PERCENT * max(-1.0, low), PERCENT * min(1.0, high)
+    reach = quantile * standard_error(ours.influence - theirs.influence, _CELLS_A)
+    middle, difference = ours.value - theirs.value, a.score.value - b.score.value
+    return {
+        "lower": min(low, plain),
+        "upper": None if high is None or math.isinf(plain) else max(high, plain),
+        "log_se": error,
+        "p_value": p,
+        "probability_higher": 1.0 - p / 2.0 if centre > 0.0 else p / 2.0,
+        "tokens_lower": tokens_lower,
+        "tokens_upper": tokens_upper,
+        "accuracy_lower": PERCENT * max(-1.0, min(difference, middle - reach)),
+        "accuracy_upper": PERCENT * min(1.0, max(difference, middle + reach)),
+    }
 
 
 def _accuracy_test(a: _Arm, b: _Arm) -> tuple[float | None, Literal["mcnemar", "paired_t"] | None]:
-    if a.once_right_or_wrong() and b.once_right_or_wrong():
-        only_a = int((a.scores > b.scores).sum())
-        only_b = int((a.scores < b.scores).sum())
-        return mcnemar(only_a, only_b), "mcnemar"
+    if all(len(x.groups) == x.groups.max() + 1 and np.isin(x.scores, (0, 1)).all() for x in (a, b)):
+        gained, lost = int((a.scores > b.scores).sum()), int((a.scores < b.scores).sum())
+        return mcnemar(gained, lost), "mcnemar"
     differences = a.score.influence - b.score.influence
     count, estimate = len(differences), a.score.value - b.score.value
     if count == 1:
@@ -317,10 +251,11 @@ def _by_question(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
 
 
 def _shared(
-    a: Mapping[str, object], b: Mapping[str, object], missing: Literal["error", "drop"]
+    a: Mapping[str, object], b: Mapping[str, object], missing: str
 ) -> tuple[list[str], tuple[str, ...]]:
+    """Return the questions of both methods, and those of one alone."""
     shared, alone = sorted(a.keys() & b.keys()), tuple(sorted(a.keys() ^ b.keys()))
-    if alone and missing == "error":
+    if alone and missing != "drop":
         msg = (
             f"{len(a.keys() - b.keys())} questions only in a, {len(b.keys() - a.keys())} only in b "
             f"({', '.join(alone[:_NAMED])}{', …' if len(alone) > _NAMED else ''}): run what is "

@@ -29,8 +29,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -44,7 +43,6 @@ from optim.statistics.checks import (
     validate_scores,
     validate_tokens,
 )
-from pb_graph.errors import InputError
 
 PERCENT: Final = 100.0
 _LARGEST_LOG = 700.0  # what a double can hold
@@ -64,56 +62,14 @@ class Mean(NamedTuple):
     influence: Floats
 
     def relative(self) -> Floats:
-        """Influence on the mean's logarithm."""
+        """Return the influences on the logarithm of the mean."""
         return self.influence / self.value
 
 
 _NONE: Final = PseudoQuestions()
 _FOR_E3: Final = PseudoQuestions((1.0, 0.0), 0.75)
 _FOR_ACCURACY: Final = PseudoQuestions((1.0, 0.0), 2.0)  # Agresti & Coull's two of each
-
-
-def mean_of(values: Floats, groups: Groups, pseudo: PseudoQuestions = _NONE) -> Mean:
-    """Mean of a value per answer, extended by pseudo-questions that have these values."""
-    answers = len(values) / (int(groups.max()) + 1)  # to a question, on average
-    extra = np.array(pseudo.scores)
-    size = len(values) + answers * pseudo.weight * len(extra)
-    value = float((values.sum() + answers * pseudo.weight * extra.sum()) / size)
-    ours = np.bincount(groups, weights=values - value)
-    return Mean(value, np.concatenate([ours, answers * (extra - value)]) / size)
-
-
-def log_e3(
-    scores: Floats, tokens: Floats, groups: Groups, pseudo: PseudoQuestions = _NONE
-) -> tuple[float, Floats]:
-    """Log of E³ with pseudo-questions at the mean tokens, and the influences, theirs last."""
-    costs = (float(tokens.mean()),) * len(pseudo.scores)
-    a, t = (
-        mean_of(scores, groups, pseudo),
-        mean_of(tokens, groups, PseudoQuestions(costs, pseudo.weight)),
-    )
-    return 2.0 * math.log(PERCENT * a.value) - math.log(t.value), 2.0 * a.relative() - t.relative()
-
-
-def standard_error(influence: Floats, pseudo: PseudoQuestions = _NONE) -> float:
-    """sqrt(W/(W-1) * weighted sum of squares), for influences whose weighted sum is 0.
-
-    W is the number of questions, with what the pseudo-questions count as; they come last.
-    """
-    imaginary = len(pseudo.scores)
-    weights = np.repeat([1.0, pseudo.weight], [len(influence) - imaginary, imaginary])
-    total = float(weights.sum())
-    return math.sqrt(total / (total - 1.0) * float(weights @ influence**2))
-
-
-def exp_interval(centre: float, reach: float) -> tuple[float, float | None]:
-    """Ends of an interval that reaches `reach` to both sides of `centre`, a logarithm.
-
-    Two questions at a confidence near 1 can reach beyond the range of a double: then there is no
-    upper end (None).
-    """
-    high = None if centre + reach > _LARGEST_LOG else math.exp(centre + reach)
-    return math.exp(centre - reach), high
+_FOR_RANKING: Final = PseudoQuestions((1.0, 0.0), 0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,56 +78,25 @@ class Interval:
 
     Attributes:
         e3: The estimate, without pseudo-questions; below 30 questions it is biased upwards.
-        lower: Lower end; None when `method` is ``undefined``.
-        upper: Upper end; None likewise, and when it is beyond the range of a double.
-        log_se: Standard error of log E³ with pseudo-questions; None likewise.
-        confidence: Nominal coverage.
-        items: Number of samples.
-        clusters: Number of independent questions among them.
-        method: ``delta`` on the log scale; ``undefined`` with a single question.
+        lower: Lower end. All ends are None with a single question.
+        upper: Upper end; None also when it is beyond the range of a double.
+        log_se: Standard error of log E³ with pseudo-questions; None with a single question.
+        clusters: Number of independent questions.
     """
 
     e3: float
     lower: float | None
     upper: float | None
     log_se: float | None
-    confidence: float
-    items: int
     clusters: int
-    method: Literal["delta", "undefined"]
-
-
-class OverRuns(NamedTuple):
-    """Mean and standard deviation over runs, as the paper's tables print them.
-
-    Attributes:
-        accuracy: Mean over runs of A, in percent.
-        accuracy_sd: Its standard deviation from run to run (n - 1); None with one run, as below.
-        tokens: Mean over runs of T.
-        tokens_sd: Likewise.
-        e3: Mean over runs of each run's own A²/T.
-        e3_sd: Likewise.
-        runs: How many.
-    """
-
-    accuracy: float
-    accuracy_sd: float | None
-    tokens: float
-    tokens_sd: float | None
-    e3: float
-    e3_sd: float | None
-    runs: int
 
 
 def e3(scores: Sequence[float], tokens: Sequence[float]) -> float:
-    """Give E³ = A²/T, in percent² per token (the paper's section 3).
+    """Return E³ = A²/T, in percent² per token (the paper's section 3).
 
     Args:
         scores: One per query, each in [0, 1].
         tokens: Completion tokens of the same queries, planning included, in the same order.
-
-    Returns:
-        0 when every score is 0.
 
     Raises:
         InputError: Nothing given, unequal lengths, a score outside [0, 1], negative, missing or
@@ -181,24 +106,14 @@ def e3(scores: Sequence[float], tokens: Sequence[float]) -> float:
     return float((PERCENT * a.mean()) ** 2 / t.mean())
 
 
-def a_over_t(scores: Sequence[float], tokens: Sequence[float]) -> float:
-    """Give A/T, in percentage points per token (the paper's tables print 100 times that).
-
-    Takes and refuses the same as `e3`.
-    """
-    a, t = validate_answers(scores, tokens)
-    return PERCENT * float(a.mean()) / float(t.mean())
-
-
 def smoothed_e3(scores: Sequence[float], tokens: Sequence[float]) -> float:
-    """Give E³ with half a right and half a wrong question more, at the mean tokens.
+    """Return E³ with half a right and half a wrong question more, at the mean tokens.
 
     It ranks what few questions have measured: one lucky answer of three counts for less, and of
     two that got nothing right the cheaper one is ahead. Takes and refuses the same as `e3`.
     """
     a, t = validate_answers(scores, tokens)
-    groups = np.arange(len(a), dtype=np.intp)
-    return math.exp(log_e3(a, t, groups, PseudoQuestions((1.0, 0.0), 0.5))[0])
+    return math.exp(log_e3(a, t, cluster_ids(None, len(a)), _FOR_RANKING)[0])
 
 
 def interval(
@@ -208,13 +123,12 @@ def interval(
     clusters: Sequence[Hashable] | None = None,
     confidence: float = 0.95,
 ) -> Interval:
-    """Give E³ with its confidence interval, by the delta method with pseudo-questions.
+    """Return E³ with its confidence interval, by the delta method with pseudo-questions.
 
     The interval is that of log E³, centre ± t SE with C - 1 degrees of freedom for C questions,
     also when nothing is right; then its lower end is 0. The upper end is at most 100²/T_low, what
-    all answers right would give at the lower end of T. It needs two questions at least; with one,
-    `lower` and `upper` are None. Benchmarked, 95 % nominal is 93 % or more for 3 to 60 questions
-    at A from 10 to 97 %.
+    all answers right would give at the lower end of T. Benchmarked, 95 % nominal is 93 % or more
+    for 3 to 60 questions at A from 10 to 97 %.
 
     Args:
         scores: One per sample, each in [0, 1].
@@ -232,14 +146,14 @@ def interval(
     count = int(groups.max()) + 1
     plain = float((PERCENT * a.mean()) ** 2 / t.mean())
     if count == 1:
-        return Interval(plain, None, None, None, confidence, len(a), count, "undefined")
+        return Interval(plain, None, None, None, count)
     centre, influence = log_e3(a, t, groups, _FOR_E3)
     error = standard_error(influence, _FOR_E3)
     low, high = exp_interval(centre, t_quantile(confidence, count - 1) * error)
     cheapest, _ = _token_ends(t, groups, confidence)
     if high is not None:
         high = max(plain, min(high, PERCENT**2 / cheapest if cheapest else math.inf))
-    return Interval(plain, min(low, plain), high, error, confidence, len(a), count, "delta")
+    return Interval(plain, min(low, plain), high, error, count)
 
 
 def accuracy_interval(
@@ -248,12 +162,12 @@ def accuracy_interval(
     clusters: Sequence[Hashable] | None = None,
     confidence: float = 0.95,
 ) -> tuple[float, float]:
-    """Give the interval of A, in percent: Agresti & Coull's, for clusters and graded scores too.
+    """Return the interval of A, in percent: Agresti & Coull's, for clusters and graded scores too.
 
     Two right and two wrong pseudo-questions are added, and t has their number in its degrees of
     freedom (C + 3), so that a single question has an interval as well. For right and wrong answers
     it covers 94.4 % or more from 1 to 200 questions at any A from 2 to 98 %. Takes what `interval`
-    takes, and raises what it raises.
+    takes.
     """
     check_confidence(confidence)
     a = validate_scores(scores)
@@ -271,17 +185,14 @@ def token_interval(
     clusters: Sequence[Hashable] | None = None,
     confidence: float = 0.95,
 ) -> tuple[float | None, float | None]:
-    """Give the interval of T, by the delta method on the log scale.
+    """Return the interval of T, by the delta method on the log scale.
 
-    Takes what `interval` takes, and raises what it raises; (None, None) with a single question or
-    where nothing was spent.
+    (None, None) with a single question, or where nothing was spent. Takes what `interval` takes.
     """
     check_confidence(confidence)
     t = validate_tokens(tokens)
     groups = cluster_ids(clusters, len(t))
-    if not groups.any() or not t.any():
-        return None, None
-    return _token_ends(t, groups, confidence)
+    return _token_ends(t, groups, confidence) if groups.any() and t.any() else (None, None)
 
 
 def _token_ends(tokens: Floats, groups: Groups, confidence: float) -> tuple[float, float | None]:
@@ -290,34 +201,43 @@ def _token_ends(tokens: Floats, groups: Groups, confidence: float) -> tuple[floa
     return exp_interval(math.log(mean.value), reach)
 
 
-def over_runs(
-    scores: Sequence[float], tokens: Sequence[float], runs: Sequence[Hashable]
-) -> OverRuns:
-    """Give mean and standard deviation over runs (epochs) of A, T and E³.
-
-    The deviation tells how much one run differs from the next on the same questions, not how far
-    other questions would lead; for that see `interval`.
+def mean_of(values: Floats, groups: Groups, pseudo: PseudoQuestions = _NONE) -> Mean:
+    """Return the mean of a value per answer, extended by pseudo-questions that have these values.
 
     Args:
-        scores: One per sample, each in [0, 1].
-        tokens: Completion tokens of the same samples.
-        runs: The run that each sample belongs to.
-
-    Raises:
-        InputError: What `e3` refuses, in any run, or another number of runs than of samples.
+        values: Shape (answers,).
+        groups: Number of the question of each answer, from 0.
+        pseudo: Pseudo-questions.
     """
-    a, t = validate_answers(scores, tokens)
-    if len(runs) != len(a):
-        msg = f"{len(a)} samples but {len(runs)} runs: name the run of every sample"
-        raise InputError(msg)
-    numbers = cluster_ids(runs, len(a))
-    split = [(a[numbers == run], t[numbers == run]) for run in range(int(numbers.max()) + 1)]
-    figures = [
-        [PERCENT * float(ours.mean()) for ours, _ in split],
-        [float(costs.mean()) for _, costs in split],
-        [e3(list(ours), list(costs)) for ours, costs in split],
-    ]
-    (accuracy, a_sd), (mean, t_sd), (ratio, e3_sd) = (
-        (fmean(each), stdev(each) if len(each) > 1 else None) for each in figures
-    )
-    return OverRuns(accuracy, a_sd, mean, t_sd, ratio, e3_sd, len(split))
+    answers = len(values) / (int(groups.max()) + 1)  # to a question, on average
+    extra = np.array(pseudo.scores)
+    size = len(values) + answers * pseudo.weight * len(extra)
+    value = float((values.sum() + answers * pseudo.weight * extra.sum()) / size)
+    ours = np.bincount(groups, weights=values - value)
+    return Mean(value, np.concatenate([ours, answers * (extra - value)]) / size)
+
+
+def log_e3(
+    scores: Floats, tokens: Floats, groups: Groups, pseudo: PseudoQuestions
+) -> tuple[float, Floats]:
+    """Return log E³ with pseudo-questions at the mean tokens, and the influences, theirs last."""
+    costs = PseudoQuestions((float(tokens.mean()),) * len(pseudo.scores), pseudo.weight)
+    a, t = mean_of(scores, groups, pseudo), mean_of(tokens, groups, costs)
+    return 2.0 * math.log(PERCENT * a.value) - math.log(t.value), 2.0 * a.relative() - t.relative()
+
+
+def standard_error(influence: Floats, pseudo: PseudoQuestions = _NONE) -> float:
+    """Return sqrt(W/(W-1) * weighted sum of squares), for influences whose weighted sum is 0.
+
+    W is the number of questions, with what the pseudo-questions count as; they come last.
+    """
+    imaginary = len(pseudo.scores)
+    weights = np.repeat([1.0, pseudo.weight], [len(influence) - imaginary, imaginary])
+    total = float(weights.sum())
+    return math.sqrt(total / (total - 1.0) * float(weights @ influence**2))
+
+
+def exp_interval(centre: float, reach: float) -> tuple[float, float | None]:
+    """Return exp(centre - reach) and exp(centre + reach), or None beyond the range of a double."""
+    high = None if centre + reach > _LARGEST_LOG else math.exp(centre + reach)
+    return math.exp(centre - reach), high

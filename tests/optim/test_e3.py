@@ -2,19 +2,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import optim.e3
 from optim.e3 import ReferencePoint, e3, surrogate
 
 SCORE = st.floats(0, 1).filter(lambda x: x == 0 or x > 1e-6)
 TOKENS = st.floats(1, 1e5)
 ITEMS = st.lists(st.tuples(SCORE, TOKENS), min_size=1, max_size=30)
 SOME_RIGHT = ITEMS.filter(lambda items: any(score for score, _ in items))
-
-
-def test_all_that_was_published_is_there() -> None:
-    before = {"Comparison", "ReferencePoint", "Interval", "Sample", "a_over_t", "compare", "e3"}
-    assert before | {"interval", "surrogate"} <= set(optim.e3.__all__)
-    assert all(hasattr(optim.e3, name) for name in optim.e3.__all__)
 
 
 @given(ITEMS, st.floats(0.1, 100), st.floats(1, 1e5))

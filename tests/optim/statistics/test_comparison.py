@@ -203,23 +203,6 @@ def test_other_questions_are_named_or_dropped_on_request() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "reason"),
-    [({"missing": "skip"}, "error"), ({"confidence": 2}, "1")],
-)
-def test_choices_that_do_not_exist_are_refused(options: dict, reason: str) -> None:
-    arm = samples([1, 0], [1, 2])
-    with pytest.raises(ValueError, match=reason):
-        compare(arm, arm, **options)
-
-
-def test_a_bad_sample_is_named_by_its_question() -> None:
-    with pytest.raises(ValueError, match=r"question 'q7'.*percent"):
-        Sample("q7", 70, 10)
-    with pytest.raises(ValueError, match="question 'q7'"):
-        Sample("q7", 1, math.nan)
-
-
-@pytest.mark.parametrize(
     ("accuracies", "cost", "questions", "epochs"),
     [
         ([0.5, 0.35], 1.3, 5, 1),

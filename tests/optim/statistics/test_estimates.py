@@ -1,7 +1,6 @@
 import dataclasses
 import json
 import math
-from statistics import stdev
 
 import numpy as np
 import pytest
@@ -10,11 +9,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from optim.e3 import (
-    a_over_t,
     accuracy_interval,
     e3,
     interval,
-    over_runs,
     smoothed_e3,
     token_interval,
 )
@@ -32,7 +29,6 @@ SEVERAL = ITEMS.filter(lambda items: len(items) > 1)
 
 def test_e3_is_accuracy_in_percent_squared_over_mean_tokens() -> None:
     assert e3([1, 0], [100, 300]) == 50**2 / 200
-    assert a_over_t([1, 0], [100, 300]) == 50 / 200
 
 
 @given(SOME_RIGHT, st.floats(0.1, 10))
@@ -76,7 +72,7 @@ def test_a_query_without_tokens_counts() -> None:
     ],
 )
 def test_what_would_mislead_is_refused(scores: list, tokens: list, reason: str) -> None:
-    for measure in (e3, a_over_t, interval):
+    for measure in (e3, interval):
         with pytest.raises(ValueError, match=reason):
             measure(scores, tokens)
 
@@ -92,7 +88,7 @@ def test_the_standard_error_is_that_of_the_data_and_the_pseudo_questions() -> No
     psi = 2 * (more - accuracy) / accuracy - (costs - 137.5) / 137.5
     error = math.sqrt((weights @ psi**2) / 5.5 / 4.5)
     found = interval(scores, tokens)
-    assert (found.e3, found.method) == (75**2 / 137.5, "delta")
+    assert found.e3 == 75**2 / 137.5
     assert found.log_se == pytest.approx(error)
     centre, reach = (100 * accuracy) ** 2 / 137.5, math.exp(stats.t.ppf(0.975, 3) * error)
     cheapest = 137.5 * math.exp(-stats.t.ppf(0.975, 3) * tokens.std(ddof=1) / 2 / 137.5)
@@ -123,14 +119,13 @@ def test_copies_of_a_question_add_no_evidence(items: list[tuple[float, float]], 
 
 def test_one_question_has_no_interval() -> None:
     for found in (interval([1], [10]), interval([1, 0], [10, 20], clusters=["a", "a"])):
-        assert found.method == "undefined"
         assert found.lower is found.upper is found.log_se is None
         assert found.e3 > 0
 
 
 def test_nothing_right_is_no_special_case() -> None:
     found = interval([0] * 30, [100] * 30)
-    assert (found.e3, found.lower, found.method) == (0.0, 0.0, "delta")
+    assert (found.e3, found.lower) == (0.0, 0.0)
     # At least as careful as the exact limit on the accuracy.
     chance = stats.binomtest(0, 30).proportion_ci(0.95, "exact").high
     assert (100 * chance) ** 2 / 100 < found.upper < 20**2 * 2
@@ -226,7 +221,7 @@ def test_tokens_by_hand() -> None:
         token_interval([-1, 5])
 
 
-# --- few questions, and runs
+# --- few questions
 
 
 @given(ITEMS)
@@ -241,33 +236,3 @@ def test_smoothing_adds_half_a_right_and_half_a_wrong_question(
 def test_smoothing_ranks_what_got_nothing_right_by_tokens() -> None:
     assert smoothed_e3([0, 0], [10, 10]) > smoothed_e3([0, 0], [20, 20]) > 0
     assert smoothed_e3([1], [10]) < smoothed_e3([1] * 5, [10] * 5) < e3([1], [10])
-
-
-@given(st.lists(SOME_RIGHT, min_size=1, max_size=5), st.randoms())
-def test_figures_over_runs_are_those_of_each_run(
-    each: list[list[tuple[float, float]]],
-    random,  # noqa: ANN001 - hypothesis gives no public type
-) -> None:
-    answers = [(*item, run) for run, items in enumerate(each) for item in items]
-    random.shuffle(answers)
-    found = over_runs(*zip(*answers, strict=True))
-    per_run = [e3(*zip(*items, strict=True)) for items in each]
-    accuracy = [100 * np.mean([score for score, _ in items]) for items in each]
-    assert found.runs == len(each)
-    assert found.e3 == pytest.approx(np.mean(per_run))
-    assert found.accuracy == pytest.approx(np.mean(accuracy))
-    if len(each) == 1:
-        assert found.accuracy_sd is found.tokens_sd is found.e3_sd is None
-    else:
-        assert found.e3_sd == pytest.approx(stdev(per_run), rel=1e-6, abs=1e-9 * found.e3)
-        assert found.accuracy_sd == pytest.approx(stdev(accuracy), abs=1e-9)
-
-
-def test_three_runs_by_hand() -> None:
-    found = over_runs([1, 0, 1, 1, 0, 0], [10, 30, 20, 20, 40, 20], [1, 1, 2, 2, 3, 3])
-    assert (found.accuracy, found.accuracy_sd, found.tokens) == (50, 50, pytest.approx(70 / 3))
-    assert found.e3 == pytest.approx((125 + 500 + 0) / 3)
-    with pytest.raises(ValueError, match="2 samples but 1 runs"):
-        over_runs([1, 0], [1, 2], [1])
-    with pytest.raises(ValueError, match="usage is measured"):
-        over_runs([1, 0], [1, 0], [1, 2])
