@@ -1,4 +1,4 @@
-"""Documents against the code: pages made from it, fields of the report, and command lines."""
+"""Documents against the code: pages made from it, its names, and command lines."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from typer.main import get_command
 
 import optim.cli
 import pb_graph.cli.app
+from optim.methods import NAMES, methods
 from pb_graph import Settings, build_graph
+from pb_graph.settings import choices
 from pb_graph.types import Report
+from tests.support import models_table, prompts_page, settings_page
 from tests.support.chat_model import ScriptedChat, with_schema
 from tests.support.documents import PAGES, ROOT, name_of, snippets
 from tests.support.graphs import QUESTION
-from tests.support.settings_page import page
 
 COMMANDS: dict[str, Any] = {
     "pb-graph": get_command(pb_graph.cli.app.app),
@@ -26,6 +28,15 @@ COMMANDS: dict[str, Any] = {
 }
 _INLINE = re.compile(r"`((?:pb-graph|pb-optim) [^`]+)`")
 _OPTION = re.compile(r"--?[a-z]")
+_CODE = re.compile(r"`([^`\n]+)`")
+_SETTING = re.compile(r"""\b(\w+)="(\w+)\"""")
+_NAME = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)+")
+SOURCES = "\n".join(
+    file.read_text("utf-8")
+    for folder in ("pb_graph", "optim", "plan_and_budget", "tests/benchmarks")
+    for file in (ROOT / folder).rglob("*.py")
+)
+ELSEWHERE = {"azure_openai", "set_llm_cache"}  # names of LangChain
 
 
 def lines(path: Path) -> Iterator[str]:
@@ -57,6 +68,8 @@ def unknown(command: str, words: list[str]) -> Iterator[str]:
     yield from sorted(given - known - {"--help"})
 
 
+OF_EARLIER_FIGURES = {ROOT / "README.md", ROOT / "docs" / "measured.md"}
+CHECKED = [path for path in PAGES if path not in OF_EARLIER_FIGURES]
 WITH_CALLS = [path for path in [ROOT / "README.md", *PAGES] if any(calls(path))]
 
 
@@ -75,9 +88,59 @@ def test_a_command_line_that_does_not_exist_is_noticed() -> None:
     assert list(unknown("pb-graph", ["slove", "?"])) == ["slove"]
 
 
+def test_every_name_on_a_page_is_in_the_code() -> None:
+    known = set(re.findall(r"\w+", SOURCES)) | ELSEWHERE | set(NAMES)
+    for path in CHECKED:
+        spans = " ".join(
+            _CODE.findall(re.sub(r"```.*?```", "", path.read_text("utf-8"), flags=re.DOTALL))
+        )
+        wrong = [name for name in _NAME.findall(spans) if name not in known]
+        assert not wrong, f"{name_of(path)}: {wrong}"
+
+
+def test_every_choice_of_a_setting_on_a_page_exists() -> None:
+    for path in CHECKED:
+        text = path.read_text("utf-8")
+        given = [pair for pair in _SETTING.findall(text) if pair[0] in Settings.model_fields]
+        given += re.findall(r"--set ([a-z_]+)=(\w+)", text)
+        own = set(re.findall(r'@method\(\s*"(\w+)"', text))
+        wrong = [
+            (name, value)
+            for name, value in given
+            if value not in own and not is_choice(name, value)
+        ]
+        assert not wrong, f"{name_of(path)}: {wrong}"
+
+
+def is_choice(name: str, value: str) -> bool:
+    """Whether a setting is there, and takes the value where it takes names."""
+    if name not in Settings.model_fields:
+        return False
+    return value in (choices(name) or (value,))
+
+
+@pytest.mark.parametrize("path", [path for path in CHECKED if any(calls(path))], ids=name_of)
+def test_the_methods_that_a_page_evaluates_exist(path: Path) -> None:
+    for command, words in calls(path):
+        if command == "pb-optim" and "--methods" in words:
+            names = words[words.index("--methods") + 1]
+            assert names.isupper() or methods(names)
+
+
+def test_the_page_of_prompts_is_what_is_sent() -> None:
+    written = (ROOT / "docs" / "prompts.md").read_text("utf-8")
+    assert written == prompts_page.page(), "python -m tests.support.prompts_page > docs/prompts.md"
+
+
+def test_the_table_of_providers_is_what_they_are_sent() -> None:
+    assert models_table.table() in (ROOT / "docs" / "models.md").read_text("utf-8")
+
+
 def test_the_page_of_settings_is_what_the_settings_say() -> None:
     written = (ROOT / "docs" / "settings.md").read_text("utf-8")
-    assert written == page(), "python -m tests.support.settings_page > docs/settings.md"
+    assert written == settings_page.page(), (
+        "python -m tests.support.settings_page > docs/settings.md"
+    )
 
 
 def documented(heading: str) -> set[str]:

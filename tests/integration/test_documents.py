@@ -1,4 +1,4 @@
-"""Every Python snippet of the documents, run as it stands there against served models."""
+"""Every Python snippet of the documents, run alone as it stands there against served models."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import dspy
 import pytest
 
 import optim.tuning.options
@@ -37,15 +38,18 @@ RIGHT = {question.question: question.targets[0] for question in load("arithmetic
 
 
 class Solver(FaultServer):
-    """Answers our own word problems rightly, and all else as the other does."""
+    """Answers our own word problems rightly, plans for DSPy, and all else as the other does."""
 
     def _text(self, request: Request) -> str:
+        if not request.plans and "Plan how to solve" in str(request.body["messages"][0]["content"]):
+            return '{"steps": ["What is given?", "What follows?"]}'
         found = [answer for question, answer in RIGHT.items() if question in request.text]
         return rf"\boxed{{{found[0]}}}" if found and not request.plans else super()._text(request)
 
 
 @pytest.fixture(scope="module")
 def model() -> Iterator[FaultServer]:
+    dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
     with Solver() as server:
         yield server
 
@@ -58,7 +62,7 @@ def endpoint(model: FaultServer) -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def served(model: FaultServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """A folder to write into, the providers' models at hand, and what is registered gone after."""
+    """Give a folder, keys and models; drop afterwards what a page registers."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     monkeypatch.setenv("OPENAI_BASE_URL", model.url)
@@ -73,10 +77,9 @@ def served(model: FaultServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 @pytest.mark.parametrize("page", SHOWING, ids=name_of)
 def test_the_python_of_a_page_runs(page: Path, model: FaultServer, endpoint: str) -> None:
-    names: dict[str, Any] = {"__name__": "page"}
     asked, ran = model.served, False
     for snippet in snippets(page, "python"):
         if SERVER not in snippet.code:  # those run beside LangGraph Server: test_server.py
-            snippet.run(names, {ENDPOINT: endpoint})
+            snippet.run({"__name__": "page"}, {ENDPOINT: endpoint})
             ran = ran or "invoke(" in snippet.code
     assert model.served > asked or not ran
