@@ -1,4 +1,4 @@
-"""``pb-graph``: solve a question, serve an endpoint, probe one, list and fetch local models."""
+"""``pb-graph``: solve a question, serve an endpoint, probe one, show a demo, fetch models."""
 
 from __future__ import annotations
 
@@ -205,3 +205,16 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
 
 
 app.command()(probe)
+
+
+@app.command()
+def demo(
+    *, plain: Annotated[bool, typer.Option("--plain", help="Print lines instead of bars.")] = False
+) -> None:
+    """Run one team of agents without a budget, with a check, and with a Budget; needs no key."""
+    from rich.console import Console  # noqa: PLC0415 -- what agents need takes a second
+
+    from pb_graph.cli.demo import play  # noqa: PLC0415
+
+    console = Console()
+    play(console, is_plain=plain or not console.is_terminal)

@@ -68,7 +68,9 @@ def reported(result: Result) -> Any:  # noqa: ANN401 -- the report, as a script 
 
 
 class TestHelp:
-    @pytest.mark.parametrize("command", [(), ("solve",), ("models",), ("pull",), ("serve",)])
+    @pytest.mark.parametrize(
+        "command", [(), ("solve",), ("demo",), ("models",), ("pull",), ("serve",)]
+    )
     def test_it_fits_a_screen(
         self, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
     ) -> None:

@@ -1,0 +1,169 @@
+"""``pb-graph demo``: one team of agents without a budget, under a check, and under a `Budget`.
+
+The agents are LangChain's and the middleware is ours; only the model is scripted, so the demo needs
+no key, no weights and no network. A lead hands jobs to eight sub-agents at once, and each of them
+searches again and again. The figures are the scripted provider's bill. The provider bills tokens as
+it writes them, so a cancelled call costs what was written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware, AgentState
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolCall
+from langchain_core.messages.ai import UsageMetadata
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import BaseTool, tool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from rich.console import Console
+from rich.live import Live
+from rich.table import Column, Table
+from rich.text import Text
+
+from pb_graph import Budget, TokenBudgetMiddleware
+from pb_graph.models.usage import tokens_of
+
+BUDGET = 4000  # completion tokens of the team
+_WORKERS, _SEARCHES = 8, 7
+_CHUNK, _SECONDS_PER_TOKEN = 10, 0.0008
+_BAR, _SCALE = 30, 3 * BUDGET  # characters of a full bar, and the tokens that fill it
+_ANSWER = "Supplier 5 is the cheapest. Final answer: supplier 5"
+
+
+class ScriptedModel(BaseChatModel):
+    """Calls its tool in each of its rounds, or else answers. A token is a word."""
+
+    run: Any  # which pays for the tokens
+    calls: int  # tool calls of one message
+    rounds: int  # messages with tool calls before the answer
+    answer: str
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:  # noqa: ANN401, D102 -- inherited
+        return self.bind(tools=[convert_to_openai_tool(one) for one in tools], **kwargs)
+
+    def _generate(self, *_: Any, **__: Any) -> ChatResult:  # noqa: ANN401
+        raise NotImplementedError
+
+    async def _agenerate(self, messages: list[BaseMessage], *_: Any, **kwargs: Any) -> ChatResult:  # noqa: ANN401
+        done = sum(isinstance(one, AIMessage) for one in messages)
+        tools = kwargs.get("tools", []) if done < self.rounds else []
+        length = 150 + (37 * sum(map(ord, messages[0].text)) + 53 * done) % 100  # by job and round
+        words = ["hmm"] * length if tools else self.answer.split()
+        written = min(len(words), kwargs.get("max_tokens", len(words)))
+        for begin in range(0, written, _CHUNK):
+            chunk = min(_CHUNK, written - begin)
+            await asyncio.sleep(chunk * _SECONDS_PER_TOKEN)
+            self.run.spent += chunk
+        is_cut = written < len(words)
+        calls = [
+            ToolCall(name=one["function"]["name"], args={"job": f"job {n}"}, id=f"{done} {n}")
+            for one in tools
+            for n in range(0 if is_cut else self.calls)
+        ]
+        usage = UsageMetadata(input_tokens=9, output_tokens=written, total_tokens=written + 9)
+        message = AIMessage(
+            " ".join(words[:written]),
+            tool_calls=calls,
+            usage_metadata=usage,
+            response_metadata={"finish_reason": "length" if is_cut else "stop"},
+        )
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+class OverBudgetError(Exception):
+    """The calls that have ended cost more than the budget."""
+
+
+class CheckAfterEachCall(AgentMiddleware[AgentState[Any], Any]):
+    """Add up the bills of all agents, and end the run once they exceed the budget."""
+
+    spent = 0
+
+    async def aafter_model(self, state: AgentState[Any], runtime: object) -> None:  # noqa: ARG002
+        """Count the call that has just ended."""
+        said = state["messages"][-1]
+        self.spent += tokens_of(said, []).output if isinstance(said, AIMessage) else 0
+        if self.spent > BUDGET:
+            raise OverBudgetError
+
+
+@dataclass
+class Run:
+    """One run of the team: its middleware, its bill, and whether the lead gave a whole answer."""
+
+    name: str
+    middleware: Sequence[AgentMiddleware[Any, Any]] = ()
+    spent: int = 0
+    end: str = ""
+
+    def describe(self) -> str:
+        """Return the figures of the run in a line."""
+        over = f"{max(0, self.spent - BUDGET):,} over the budget of {BUDGET:,}"
+        return f"{self.name}: {self.spent:,} tokens spent, {over}, ended with {self.end}"
+
+    async def play(self) -> None:
+        """Let the team work until it ends or is stopped."""
+
+        @tool
+        async def search(job: str) -> str:
+            """Search the web."""
+            return f"{job}: nothing new"
+
+        @tool
+        async def delegate(job: str) -> str:
+            """Hand a job to a sub-agent."""
+            return await ask(job, search, calls=1, rounds=_SEARCHES, answer=f"{job} is done")
+
+        async def ask(job: str, its_tool: BaseTool, **script: Any) -> str:  # noqa: ANN401
+            model = ScriptedModel(run=self, **script)
+            agent = create_agent(model, [its_tool], middleware=self.middleware)
+            out = await agent.ainvoke({"messages": [HumanMessage(job)]})
+            return str(out["messages"][-1].text)
+
+        try:
+            said = await ask("Go.", delegate, calls=_WORKERS, rounds=1, answer=_ANSWER)
+        except OverBudgetError:
+            said = ""
+        self.end = "an answer" if said.endswith(_ANSWER) else "no answer"
+
+
+def draw(runs: Sequence[Run]) -> Table:
+    """Draw a bar for each run; what is over the budget is red."""
+    title = f"A lead and {_WORKERS} sub-agents at once. Budget: {BUDGET:,} completion tokens"
+    spent, over = Column("spent", justify="right"), Column("over", justify="right")
+    table = Table("", "", spent, over, "end", box=None, title=title, title_justify="left")
+    fit = _BAR * BUDGET // _SCALE
+    for run in runs:
+        full = min(_BAR, -(-_BAR * run.spent // _SCALE))
+        bar = Text("█" * min(full, fit) + "░" * (fit - full), "green")
+        bar.append("█" * (full - fit), "red")
+        figures = f"{run.spent:,}", f"{max(0, run.spent - BUDGET):,}"
+        table.add_row(run.name, bar, *figures, run.end)
+    return table
+
+
+def play(console: Console, *, is_plain: bool) -> list[Run]:
+    """Play the three runs, and print them as filling bars or as plain lines; return the runs."""
+    budget = TokenBudgetMiddleware(Budget(BUDGET))
+    runs = [Run("no budget"), Run("check after calls", [CheckAfterEachCall()])]
+    runs.append(Run("shared Budget", [budget]))
+    live = Live(get_renderable=lambda: draw(runs), console=console, refresh_per_second=20)
+    with nullcontext() if is_plain else live:
+        for run in runs:
+            asyncio.run(run.play())
+            if is_plain:
+                console.print(run.describe(), soft_wrap=True)
+    if not is_plain:
+        console.print("", runs[-1].describe(), sep="\n")
+    return runs
