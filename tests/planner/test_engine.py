@@ -90,7 +90,7 @@ class TestOneRequest:
         assert [reply.charge["output_tokens"] for reply in caught.value.replies] == [cap]
 
     def test_the_level_alone_has_a_cap_of_its_own(self, ask: Ask) -> None:
-        model = ScriptedChat(solve="L4")  # which it takes a request without a schema for
+        model = ScriptedChat(planner="L4")
         assert ask(model, level_request(QUERY, SETTINGS)).value.level == 4
         assert [call.cap for call in model.calls] == [2]
 

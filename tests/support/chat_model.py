@@ -295,7 +295,7 @@ class ScriptedChat(BaseChatModel):
 def _call(messages: list[BaseMessage], run_manager: Any, kwargs: dict[str, Any]) -> Call:  # noqa: ANN401
     node = (getattr(run_manager, "metadata", None) or {}).get("langgraph_node")
     schema = kwargs.get("schema")
-    judges = node is not None and LEVEL_FORM in str(messages[0].text)
+    judges = LEVEL_FORM in "".join(str(message.text) for message in messages[:1])
     return Call(
         role="estimate" if judges else _role(schema, node),
         messages=messages,

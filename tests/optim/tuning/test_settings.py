@@ -277,12 +277,14 @@ def test_better_settings_of_the_graph_are_found_judged_and_adopted(tmp_path: Pat
         question = next(one for one in DEV if one.question in text)
         return "so " * 60 + (question.targets[0] if "What follows?" in text else "wrong")
 
-    model, results = ScriptedChat(solve=needs_a_plan), []
+    model, results, calls = ScriptedChat(solve=needs_a_plan), [], []
     for _ in range(2):
         with bench_in(tmp_path, model) as bench:
             chosen, start = settings_search(most=16), Candidate(settings=START)
             results.append(search(bench, SPLIT, chosen, start=start, tuned="settings"))
+        calls.append(len(model.calls))
     first, second = results
     assert first.candidate.settings.execution == "single_pass"
     assert first.optimizer == "settings"
     assert second.candidate == first.candidate
+    assert calls[1] == calls[0]
