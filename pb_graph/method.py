@@ -28,7 +28,8 @@ class Method:
         plans: Whether the question is decomposed first.
         budgets: Whether it has a total budget, also where the settings name none.
         splits: Whether the budget is split over the sub-questions, and steps may be calls.
-        styled: Whether it writes in ``Settings.style``.
+        style: The style it is written in where ``Settings.style`` names none. None for a method
+            with a style of its own, which no setting changes.
         samples: Whether it needs a model that samples, at a temperature above 0.
         continues: Whether it needs a server that continues an unfinished reply.
         tools: Whether the model may call the solver's tools.
@@ -45,7 +46,7 @@ class Method:
     plans: bool = False
     budgets: bool = False
     splits: bool = False
-    styled: bool = False
+    style: str | None = None
     samples: bool = False
     continues: bool = False
     tools: bool = True

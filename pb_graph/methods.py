@@ -67,7 +67,7 @@ class MethodInput:
     "plan_and_budget",
     "Plans, splits the budget over the sub-questions, and solves each within its share.",
     source=PAPER,
-    styled=True,
+    style="auto",
     plans=True,
     budgets=True,
     splits=True,
@@ -76,19 +76,21 @@ class MethodInput:
     "planned_global_budget",
     "Asks the question with a plan and says a total budget.",
     source=PAPER,
-    styled=True,
+    style="prose",
     plans=True,
     budgets=True,
 )
-@method("planned_vanilla", "Asks the question with a plan.", source=PAPER, styled=True, plans=True)
+@method(
+    "planned_vanilla", "Asks the question with a plan.", source=PAPER, style="prose", plans=True
+)
 @method(
     "global_budget",
     "Asks the question and says a total budget.",
     source=PAPER,
-    styled=True,
+    style="prose",
     budgets=True,
 )
-@method("vanilla", "Asks the question, and no more.", source=PAPER, styled=True)
+@method("vanilla", "Asks the question, and no more.", source=PAPER, style="prose")
 def ask_in_one_call(given: MethodInput) -> list[PromptMessage]:
     """Return the question with its plan and its budget, as far as the method has them.
 

@@ -116,7 +116,7 @@ def solver_style(
     """
     form = query["answer_format"]
     shown = is_free and (taught is not None or form is None or _OUR_FORMS.search(form))
-    style = taught or STYLES[settings.style]
+    style = taught or STYLES[settings.solver_style or "prose"]
     return style if shown else replace(style, examples=())
 
 

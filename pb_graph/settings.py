@@ -65,11 +65,12 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     method: Method = Field(default=PLANNED, description="How a question is answered.")
-    style: Literal["auto", "steps", "prose", "answer"] = Field(
-        default="auto",
+    style: Literal["auto", "steps", "prose", "answer"] | None = Field(
+        default=None,
         description="How the solver writes. steps: short numbered lines, as two examples show; "
         "prose: as it likes, step by step (the paper's); answer: the answer alone; auto: short "
-        "numbered lines where something is to be worked out, else the answer alone.",
+        "numbered lines where something is to be worked out, else the answer alone. None: auto "
+        "for plan_and_budget, prose for every other method, so that vanilla is a plain prompt.",
     )
     execution: Literal["single_pass", "stepwise"] = Field(
         default="single_pass",
@@ -113,7 +114,7 @@ class Settings(BaseModel):
     enforcement: Literal["prompt", "cap", "force"] = Field(
         default="force",
         description="prompt: the budget is only said; cap: a hard cap on each call; force: a cap, "
-        "and a call that runs into it, or goes round in circles, is asked for its result.",
+        "and a call that runs into it is asked for its result.",
     )
     reserve: PositiveInt = Field(
         default=48, description="Tokens of a share that 'force' keeps back for stating the result."
@@ -238,6 +239,12 @@ class Settings(BaseModel):
         return Fixed(tokens=self.budget) if isinstance(self.budget, int) else self.budget
 
     @property
+    def solver_style(self) -> str | None:
+        """The style in which the solver writes; None for a method with a style of its own."""
+        own = methods()[self.method].style
+        return own and (self.style or own)
+
+    @property
     def call_timeout(self) -> float:
         """Seconds until a call is given up."""
         return 120.0 if self.timeout is None else self.timeout
@@ -313,8 +320,9 @@ def choices(name: str) -> tuple[str, ...]:
     """The names that a setting takes, in order; none where it takes something else than names."""
     if name == "method":
         return tuple(methods())
-    kind = Settings.model_fields[name].annotation
-    return get_args(kind) if get_origin(kind) is Literal else ()
+    kinds = [Settings.model_fields[name].annotation]
+    kinds += get_args(kinds[0])
+    return next((get_args(kind) for kind in kinds if get_origin(kind) is Literal), ())
 
 
 CONTEXT_KEY = "plan_and_budget"

@@ -111,19 +111,18 @@ def test_settings_survive_the_trip_through_the_state(chosen: dict[str, Any]) -> 
     assert Settings.model_validate(stored) == settings
 
 
-def test_methods_differ_in_whether_they_plan_and_budget() -> None:
+def test_methods_differ_in_whether_they_plan_and_budget_and_in_their_style() -> None:
     expected = {
-        "vanilla": (False, False),
-        "global_budget": (False, True),
-        "planned_vanilla": (True, False),
-        "planned_global_budget": (True, True),
-        "plan_and_budget": (True, True),
+        "vanilla": (False, False, "prose"),
+        "global_budget": (False, True, "prose"),
+        "planned_vanilla": (True, False, "prose"),
+        "planned_global_budget": (True, True, "prose"),
+        "plan_and_budget": (True, True, "auto"),
     }
-    passed = {
-        method: (Settings(method=method).has_plan, Settings(method=method).has_budget)
-        for method in expected
-    }
+    made = {method: Settings(method=method) for method in expected}
+    passed = {name: (one.has_plan, one.has_budget, one.solver_style) for name, one in made.items()}
     assert passed == expected
+    assert Settings(method="vanilla", style="steps").solver_style == "steps"
 
 
 def test_the_schema_lists_the_methods() -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from optim.datasets.dataset import digest
 from pb_graph.errors import InputError
-from pb_graph.method import METHODS
 from pb_graph.planner.planner import Planner
 from pb_graph.planner.signatures import is_demo
 from pb_graph.program import PlannerProgram
@@ -142,7 +141,7 @@ def active_predictors(settings: Settings) -> dict[str, str]:
         found["estimate"] = "estimate"
     if settings.needs_level:
         found["level" if "estimate" in found else "estimate"] = "level"
-    if METHODS[settings.method].styled and not settings.has_plan:
+    if settings.solver_style and not settings.has_plan:
         found["solve"] = "solve"
     return found
 

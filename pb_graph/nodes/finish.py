@@ -10,7 +10,6 @@ from langchain_core.messages.ai import UsageMetadata
 from pb_graph.answers import stated_answer
 from pb_graph.budget.ledger import Prices, by_node, most_billed, spent
 from pb_graph.errors import NoAnswerError
-from pb_graph.methods import METHODS
 from pb_graph.state import State
 from pb_graph.types import QueryUsage, Report, StepReport
 
@@ -107,7 +106,7 @@ def build_report(state: State, settings: Settings, prices: Prices | None = None)
         method=settings.method,
         execution=settings.execution if settings.splits_budget else None,
         schedule=settings.schedule if settings.splits_budget else None,
-        style=settings.style if METHODS[settings.method].styled else None,
+        style=settings.solver_style,
         level=state["query"]["level"],
         level_source=state["level_source"],
         budget=state["total"],

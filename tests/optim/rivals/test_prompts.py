@@ -23,7 +23,7 @@ def test_it_is_one_call_in_its_own_style(name: str) -> None:
     assert report["usage"]["output_tokens"] == model.output_tokens <= report["ceiling"] == 300
     assert (report["budget"], report["level"]) == (None, None)
     known = METHODS[name]
-    assert (known.plans, known.budgets, known.styled) == (False, False, False)
+    assert (known.plans, known.budgets, known.style) == (False, False, None)
 
 
 def test_no_step_of_a_draft_has_more_than_five_words() -> None:
