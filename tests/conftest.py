@@ -34,7 +34,7 @@ _FOREIGN = ("PB_MODEL", "OPENAI_", "ANTHROPIC_", "LANGSMITH_", "LANGCHAIN_", "LA
 
 _TOGETHER = {
     # Load the same model into memory, and would compete for the cores.
-    "local_model": ("test_local_model.py", "test_end_to_end.py", "test_notebooks.py"),
+    "local_model": ("test_local_model.py", "test_end_to_end.py"),
     # Fork what they start off the same server, which takes seconds to load.
     "forked": (
         *("test_budget_resumed.py", "test_cli.py", "test_durability.py", "test_eval_killed.py"),

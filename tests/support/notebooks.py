@@ -1,0 +1,102 @@
+"""Runs notebooks and keeps their outputs: ``python -m tests.support.notebooks`` stores them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
+KEPT = ("image/svg+xml", "text/html", "text/plain")
+"""The kinds of output that are stored; of each output the first of them that there is."""
+
+# What they import is loaded once; each begins without the names of the one before. What a drawing
+# raises in `display` ends no cell: IPython puts it among the outputs, and goes on.
+_IN_ONE_KERNEL = """
+import json, sys
+import nbformat
+from nbclient import NotebookClient
+notebooks = {path: nbformat.read(path, as_version=4).cells for path in sys.argv[1:]}
+whole = nbformat.v4.new_notebook()
+drawn = "import altair; altair.renderers.enable('svg')"  # pictures that need no script
+whole.cells.append(nbformat.v4.new_code_cell(drawn))
+for cells in notebooks.values():
+    whole.cells += [*cells, nbformat.v4.new_code_cell("%reset -f")]
+NotebookClient(whole, timeout=600, startup_timeout=600).execute()
+outputs = {path: [cell.get("outputs", []) for cell in cells] for path, cells in notebooks.items()}
+print(json.dumps(outputs))
+"""
+
+
+def run(paths: Sequence[Path]) -> dict[Path, list[list[dict[str, Any]]]]:
+    """Run notebooks in a process of its own, and return the outputs of each cell.
+
+    Args:
+        paths: The notebooks, which are left as they are.
+
+    Raises:
+        RuntimeError: A cell failed; with the end of what was said.
+    """
+    command = [sys.executable, "-c", _IN_ONE_KERNEL, *map(str, paths)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode:
+        raise RuntimeError(done.stderr[-3000:])
+    found: dict[str, list[list[dict[str, Any]]]] = json.loads(done.stdout.splitlines()[-1])
+    return {Path(path): [_cleaned(outputs) for outputs in cells] for path, cells in found.items()}
+
+
+def store(paths: Sequence[Path]) -> None:
+    """Run notebooks and write their outputs into them."""
+    for path, cells in run(paths).items():
+        notebook = json.loads(path.read_text(encoding="utf-8"))
+        for cell, outputs in zip(notebook["cells"], cells, strict=True):
+            if cell["cell_type"] == "code":
+                cell["outputs"] = outputs
+        text = json.dumps(notebook, indent=1, ensure_ascii=False)
+        path.write_text(f"{text}\n", encoding="utf-8")
+
+
+def printed(outputs: Sequence[dict[str, Any]]) -> str:
+    """Return what a cell printed."""
+    return "".join("".join(output["text"]) for output in outputs if "text" in output)
+
+
+def _cleaned(outputs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the outputs of a cell without progress and logs, and what was printed as one."""
+    text = printed([output for output in outputs if output.get("name") == "stdout"])
+    kept = [{"name": "stdout", "output_type": "stream", "text": text}] if text else []
+    for output in outputs:
+        is_shown = output["output_type"] == "display_data" and KEPT[0] in output["data"]
+        if is_shown or output["output_type"] in {"execute_result", "error"}:
+            kept.append(_plain(output))
+    return kept
+
+
+def _plain(output: dict[str, Any]) -> dict[str, Any]:
+    """Return an output with the best of its kinds, and with ids that do not change."""
+    output = {name: value for name, value in output.items() if name != "execution_count"}
+    if "data" in output:
+        kind = next(kind for kind in KEPT if kind in output["data"])
+        output["data"] = {kind: _with_steady_ids(output["data"][kind])}
+        output["metadata"] = {}
+        if output["output_type"] == "execute_result":
+            output["execution_count"] = None
+    return output
+
+
+def _with_steady_ids(text: str) -> str:
+    """Return SVG whose ids are numbered from 0: Vega numbers its own on from drawing to drawing."""
+    ids: dict[str, str] = {}
+    return re.sub(
+        r'((?:id="|url\(#))(\w+)',
+        lambda found: found[1] + ids.setdefault(found[2], f"n{len(ids)}"),
+        text,
+    )
+
+
+if __name__ == "__main__":
+    store([path for path in NOTEBOOKS if path.stem in sys.argv[1:] or len(sys.argv) == 1])
