@@ -128,6 +128,7 @@ def without_lead(text: str) -> str:
     return text[lead.end() :] if lead else text
 
 
+_SHORT = 80  # characters of an answer that is nothing but its result
 _LONGEST = 20_000  # characters read from the end, where the answer stands
 _NOISE = re.compile(
     r"\\[!,;:()\[\] ]|\\(?:left|right|displaystyle)(?![a-zA-Z])|\\?\$|\s|(?<=\d)\{,\}(?=\d)"
@@ -142,6 +143,19 @@ def stated_answer(output: str) -> str | None:
     """
     text = without_thinking(output)[-_LONGEST:]
     return boxed_answer(text) or final_answer(text)
+
+
+def bare_result(answer: str, *, is_cut: bool) -> str | None:
+    """Return the result of an answer: what it states, or the answer itself if it is one short line.
+
+    Args:
+        answer: The answer.
+        is_cut: Whether the answer ran into its cap, so that a line without a mark is no result.
+    """
+    stated, text = stated_answer(answer), answer.strip()
+    if stated or is_cut or "\n" in text or len(text) > _SHORT:
+        return stated
+    return text or None
 
 
 def is_in_form(output: str, answer_format: str | None) -> bool:

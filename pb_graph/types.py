@@ -128,11 +128,12 @@ class Report(TypedDict):
     """Completion tokens that this query cannot exceed, planning included. Known before the first
     call; it may fall afterwards, and never rises."""
     most_billed: int
-    """Completion tokens that may have been billed at most: those in ``usage``, where attempts that
-    were lost on the way, and whose bill is unknown, count as their whole cap."""
+    """Completion tokens that may have been billed at most. More than in ``usage`` only where an
+    attempt was lost on the way: its bill is unknown, so it counts as its whole cap."""
     answer: str
-    result: str
-    """The bare answer, such as "9": without its working, its box or its "Final answer:"."""
+    result: str | None
+    """The bare answer, such as "9": without its working, its box or its "Final answer:". None where
+    the answer states no result, or was cut off before it did."""
     finish: Finish | None
     """How the answer ended; None where a method makes it of several replies."""
     cut_off: bool

@@ -127,15 +127,23 @@ def test_under_force_every_step_that_can_state_a_result_does() -> None:
 
 @hypothesis_settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 @given(worlds.models(), worlds.settings(), st.sampled_from(get_args(Way)))
-def test_in_any_world_the_account_is_right_and_the_ceiling_holds(
+def test_in_any_world_the_account_is_right_and_the_first_ceiling_holds(
     model: ScriptedChat, chosen: dict[str, Any], way: Way
 ) -> None:
-    report = followed(model, way, **chosen).report
+    outcome = followed(model, way, **chosen)
+    report, (taken,) = outcome.report, outcome.of("intake")
     assert report["usage"]["calls"] == sum(call.finish is not None for call in model.calls)
     assert report["usage"]["output_tokens"] == model.output_tokens
     assert all(call.cap and 1 <= call.cap <= chosen["cutoff"] for call in model.calls)
-    assert report["ceiling"] is not None
-    assert model.output_tokens <= report["ceiling"]
+    assert model.output_tokens <= report["ceiling"] <= taken["ceiling"]
+
+
+@pytest.mark.parametrize("planning", ["two_call", "fused"])
+def test_a_small_budget_bounds_a_planner_that_runs_on(planning: str) -> None:
+    model = ScriptedChat(planner=runs_on, solve=runs_on)
+    outcome = followed(model, budget=60, planning=planning, method="plan_and_budget")
+    (taken,) = outcome.of("intake")
+    assert model.output_tokens <= outcome.report["ceiling"] <= taken["ceiling"] == 120
 
 
 @hypothesis_settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])

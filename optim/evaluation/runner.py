@@ -148,7 +148,7 @@ def _failed_report(settings: Settings, level: int | None, calls: Sequence[Call])
         budget=None,
         ceiling=None,
         answer="",
-        result="",
+        result=None,
         finish=None,
         cut_off=False,
         steps=[],

@@ -79,7 +79,7 @@ class Display:
 
     def close_with(self, report: Mapping[str, Any]) -> None:
         """Print the result, the working below it, warnings, and one line of account."""
-        answer, result = report["answer"], report["result"]
+        answer, result = report["answer"], report["result"] or report["answer"].strip()
         self._console.print("", safe(result, "bold"), "", sep="\n")
         if result != answer.strip():
             self._console.print(safe(answer, "dim"), "", sep="\n")

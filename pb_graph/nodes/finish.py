@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from langchain_core.messages import AIMessage
 from langchain_core.messages.ai import UsageMetadata
 
-from pb_graph.answers import stated_answer
+from pb_graph.answers import bare_result
 from pb_graph.budget.ledger import Prices, by_node, most_billed, spent
 from pb_graph.errors import NoAnswerError
 from pb_graph.state import State
@@ -113,7 +113,7 @@ def build_report(state: State, settings: Settings, prices: Prices | None = None)
         ceiling=ceiling,
         most_billed=most,
         answer=answer,
-        result=stated_answer(answer) or answer,
+        result=bare_result(answer, is_cut=ended == "length"),
         finish=ended,
         cut_off=ended in ("length", "forced"),
         steps=_steps(state, settings),

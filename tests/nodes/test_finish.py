@@ -69,6 +69,22 @@ def test_a_report_says_how_the_answer_ended(way: dict[str, Any], finish: str) ->
     assert report["finish"] == finish
 
 
+@pytest.mark.parametrize(
+    ("said", "result"),
+    [
+        (r"3 groups of 3 are \boxed{9}.", "9"),
+        ("1. 3 * 3 = 9\nFinal answer: 9", "9"),
+        ("negative", "negative"),
+        ("There are 3 groups.\nEach has 3 pens.", None),
+    ],
+)
+def test_a_report_has_the_bare_result_if_the_answer_states_one(said: str, result: str) -> None:
+    model = ScriptedChat(solve=said)
+    assert report_of(model, method="vanilla")["result"] == result
+    cut = report_of(ScriptedChat(solve=f"9 {said}"), method="vanilla", cutoff=1)
+    assert (cut["cut_off"], cut["result"]) == (True, None)
+
+
 def test_no_key_gets_into_a_report() -> None:
     model = ScriptedChat(solve=in_turn(HTTPError(400, "Bad key sk-1234567890abcdef"), "42"))
     report = report_of(model, method="plan_and_budget", execution="stepwise")

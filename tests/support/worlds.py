@@ -63,12 +63,13 @@ def plans(draw: st.DrawFn) -> list[str]:
 
 @st.composite
 def models(draw: st.DrawFn) -> ScriptedChat:
-    """A planner with good and bad grades, and a solver that changes its mind."""
+    """A planner with good and bad grades or without an end, and a solver that changes its mind."""
     moods = itertools.cycle(draw(st.lists(st.sampled_from(BEHAVIOURS), min_size=1, max_size=6)))
     plan = draw(plans())
     return ScriptedChat(
         plan=plan,
         level=draw(st.integers(0, 7)),
+        planner=draw(st.sampled_from([None, None, None, runs_on])),
         credits=draw(
             st.lists(st.sampled_from(CREDITS), min_size=len(plan), max_size=len(plan)) | st.none()
         ),
@@ -80,6 +81,7 @@ def settings(**fixed: Any) -> st.SearchStrategy[dict[str, Any]]:  # noqa: ANN401
     """Any settings that bear on budgets."""
     free: dict[str, st.SearchStrategy[Any]] = {
         "method": st.sampled_from(choices("method")),
+        "plan_from": st.sampled_from([None, 1, 4]),
         "execution": st.sampled_from(["single_pass", "stepwise"]),
         "planning": st.sampled_from(["two_call", "fused"]),
         "schedule": st.sampled_from(choices("schedule")),
