@@ -1,4 +1,7 @@
-"""Plan-and-Budget: plan a question, budget its parts, and solve each within its share.
+"""Plan-and-Budget: as many tokens as a question deserves, and never more than its ceiling.
+
+The graph judges the level of a question, plans it from level ``Settings.plan_from`` on, splits its
+budget over the steps, and solves them. Below that level its plan is one step: the question itself.
 
 The names below load on first use, so that importing the package imports no provider, no DSPy and
 no LangGraph.

@@ -17,7 +17,8 @@ from pb_graph.run.models import Model
 from pb_graph.types import Report
 
 DESCRIPTION = (
-    "Works out a hard question step by step within a token budget, and returns the answer. "
+    "Works out a question within a token budget that is never exceeded: judges how hard it is, "
+    "plans it if it is hard, and returns the answer. "
     "Give the whole question: nothing else of the conversation is seen."
 )
 

@@ -48,7 +48,7 @@ app = typer.Typer(name="pb-graph", no_args_is_help=True, pretty_exceptions_enabl
 
 @app.callback()
 def _every_command(*, version: Version = False) -> None:
-    """Plan a question, budget its steps, and solve each within its share."""
+    """Judge a question, plan it if it is hard, and solve its steps within a budget."""
 
 
 @app.command()
