@@ -73,12 +73,20 @@ class ModelCallError(PlanAndBudgetError):
 
 
 class BudgetUsedUpError(ModelCallError):
-    """A call was not made, because nothing is left of its budget."""
+    """A call was not made, because nothing is left of its budget, or its prompt does not fit.
 
-    def __init__(self, total: int) -> None:
-        super().__init__(
-            f"Nothing is left of the budget of {total} tokens: raise it, or begin another."
-        )
+    Attributes:
+        note: The reason as one sentence, for an agent that answers with it.
+    """
+
+    def __init__(self, total: int | str, *, prompt: str = "", left: str = "") -> None:
+        total = f"{total} tokens" if isinstance(total, int) else total
+        self.note = f"The budget of {total} is used up."
+        said = f"Nothing is left of the budget of {total}"
+        if prompt:
+            said = f"The prompt may cost {prompt}, and {left} of the budget of {total} are left"
+            self.note = f"{said}."
+        super().__init__(f"{said}: raise it, or begin another.")
 
 
 class NoAnswerError(PlanAndBudgetError):

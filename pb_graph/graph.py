@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from langchain_core.tools import BaseTool
 from langgraph.graph import END, START, StateGraph
@@ -13,7 +13,7 @@ from langgraph.types import Checkpointer, Send
 from pydantic import BaseModel
 
 from pb_graph.budget.account import Budget
-from pb_graph.budget.ledger import Prices, read_prices
+from pb_graph.budget.rates import Dollars, Prices
 from pb_graph.models.caps import CapPolicy
 from pb_graph.nodes.allocate import allocate, route_next_wave
 from pb_graph.nodes.finish import finish, no_answer
@@ -44,7 +44,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     cap_policy: CapPolicy | str | Path | None = None,
     response_format: type[BaseModel] | None = None,
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
-    prices: Prices | None = None,
+    prices: Prices | Literal["auto"] | None = None,
     budget: int | Budget | None = None,
 ) -> CompiledStateGraph[State, Context, Input, Output]:
     """Compile the graph.
@@ -72,12 +72,12 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         tools: LangChain tools, or functions with a docstring, that the solver may call; what it
             writes to call them, and after, comes out of the share of its step.
         prices: Dollars per million tokens by model name: ``{"gpt-5-mini": (0.25, 2.0)}`` for input
-            and output, with a third figure where cached input has its own. With it, the report
-            says what a query cost.
+            and output, with a third figure where cached input has its own; ``"auto"`` for the list
+            of genai-prices. With it, the report says what a query cost.
         budget: The most that a run may cost, planning included: a number of completion tokens for
-            each run, or a `Budget` that all runs draw on. A question's own budget shrinks to what
-            is left of it, and the report says so. Within an agent that has a budget, the agent's
-            is found without being given.
+            each run, or a `Budget` of any unit that all runs draw on. A question's own budget
+            shrinks to what is left of it, and the report says so. Within an agent that has a
+            budget, the agent's is found without being given.
 
     Returns:
         A graph that takes `Input` and gives `Output`, sync and async.
@@ -108,7 +108,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         budget=require_run_budget("budget", budget),
     )
     options = GraphOptions(
-        prices=None if prices is None else read_prices(prices),
+        prices=None if prices is None else Dollars(prices),
         answer_type=None if response_format is None else AnswerType(response_format),
         tools=normalize_tools(tools),
     )

@@ -13,6 +13,7 @@ from langgraph.graph.message import add_messages
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict  # pydantic cannot read typing's own before Python 3.12
 
+from pb_graph.budget.rates import Spending
 from pb_graph.settings import Settings
 from pb_graph.types import Charge, Finish, Query, Report, StepResult, SubQuestion
 
@@ -121,7 +122,7 @@ class SolveTask(TypedDict):
     budget: int
     unusable: NotRequired[dict[str, str]]
     run_id: str
-    spent: int
-    """Completion tokens that the run may have been billed before this step was sent."""
+    spent: Spending
+    """Tokens that the run may have been billed before this step was sent, by model."""
     closing: NotRequired[bool]
     """Whether this step also has to give the final answer."""

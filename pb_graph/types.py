@@ -51,6 +51,9 @@ class Charge(TypedDict):
     """Whether the provider reported the tokens; otherwise they are estimated."""
     model: NotRequired[str | None]
     """The model's name as its provider knows it."""
+    bill: NotRequired[list[Any]]
+    """The most that the call was billed, as a `Bill`, where a budget counts more than completion
+    tokens."""
 
 
 class Usage(TypedDict):

@@ -312,8 +312,8 @@ class TestTokenBudget:
         assert [call.cap for call in model.calls] == [40, 10, 40]
 
     def test_the_model_is_told_when_little_is_left(self) -> None:
-        model = ScriptedChat(solve=in_turn(looks_up(1, 50), looks_up(2, 20), "21"))
-        agent_of(model, 100, [look_up], warn_at=0.6).invoke(ASK)
+        model = ScriptedChat(solve=in_turn(looks_up(1, 60), looks_up(2, 20), "21"))
+        agent_of(model, 100, [look_up], tell_every=0).invoke(ASK)
         told = ["Only" in str(call.messages) for call in model.calls]
         assert told == [False, False, True]
 
@@ -359,7 +359,8 @@ class TestTokenBudget:
             ({"budget": 1}, "budget must be a whole number of at least 2"),
             ({"budget": "4000"}, "budget must be a whole number of at least 2, not '4000'"),
             ({"budget": 9, "per_call": 0}, "per_call must be a whole number of at least 1"),
-            ({"budget": 9, "warn_at": 1.5}, "warn_at must lie between 0 and 1"),
+            ({"budget": 9, "tell_every": -1}, "tell_every must be a whole number"),
+            ({"budget": 9, "on_used_up": "ask"}, "on_used_up must be one of answer, pause, error"),
             ({"budget": 9, "reserve": 0}, "reserve must lie between 0 and 1"),
             ({"budget": 9, "reserve": "x"}, "reserve must be a number"),
         ],
@@ -606,7 +607,7 @@ class TestHostsOwn:
             model=ScriptedChat(),
             messages=[HumanMessage("?")],
             system_message=SystemMessage(content, name="host"),
-            state={"messages": [], "tokens_spent": 80},  # type: ignore[typeddict-unknown-key]
+            state={"messages": [], "tokens_by_model": {"m": [80, 9, 0, 0, 9]}},  # type: ignore[typeddict-unknown-key]
         )
         said = self.passed_on(request).system_message
         assert said is not None

@@ -641,7 +641,7 @@ def test_what_others_held_while_a_call_waited_is_not_gone(of: str) -> None:
 
 def test_calls_are_told_when_their_part_is_nearly_used_up() -> None:
     def solve(_: Call) -> Said:
-        return Reply(words(45), tool_calls=calls("again", 1).tool_calls)
+        return Reply(words(92), tool_calls=calls("again", 1).tool_calls)
 
     @tool
     def again() -> str:
@@ -649,7 +649,7 @@ def test_calls_are_told_when_their_part_is_nearly_used_up() -> None:
         return "again"
 
     child = ScriptedChat(solve=solve)
-    inner = create_agent(child, [again], middleware=[TokenBudgetMiddleware(1000, warn_at=0.5)])
+    inner = create_agent(child, [again], middleware=[TokenBudgetMiddleware(1000, tell_every=0)])
     top = ScriptedChat(solve=once(calls("delegate", 2), "done"))
     Tree._agent(top, 250, [Tree._delegating(inner)]).invoke(ASK)
     assert any("tokens are left" in str(call.messages) for call in child.calls)

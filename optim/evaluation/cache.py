@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from optim.datasets.dataset import digest
 from pb_graph.budget.context import accounts_in_scope
+from pb_graph.budget.ledger import spending
 from pb_graph.errors import ModelCallError, PlanAndBudgetError
 from pb_graph.models.client import ModelClient, WrapperClient
 from pb_graph.models.io import IO, BlockingIO
@@ -147,7 +148,7 @@ class CachedClient(WrapperClient):
                 self._cache.put(key, reply)
             else:  # the budgets of the question are charged as if the model had been asked
                 for account in accounts_in_scope():
-                    account.charge(reply.most_billed)
+                    account.charge(spending(reply.charges))
         for charge, text in [*((lost, "") for lost in reply.lost), (reply.charge, reply.text)]:
             made = Call(model=self._name, messages=asked, text=text, charge=charge)
             record.calls.append(made)

@@ -7,16 +7,24 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
 from langchain_core.messages.ai import add_usage
 from langchain_core.tracers.context import register_configure_hook
 
 from pb_graph.budget.account import Budget, Reservation, areserve_in, reserve_in
+from pb_graph.budget.rates import Bill, spending_of
 from pb_graph.errors import BudgetUsedUpError, InputError
 from pb_graph.models.caps import (
     CAP_NAMES,
@@ -26,8 +34,9 @@ from pb_graph.models.caps import (
     without_sdk_retries,
 )
 from pb_graph.models.client import settle_failed
+from pb_graph.models.input_bound import bound_input, bound_messages, key_of
 from pb_graph.models.options import CallOptions, Thinking
-from pb_graph.models.usage import finish_of, tokens_of
+from pb_graph.models.usage import Tokens, finish_of, tokens_of
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -37,9 +46,12 @@ if TYPE_CHECKING:
     from pb_graph.models.io import IO
 
 FINISH = "The token budget is nearly used up. Give your best final answer now, in brief."
+_STOPPED = "The token budget is used up, and the run was stopped."
 _GO_ON = "What you wrote stays above it: go on there, and repeat nothing."
 _TOOL_SETTINGS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
 _TOOL_BLOCKS = frozenset({"tool_use", "tool_call", "function_call"})
+_LOW = 0.2  # of a budget: the model is told to come to an end
+_LEAST = 256  # completion tokens that are worth a call, where less is a reason to pause
 
 Ask = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
 
@@ -51,22 +63,25 @@ class BudgetedRequest:
     Attributes:
         request: The request, as LangChain's agents make it.
         accounts: Each call reserves in all of these; messages speak of the first.
-        last: Accounts for the finishing call, if more may be left in them.
-        keep: Tokens of the first account that are left for the finishing call.
-        enough: Tokens worth waiting for while other calls may return some.
+        keep: What the first account keeps for the finishing call, in its unit.
+        enough: Completion tokens worth waiting for while other calls may return some.
         per_call: Completion tokens of a single call; `None` for no limit of its own.
-        warn_at: Share of the first account from which on the model is told what is left.
+        tell_every: The model is told what is left after every so many rounds of tools; 0 for never.
+        last: Accounts for the finishing call, if more may be left in them.
         by_tool: Whether the answer is a tool call, so that the finishing call keeps its tools.
+        on_used_up: Decides what follows when only the reserve is left: another try (the budget was
+            raised), a last answer, or a message instead. `None` for a last answer.
     """
 
     request: ModelRequest[Any]
     accounts: tuple[Budget, ...]
-    keep: int
+    keep: float
     enough: int
     per_call: int | None
-    warn_at: float
+    tell_every: int
     last: tuple[Budget, ...] = ()
     by_tool: bool = False
+    on_used_up: Callable[[BudgetUsedUpError], Literal["raise", "finish", "stop"]] | None = None
 
     async def respond(self, ask: Ask, io: IO) -> ModelResponse[Any]:
         """Return the model's answer or tool calls.
@@ -84,36 +99,64 @@ class BudgetedRequest:
             InputError: The request asks for several answers in one call.
         """
         begun: ModelResponse[Any] | None = None
-        with suppress(BudgetUsedUpError):
-            reservation = await self._reserve(io, self.accounts, self.keep)
-            # As it is now: other calls may have returned tokens during the wait.
-            left = min(account.left for account in self.accounts) + reservation.tokens
-            begun = await self._ask(ask, self._with_warning(left), reservation, keep=self.keep)
+        if reservation := await self._reserve_or_decide(io):
+            request = self._with_note(reservation)
+            with suppress(BudgetUsedUpError):
+                begun = await self._ask(ask, request, reservation, keep=self.keep)
+        elif reservation is not None:
+            return ModelResponse(result=[AIMessage(_STOPPED)])
         if begun and finish_of(_answer(begun)) != "length":
             return begun
         try:
             fuller = max(self.accounts, self.last or self.accounts, key=lambda some: some[0].left)
-            reservation = await self._reserve(io, fuller)
-            ended = await self._ask(ask, self._ending(begun), reservation, thinking="off")
-        except BudgetUsedUpError:
+            ending = self._ending(begun)
+            reservation = await self._reserve(io, fuller, ending)
+            ended = await self._ask(ask, ending, reservation, thinking="off")
+        except BudgetUsedUpError as error:
             if self.by_tool or "response_format" in self.request.model_settings:
                 raise
-            note = f"The budget of {self.accounts[0].total} tokens is used up."
-            return begun or ModelResponse(result=[AIMessage(note)])
+            return begun or ModelResponse(result=[AIMessage(error.note)])
         except Exception:
             if begun is None or self._is_typed or not _answer(begun).text:
                 raise
             return begun  # it is paid for
         return _join(begun, ended, typed=self._is_typed) if begun else ended
 
-    async def _reserve(self, io: IO, accounts: tuple[Budget, ...], keep: int = 0) -> Reservation:
+    async def _reserve_or_decide(self, io: IO) -> Reservation | Literal[False] | None:
+        """Reserve the call; `None` for a last answer instead, `False` for no answer."""
+        least = min(_LEAST, self.enough) if self.on_used_up else 1
+        for decide in (self.on_used_up, None):
+            try:
+                return await self._reserve(io, self.accounts, self.request, self.keep, least)
+            except BudgetUsedUpError as error:
+                decision = decide(error) if decide else "finish"
+                if decision != "raise":
+                    return False if decision == "stop" else None
+        return None
+
+    async def _reserve(
+        self,
+        io: IO,
+        accounts: tuple[Budget, ...],
+        request: ModelRequest[Any],
+        keep: float = 0,
+        least: int = 1,
+    ) -> Reservation:
         if (several := max(_numbers(self.request, ("n", "candidate_count")), default=1)) > 1:
             msg = f"{several} answers in one call may each cost its cap: ask {several} times"
             raise InputError(msg)
         caps = _numbers(self.request, CAP_NAMES)
-        most = min([*caps, *([self.per_call] if self.per_call else [])], default=None)
-        wanted = {"keep": keep, "at_least": self.enough}
-        return await io.call(reserve_in, areserve_in, accounts, most, **wanted)
+        profile: Any = getattr(request.model, "profile", None) or {}
+        limits = [*caps, self.per_call, profile.get("max_output_tokens")]
+        most = min([limit for limit in limits if limit], default=None)
+        call = _bound(request, needs_input=any(one.needs_input for one in accounts))
+        made = await io.call(
+            reserve_in, areserve_in, accounts, most, keep=keep, at_least=self.enough, call=call
+        )
+        if made.tokens < min(least, most or least):
+            made.settle(0)
+            raise BudgetUsedUpError(accounts[0].text(accounts[0].total))
+        return made
 
     async def _ask(
         self,
@@ -121,7 +164,7 @@ class BudgetedRequest:
         request: ModelRequest[Any],
         reservation: Reservation,
         *,
-        keep: int = 0,
+        keep: float = 0,
         thinking: Thinking = "bounded",
     ) -> ModelResponse[Any]:
         try:
@@ -141,7 +184,7 @@ class BudgetedRequest:
             said = _answer(response)
             tokens, is_cut = tokens_of(said, capped.messages), finish_of(said) == "length"
             least = reservation.tokens if is_cut and not tokens.measured else 0
-            calls.settle(max(least, tokens.output))
+            calls.settle(tokens, least)
         return _drop_tool_calls(said) if is_cut else response
 
     @property
@@ -150,12 +193,22 @@ class BudgetedRequest:
         given = self.request.response_format, self.request.model_settings.get("response_format")
         return self.by_tool or any(one is not None for one in given)
 
-    def _with_warning(self, left: int) -> ModelRequest[Any]:
-        total = self.accounts[0].total
-        if total - left < self.warn_at * total:
-            return self.request
-        note = f"Only {left} tokens are left for this task: come to an end."
-        return _append_system_note(self.request, note)
+    def _with_note(self, reservation: Reservation) -> ModelRequest[Any]:
+        """Return the request with what is left: after tool results, and when that is little."""
+        first, request = self.accounts[0], self.request
+        # As it is now: other calls may have returned tokens during the wait.
+        left = min(one.left for one in self.accounts if one.unit == first.unit)
+        left += first.rate.value(first.rate.cost(reservation.most))
+        if left <= _LOW * first.total:
+            note = f"Only {first.text(left)} are left for this task: come to an end."
+            return _append_system_note(request, note)
+        rounds = sum(isinstance(m, AIMessage) and bool(m.tool_calls) for m in request.messages)
+        last = request.messages[-1] if request.messages else None
+        if not isinstance(last, ToolMessage) or not self.tell_every or rounds % self.tell_every:
+            return request
+        note = f"Budget: {first.text(left)} of {first.text(first.total)} are left."
+        told = last.model_copy(update={"content": _with_text(last.content, note)})
+        return request.override(messages=[*request.messages[:-1], told])
 
     def _ending(self, begun: ModelResponse[Any] | None) -> ModelRequest[Any]:
         """Return the request for a final answer: without tools, after what was written so far."""
@@ -187,30 +240,50 @@ class InnerCalls(BaseCallbackHandler):
     raise_error = True
     run_inline = True
 
-    def __init__(self, reservation: Reservation, keep: int) -> None:
+    def __init__(self, reservation: Reservation, keep: float) -> None:
         self._reservation, self._keep = reservation, keep
-        self._counted = 0
+        self._counted: list[Bill] = []
         self._failed = False
         self._runs: dict[UUID, bool] = {}  # calls under way, and whether a reply has begun
 
     def on_chat_model_start(
         self,
-        *_: Any,  # noqa: ANN401 -- LangChain's
+        serialized: Any,  # noqa: ANN401, ARG002 -- LangChain's
+        messages: list[list[BaseMessage]],
+        *,
         run_id: UUID,
         parent_run_id: UUID | None = None,
-        **__: Any,  # noqa: ANN401
+        **about: Any,  # noqa: ANN401
     ) -> None:
-        """Reserve tokens for a call that follows a failed one."""
+        """Reserve tokens for a call that follows a failed one, or that may cost more."""
         if parent_run_id in self._runs:
             return  # a model within a model: the outer one reports the usage of both
-        if self._failed:
-            cap, accounts = self._reservation.tokens, self._reservation.accounts
-            again = reserve_in(accounts, cap, keep=self._keep)
+        call, cap = self._call_of(messages[0], about), self._reservation.tokens
+        if self._failed or call != self._reservation.call:
+            accounts = self._reservation.accounts
+            if not self._failed:
+                self._reservation.settle(0)
+            again = reserve_in(accounts, cap, keep=self._keep, call=call)
             if again.tokens < cap:  # the request's cap is already set
                 again.settle(0)
-                raise BudgetUsedUpError(accounts[0].total)
+                raise BudgetUsedUpError(accounts[0].text(accounts[0].total))
             self._reservation, self._failed = again, False
         self._runs[run_id] = False
+
+    def _call_of(self, messages: list[BaseMessage], about: dict[str, Any]) -> Bill:
+        """Return the model and the bound of a call that is about to be made.
+
+        They are those that were reserved, unless another middleware has put in another model or a
+        longer prompt.
+        """
+        call, told = self._reservation.call, about.get("metadata") or {}
+        name, provider = told.get("ls_model_name"), told.get("ls_provider")
+        key = call.model if not name or name in call.model else f"{provider}:{name}"
+        if not any(account.needs_input for account in self._reservation.accounts):
+            return call._replace(model=key)
+        bound = bound_messages(key, messages, about.get("invocation_params") or {})
+        is_covered = key == call.model and bound.input <= call.input
+        return call if is_covered else bound
 
     def on_llm_new_token(self, *_: Any, run_id: UUID, **__: Any) -> None:  # noqa: ANN401
         """Note that a reply has begun."""
@@ -231,19 +304,32 @@ class InnerCalls(BaseCallbackHandler):
         if self._runs.pop(run_id, None) is not None:
             made = [getattr(one, "message", None) for many in response.generations for one in many]
             replies = [one for one in made if isinstance(one, AIMessage)]
-            self._counted += sum(tokens_of(one, []).output for one in replies)
+            self._counted += [self._bill(tokens_of(one, [])) for one in replies]
 
-    def settle(self, tokens: int) -> None:
-        """Settle a call that has an answer, which cost this many completion tokens itself."""
-        self._reservation.settle(max(tokens, self._counted))
+    def _bill(self, tokens: Tokens, least: int = 0) -> Bill:
+        call, output = self._reservation.call, max(least, tokens.output)
+        if not tokens.measured:
+            return call._replace(output=output)
+        return Bill(call.model, output, tokens.input, tokens.cached, tokens.written)
+
+    def settle(self, tokens: Tokens, least: int) -> None:
+        """Settle a call that has an answer.
+
+        Args:
+            tokens: The tokens of the answer.
+            least: Completion tokens that it has cost at least.
+        """
+        own = self._bill(tokens, least)
+        is_counted = sum(bill.output for bill in self._counted) >= own.output
+        self._reservation.settle_bills(self._counted if self._counted and is_counted else [own])
 
     def settle_failed(self, error: Exception) -> None:
         """Settle a call that has no answer. The calls that were counted are paid all the same."""
         if self._failed:  # its last attempt is settled
             for account in self._reservation.accounts:
-                account.charge(self._counted)
+                account.charge(spending_of(self._counted))
         elif self._counted:
-            self._reservation.settle(self._counted)
+            self._reservation.settle_bills(self._counted)
         else:
             settle_failed(self._reservation, error)
 
@@ -259,6 +345,11 @@ class InnerCalls(BaseCallbackHandler):
 
 _TRACKER: ContextVar[InnerCalls | None] = ContextVar("pb_graph_inner_calls", default=None)
 register_configure_hook(_TRACKER, inheritable=True)
+
+
+def worth_waiting(account: Budget, keep: float) -> int:
+    """Return the completion tokens worth waiting for, where so much is kept for a last answer."""
+    return _LEAST if account.unit == "dollars" else int(keep)
 
 
 def tracked_accounts() -> tuple[Budget, ...]:
@@ -291,6 +382,21 @@ def _with_cap(request: ModelRequest[Any], cap: int, thinking: Thinking) -> Model
     )
 
 
+def _bound(request: ModelRequest[Any], *, needs_input: bool) -> Bill:
+    """Return the model of a request and, where it counts, the bound of its input."""
+    model: object = request.model
+    if not isinstance(model, BaseChatModel):
+        return Bill("?")  # it is refused before it is asked
+    if not needs_input:
+        return Bill(key_of(request.model))
+    said = [*filter(None, [request.system_message]), *request.messages]
+    form: Any = request.response_format
+    specs = getattr(form, "schema_specs", None) or [getattr(form, "schema_spec", None)]
+    schemas = [spec.json_schema for spec in specs if spec]
+    sent = {"tools": request.tools, "format": schemas, **request.model_settings}
+    return bound_input(request.model, said, sent)
+
+
 def _numbers(request: ModelRequest[Any], names: tuple[str, ...]) -> list[int]:
     """Return the positive numbers that the call, or else its model, was given under these names."""
     own = {name: getattr(request.model, name, None) for name in names} | request.model_settings
@@ -301,10 +407,16 @@ def _append_system_note(request: ModelRequest[Any], note: str) -> ModelRequest[A
     said = request.system_message
     if said is None:
         return request.override(system_message=SystemMessage(note))
-    content: Any = said.content
-    # Blocks may be marked for the provider's prompt cache: the note comes behind them.
-    added = f"{content}\n\n{note}" if isinstance(content, str) else [*content, *_blocks(note)]
-    return request.override(system_message=said.model_copy(update={"content": added}))
+    content = _with_text(said.content, note)
+    return request.override(system_message=said.model_copy(update={"content": content}))
+
+
+def _with_text(content: Any, note: str) -> Any:  # noqa: ANN401 -- text, or blocks
+    """Return a message's content with a note behind it.
+
+    Blocks may be marked for the provider's prompt cache: the note comes behind them.
+    """
+    return f"{content}\n\n{note}" if isinstance(content, str) else [*content, *_blocks(note)]
 
 
 def _join(

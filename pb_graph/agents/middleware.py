@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import operator
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, NotRequired
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, Self, get_args
 from uuid import uuid4
 
 from langchain.agents.middleware import AgentMiddleware, AgentState
@@ -20,13 +20,17 @@ from langchain.agents.middleware.types import (
 )
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.errors import GraphInterrupt
-from langgraph.types import Command, Overwrite
+from langgraph.types import Command, Overwrite, interrupt
+from pydantic import BaseModel, Field, model_validator
+from typing_extensions import TypedDict
 
-from pb_graph.agents.budgeted_request import BudgetedRequest
+from pb_graph.agents.budgeted_request import BudgetedRequest, worth_waiting
 from pb_graph.agents.model import BudgetedChatModel
-from pb_graph.budget.account import Budget, whole_number
+from pb_graph.budget.account import Budget
 from pb_graph.budget.context import accounts_in_scope, open_run, use_budget
+from pb_graph.budget.rates import Spending, Unit, add_spending, whole_number
 from pb_graph.budget.schedules import real_number
+from pb_graph.errors import BudgetUsedUpError
 from pb_graph.models.io import IO, AsyncIO, BlockingIO, run_sync
 
 if TYPE_CHECKING:
@@ -34,25 +38,71 @@ if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
 _LOCK = threading.Lock()
+_MOST_SHOWN = 2000  # characters of a message
 _MOST_RUNS = 1000  # runs whose accounts a middleware has at hand, with those that never ended
+
+
+OnUsedUp = Literal["answer", "pause", "error"]
+Decision = Literal["raise", "finish", "stop"]
+
+
+class BudgetPause(TypedDict):
+    """The value of the interrupt of an agent whose budget is used up but for the reserve."""
+
+    reason: str
+    unit: Unit
+    total: float
+    spent: float
+    """What was spent, in `unit`; unknown bills count as the most they can be."""
+    left: float
+    """What is left, in `unit`: the reserve for the final answer."""
+    tokens: Spending
+    """Tokens spent by model."""
+    asked: str
+    """The end of the message that the model was about to be asked."""
+
+
+class BudgetDecision(BaseModel):
+    """What resumes an agent that was paused: `Command(resume={"action": "raise", "by": 2000})`."""
+
+    action: Decision = Field(
+        description="raise: go on with more. finish: give a final answer out of the reserve. stop: "
+        "end with a message."
+    )
+    by: float | None = Field(
+        default=None, gt=0, description="For raise: tokens or dollars, in the budget's unit."
+    )
+
+    @model_validator(mode="after")
+    def _has_amount(self) -> Self:
+        if self.action == "raise" and self.by is None:
+            msg = "to raise the budget, say by how much: by"
+            raise ValueError(msg)
+        return self
 
 
 class TokenBudgetState(AgentState[Any]):
     """State schema for `TokenBudgetMiddleware`.
 
-    The checkpoint of `tokens_spent` is the account of a run: a run that is resumed goes on from it.
+    The checkpoint of `tokens_by_model` is the account of a run: a run that is resumed goes on from
+    it.
     """
 
     tokens_spent: NotRequired[Annotated[int, operator.add]]
     """Completion tokens that this run has spent, with the agents below it."""
-    tokens_per_tool_call: NotRequired[Annotated[int, PrivateStateAttr]]
-    """Completion tokens that each tool call of the last message may spend."""
+    tokens_by_model: NotRequired[Annotated[Spending, add_spending]]
+    """Tokens that this run has spent by model, with the agents below it: output, input, cached
+    input, input written to a cache, and the input of the largest call."""
+    budget_per_tool_call: NotRequired[Annotated[float, PrivateStateAttr]]
+    """What each tool call of the last message may spend, in the budget's unit."""
+    budget_total: NotRequired[Annotated[float, PrivateStateAttr]]
+    """The run's total, in the budget's unit, which may have been raised."""
     token_budget_run: NotRequired[Annotated[str, PrivateStateAttr]]
     """Identity of this run."""
 
 
 class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
-    """Limit the completion tokens of an agent and of the agents below it.
+    """Limit the tokens or the dollars of an agent and of the agents below it.
 
     Each model call reserves its cap in the budget before it is made, and is settled after it. A
     part of the budget is reserved for the final answer: when a call is truncated, or only the
@@ -68,8 +118,11 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
     The retries of the provider's SDK are turned off, as they cannot be counted; use LangChain's
     `ModelRetryMiddleware`.
 
-    `tokens_spent` in the agent's output counts the run, not the thread. A run that is interrupted
-    and resumed goes on with its account, also in another process.
+    `tokens_spent` and `tokens_by_model` in the agent's output count the run, not the thread. A run
+    that is interrupted and resumed goes on with its account, also in another process.
+
+    With ``on_used_up="pause"``, an agent that has only the reserve left is interrupted with a
+    `BudgetPause` before its next call, and resumed with a `BudgetDecision`.
 
     Example:
         ```python
@@ -87,21 +140,27 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         budget: int | Budget,
         *,
         per_call: int | None = None,
-        warn_at: float = 0.8,
         reserve: float = 0.1,
+        on_used_up: OnUsedUp = "answer",
+        tell_every: int = 1,
     ) -> None:
         """Initialize the token budget middleware.
 
         Args:
-            budget: Completion tokens of each run. Or a `Budget` that all runs and agents with it
-                spend together; when several run at once, limit their calls by `per_call`.
+            budget: Completion tokens of each run. Or a `Budget` of any unit that all runs and
+                agents with it spend together; when several run at once, limit their calls by
+                `per_call`.
             per_call: Maximum completion tokens of a single call. `None` means no limit but what is
                 left.
-            warn_at: Share of the budget after which the model is told how many tokens are left.
             reserve: Share of the budget reserved for the final answer.
+            on_used_up: What happens when only the reserve is left. ``"answer"`` asks for the final
+                answer, ``"pause"`` interrupts the agent (it needs a checkpointer), ``"error"``
+                raises `BudgetUsedUpError`.
+            tell_every: The model is told what is left after every so many rounds of tool calls, and
+                always when less than a fifth is left; 0 for the latter alone.
 
         Raises:
-            ValueError: A number is out of its range.
+            ValueError: An argument is out of its range.
         """
         super().__init__()
         given = isinstance(budget, Budget)
@@ -109,18 +168,21 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         self.per_call = (
             per_call if per_call is None else whole_number("per_call", per_call, least=1)
         )
-        for name, share in (("warn_at", warn_at), ("reserve", reserve)):
-            if not 0 < real_number(name, share) < 1:
-                msg = f"{name} must lie between 0 and 1, not {share}"
-                raise ValueError(msg)
-        self.warn_at = warn_at
-        self.reserve = reserve
+        if not 0 < real_number("reserve", reserve) < 1:
+            msg = f"reserve must lie between 0 and 1, not {reserve}"
+            raise ValueError(msg)
+        if on_used_up not in get_args(OnUsedUp):
+            msg = f"on_used_up must be one of {', '.join(get_args(OnUsedUp))}, not {on_used_up!r}"
+            raise ValueError(msg)
+        self.tell_every = whole_number("tell_every", tell_every, least=0)
+        self.reserve, self.on_used_up = reserve, on_used_up
         self._runs: dict[str, Budget] = {}
 
     def before_agent(self, state: TokenBudgetState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Start a new account. A run that is resumed keeps the one that it has."""
         del state, runtime
-        return {"tokens_spent": Overwrite(0), "token_budget_run": uuid4().hex}
+        empty: dict[str, Any] = {"tokens_spent": Overwrite(0), "tokens_by_model": Overwrite({})}
+        return {**empty, "budget_total": 0.0, "token_budget_run": uuid4().hex}
 
     def after_agent(self, state: TokenBudgetState, runtime: Runtime[Any]) -> None:
         """Close the run's account."""
@@ -162,14 +224,16 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         such as those that another middleware repeated. It is of no use to a run that goes on within
         another account, or that has gone on in another process.
         """
-        run, earlier = state.get("token_budget_run", ""), state.get("tokens_spent", 0)
+        run, earlier = state.get("token_budget_run", ""), state.get("tokens_by_model") or {}
         around = accounts_in_scope(self.budget if isinstance(self.budget, Budget) else None)
         with _LOCK:
             account = self._runs.get(run)
             is_elsewhere = account is not None and around and account.parent is not around[0]
-            if account is None or is_elsewhere or _used(account) < earlier:
+            if account is None or is_elsewhere or _output(account.spending) < _output(earlier):
                 account = open_run(self.budget, run=run, earlier=earlier)
                 assert account  # noqa: S101 -- a budget is given
+                if (more := state.get("budget_total", 0) - account.total) > 0:
+                    account.raise_by(more)  # as it was in the process before
                 if run:
                     self._runs[run] = account
                 if len(self._runs) > _MOST_RUNS:
@@ -192,19 +256,58 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
                 accounts = (*accounts, own)
             per_call = min((most for most in (per_call, model.per_call) if most), default=None)
             request = request.override(model=model.plain)
-        budgeted = BudgetedRequest(request, accounts, keep, keep, per_call, self.warn_at)
+        budgeted = BudgetedRequest(
+            request,
+            accounts,
+            keep,
+            worth_waiting(account, keep),
+            per_call,
+            self.tell_every,
+            on_used_up=None
+            if self.on_used_up == "answer"
+            else partial(self._decide, account, request),
+        )
         response = await budgeted.respond(ask, io)
         calls = sum(len(one.tool_calls) for one in response.result if isinstance(one, AIMessage))
+        spent, before = account.spending, state.get("tokens_by_model") or {}
         update = {
-            "tokens_spent": _used(account) - state.get("tokens_spent", 0),
-            "tokens_per_tool_call": self._left(account) // max(1, calls),
+            "tokens_spent": _output(spent) - _output(before),
+            "tokens_by_model": _difference(spent, before),
+            "budget_per_tool_call": self._left(account) / max(1, calls),
+            "budget_total": account.total,
         }
         return ExtendedModelResponse(response, Command(update=update))
 
-    def _keep(self, account: Budget) -> int:
-        return max(1, math.ceil(account.total * self.reserve))
+    def _decide(
+        self, account: Budget, request: ModelRequest[Any], error: BudgetUsedUpError
+    ) -> Decision:
+        """Ask the caller how to go on; or raise the error, if that is what is to happen.
 
-    def _left(self, account: Budget) -> int:
+        Raises:
+            BudgetUsedUpError: With ``on_used_up="error"``.
+            GraphInterrupt: The agent pauses here.
+        """
+        if self.on_used_up == "error":
+            raise error
+        pause = BudgetPause(
+            reason=str(error),
+            unit=account.unit,
+            total=account.total,
+            spent=account.used,
+            left=account.left,
+            tokens=account.spending,
+            asked=str(request.messages[-1].text)[-_MOST_SHOWN:] if request.messages else "",
+        )
+        decision = interrupt(pause, response_schema=BudgetDecision)
+        if decision.by is not None and decision.action == "raise":
+            is_money = account.unit == "dollars"
+            account.raise_by(decision.by if is_money else int(decision.by))
+        return decision.action
+
+    def _keep(self, account: Budget) -> float:
+        return account.share(self.reserve)
+
+    def _left(self, account: Budget) -> float:
         return max(0, account.left - self._keep(account))
 
     @contextmanager
@@ -213,22 +316,30 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         account = self._account(state)
         left = self._left(account)
         try:
-            with account.open_run(min(left, state.get("tokens_per_tool_call", left))) as part:
+            most = min(left, state.get("budget_per_tool_call", left))
+            most = most if account.unit == "dollars" else int(most)
+            with account.open_run(most) as part:
                 yield part
         except GraphInterrupt:  # the run goes on from its state, in whatever process
             self._runs.pop(state.get("token_budget_run", ""), None)
             raise
 
 
-def _used(account: Budget) -> int:
-    """Return the tokens of all calls, those with an unknown bill by their caps."""
-    return account.spent + account.unknown
+def _output(spending: Spending) -> int:
+    """Return the completion tokens of all models."""
+    return sum(counts[0] for counts in spending.values())
+
+
+def _difference(now: Spending, before: Spending) -> Spending:
+    """Return what `add_spending` is to add to the one for the other."""
+    return add_spending(now, {name: [*(-n for n in row[:-1]), 0] for name, row in before.items()})
 
 
 def _with_tokens_spent(result: Any, part: Budget) -> Any:  # noqa: ANN401 -- a message or a command
     """Return a tool's result with the tokens that it cost instead of a sub-agent's own count."""
+    spent = {"tokens_spent": _output(part.spending), "tokens_by_model": part.spending}
     if isinstance(result, ToolMessage):
-        return Command(update={"messages": [result], "tokens_spent": _used(part)})
+        return Command(update={"messages": [result], **spent})
     if isinstance(result, Command) and result.graph is None and isinstance(result.update, dict):
-        return replace(result, update={**result.update, "tokens_spent": _used(part)})
+        return replace(result, update={**result.update, **spent})
     return result

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from inspect import signature
 from itertools import count
@@ -14,9 +13,9 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import SystemMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import StructuredTool
-from pydantic import Field, PositiveInt, PrivateAttr, field_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, PrivateAttr, field_validator
 
-from pb_graph.agents.budgeted_request import BudgetedRequest, tracked_accounts
+from pb_graph.agents.budgeted_request import BudgetedRequest, tracked_accounts, worth_waiting
 from pb_graph.budget.account import Budget
 from pb_graph.budget.context import accounts_in_scope
 from pb_graph.errors import InputError
@@ -47,10 +46,11 @@ class BudgetedChatModel(BaseChatModel):
 
     Attributes:
         model: The chat model. It is not changed.
-        budget: Completion tokens, or a `Budget` to share; `None` for the budget that the host's
-            run is within (`pb_graph.budget.use_budget`).
+        budget: Completion tokens, or a `Budget` of any unit to share; `None` for the budget that
+            the host's run is within (`pb_graph.budget.use_budget`).
         per_call: Completion tokens of a single call; `None` for no limit but what is left.
-        warn_at: Share of the budget from which on the model is told how little is left.
+        tell_every: The model is told what is left after every so many rounds of tools, and always
+            when little is left; 0 for the latter alone.
         reserve: Share of the budget set aside for its last answer; 0 for a worker's model.
         retry_policy: How often a failed call is made again.
     """
@@ -58,7 +58,7 @@ class BudgetedChatModel(BaseChatModel):
     model: BaseChatModel
     budget: int | Budget | None = None
     per_call: PositiveInt | None = None
-    warn_at: Annotated[float, Field(gt=0, lt=1)] = 0.8
+    tell_every: NonNegativeInt = 1
     reserve: Annotated[float, Field(ge=0, lt=1)] = 0.1
     retry_policy: RetryPolicy = RetryPolicy()
     # Not as asked, but as its budget made it: of no use to others. The model's own cache works.
@@ -215,9 +215,9 @@ class BudgetedChatModel(BaseChatModel):
             request,
             accounts,
             keep=0,
-            enough=last.total if self.reserve else 1,
+            enough=worth_waiting(last, last.total) if self.reserve else 1,
             per_call=self.per_call,
-            warn_at=self.warn_at,
+            tell_every=self.tell_every,
             last=(last, *accounts[1:]),
             by_tool=self._by_tool,
         )
@@ -226,4 +226,4 @@ class BudgetedChatModel(BaseChatModel):
         """Return the part of an account that is set aside for the last answer, always the same."""
         if not self.reserve:
             return account
-        return account.grant(math.ceil(account.total * self.reserve), name=_RESERVE)
+        return account.grant(account.share(self.reserve), name=_RESERVE)

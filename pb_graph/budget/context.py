@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from pb_graph.budget.account import Budget, whole_number
+from pb_graph.budget.account import Budget
+from pb_graph.budget.rates import Spending, whole_number
 from pb_graph.errors import InputError
 
 # At most one account of each tree, the innermost first.
@@ -51,16 +52,24 @@ def accounts_in_scope(own: Budget | None = None) -> tuple[Budget, ...]:
     return (part, *(one for one in around if one.root is not own.root))
 
 
-def available_tokens(tokens: int, *, include_pending: bool = False) -> int:
+def available_tokens(tokens: int, *, include_pending: bool = False, model: str = "") -> int:
     """Return how many of `tokens` a call in this context can reserve.
+
+    A budget that counts the input is not known to fit before the prompt is: it lowers the cap of
+    each call. Here it counts by what its completion tokens alone would cost.
 
     Args:
         tokens: Completion tokens.
         include_pending: Count everything that calls and grants could still return, for the most
             that the call could ever reserve; otherwise pending calls alone are taken to cost
             nothing.
+        model: The model's key or name, for its price.
     """
-    left = (one.max_left if include_pending else one.left_after_pending for one in _AROUND.get())
+    left = (
+        most
+        for one in _AROUND.get()
+        for most in one.tokens_left(model, with_grants=include_pending)
+    )
     return min([tokens, *left])
 
 
@@ -81,7 +90,11 @@ def require_budget(name: str, given: object) -> Budget | None:
 
 
 def open_run(
-    own: int | Budget | None, *, limit: int | None = None, run: str = "", earlier: int = 0
+    own: int | Budget | None,
+    *,
+    limit: int | None = None,
+    run: str = "",
+    earlier: int | Spending = 0,
 ) -> Budget | None:
     """Open the account of one run below the accounts around it.
 
@@ -89,10 +102,11 @@ def open_run(
         own: The run's own total in completion tokens, or an account that it draws on.
         limit: The most that the run may spend, in completion tokens.
         run: The run's identity.
-        earlier: Completion tokens that the run spent before it was paused.
+        earlier: What the run spent before it was paused, in completion tokens or by model.
 
     Returns:
-        An account as large as the smallest of `own`, `limit` and what the run is within; `None`
+        An account in completion tokens, as large as the smallest of `own`, `limit` and what the run
+        is within; without a number, an account in the unit of the budget around the run. `None`
         where there is none of these.
 
     Raises:
@@ -105,4 +119,8 @@ def open_run(
     if not (around or totals):
         return None
     base = around[0] if around else Budget(max(1, min(totals)))
-    return base.open_run(min([base.total, *totals]), run, earlier)
+    if not totals:
+        return base.open_run(run=run, earlier=earlier)
+    if base.unit == "completion tokens":
+        totals.append(int(base.total))
+    return base.open_run(tokens=min(totals), run=run, earlier=earlier)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from math import isfinite
+from collections.abc import Iterable
 from typing import cast
 
+from pb_graph.budget.rates import Bill, Dollars, Spending, spending_of
 from pb_graph.errors import InputError
 from pb_graph.types import Charge, NodeUsage, QueryUsage, Usage
 
-Prices = Mapping[str, Sequence[float]]
-"""Dollars per million tokens by model: of input, of output and, if it differs, of cached input."""
 
-
-def total(charges: Iterable[Charge], prices: Prices | None = None) -> Usage:
+def total(charges: Iterable[Charge], prices: Dollars | None = None) -> Usage:
     """Sum up ``charges``; the sum is measured only when every part of it is."""
     rows = list(charges)
     usage = Usage(
@@ -32,7 +29,7 @@ def total(charges: Iterable[Charge], prices: Prices | None = None) -> Usage:
     return usage
 
 
-def by_node(charges: Iterable[Charge], prices: Prices | None = None) -> QueryUsage:
+def by_node(charges: Iterable[Charge], prices: Dollars | None = None) -> QueryUsage:
     """Sum up ``charges`` for the query, and for each node in order of first appearance."""
     rows = list(charges)
     nodes: dict[str, list[Charge]] = {}
@@ -44,22 +41,22 @@ def by_node(charges: Iterable[Charge], prices: Prices | None = None) -> QueryUsa
     )
 
 
-def _node_usage(rows: list[Charge], prices: Prices | None) -> NodeUsage:
+def _node_usage(rows: list[Charge], prices: Dollars | None) -> NodeUsage:
     models = list(dict.fromkeys(name for row in rows if (name := row.get("model"))))
     usage = total(rows, prices)
     return NodeUsage(**usage, models=models) if models else cast("NodeUsage", usage)
 
 
-def _cost(row: Charge, prices: Prices) -> float | None:
-    """Return the dollars of one call. A table may name a model with or without its provider."""
-    named = row.get("model")
-    found = [price for name, price in prices.items() if named in (name, name.partition(":")[2])]
-    if not named or not found:
+def _cost(row: Charge, prices: Dollars) -> float | None:
+    """Return the dollars of one call; None if its model has no price."""
+    counted = Bill(*row["bill"]) if "bill" in row else Bill(row.get("model") or "")
+    given, cached = row["input_tokens"], row["cached_tokens"]
+    written = min(counted.written, given - cached) if row["measured"] else 0
+    try:
+        cost = prices.cost(Bill(counted.model, row["output_tokens"], given, cached, written))
+    except InputError:
         return None
-    fresh, output, cached = (*found[0], found[0][0])[:3]
-    read = row["cached_tokens"]
-    paid = (row["input_tokens"] - read) * fresh + read * cached + row["output_tokens"] * output
-    return paid / 1_000_000
+    return prices.value(cost)
 
 
 def spent(charges: Iterable[Charge]) -> int:
@@ -81,25 +78,13 @@ def most_billed(charges: Iterable[Charge]) -> int:
     )
 
 
-def read_prices(given: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
-    """Return a table of prices as a user wrote it.
-
-    Args:
-        given: Dollars per million tokens by model: of input, of output and, if it differs, of
-            cached input.
-
-    Raises:
-        InputError: A price is no pair or triple of numbers of at least 0.
-    """
-    try:
-        table = {str(name): tuple(map(float, price)) for name, price in given.items()}
-    except (TypeError, ValueError, AttributeError):
-        table = {"": ()}
-    if all(
-        len(price) in (2, 3) and all(isfinite(one) and one >= 0 for one in price)
-        for price in table.values()
-    ):
-        return table
-    msg = "prices are dollars per million tokens of input and output, such as "
-    msg += f'{{"gpt-5-mini": (0.25, 2.0)}}, not {given!r:.100}'
-    raise InputError(msg)
+def spending(charges: Iterable[Charge]) -> Spending:
+    """Return the most that calls were billed by model, as budgets of every unit count it."""
+    return spending_of(
+        Bill(*row["bill"])
+        if "bill" in row
+        else Bill(row.get("model") or "", most_billed([row]), row["input_tokens"])._replace(
+            cached=row["cached_tokens"]
+        )
+        for row in charges
+    )

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self, TypedDict, Unpack, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from pb_graph.budget.account import whole_number
+from pb_graph.budget.rates import whole_number
 from pb_graph.budget.rules import LEVELS, Level
 
 Schedule = Literal["uniform", "weighted", "linear", "polynomial", "exponential", "cosine"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, Unpack, get_args
 
-from pb_graph.budget.account import whole_number
+from pb_graph.budget.rates import whole_number
 from pb_graph.budget.schedules import Schedule, Shape, real_number, schedule_weights
 
 Remainder = Literal["largest", "floor"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from pb_graph.budget.account import Budget, Reservation, areserve_in, reserve_in
 from pb_graph.budget.context import accounts_in_scope, use_budget
+from pb_graph.budget.rates import Bill
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
 from pb_graph.models.caps import (
     CapPolicy,
@@ -21,6 +22,7 @@ from pb_graph.models.caps import (
     without_sdk_retries,
 )
 from pb_graph.models.connections import Connections
+from pb_graph.models.input_bound import bound_input
 from pb_graph.models.io import IO
 from pb_graph.models.naming import described, name_of
 from pb_graph.models.options import CallOptions
@@ -33,7 +35,7 @@ from pb_graph.models.provider_errors import (
 )
 from pb_graph.models.reply import Reply, charge_of, read_reply
 from pb_graph.models.retry import RetryPolicy, own_timeout
-from pb_graph.models.usage import Tokens, tokens_of_error
+from pb_graph.models.usage import Tokens, tokens_of, tokens_of_error
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -219,11 +221,15 @@ class ChatClient:
         if options.continue_last and not self.prefill:
             raise ModelSetupError(_NO_CONTINUATION)
         accounts = _open_accounts(options)
+        counts_input = any(account.needs_input for account in accounts)
         lost: list[Charge] = []
         failed, refused = 0, set[str]()
         while True:
             options = self._supported(options, refused)
-            with await _reserve(accounts, lost, io) as reservation:
+            call = Bill()
+            if counts_input:
+                call = bound_input(self.model, messages, self._arguments(messages, options))
+            with await _reserve(accounts, call, lost, io) as reservation:
                 attempt = replace(options, cap=reservation.tokens)
                 started = time.perf_counter()
                 try:
@@ -235,12 +241,20 @@ class ChatClient:
                     failure = error
                 else:
                     reply = self._read(message, messages, attempt, time.perf_counter() - started)
-                    reservation.settle(reply.charge["output_tokens"])
+                    charge = reply.charge
+                    reservation.settle(
+                        charge["output_tokens"],
+                        input_tokens=charge["input_tokens"] if charge["measured"] else None,
+                        cached=charge["cached_tokens"],
+                        written=tokens_of(message, messages, attempt.cap).written,
+                    )
                     self._learn(reply, attempt, refused)
-                    return replace(reply, lost=tuple(lost))
+                    charge = _with_bill(charge, reservation)
+                    return replace(reply, charge=charge, lost=tuple(lost))
                 if (tokens := settle_failed(reservation, failure)) is not None:
                     seconds = time.perf_counter() - started
-                    lost.append(charge_of(tokens, attempt, seconds, "error", self.name))
+                    charge = charge_of(tokens, attempt, seconds, "error", self.name)
+                    lost.append(_with_bill(charge, reservation))
             if wish := _refused_wish(failure, options):
                 refused.add(wish)
                 continue
@@ -331,7 +345,11 @@ def settle_failed(reservation: Reservation, error: Exception) -> Tokens | None:
     tokens = tokens_of_error(error)
     if tokens is None:
         reservation.settle(0)
-    elif tokens.measured or tokens.output:
+    elif tokens.measured:
+        reservation.settle(
+            tokens.output, input_tokens=tokens.input, cached=tokens.cached, written=tokens.written
+        )
+    elif tokens.output:
         reservation.settle(tokens.output)
     else:
         reservation.forfeit()
@@ -341,20 +359,30 @@ def settle_failed(reservation: Reservation, error: Exception) -> Tokens | None:
 def _open_accounts(options: CallOptions) -> tuple[Budget, ...]:
     """Open an account for all attempts of a call; return it with the others around the call."""
     around = accounts_in_scope()
-    own = around[0].limit(options.cap) if around else Budget(options.cap)
+    own = around[0].limit_tokens(options.cap) if around else Budget(options.cap)
     return (own, *around[1:])
 
 
 def _max_left(accounts: Sequence[Budget]) -> int:
     """Return the tokens that attempts can still reserve."""
-    return min(account.max_left for account in accounts)
+    left = (account.tokens_left(with_grants=True) for account in accounts)
+    return min(tokens for group in left for tokens in group)
 
 
-async def _reserve(accounts: Sequence[Budget], lost: Sequence[Charge], io: IO) -> Reservation:
+def _with_bill(charge: Charge, reservation: Reservation) -> Charge:
+    """Return a charge with the bill of a call whose input is counted."""
+    if reservation.bill is None or not reservation.call.model:
+        return charge
+    return {**charge, "bill": [*reservation.bill]}
+
+
+async def _reserve(
+    accounts: Sequence[Budget], call: Bill, lost: Sequence[Charge], io: IO
+) -> Reservation:
     """Reserve what is left of the cap, after a wait for calls that may return some of it."""
     tokens = max(1, _max_left(accounts))
     try:
-        return await io.call(reserve_in, areserve_in, accounts, tokens, at_least=tokens)
+        return await io.call(reserve_in, areserve_in, accounts, tokens, at_least=tokens, call=call)
     except BudgetUsedUpError as error:
         error.lost = tuple(lost)
         raise

@@ -35,13 +35,17 @@ _NO_CALL_HAS = 10_000_000
 
 
 class Tokens(NamedTuple):
-    """Tokens of one call. ``output`` includes ``reasoning``, ``input`` includes ``cached``."""
+    """Tokens of one call.
+
+    ``output`` includes ``reasoning``; ``input`` includes ``cached``, and ``written`` to a cache.
+    """
 
     input: int
     output: int
     reasoning: int
     cached: int
     measured: bool
+    written: int = 0
 
 
 UNKNOWN = Tokens(0, 0, 0, 0, measured=False)
@@ -105,7 +109,8 @@ def read_usage(  # noqa: PLR0911 -- one for each fault of a report
     if given == written == usage.get("total_tokens") == 1:
         return "the server reported no numbers of tokens"  # OpenAI's client reads true as 1
     reasoning = _detail(usage.get("output_token_details"), "reasoning")
-    cached = _detail(usage.get("input_token_details"), "cache_read")
+    details = usage.get("input_token_details")
+    cached, stored = _detail(details, "cache_read"), _detail(details, "cache_creation")
     written = max(written + _left_out(usage), reasoning)
     text = _written_text(message)
     if not written and (text or finish_of(message) == "length"):
@@ -114,7 +119,9 @@ def read_usage(  # noqa: PLR0911 -- one for each fault of a report
         return f"the server reported {written} completion tokens for {len(text)} characters"
     if cap is not None and cap < written - reasoning > len(text.encode(errors="replace")):
         return f"the server reported {written} completion tokens, of {cap} that were asked for"
-    return Tokens(given, written, min(reasoning, written), min(cached, given), measured=True)
+    cached = min(cached, given)
+    stored = min(stored, given - cached)
+    return Tokens(given, written, min(reasoning, written), cached, measured=True, written=stored)
 
 
 def estimate(message: AIMessage, prompt: Sequence[BaseMessage]) -> Tokens:

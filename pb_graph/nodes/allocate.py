@@ -9,7 +9,7 @@ from langgraph.types import Send
 from pb_graph.budget import LEVELS, optimal_allocation, schedule_weights, split
 from pb_graph.budget.account import Budget
 from pb_graph.budget.context import available_tokens
-from pb_graph.budget.ledger import most_billed, spent
+from pb_graph.budget.ledger import most_billed, spending, spent
 from pb_graph.methods import METHODS
 from pb_graph.nodes.plan import planning_bound, single_step
 from pb_graph.planner.cleaning import MIDDLE
@@ -159,7 +159,7 @@ def _task(state: State, index: int, settings: Settings) -> Send:
         budget=state["shares"][str(index)],
         unusable=state["unusable"],
         run_id=state["run_id"],
-        spent=most_billed(state["charges"]),
+        spent=spending(state["charges"]),
         closing=is_final(state["plan"], index, settings),
     )
     return Send("solve", task)
@@ -168,7 +168,7 @@ def _task(state: State, index: int, settings: Settings) -> Send:
 def _total(state: State, run: Run) -> tuple[int, list[str]]:
     """Return the question's budget, or what is left for it around it, and a note of that, once."""
     wanted = run.settings.budget_rule.total(state["query"]["level"])
-    if (left := available_tokens(wanted)) == wanted:
+    if (left := available_tokens(wanted, model=run.price_key)) == wanted:
         return wanted, []
     note = f"allocate: the shared budget had {left} tokens left: the question's budget of {wanted}"
     note += " shrank to it"
@@ -184,7 +184,7 @@ def _reallocate(state: State, run: Run) -> State:
     total = state["total"] or 0  # which there is, where there are shares
     account = Budget(max(1, total))
     account.charge(most_billed(row for row in state["charges"] if row["node"] == "solve"))
-    left = account.left
+    left = int(account.left)
     if run.settings.enforcement == "prompt":
         # A budget that is only said can be overspent; the steps to come are not to suffer for that.
         left = max(left, sum(state["shares"][str(step["index"])] for step in rest))

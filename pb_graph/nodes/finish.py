@@ -8,7 +8,8 @@ from langchain_core.messages import AIMessage
 from langchain_core.messages.ai import UsageMetadata
 
 from pb_graph.answers import bare_result
-from pb_graph.budget.ledger import Prices, by_node, most_billed, spent
+from pb_graph.budget.ledger import by_node, most_billed, spent
+from pb_graph.budget.rates import Dollars
 from pb_graph.errors import NoAnswerError
 from pb_graph.state import State
 from pb_graph.types import QueryUsage, Report, StepReport
@@ -95,7 +96,7 @@ def _essentials(report: Report) -> dict[str, Any]:
     }
 
 
-def build_report(state: State, settings: Settings, prices: Prices | None = None) -> Report:
+def build_report(state: State, settings: Settings, prices: Dollars | None = None) -> Report:
     """The account of a query, from what the nodes left in the state."""
     warnings, most, ceiling = state["warnings"], most_billed(state["charges"]), state["ceiling"]
     if ceiling is not None and most > ceiling:

@@ -70,7 +70,7 @@ async def synthesize(state: State, run: Run) -> State:
     warnings = [] if by_call else ["synthesize: the last step gave no answer; asked once more"]
     budget = min(
         synthesis_cap(state["total"] or 0, len(plan), run.settings),
-        run.budget.left,
+        int(run.budget.left),
     )
     if budget < 1:
         return _fallback(found, ["synthesize: no budget left for a final call"])

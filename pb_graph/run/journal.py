@@ -19,7 +19,7 @@ from langgraph.config import get_config
 from langgraph.runtime import get_runtime
 
 from pb_graph.budget.context import accounts_in_scope
-from pb_graph.budget.ledger import most_billed
+from pb_graph.budget.ledger import spending
 from pb_graph.errors import BudgetUsedUpError, ModelCallError
 from pb_graph.models.client import ModelClient, WrapperClient
 from pb_graph.models.io import IO
@@ -138,7 +138,7 @@ class JournaledClient(WrapperClient):
         reply = None if failure else Reply.from_json(kept)
         charges = failure.lost if failure else reply.charges if reply else ()
         for account in accounts_in_scope():  # another process may have made the call
-            account.count_earlier(key, most_billed(charges))
+            account.count_earlier(key, spending(charges))
         self._record(charges, reply.warnings if reply else ())
         if reply is None:
             assert failure  # noqa: S101 -- one of the two

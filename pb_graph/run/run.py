@@ -13,9 +13,10 @@ from langgraph.config import get_stream_writer
 from pb_graph.answers import is_in_form
 from pb_graph.budget.account import Budget
 from pb_graph.budget.context import accounts_in_scope, open_run, use_budget
-from pb_graph.budget.ledger import most_billed
+from pb_graph.budget.ledger import spending
 from pb_graph.errors import InputError, ModelCallError
 from pb_graph.models.client import ModelClient
+from pb_graph.models.input_bound import key_of
 from pb_graph.models.io import IO
 from pb_graph.models.options import CallOptions, Thinking
 from pb_graph.models.reply import Reply
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import AIMessage, BaseMessage, MessageLikeRepresentation
     from langchain_core.tools import BaseTool
 
-    from pb_graph.budget.ledger import Prices
+    from pb_graph.budget.rates import Dollars
     from pb_graph.events import Event
     from pb_graph.planner.planner import Planner
     from pb_graph.prompts import PromptMessage
@@ -72,7 +73,7 @@ class BudgetedReply(NamedTuple):
 class GraphOptions:
     """What `build_graph` was given beside models and settings."""
 
-    prices: Prices | None = None
+    prices: Dollars | None = None
     answer_type: AnswerType | None = None
     tools: tuple[BaseTool, ...] = ()
 
@@ -120,10 +121,18 @@ class Run:
     def budget(self) -> Budget:
         """Open the account of the question below those around it, charged with what was billed."""
         run, limit = self._state.get("run_id", ""), self._state.get("ceiling") or _NO_CEILING
-        earlier = self._state.get("spent", most_billed(self._state.get("charges", [])))
+        earlier = self._state.get("spent") or spending(self._state.get("charges", []))
         for around in accounts_in_scope():  # a run that goes on may be in a process of its own
             around.count_earlier(run, earlier)
         return open_run(None, limit=limit, run=run, earlier=earlier) or Budget(limit)
+
+    @property
+    def price_key(self) -> str:
+        """Return the name by which dollars around the question price the solver; else ''."""
+        if not any(account.needs_input for account in accounts_in_scope()):
+            return ""
+        model = self._models.model_for("solver", self._context)
+        return key_of(self._models.client(model, self.settings).model)
 
     async def ask(self, prompt: Sequence[MessageLikeRepresentation], options: CallOptions) -> Reply:
         """Ask the solver one thing.
@@ -186,7 +195,7 @@ class Run:
         account = self.budget.open_run(self.cap_for(budget))
         is_only_said = budget is None or self.settings.enforcement == "prompt"
         working = CallOptions(
-            account.total,
+            int(account.total),
             purpose=purpose,
             # A budget that is only said must not show elsewhere.
             thinking=thinking or ("free" if is_only_said else "bounded"),
@@ -199,20 +208,20 @@ class Run:
             prompt, reply = await self._work(prompt, working, account)
             finish: Finish = "length" if reply.finish == "length" else "stop"
             if not self._is_unfinished(reply, budget, query, closing=closing):
-                return BudgetedReply(reply.text, account.spent, finish)
+                return BudgetedReply(reply.text, int(account.spent), finish)
             # Of a shared budget, others that ask meanwhile leave the reserve.
             source = reserve
             if account.left >= reserve.left:
                 reserve.close()
                 source = account
             if source.left < 1:
-                return BudgetedReply(reply.text, account.spent, finish)
+                return BudgetedReply(reply.text, int(account.spent), finish)
             ending = forced_answer_prompt(
                 without_tools(prompt), reply.text, query, is_final=closing
             )
             wishes = replace(
                 working,
-                cap=source.left,
+                cap=int(source.left),
                 thinking="off",
                 stream=stream,
                 tools=(),
@@ -223,12 +232,12 @@ class Run:
                     stated = await self.ask(ending, wishes)
             except ModelCallError as failure:  # what was paid for already is kept
                 finish = finish if reply.text else "error"
-                return BudgetedReply(reply.text, account.spent, finish, str(failure))
+                return BudgetedReply(reply.text, int(account.spent), finish, str(failure))
         text = stated.text or reply.text
         if closing and stated.text:  # a final answer keeps the working that led to it
             text = f"{reply.text}\n\n{stated.text}".strip()
         is_whole = finish == "stop" and bool(reply.text) and not reply.tool_message
-        return BudgetedReply(text, account.spent, finish if is_whole else "forced")
+        return BudgetedReply(text, int(account.spent), finish if is_whole else "forced")
 
     async def ask_planner(self, request: PlannerRequest[T]) -> PlannerReply[T]:
         """Ask the planner one thing.
@@ -365,7 +374,7 @@ class Run:
             return 0
         answer_type = self.options.answer_type if closing else None
         least = max(self.settings.reserve, answer_type.reserve if answer_type else 0)
-        cap = min(account.total, account.left_after_pending)
+        cap = int(min(account.total, account.left_after_pending))
         return min(least, cap * 2 // 3 if closing else cap // 2)
 
     async def _work(
@@ -383,7 +392,7 @@ class Run:
         for rounds_left in range(MAX_ROUNDS, -1, -1):
             try:
                 reply = await self.ask(
-                    prompt, replace(options, cap=max(1, account.left_after_pending))
+                    prompt, replace(options, cap=max(1, int(account.left_after_pending)))
                 )
             except ModelCallError as failure:
                 failure.lost = (*paid, *failure.lost)  # for its step, which cost all of them

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from langchain_core.language_models import ModelProfile
 
 from pb_graph.budget.ledger import by_node, spent, total
+from pb_graph.budget.rates import Dollars
 from pb_graph.types import Charge
 
 NUMBERS = ("input_tokens", "output_tokens", "reasoning_tokens", "cached_tokens")
@@ -89,12 +90,12 @@ def test_a_cost_is_known_only_where_every_model_has_a_price() -> None:
         charge("plan", 10, model="small", cached_tokens=0),
         charge("solve", 10, model="large", cached_tokens=10),
     ]
-    prices = {"openai:small": (1.0, 2.0), "large": (10.0, 20.0, 5.0)}
+    prices = Dollars({"openai:small": (1.0, 2.0), "large": (10.0, 20.0, 5.0)})
     both = by_node(rows, prices)
     assert both["by_node"]["plan"]["cost"] == 50e-6
     assert both["by_node"]["solve"]["cost"] == (20 * 10 + 10 * 5 + 10 * 20) / 1e6
     assert both["cost"] == 500e-6
-    assert by_node(rows, {"large": (1.0, 1.0)})["cost"] is None
+    assert by_node(rows, Dollars({"large": (1.0, 1.0)}))["cost"] is None
     assert "cost" not in by_node(rows)
 
 

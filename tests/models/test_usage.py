@@ -21,7 +21,7 @@ def usage(output: int, **details: Any) -> UsageMetadata:  # noqa: ANN401
 
 def test_what_a_provider_reports_is_taken() -> None:
     message = AIMessage("forty-two", usage_metadata=usage(12))
-    assert tokens_of(message, PROMPT) == (30, 12, 0, 0, True)
+    assert tokens_of(message, PROMPT) == (30, 12, 0, 0, True, 0)
 
 
 def test_reasoning_and_cached_tokens_are_parts_of_the_sums() -> None:
@@ -34,7 +34,7 @@ def test_reasoning_and_cached_tokens_are_parts_of_the_sums() -> None:
 
 def test_empty_details_count_as_nothing() -> None:
     details = usage(12, output_token_details={}, input_token_details={})
-    assert tokens_of(AIMessage("42", usage_metadata=details), PROMPT) == (30, 12, 0, 0, True)
+    assert tokens_of(AIMessage("42", usage_metadata=details), PROMPT) == (30, 12, 0, 0, True, 0)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_an_empty_reply_may_be_free() -> None:
 
 def test_an_empty_reply_that_was_paid_for_counts() -> None:
     message = AIMessage("", usage_metadata=usage(99))
-    assert tokens_of(message, PROMPT) == (30, 99, 0, 0, True)
+    assert tokens_of(message, PROMPT) == (30, 99, 0, 0, True, 0)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_call_of_a_tool_is_never_free() -> None:
     assert tokens_of(bare, PROMPT).output > 20
     assert tokens_of(AIMessage("", tool_calls=[made], usage_metadata=usage(0)), PROMPT).output > 20
     beyond = AIMessage("", tool_calls=[made], usage_metadata=usage(60))
-    assert tokens_of(beyond, PROMPT, cap=20) == (30, 60, 0, 0, True)
+    assert tokens_of(beyond, PROMPT, cap=20) == (30, 60, 0, 0, True, 0)
 
 
 def test_bedrock_says_it_in_its_own_way() -> None:

@@ -1,0 +1,280 @@
+"""The unit of a budget: how a call counts in completion tokens, in all tokens, or in dollars."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import ROUND_CEILING, Decimal
+from functools import lru_cache
+from numbers import Integral, Real
+from typing import Literal, NamedTuple
+
+from pb_graph.errors import InputError
+
+Unit = Literal["completion tokens", "tokens", "dollars"]
+Prices = Mapping[str, Sequence[float]]
+"""Dollars per million tokens by model: of input, of output and, if it differs, of cached input."""
+
+Spending = dict[str, list[int]]
+"""Tokens by model, as plain JSON: output, input, and of the input what was cached and what was
+written to a cache; last the input of the largest call."""
+
+_PER_DOLLAR = 10**12  # accounts count pico-dollars: of a price per million tokens, six decimals
+_PER_MILLION = 10**6
+
+
+class Bill(NamedTuple):
+    """What calls to one model cost, or may cost at most.
+
+    Attributes:
+        model: The model's key: ``provider:name``, ``name at address`` or its plain name.
+        output: Completion tokens, reasoning included.
+        input: Input tokens, those below included.
+        cached: Input tokens that were read from a cache.
+        written: Input tokens that were written to a cache.
+        largest: Input tokens of the largest call, by which long prompts are priced.
+    """
+
+    model: str = ""
+    output: int = 0
+    input: int = 0
+    cached: int = 0
+    written: int = 0
+    largest: int = 0
+
+
+class Price(NamedTuple):
+    """Pico-dollars per token, for calls with more than `start` input tokens."""
+
+    start: int
+    input: int
+    output: int
+    cached: int
+    written: int
+
+
+class Rate(ABC):
+    """Turns a call into the units of an account. Accounts count in whole numbers of them."""
+
+    unit: Unit
+    needs_input = True
+
+    @abstractmethod
+    def cost(self, bill: Bill) -> int:
+        """Return what calls cost in units."""
+
+    def units(self, name: str, value: object, *, least: int) -> int:
+        """Return a user's figure in units; other values raise a ValueError.
+
+        Args:
+            name: The name of the argument.
+            value: The figure.
+            least: The smallest number of units.
+        """
+        return whole_number(name, value, least=least)
+
+    def value(self, units: int) -> int | float:
+        """Return units as users know them."""
+        return units
+
+    def text(self, value: float) -> str:
+        """Return a figure as users know it, with its unit."""
+        return f"{value} tokens"
+
+
+class CompletionTokens(Rate):
+    """Counts completion tokens alone."""
+
+    unit = "completion tokens"
+    needs_input = False
+
+    def cost(self, bill: Bill) -> int:
+        """Return the completion tokens."""
+        return bill.output
+
+
+class AllTokens(Rate):
+    """Counts input and completion tokens alike."""
+
+    unit = "tokens"
+
+    def cost(self, bill: Bill) -> int:
+        """Return all tokens."""
+        return bill.input + bill.output
+
+    def text(self, value: float) -> str:
+        """Return the number of tokens."""
+        return f"{value} tokens, input included"
+
+
+class Dollars(Rate):
+    """Counts dollars by the prices of models.
+
+    Args:
+        prices: Prices by model, or ``"auto"`` for those that genai-prices knows.
+
+    Raises:
+        InputError: A price is no pair or triple of numbers of at least 0.
+    """
+
+    unit = "dollars"
+
+    def __init__(self, prices: Prices | Literal["auto"]) -> None:
+        self._table = None if prices == "auto" else _read_table(prices)
+
+    def cost(self, bill: Bill) -> int:
+        """Return the price in pico-dollars.
+
+        Raises:
+            InputError: The model has no price.
+        """
+        if not (bill.output or bill.input):
+            return 0
+        size = bill.largest or bill.input
+        price = [tier for tier in self.price(bill.model) if size > tier.start or not tier.start][-1]
+        fresh = max(0, bill.input - bill.cached - bill.written)
+        read = bill.cached * price.cached + bill.written * price.written
+        return fresh * price.input + read + bill.output * price.output
+
+    def price(self, model: str) -> list[Price]:
+        """Return the prices of a model by the length of a prompt.
+
+        Args:
+            model: As in a `Bill`.
+
+        Raises:
+            InputError: The model has no price.
+        """
+        if self._table is None:
+            found = _known_price(model)
+        else:
+            names = {model, plain_name(model)}
+            pairs = self._table.items()
+            found = [price for name, price in pairs if names & {name, name.partition(":")[2]}][:1]
+        if not found:
+            name = plain_name(model)
+            msg = f"No price is known for the model {name!r}. Give it in dollars per million "
+            msg += f'tokens of input and output: prices={{"{name}": (0.25, 2.0)}}.'
+            raise InputError(msg)
+        return found
+
+    def units(self, name: str, value: object, *, least: int) -> int:
+        """Return dollars as pico-dollars."""
+        number = Decimal(str(value)) if _is_number(value) else Decimal("NaN")
+        if not number.is_finite() or number < 0 or (least and number <= 0):
+            size = "more than 0" if least else "at least 0"
+            msg = f"{name} must be a number of dollars, {size}, not {value!r}"
+            raise ValueError(msg)
+        return int(number * _PER_DOLLAR)
+
+    def value(self, units: int) -> float:
+        """Return pico-dollars as dollars."""
+        return units / _PER_DOLLAR
+
+    def text(self, value: float) -> str:
+        """Return dollars to the micro-dollar."""
+        return f"${value:.6f}".rstrip("0").rstrip(".")
+
+
+COMPLETION_TOKENS = CompletionTokens()
+ALL_TOKENS = AllTokens()
+
+
+def add_spending(one: Spending | None, other: Spending | None) -> Spending:
+    """Return the sum of two records of tokens by model; the reducer of an agent's state."""
+    added = {model: [*counts] for model, counts in (one or {}).items()}
+    for model, counts in (other or {}).items():
+        before = added.get(model, [0] * len(counts))
+        sums = [a + b for a, b in zip(before[:-1], counts[:-1], strict=True)]
+        added[model] = [*sums, max(before[-1], counts[-1])]
+    return added
+
+
+def spending_of(bills: Iterable[Bill]) -> Spending:
+    """Return the tokens of bills by model."""
+    total: Spending = {}
+    for bill in bills:
+        total = add_spending(total, {bill.model: [*bill[1:5], max(bill.largest, bill.input)]})
+    return total
+
+
+def bills_of(spending: int | Spending) -> list[Bill]:
+    """Return one bill for each model; of a number, a bill for so many completion tokens."""
+    if isinstance(spending, int):
+        return [Bill(output=spending)]
+    return [Bill(model, *counts) for model, counts in spending.items()]
+
+
+def whole_number(name: str, value: object, *, least: int) -> int:
+    """Return `value` as an int of at least `least`; other values raise a ValueError."""
+    if isinstance(value, bool) or not isinstance(value, (int, Integral)) or value < least:
+        msg = f"{name} must be a whole number of at least {least}, not {value!r}"
+        raise ValueError(msg)
+    return int(value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (Real, Decimal)) and not isinstance(value, bool)
+
+
+def plain_name(model: str) -> str:
+    """Return a model's plain name, without its provider and its address."""
+    name = model.partition(" at ")[0]
+    return name if " at " in model else (name.partition(":")[2] or name)
+
+
+def _pico(per_million: float | Decimal) -> int:
+    pico = Decimal(str(per_million)) * _PER_DOLLAR / _PER_MILLION
+    return int(pico.to_integral_value(ROUND_CEILING))
+
+
+def _read_table(given: Prices) -> dict[str, Price]:
+    try:
+        table = {str(name): [*map(_pico, price)] for name, price in given.items()}
+    except (TypeError, ValueError, ArithmeticError, AttributeError):
+        table = {"": []}
+    if not all(len(price) in (2, 3) and min(price) >= 0 for price in table.values()):
+        msg = "prices are dollars per million tokens of input and output, such as "
+        msg += f'{{"gpt-5-mini": (0.25, 2.0)}}, not {given!r:.100}'
+        raise InputError(msg)
+    prices = {}
+    for name, (fresh, output, *cached) in table.items():
+        read = cached[0] if cached else fresh
+        prices[name] = Price(0, fresh, output, read, max(fresh, read))
+    return prices
+
+
+@lru_cache
+def _known_price(model: str) -> list[Price]:
+    """Return the prices that genai-prices knows for a model; none if it knows none."""
+    from genai_prices import Usage, calc_price  # noqa: PLC0415 -- takes 0.4 seconds
+
+    name, _, address = model.partition(" at ")
+    provider, _, tail = name.partition(":")
+    usage = Usage(input_tokens=0, output_tokens=0)
+    try:
+        if address:
+            found = calc_price(usage, name, provider_api_url=address).model_price
+        else:
+            owner = provider if tail else None
+            found = calc_price(usage, tail or name, provider_id=owner).model_price
+    except LookupError:
+        return []
+    names = ("input_mtok", "output_mtok", "cache_read_mtok", "cache_write_mtok")
+    given = [getattr(found, one, None) for one in names]
+    if given[0] is None or given[1] is None:
+        return []
+    starts = sorted({0, *(tier.start for one in given for tier in getattr(one, "tiers", ()))})
+    prices = []
+    for start in starts:
+        fresh, output, cached, written = (_at(one, start) for one in given)
+        read = fresh if cached < 0 else cached
+        prices.append(Price(start, fresh, output, read, max(fresh, read, written)))
+    return prices
+
+
+def _at(price: object, start: int) -> int:
+    """Return a price of genai-prices for prompts of more than `start` tokens; -1 if it has none."""
+    base = getattr(price, "base", price)
+    tiers = [tier.price for tier in getattr(price, "tiers", ()) if tier.start <= start]
+    return -1 if base is None else _pico([base, *tiers][-1])

@@ -1,0 +1,141 @@
+"""The bound of a call's input tokens, before it is made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.utils.function_calling import convert_to_openai_tool
+
+from pb_graph.budget.rates import Bill, plain_name
+from pb_graph.errors import InputError
+from pb_graph.models.caps.openai import address_of, is_openai_like
+from pb_graph.models.naming import name_of
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+_PER_MESSAGE = 16  # tokens of the chat template, role and separators
+_PER_REQUEST = 64  # of the template
+_NOTE = 200  # a line that the middleware adds
+_TOOLS = 600  # the instructions that providers add where there are tools
+_IMAGE = 6_000
+_SERVER_KEPT = ("previous_response_id", "conversation", "container")
+_SENT = ("tools", "functions", "response_format", "output_config", "format")
+
+
+def bound_input(
+    model: BaseChatModel,
+    messages: Sequence[BaseMessage],
+    arguments: Mapping[str, Any] | None = None,
+) -> Bill:
+    """Return the most input tokens that a call can have, and its model, for `Budget.reserve`.
+
+    A token is at least a byte in the tokenizers of today's models. Where the model reported the
+    tokens of its last message, only what follows is bounded so.
+
+    Args:
+        model: The chat model.
+        messages: The prompt.
+        arguments: The other arguments of the call, tools included.
+
+    Raises:
+        InputError: The provider adds input that cannot be seen here, such as a conversation that it
+            keeps; or the prompt has sound, film or files.
+    """
+    arguments = dict(arguments or {})
+    if getattr(model, "use_previous_response_id", None):
+        arguments["previous_response_id"] = True
+    call = bound_messages(key_of(model), messages, arguments)
+    return call._replace(input=call.input + _NOTE, written=call.input + _NOTE)
+
+
+def bound_messages(key: str, messages: Sequence[BaseMessage], arguments: Mapping[str, Any]) -> Bill:
+    """Return what `bound_input` returns, for a prompt that nothing is added to.
+
+    Args:
+        key: The model, as `key_of` returns it.
+        messages: The prompt.
+        arguments: The other arguments of the call.
+
+    Raises:
+        InputError: As `bound_input`.
+    """
+    kept = [name for name in _SERVER_KEPT if arguments.get(name)]
+    if kept:
+        msg = f"{kept[0]} adds a history that only the server knows, so its tokens have no bound. "
+        msg += "Send the messages, or budget completion tokens."
+        raise InputError(msg)
+    tools = arguments.get("tools") or ()
+    sent = [_schema(tool) for tool in tools]
+    sent += [arguments[name] for name in _SENT[1:] if arguments.get(name) is not None]
+    fixed = _PER_REQUEST + (_TOOLS if tools else 0) + sum(map(_bytes, sent))
+    sizes = [_message_bound(message) for message in messages]
+    most = fixed + sum(sizes)
+    for number, message in reversed([*enumerate(messages)]):
+        if known := _reported(message, plain_name(key)):
+            system = sum(
+                size for m, size in zip(messages, sizes, strict=True) if m.type == "system"
+            )
+            most = min(most, known + fixed + system + sum(sizes[number + 1 :]))
+            break
+    return Bill(key, 0, most, 0, most)
+
+
+def key_of(model: BaseChatModel) -> str:
+    """Return a model's name with its provider, or with the address of another server."""
+    name = name_of(model)
+    if is_openai_like(model) and (address := address_of(model)):
+        return f"{name} at {address}"
+    provider = model._get_ls_params().get("ls_provider")  # noqa: SLF001 -- as LangChain's tracers
+    return f"{provider}:{name}" if provider else name
+
+
+def _schema(tool: Any) -> Any:  # noqa: ANN401 -- whatever LangChain takes as a tool
+    """Return a tool as JSON; raise InputError for one that the provider runs."""
+    if isinstance(tool, Mapping) and tool.get("type", "function") not in ("function", "custom"):
+        msg = f"The provider runs the tool {tool['type']!r} and adds its results to the input, so "
+        msg += "the tokens have no bound. Leave the tool out, or budget completion tokens."
+        raise InputError(msg)
+    return tool if isinstance(tool, Mapping) else convert_to_openai_tool(tool)
+
+
+def _message_bound(message: BaseMessage) -> int:
+    """Return a bound of a message's tokens."""
+    content, extra = message.content, 0
+    if isinstance(content, list):
+        plain: list[Any] = []
+        for block in content:
+            kind = str(block.get("type", "")) if isinstance(block, dict) else ""
+            if "image" in kind:
+                extra += _IMAGE
+            elif kind in ("audio", "input_audio", "video", "file", "document", "media"):
+                msg = f"A prompt with {kind} has no bound of its tokens. Budget completion tokens."
+                raise InputError(msg)
+            else:
+                plain.append(block)
+        content = plain
+    said = content if isinstance(content, str) else [content]
+    calls = []
+    if isinstance(message, AIMessage):
+        calls = [*message.tool_calls, *message.invalid_tool_calls]
+    kwargs = message.additional_kwargs
+    return _PER_MESSAGE + extra + _bytes([said, message.name, calls, kwargs])
+
+
+def _bytes(value: Any) -> int:  # noqa: ANN401 -- JSON
+    return len(json.dumps(value, default=str, ensure_ascii=False).encode(errors="replace"))
+
+
+def _reported(message: BaseMessage, name: str) -> int:
+    """Return the tokens up to a message, as this model reported them; 0 if it did not."""
+    if not isinstance(message, AIMessage) or message.usage_metadata is None:
+        return 0
+    made_by = str(message.response_metadata.get("model_name") or "")
+    usage = message.usage_metadata
+    given, written = usage.get("input_tokens"), usage.get("output_tokens")
+    if not made_by.startswith(name) or type(given) is not int or type(written) is not int:
+        return 0
+    return given + written

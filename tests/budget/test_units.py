@@ -1,0 +1,294 @@
+"""Budgets in all tokens and in dollars: the same account, counted by another rate."""
+# ruff: noqa: ANN401 -- figures of any kind
+
+from __future__ import annotations
+
+import threading
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
+
+from pb_graph.budget import account
+from pb_graph.budget.account import Budget
+from pb_graph.budget.context import available_tokens, open_run, use_budget
+from pb_graph.budget.rates import Bill, Dollars, add_spending, spending_of
+from pb_graph.errors import BudgetUsedUpError, InputError
+from pb_graph.models.input_bound import bound_input
+from tests.support.chat_model import ScriptedChat
+
+PRICES = {"small": (1.0, 4.0, 0.1), "large": (10.0, 40.0)}
+
+
+def call(tokens: int, model: str = "x:small") -> Bill:
+    return Bill(model, 0, tokens, 0, tokens)
+
+
+class TestUnits:
+    def test_all_tokens_count_the_input_and_shrink_the_cap(self) -> None:
+        budget = Budget(total_tokens=1000)
+        made = budget.reserve(call=call(400))
+        assert (made.tokens, budget.left, budget.unit) == (600, 0, "tokens")
+        made.settle(100, input_tokens=300)
+        assert (budget.spent, budget.left) == (400, 600)
+
+    def test_dollars_count_cached_input_at_its_price(self) -> None:
+        budget = Budget(usd=0.01, prices=PRICES)
+        made = budget.reserve(call=call(2000))
+        assert made.tokens == (10_000 - 2000) // 4
+        made.settle(500, input_tokens=2000, cached=1000)
+        assert budget.spent == pytest.approx(0.001 + 0.0001 + 0.002, abs=1e-12)
+
+    def test_a_call_without_a_reported_input_costs_its_bound(self) -> None:
+        budget = Budget(total_tokens=1000)
+        budget.reserve(call=call(400)).settle(100)
+        assert budget.spent == 500
+        budget.reserve(call=call(400)).settle(0)
+        assert budget.spent == 500
+
+    def test_a_prompt_that_does_not_fit_is_refused_with_the_figure(self) -> None:
+        with pytest.raises(BudgetUsedUpError, match="may cost 1200 tokens, input included, and 10"):
+            Budget(total_tokens=1000).reserve(call=call(1200))
+        with pytest.raises(BudgetUsedUpError, match=r"may cost \$0.02, and \$0.01 of the budget"):
+            Budget(usd=0.01, prices=PRICES).reserve(call=call(2000, "large"))
+
+    def test_what_is_kept_is_enough_for_the_same_input_again(self) -> None:
+        budget = Budget(total_tokens=1000)
+        first = budget.reserve(keep=100, call=call(300))
+        first.settle(first.tokens, input_tokens=300)
+        assert first.tokens == 150
+        assert budget.reserve(call=call(300 + first.tokens)).tokens == 100
+
+    def test_a_call_without_its_input_is_refused(self) -> None:
+        with pytest.raises(InputError, match="needs the model and the prompt"):
+            Budget(total_tokens=1000).reserve(10)
+
+    @pytest.mark.parametrize("figure", [0, -1, float("nan"), float("inf"), "1", True])
+    def test_no_figure_that_is_no_amount_makes_a_budget(self, figure: Any) -> None:
+        for unit in ("total_tokens", "usd"):
+            with pytest.raises(ValueError, match=f"{unit} must be a"):
+                Budget(**{unit: figure})
+
+    @pytest.mark.parametrize("totals", [{}, {"total": 1, "usd": 1}])
+    def test_a_budget_has_one_total(self, totals: Any) -> None:
+        with pytest.raises(InputError, match="one total"):
+            Budget(**totals)
+
+    @pytest.mark.parametrize("prices", [{"m": 1}, {"m": (1,)}, {"m": (-1, 1)}, {"m": (1, "x")}])
+    def test_prices_of_another_form_are_refused(self, prices: Any) -> None:
+        with pytest.raises(InputError, match="dollars per million tokens"):
+            Budget(usd=1, prices=prices)
+
+    @pytest.mark.parametrize("prices", ["auto", PRICES])
+    def test_an_unknown_model_is_an_error_that_says_how_to_price_it(self, prices: Any) -> None:
+        budget = Budget(usd=1, prices=prices)
+        with pytest.raises(InputError, match=r'prices=\{"mine-7b": \(0.25, 2.0\)\}'):
+            budget.reserve(call=call(10, "mine-7b at http://127.0.0.1:8000/v1"))
+        assert budget.left == 1
+
+    def test_known_prices_are_those_of_the_list(self) -> None:
+        price = Dollars("auto").price("openai:gpt-5-mini")[0]
+        assert (price.input, price.output, price.cached) == (250_000, 2_000_000, 25_000)
+
+    def test_long_prompts_have_their_own_price(self) -> None:
+        rate = Dollars("auto")
+        short, long = (rate.cost(call(n, "google_genai:gemini-2.5-pro")) for n in (10**5, 10**6))
+        assert long == 20 * short
+
+
+class TestTrees:
+    def test_a_question_counts_tokens_below_dollars(self) -> None:
+        money = Budget(usd=0.01, prices=PRICES)
+        with use_budget(money):
+            question = open_run(None, limit=1000)
+        assert question is not None
+        made = question.reserve(call=call(500))
+        assert made.tokens == 1000
+        assert money.left == pytest.approx(0.01 - 0.0005 - 0.004)
+        made.settle(100, input_tokens=500)
+        assert (question.spent, money.spent) == (100, pytest.approx(0.0009))
+
+    def test_what_a_question_sets_aside_stays_affordable(self) -> None:
+        money = Budget(usd=0.01, prices=PRICES)
+        question = money.limit_tokens(10_000)
+        ending = question.grant(100)
+        first = question.reserve(call=call(1000))
+        first.settle(first.tokens, input_tokens=1000)
+        assert ending.reserve(call=call(1000 + first.tokens)).tokens == 100
+
+    def test_grants_and_limits_are_in_the_unit_of_their_budget(self) -> None:
+        money = Budget(usd=0.5, prices=PRICES)
+        assert money.grant(0.1).total == pytest.approx(0.1)
+        assert money.left == pytest.approx(0.4)
+        with pytest.raises(InputError, match="given in dollars, not in tokens"):
+            money.grant(100)
+        with pytest.raises(InputError, match="Give the `spending`"):
+            money.charge(100)
+
+    def test_another_budgets_spending_can_be_charged(self) -> None:
+        one = Budget(1000)
+        one.reserve(100, call=call(0)).settle(50, input_tokens=20)
+        money = Budget(usd=0.5, prices=PRICES)
+        money.charge(one.spending)
+        assert money.spent == pytest.approx((20 + 4 * 50) / 1e6)
+
+    def test_a_questions_budget_shrinks_to_what_the_money_buys(self) -> None:
+        with use_budget(Budget(usd=0.0004, prices=PRICES)):
+            assert [available_tokens(500, model=name) for name in ("x:small", "")] == [100, 500]
+        with use_budget(Budget(total_tokens=300)):
+            assert available_tokens(500) == 300
+
+
+class TestRaising:
+    def test_waiters_go_on(self) -> None:
+        budget, got = Budget(100), list[int]()
+        budget.reserve()
+        waiter = threading.Thread(target=lambda: got.append(budget.reserve(at_least=50).tokens))
+        waiter.start()
+        while not account._WAITING:
+            pass
+        budget.raise_to(160)
+        waiter.join()
+        assert (got, budget.total) == ([60], 160)
+
+    def test_a_run_is_as_large_as_its_budget(self) -> None:
+        budget = Budget(100)
+        run = budget.open_run()
+        budget.raise_to(300)
+        assert run.total == run.left == 300
+
+    def test_a_total_never_shrinks(self) -> None:
+        with pytest.raises(ValueError, match="at least 100 tokens"):
+            Budget(100).raise_to(50)
+
+    def test_a_grant_grows_out_of_what_its_parent_has_left(self) -> None:
+        budget = Budget(100)
+        grant = budget.grant(40)
+        grant.raise_to(90)
+        assert (grant.left, budget.left) == (90, 10)
+        with pytest.raises(InputError, match="only 10 tokens left"):
+            grant.raise_to(101)
+
+    def test_all_accounts_that_are_too_small_are_raised(self) -> None:
+        budget = Budget(100)
+        grant = budget.grant(40)
+        part = grant.open_run(30)
+        part.reserve().settle(30)
+        part.raise_by(50)
+        assert (part.left, grant.left, budget.left) == (50, 50, 20)
+        budget.raise_by(7)
+        assert budget.left == 27
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["reserve", "settle", "forfeit", "raise", "grant", "close"]),
+        st.integers(0, 3),
+        st.integers(0, 400),
+        st.sampled_from(["x:small", "large"]),
+    ),
+    max_size=40,
+)
+
+
+@given(STEPS, st.sampled_from(["total", "total_tokens", "usd"]))
+def test_no_interleaving_of_calls_and_raises_spends_more_than_the_total(
+    steps: list[tuple[str, int, int, str]], unit: str
+) -> None:
+    total = 0.004 if unit == "usd" else 2000
+    root: Any = Budget(**{unit: total}, prices=PRICES)  # type: ignore[arg-type]
+    accounts = [
+        root,
+        root.limit_tokens(900),
+        root.open_run(),
+        root.grant(total / 4 if unit == "usd" else 500),
+    ]
+    open_calls: list[Any] = []
+    bills: list[Bill] = []
+    for what, which, size, model in steps:
+        if what == "reserve":
+            try:
+                made = accounts[which].reserve(size + 1, keep=0, call=call(size, model))
+            except BudgetUsedUpError:
+                continue
+            open_calls.append(made)
+        elif what in ("settle", "forfeit") and open_calls:
+            made = open_calls.pop(which % len(open_calls))
+            if what == "settle":
+                made.settle(min(size, made.tokens), input_tokens=min(size, made.call.input))
+            else:
+                made.forfeit()
+            bills.append(made.bill)
+        elif what == "raise":
+            accounts[which].raise_by(0.0001 if accounts[which].unit == "dollars" else 1 + size)
+        elif what == "close":
+            accounts[3].close()
+    for made in open_calls:
+        made.settle(made.tokens, input_tokens=made.call.input)
+        bills.append(made.bill)
+    for one in accounts:
+        assert one.used <= one.total
+        assert one.left >= 0
+    assert root.rate.units("used", root.used, least=0) == pytest.approx(
+        sum(map(root.rate.cost, bills)), abs=1
+    )
+    assert root.spending == add_spending(None, spending_of(bills))
+
+
+class TestBoundOfTheInput:
+    def test_no_token_is_less_than_a_byte(self) -> None:
+        model, said = ScriptedChat(), [HumanMessage("größer " * 100)]
+        assert bound_input(model, said).input >= len(said[0].text.encode())
+
+    def test_tools_and_images_count(self) -> None:
+        model = ScriptedChat()
+        bare = bound_input(model, [HumanMessage("?")]).input
+        tool = {"type": "function", "function": {"name": "f", "description": "x" * 500}}
+        assert bound_input(model, [HumanMessage("?")], {"tools": [tool]}).input > bare + 500
+        image: Any = [{"type": "image", "url": "https://example.org/1.png"}]
+        assert bound_input(model, [HumanMessage(image)]).input > bare + 5000
+
+    def test_what_the_model_reported_bounds_the_prompt_before_it(self) -> None:
+        usage: Any = {"input_tokens": 900, "output_tokens": 50, "total_tokens": 950}
+        answer = AIMessage(
+            "ok", usage_metadata=usage, response_metadata={"model_name": "scripted-1"}
+        )
+        said = [HumanMessage("x" * 9000), answer, HumanMessage("more")]
+        assert 950 < bound_input(ScriptedChat(), said).input < 1400
+        other = answer.model_copy(update={"response_metadata": {"model_name": "other"}})
+        assert bound_input(ScriptedChat(), [said[0], other]).input > 9000
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            ({"previous_response_id": "r1"}, "adds a history that only the server knows"),
+            ({"tools": [{"type": "web_search"}]}, "provider runs the tool 'web_search'"),
+        ],
+    )
+    def test_what_only_the_server_knows_is_refused(self, arguments: Any, said: str) -> None:
+        with pytest.raises(InputError, match=said):
+            bound_input(ScriptedChat(), [HumanMessage("?")], arguments)
+
+    def test_a_model_that_goes_on_from_its_servers_history_is_refused(self) -> None:
+        model = ChatOpenAI(
+            model="gpt-5-mini", api_key=SecretStr("k"), use_previous_response_id=True
+        )
+        with pytest.raises(InputError, match="previous_response_id"):
+            bound_input(model, [HumanMessage("?")])
+
+    def test_sound_has_no_bound(self) -> None:
+        sound: Any = [{"type": "audio", "base64": "AA=="}]
+        with pytest.raises(InputError, match="has no bound"):
+            bound_input(ScriptedChat(), [HumanMessage(sound)])
+
+
+def test_money_is_counted_to_the_pico_dollar() -> None:
+    budget = Budget(usd=1, prices={"m": (0.0375, 0.15)})
+    for _ in range(1000):
+        budget.reserve(1, call=call(1, "m")).settle(1, input_tokens=1)
+    assert Decimal(str(budget.spent)) == Decimal("0.0001875")

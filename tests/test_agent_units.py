@@ -1,0 +1,253 @@
+"""Agents under budgets of other units, paused and raised, and told what is left."""
+# ruff: noqa: ANN401 -- agents and their output
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware, ModelFallbackMiddleware
+from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from pb_graph import (
+    Budget,
+    BudgetedChatModel,
+    BudgetUsedUpError,
+    TokenBudgetMiddleware,
+    build_graph,
+)
+from pb_graph.budget.rates import Bill, Dollars
+from tests.support.chat_model import Call, Reply, Said, ScriptedChat, in_turn, runs_on
+from tests.support.graphs import QUESTION, Way, run
+
+ASK = {"messages": [HumanMessage("Go.")]}
+THREAD: Any = {"configurable": {"thread_id": "1"}}
+PRICES = {"scripted-1": (1.0, 4.0), "dear": (10.0, 40.0)}
+
+
+@tool
+def look_up(word: str) -> str:
+    """Look a word up."""
+    return f"{word}: seven words of text that mean nothing at all"
+
+
+def looks_up(words: int) -> Reply:
+    call: Any = {"name": "look_up", "args": {"word": "pen"}, "id": f"c{words}"}
+    return Reply("hm " * words, tool_calls=[call])
+
+
+def always(words: int) -> Any:
+    return lambda call: looks_up(words) if call.arguments.get("tools") else "That is all."
+
+
+def paid(rate: Any, *models: ScriptedChat) -> int:
+    """The provider's own bill, in the units of a budget."""
+    rows = [(model, call) for model in models for call in model.calls]
+    return sum(
+        rate.cost(Bill(f"x:{model.model_name}", call.output_tokens, given_to(call)))
+        for model, call in rows
+    )
+
+
+def given_to(call: Call) -> int:
+    return sum(len(str(message.content).split()) for message in call.messages)
+
+
+def budget_of(unit: str, size: int) -> Budget:
+    if unit == "usd":
+        return Budget(usd=size * 4e-6, prices=PRICES)
+    return Budget(total_tokens=size) if unit == "total_tokens" else Budget(size)
+
+
+UNITS = ("total", "total_tokens", "usd")
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("way", get_args(Way))
+class TestUnits:
+    def test_an_agent_that_never_ends_stays_within_its_budget_and_answers(
+        self, unit: str, way: Way
+    ) -> None:
+        model, budget = ScriptedChat(solve=always(40)), budget_of(unit, 6000)
+        agent = create_agent(model, [look_up], middleware=[TokenBudgetMiddleware(budget)])
+        out = run(agent, ASK, way)
+        assert not out["messages"][-1].tool_calls
+        assert out["tokens_spent"] == model.output_tokens
+        spent = budget.rate.units("spent", budget.spent, least=0)
+        assert spent == pytest.approx(paid(budget.rate, model), abs=1)
+        assert budget.spent <= budget.total
+        assert len(model.calls) > 3
+
+    def test_a_model_that_runs_on_stays_within_its_budget(self, unit: str, way: Way) -> None:
+        model, budget = ScriptedChat(solve=runs_on), budget_of(unit, 3000)
+        message = run(BudgetedChatModel(model=model, budget=budget), "Go.", way)
+        assert message.text
+        spent = budget.rate.units("spent", budget.spent, least=0)
+        assert spent == pytest.approx(paid(budget.rate, model), abs=1)
+        assert budget.spent <= budget.total
+
+    def test_a_graph_stays_within_the_budget_around_its_question(self, unit: str, way: Way) -> None:
+        model, budget = ScriptedChat(solve=runs_on), budget_of(unit, 9000)
+        graph = build_graph(model, budget=budget, prices=PRICES)
+        report = run(graph, QUESTION, way)["report"]
+        spent = budget.rate.units("spent", budget.spent, least=0)
+        assert spent == pytest.approx(paid(budget.rate, model), abs=1)
+        assert budget.spent <= budget.total
+        assert report["usage"]["output_tokens"] == model.output_tokens
+
+
+class TestDollars:
+    def test_a_fallback_is_reserved_at_its_own_price(self) -> None:
+        broken = ScriptedChat(solve=lambda _: ConnectionRefusedError("no"))
+        dear, budget = (
+            ScriptedChat(solve=runs_on, model_name="dear"),
+            Budget(usd=0.02, prices=PRICES),
+        )
+        guards: list[Any] = [
+            TokenBudgetMiddleware(budget, per_call=200),
+            ModelFallbackMiddleware(dear),
+        ]
+        create_agent(broken, [], middleware=guards).invoke(ASK)
+        assert dear.calls
+        assert budget.used <= budget.total
+        spent = budget.rate.units("spent", budget.spent, least=0)
+        assert spent == pytest.approx(paid(budget.rate, dear), abs=1)
+
+    def test_a_prompt_that_another_middleware_makes_longer_is_bounded(self) -> None:
+        class Longer(AgentMiddleware[Any, Any]):
+            def wrap_model_call(self, request: Any, handler: Any) -> Any:
+                more = [*request.messages, HumanMessage("word " * 2000)]
+                return handler(request.override(messages=more))
+
+        model, budget = ScriptedChat(), Budget(total_tokens=1500)
+        guards = [TokenBudgetMiddleware(budget), Longer()]
+        out = create_agent(model, [], middleware=guards).invoke(ASK)
+        assert not model.calls
+        assert (
+            "prompt may cost" in out["messages"][-1].text or "used up" in out["messages"][-1].text
+        )
+
+    def test_a_sub_agent_counts_tokens_below_its_leads_dollars(self) -> None:
+        worker = ScriptedChat(solve=always(20))
+        inner = create_agent(worker, [look_up], middleware=[TokenBudgetMiddleware(300)])
+
+        @tool
+        def delegate() -> str:
+            """Let somebody else do it."""
+            return str(inner.invoke(ASK)["messages"][-1].text)
+
+        ask: Any = {"name": "delegate", "args": {}, "id": "d"}
+        lead = ScriptedChat(solve=in_turn(Reply("off", tool_calls=[ask]), "done"))
+        budget = Budget(usd=0.05, prices=PRICES)
+        outer = create_agent(lead, [delegate], middleware=[TokenBudgetMiddleware(budget)])
+        out = outer.invoke(ASK)
+        assert 0 < worker.output_tokens <= 300
+        assert out["tokens_spent"] == worker.output_tokens + lead.output_tokens
+        spent = budget.rate.units("spent", budget.spent, least=0)
+        assert spent == pytest.approx(paid(budget.rate, worker, lead), abs=1)
+
+    def test_a_resumed_question_is_charged_in_dollars(self) -> None:
+        model, budget = ScriptedChat(), Budget(usd=0.05, prices=PRICES)
+        graph = build_graph(
+            model,
+            settings={"method": "plan_and_budget", "review_plan": True},
+            checkpointer=InMemorySaver(),
+            budget=budget,
+        )
+        config: Any = {"configurable": {"thread_id": "1"}}
+        graph.invoke(QUESTION, config)
+        graph.invoke(Command(resume=True), config)
+        rate = Dollars(PRICES)
+        spent = budget.rate.units("spent", budget.spent, least=0)
+        assert spent == pytest.approx(paid(rate, model), abs=1)
+
+
+def pausing(model: ScriptedChat, budget: Any, saver: Any, **options: Any) -> Any:
+    guard = TokenBudgetMiddleware(budget, on_used_up="pause", **options)
+    return create_agent(model, [look_up], middleware=[guard], checkpointer=saver)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("is_elsewhere", [False, True], ids=["here", "another process"])
+class TestPausing:
+    def paused(self, unit: str) -> tuple[ScriptedChat, Any, Any, Any]:
+        model, saver = ScriptedChat(solve=always(40)), InMemorySaver()
+        budget: Any = 400 if unit == "total" else budget_of(unit, 3000)
+        agent = pausing(model, budget, saver)
+        return model, saver, agent, agent.invoke(ASK, THREAD)
+
+    def goes_on(self, unit: str, decision: Any, *, is_elsewhere: bool) -> Any:
+        model, saver, agent, out = self.paused(unit)
+        before = len(model.calls)
+        if is_elsewhere:
+            budget: Any = 400 if unit == "total" else budget_of(unit, 3000)
+            if isinstance(budget, Budget):
+                budget.charge(out["tokens_by_model"])
+            agent = pausing(model, budget, saver)
+        return out, model, before, agent.invoke(Command(resume=decision), THREAD)
+
+    def test_it_says_what_was_spent_and_asks(self, unit: str, *, is_elsewhere: bool) -> None:
+        del is_elsewhere
+        model, _, agent, out = self.paused(unit)
+        value = out["__interrupt__"][0].value
+        assert value["unit"] == {"total": "completion tokens", "usd": "dollars"}.get(unit, "tokens")
+        assert value["spent"] + value["left"] == pytest.approx(value["total"])
+        assert sum(row[0] for row in value["tokens"].values()) == model.output_tokens
+        assert "seven words" in value["asked"]
+        assert agent.get_state(THREAD).next
+
+    def test_raised_it_goes_on_and_pauses_again(self, unit: str, *, is_elsewhere: bool) -> None:
+        by = {"total": 200, "usd": 0.004}.get(unit, 1000)
+        first, model, before, out = self.goes_on(
+            unit, {"action": "raise", "by": by}, is_elsewhere=is_elsewhere
+        )
+        assert len(model.calls) > before
+        one, two = (found["__interrupt__"][0].value for found in (first, out))
+        assert two["total"] == pytest.approx(one["total"] + by)
+        assert one["spent"] < two["spent"] <= two["total"]
+        assert out["tokens_spent"] == model.output_tokens
+
+    def test_finished_it_answers_out_of_the_reserve(self, unit: str, *, is_elsewhere: bool) -> None:
+        _, model, before, out = self.goes_on(unit, {"action": "finish"}, is_elsewhere=is_elsewhere)
+        assert len(model.calls) <= before + 1
+        assert not out["messages"][-1].tool_calls
+        assert "__interrupt__" not in out
+
+    def test_stopped_it_ends_with_a_message(self, unit: str, *, is_elsewhere: bool) -> None:
+        _, model, before, out = self.goes_on(unit, {"action": "stop"}, is_elsewhere=is_elsewhere)
+        assert len(model.calls) == before
+        assert "stopped" in out["messages"][-1].text
+
+
+def test_a_decision_without_its_amount_is_refused() -> None:
+    model, saver = ScriptedChat(solve=always(40)), InMemorySaver()
+    agent, config = pausing(model, 400, saver), THREAD
+    agent.invoke(ASK, config)
+    with pytest.raises(ValueError, match="by how much"):
+        agent.invoke(Command(resume={"action": "raise"}), config)
+
+
+def test_a_budget_that_is_used_up_can_be_an_error() -> None:
+    model = ScriptedChat(solve=always(40))
+    guard = TokenBudgetMiddleware(400, on_used_up="error")
+    with pytest.raises(BudgetUsedUpError, match="budget of 400 tokens"):
+        create_agent(model, [look_up], middleware=[guard]).invoke(ASK)
+    assert model.output_tokens <= 400
+
+
+@pytest.mark.parametrize(("every", "told"), [(1, [1, 2, 3]), (2, [2]), (0, [])])
+def test_the_model_is_told_what_is_left_after_tool_results(every: int, told: list[int]) -> None:
+    said: list[Said] = [looks_up(10), looks_up(11), looks_up(12), "done"]
+    model = ScriptedChat(solve=in_turn(*said))
+    guard = TokenBudgetMiddleware(1000, tell_every=every)
+    out = create_agent(model, [look_up], middleware=[guard]).invoke(ASK)
+    lines = [str(call.messages[-1].content).rpartition("\n")[2] for call in model.calls]
+    expected = [f"Budget: {1000 - spent} tokens of 1000 tokens are left." for spent in (10, 21, 33)]
+    assert [n for n, line in enumerate(lines) if line.startswith("Budget:")] == told
+    assert {line for line in lines if line.startswith("Budget:")} <= {*expected}
+    kept = [message for message in out["messages"] if isinstance(message, ToolMessage)]
+    assert "Budget:" not in str(kept)
