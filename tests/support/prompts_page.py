@@ -40,6 +40,12 @@ question always stands between `<question>` tags, as data.
 
 The lengths below are estimates: a token is taken as four characters.
 """
+_STYLES = """\
+## The styles
+
+Unless `style` is set, `plan_and_budget` writes in `auto`, every other method in `prose`.
+
+"""
 _TAIL = """
 ## Other words
 
@@ -100,9 +106,8 @@ def _sections() -> Iterator[str]:
         runs_on=True,
     )
     yield from _recorded(
-        ("The plain prompt", '`method="vanilla"`, in prose as the paper asks it.', _solves(0)),
+        ("The plain prompt", '`method="vanilla"`, the baseline.', _solves(0)),
         method="vanilla",
-        style="prose",
     )
 
 
@@ -156,7 +161,7 @@ def _styles() -> str:
         f"| `{name}` | {style.instruction or style.ending} | {len(style.examples)} |"
         for name, style in STYLES.items()
     ]
-    head = "## The styles\n\n| `style` | what the solver is told | examples |\n|---|---|---|"
+    head = _STYLES + "| `style` | what the solver is told | examples |\n|---|---|---|"
     return "\n".join([head, *rows])
 
 
