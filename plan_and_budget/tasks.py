@@ -21,12 +21,12 @@ __all__ = ["TASKS"]
 def _registered(dataset: str) -> Callable[..., Task]:
     def make(  # noqa: PLR0913, PLR0917 -- Inspect reads the options of -T off this signature
         method: str = "default",
-        settings: str | dict[str, Any] | None = None,
+        settings: dict[str, Any] | None = None,
         program: str | None = None,
         data: str | None = None,
         split: str | None = None,
         limit: int | None = None,
-        levels: int | str | Sequence[int] | None = None,
+        levels: int | Sequence[int] | None = None,
         scorer: str | None = None,
         estimate_level: bool = False,
         seed: int = 0,
@@ -36,13 +36,13 @@ def _registered(dataset: str) -> Callable[..., Task]:
 
         Args:
             method: Name of a method, as `pb-optim eval --methods` takes it.
-            settings: Settings of the graph, as JSON or a mapping: ``{"cutoff": 1500}``.
+            settings: Settings of the graph, such as ``{"cutoff": 1500}``.
             program: File that `pb-optim tune` wrote.
             data: Local file of the questions, instead of the hub.
             split: Split of the hub, instead of the usual one.
             limit: Number of questions, drawn evenly over the levels. Inspect's ``--limit`` takes
                 the first of these.
-            levels: Levels to keep: a number, several, or text such as ``1,2``.
+            levels: Levels to keep, such as ``1`` or ``1,2``.
             scorer: Name of a scorer, instead of the data set's own.
             estimate_level: Whether the planner estimates a question's level, and is paid for that.
             seed: Seed of the draw.
@@ -56,5 +56,7 @@ def _registered(dataset: str) -> Callable[..., Task]:
     return task(name=dataset)(make)
 
 
-TASKS: Mapping[str, Callable[..., Task]] = {name: _registered(name) for name in DATASETS}
-"""The tasks by the names of their data sets."""
+TASKS: Mapping[str, Callable[..., Task]] = {
+    name: _registered(name) for name, found in DATASETS.items() if found.generate is None
+}
+"""The tasks by the names of their data sets; a generated data set has no task by itself."""

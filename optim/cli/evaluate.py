@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from optim.evaluation import Evaluation
-    from optim.evaluation.launch import Outline
-
 
 _REASONS = 3  # of errors that are shown; the logs have all
 _ASKS_ABOVE = 200  # answers
@@ -58,7 +56,9 @@ def evaluate_methods(  # noqa: PLR0913 -- one parameter for each option
     ] = False,
     parts: Annotated[
         int | None,
-        typer.Option(help=f"Parts on Ray. Default: {DEFAULT_SHARDS}.", rich_help_panel="Limits"),
+        typer.Option(
+            min=1, help=f"Parts on Ray. Default: {DEFAULT_SHARDS}.", rich_help_panel="Limits"
+        ),
     ] = None,
     yes: Annotated[
         bool,
@@ -82,9 +82,9 @@ def evaluate_methods(  # noqa: PLR0913 -- one parameter for each option
     )
     from optim.evaluation import evaluate  # noqa: PLC0415 -- Inspect takes seconds
 
-    def confirm(outline: Outline) -> None:
-        typer.echo(str(outline), err=True)
-        asks = outline.answers > _ASKS_ABOVE and not yes and is_interactive()
+    def confirm(size: str, answers: int) -> None:
+        typer.echo(size, err=True)
+        asks = answers > _ASKS_ABOVE and not yes and is_interactive()
         if asks and not typer.confirm("Begin?", err=True):
             raise typer.Abort
 

@@ -11,13 +11,12 @@ from optim.extras import on_first_use
 
 if TYPE_CHECKING:
     from optim.evaluation.experiment import Experiment
-    from optim.evaluation.launch import evaluate
-    from optim.evaluation.run import Evaluation, EvaluationError
+    from optim.evaluation.run import Evaluation, EvaluationError, evaluate
 
 __all__ = ["Evaluation", "EvaluationError", "Experiment", "evaluate"]
 
 __getattr__ = on_first_use(
     __name__,
-    {"Experiment": "experiment", "evaluate": "launch"}
-    | dict.fromkeys(("Evaluation", "EvaluationError"), "run"),
+    {"Experiment": "experiment"}
+    | dict.fromkeys(("Evaluation", "EvaluationError", "evaluate"), "run"),
 )

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from pb_graph.planner.planner import Planner
 
 _SERVED = {"mathematics", "arithmetic", "general"}  # by the package's own problems of known level
-_QUESTIONS, _METHODS, _MODEL, _LIMITS, _OUTPUT = (
-    *("Questions", "Methods", "Model", "Limits", "Output"),
-)
+_QUESTIONS, _METHODS, _MODEL = "Questions", "Methods", "Model"
+_LIMITS, _OUTPUT = "Limits", "Output"
 
 
 def _option(text: str, panel: str, default: Any = MISSING, **shown: Any) -> Any:  # noqa: ANN401
@@ -63,11 +62,11 @@ class Experiment:
         log_dir: A folder, or the address of one in a store that fsspec knows, such as
             ``s3://bucket/run``, for the logs alone.
         max_tokens_total: Tokens that earlier runs in the folder spent count. Answers that have
-            begun are finished.
+            begun are finished. With ``part`` it is the limit of that part alone.
 
     Raises:
-        InputError: A number or part out of range, several epochs at temperature 0, or a log_dir
-            in a store without a work_dir beside it.
+        InputError: A number or part out of range, or a log_dir in a store without a work_dir
+            beside it.
     """
 
     dataset: str = _option("The questions:", _QUESTIONS, names=tuple(DATASETS), reads=str)
@@ -133,21 +132,6 @@ class Experiment:
                 "work_dir (--work-dir)."
             )
             raise InputError(msg)
-        if self.temperature is not None and not self.temperature >= 0:
-            msg = f"temperature must be at least 0, not {self.temperature}"
-            raise InputError(msg)
-        if self.top_p is not None and not 0 < self.top_p <= 1:
-            msg = f"top_p must be above 0 and at most 1, not {self.top_p}"
-            raise InputError(msg)
-        if self.epochs > 1:
-            from optim.evaluation.models import temperature_of  # noqa: PLC0415 -- loads LangChain
-
-            if temperature_of(self.model, self.temperature) == 0:
-                msg = (
-                    f"{self.epochs} epochs at temperature 0 give the same answer {self.epochs} "
-                    "times: set a temperature (such as --temperature 0.7), or one epoch"
-                )
-                raise InputError(msg)
 
     @property
     def folder(self) -> Path:
@@ -222,12 +206,7 @@ class Experiment:
         )
 
     def build_scorer(self) -> Scorer:
-        """Make the scorer.
-
-        Raises:
-            InputError: There is no scorer with this name.
-            ScorerError: It cannot be set up.
-        """
+        """Make the scorer, or raise as `optim.scorers.as_scorer`."""
         return as_scorer(self.scorer or data_set(self.dataset).scorer)
 
     @property

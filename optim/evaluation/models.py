@@ -9,7 +9,7 @@ from langchain_core.language_models import BaseChatModel
 
 from optim.evaluation.cache import CachedClient
 from optim.evaluation.identity import ModelIdentity, model_identity, planner_identity
-from pb_graph.errors import InputError, ModelSetupError
+from pb_graph.errors import InputError
 from pb_graph.local import server, weights
 from pb_graph.models.client import ChatClient, ModelClient
 from pb_graph.models.resolve import LOCAL_PREFIX, model_name, resolve, retry_policy_for
@@ -66,9 +66,8 @@ class _Model:
         return value
 
     def cached(self, cache: ReplyCache, *, one_sample: bool) -> CachedClient:
-        return CachedClient(
-            self.client, self.name, str(self.identity), cache, one_sample=one_sample
-        )
+        known = self.name, str(self.identity)
+        return CachedClient(self.client, *known, cache, one_sample=one_sample)
 
 
 def build_models(  # noqa: PLR0913 -- all but two by name
@@ -119,20 +118,6 @@ def program_of(program: Planner | str | Path | None) -> Planner | None:
     from pb_graph.planner.planner import load_planner  # noqa: PLC0415 -- DSPy takes a second
 
     return load_planner(program)
-
-
-def temperature_of(spec: ModelSpec, chosen: float | None) -> float | None:
-    """Return the temperature that a model will have; None for the provider's default."""
-    if chosen is not None:
-        return chosen
-    if isinstance(spec, BaseChatModel):
-        value: float | None = getattr(spec, "temperature", None)
-        return value
-    try:
-        name = model_name(spec)
-    except ModelSetupError:  # said when the model is made
-        return None
-    return 0.0 if name.startswith(LOCAL_PREFIX) else None
 
 
 def _model(

@@ -8,7 +8,7 @@ is paid for twice. An actor adds up the tokens and answers of all parts.
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack, nullcontext, redirect_stdout
+from contextlib import ExitStack, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,13 +17,11 @@ import ray
 from ray import cloudpickle
 from ray.exceptions import RayError, RayTaskError
 from rich.console import Console
-from rich.text import Text
 
 from optim.evaluation.experiment import Experiment
 from optim.evaluation.progress import Progress
 from optim.evaluation.run import Evaluation, EvaluationError, run_here
-from optim.evaluation.run_dir import lock_run_dir
-from optim.evaluation.store import REPLIES, ReplyCache
+from optim.evaluation.store import REPLIES, ReplyCache, lock_run_dir
 from optim.records import REMOTE, read_records
 from pb_graph.errors import InputError, PlanAndBudgetError
 
@@ -42,19 +40,14 @@ class Account:
     def __init__(self, spent: dict[int, int]) -> None:
         self._parts = {number: [tokens, 0, 0] for number, tokens in spent.items()}
 
-    def begin(self, part: int) -> None:
-        """Count the answers of a part anew: a repeated one reports all of them again."""
-        self._parts[part][1:] = [0, 0]
-
     def spend(self, part: int, tokens: int) -> int:
         """Set the tokens of a part, and return those of all parts."""
         self._parts[part][0] = tokens
         return self.totals()[0]
 
-    def ended(self, part: int, answers: int, errors: int) -> None:
-        """Add answers and errors of a part."""
-        self._parts[part][1] += answers
-        self._parts[part][2] += errors
+    def end(self, part: int, answers: int, errors: int) -> None:
+        """Set the answers and errors of a part; a repeated part counts anew."""
+        self._parts[part][1:] = [answers, errors]
 
     def totals(self) -> list[int]:
         """Return tokens, answers and errors of all parts."""
@@ -100,13 +93,12 @@ def run_parts(
             for n, folder in folders.items()
         }
         outcomes: list[tuple[int, int]] = []
-        progress = _RayProgress(samples, experiment.max_tokens_total, console)
         try:
-            with progress:
+            with Progress(samples, experiment.max_tokens_total, console) as progress:
                 while tasks:
                     ready, _ = ray.wait(list(tasks), num_returns=len(tasks), timeout=_LOOK_EVERY)
                     outcomes += [_outcome(task, tasks.pop(task)) for task in ready]
-                    progress.update(ray.get(account.totals.remote()))
+                    progress.show(*ray.get(account.totals.remote()))
         finally:
             for task in tasks:
                 ray.cancel(task)
@@ -117,25 +109,22 @@ def run_parts(
 
 def _run_part(experiment: Experiment, account: Any, number: int) -> tuple[int, int]:  # noqa: ANN401
     """Answer a part in a worker; return its tokens and the answers that were not begun."""
+    ended: list[bool] = []
 
     async def total_spent(spent: int) -> int:
         total: int = await account.spend.remote(number, spent)  # off the event loop
         return total
 
-    class Listener:
-        def scored(self, *_: object) -> None:
-            account.ended.remote(number, 1, 0)
+    def on_end(is_scored: bool) -> None:
+        ended.append(is_scored)
+        account.end.remote(number, len(ended), ended.count(False))
 
-        def failed(self, *_: object) -> None:
-            account.ended.remote(number, 1, 1)
-
-    ray.get(account.begin.remote(number))
     found = run_here(
         experiment,
         Console(quiet=True),
         experiment.source.read(),
         total_spent=total_spent,
-        progress=lambda *_: nullcontext(Listener()),
+        on_end=on_end,
     )
     ray.get(account.spend.remote(number, found.spent))
     return found.spent, found.not_started
@@ -182,20 +171,3 @@ def _for_any_process(experiment: Experiment) -> Experiment:
         )
         raise InputError(msg) from error
     return experiment
-
-
-class _RayProgress(Progress):
-    """One line for all parts."""
-
-    def __init__(self, samples: int, most: int | None, console: Console) -> None:
-        super().__init__(console, redirects=True)
-        self._samples, self._most = samples, most
-        self._totals = [0, 0, 0]
-
-    def update(self, totals: list[int]) -> None:
-        self._totals = totals
-        self._moved()
-
-    def _line(self) -> Text:
-        spent, answers, errors = self._totals
-        return self._told(f"{answers} of {self._samples}", errors, spent, self._most)

@@ -8,7 +8,6 @@ tasks.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from inspect_ai.model import GenerateConfig, get_model
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from inspect_ai import Task
-    from inspect_ai.model import ChatMessage, ModelOutput, ModelUsage
+    from inspect_ai.model import ChatMessage, Model, ModelOutput, ModelUsage
 
 PLANNER = "planner"
 """The role of the model that plans: ``--model-role planner=openai/gpt-5-nano``."""
@@ -43,9 +42,9 @@ def task_for(
     dataset: str,
     *,
     method: str,
-    settings: str | dict[str, Any] | None,
+    settings: dict[str, Any] | None,
     program: str | None,
-    levels: int | str | Sequence[int] | None,
+    levels: int | Sequence[int] | None,
     **options: Any,  # noqa: ANN401 -- fields of `Experiment`
 ) -> Task:
     """Make the task of one data set and one method, as `plan_and_budget.tasks` says.
@@ -53,12 +52,13 @@ def task_for(
     Raises:
         InputError: As `Experiment`; or several methods, of which each is a task of its own.
     """
+    one_level = [levels] if isinstance(levels, int) else levels
     experiment = Experiment(
         dataset=dataset,
         methods=method,
-        settings=_parse_object(settings),
+        settings=settings or {},
         planner_program=program,
-        levels=_parse_levels(levels),
+        levels=one_level and [int(level) for level in one_level],
         fresh_plans=True,  # there is no cache to take them from
         **options,
     )
@@ -67,56 +67,24 @@ def task_for(
     if chosen.name != method:
         msg = f"a task has one method, not {method!r}: name one, and run the others as well"
         raise InputError(msg)
-    models = _models(experiment)
+    solver, planner = get_model(), get_model(role=PLANNER)
+    models = Models(  # their log has all calls, so none is cached
+        solver=ChatClient(InspectChat(), generic, RetryPolicy(max_retries=0)),
+        planner=ChatClient(InspectChat(role=PLANNER), generic, RetryPolicy(max_retries=0)),
+        program=program_of(program),
+        solver_identity=_identity(solver),
+        planner_identity=_identity(planner),
+        model=str(solver),
+        planner_model=str(planner),
+    )
     task = make_method_task(experiment, chosen, experiment.draw(questions), models, live=False)
     # Epochs and temperature are options of Inspect's command line.
     task.metadata["made_by"] = experiment.provenance(chosen)
     return make_task(task, experiment.build_scorer())
 
 
-def _models(experiment: Experiment) -> Models:
-    """Return the models of Inspect's command line; their log has all calls, so none is cached."""
-    solver, planner = get_model(), get_model(role=PLANNER)
-    return Models(
-        solver=_client(None),
-        planner=_client(PLANNER),
-        program=program_of(experiment.planner_program),
-        solver_identity=_identity(solver),
-        planner_identity=_identity(planner),
-        model=str(solver),
-        planner_model=str(planner),
-    )
-
-
-def _client(role: str | None) -> ChatClient:
-    return ChatClient(InspectChat(role=role), generic, RetryPolicy(max_retries=0))
-
-
-def _identity(model: Any) -> str:  # noqa: ANN401 -- Inspect's Model
+def _identity(model: Model) -> str:
     return f"{model} {digest(model.config.model_dump(exclude_none=True))}"
-
-
-def _parse_object(settings: str | dict[str, Any] | None) -> dict[str, Any]:
-    """Read settings as ``-T`` or a configuration file gives them."""
-    try:
-        found = json.loads(settings) if isinstance(settings, str) else settings or {}
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        msg = f'settings is a JSON object such as {{"cutoff": 1500}}, not {settings!r}'
-        raise InputError(msg)
-    return found
-
-
-def _parse_levels(levels: int | str | Sequence[int] | None) -> list[int] | None:
-    if levels is None:
-        return None
-    named = levels.split(",") if isinstance(levels, str) else levels
-    try:
-        return [int(one) for one in ([named] if isinstance(named, int) else named)]
-    except ValueError:
-        msg = f"levels are numbers such as 1,2, not {levels!r}"
-        raise InputError(msg) from None
 
 
 class InspectChat(BaseChatModel):
@@ -156,7 +124,7 @@ class InspectChat(BaseChatModel):
 
 def _convert(output: ModelOutput) -> AIMessage:
     about = {"finish_reason": output.stop_reason, "model_name": output.model}
-    usage = None if output.usage is None else _usage(output.usage)
+    usage = output.usage and _usage(output.usage)
     return AIMessage(output.completion, response_metadata=about, usage_metadata=usage)
 
 

@@ -8,13 +8,15 @@ the steps of unfinished ones.
 
 from __future__ import annotations
 
+import asyncio
+import builtins
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 import rich
@@ -22,38 +24,27 @@ from inspect_ai import eval as inspect_eval
 from inspect_ai.model import get_model
 from rich.console import Console
 
-from optim.evaluation.limits import ConcurrencyLimit, TokenLimit
+from optim.evaluation.limits import Limits
 from optim.evaluation.models import build_models
-from optim.evaluation.progress import EvaluationProgress
-from optim.evaluation.run_dir import lock_run_dir
-from optim.evaluation.store import REPLIES, ReplyCache, report_disk_errors
-from optim.evaluation.task import (
-    Listener,
-    MethodTask,
-    make_early_stopping,
-    make_method_task,
-    make_task,
-)
+from optim.evaluation.progress import Progress
+from optim.evaluation.store import REPLIES, ReplyCache, lock_run_dir, report_disk_errors
+from optim.evaluation.task import MethodTask, OnEnd, make_method_task, make_task
 from optim.evaluation.transcript import PROVIDER
+from optim.extras import require_modules
 from optim.records import BY_RUN, Records, differences, log_headers, pool, records_of
-from optim.records.shards import Shard
+from optim.records.shards import DEFAULT_SHARDS, Shard
 from optim.reporting.formatting import displayed, plain_text, remarks, text_table
 from optim.reporting.tables import answers, figures, to_rows
 from pb_graph.errors import InputError, PlanAndBudgetError
 
 if TYPE_CHECKING:
-    from inspect_ai.log import EvalLog
-
     from optim.datasets import Question
     from optim.evaluation.experiment import Experiment
     from optim.evaluation.limits import TotalSpent
+    from optim.evaluation.models import ModelSpec
     from optim.records import LogHeader
     from optim.scorers import Scorer
     from pb_graph.settings import Settings
-
-    Progress = Callable[
-        [Sequence[MethodTask], TokenLimit, Console], AbstractContextManager[Listener]
-    ]
 
 _FLUSHES = 50  # times that Inspect writes a log while it grows; each time it writes all of it
 
@@ -94,13 +85,70 @@ class Evaluation:
         return f"{pd.DataFrame(displayed(rows)).to_html(index=False)}{notes}"
 
 
+def evaluate(  # noqa: PLR0913 -- all but one by name
+    experiment: Experiment,
+    *,
+    planners: Sequence[ModelSpec] = (),
+    confirm: Callable[[str, int], None] | None = None,
+    console: Console | None = None,
+    engine: Literal["here", "ray"] = "here",
+    parts: int = DEFAULT_SHARDS,
+) -> Evaluation:
+    """Run an experiment, or the rest of it.
+
+    Args:
+        experiment: The experiment.
+        planners: Run it with each of these planners, in one folder; rows and records name theirs.
+            Answers that need no planner are paid for once.
+        confirm: Called before the run begins, with its size in a sentence and its number of
+            answers. An error that it raises prevents the run.
+        console: Where progress is shown; standard error when not given.
+        engine: ``here`` runs in this process. ``ray`` runs parts of the questions as Ray tasks, on
+            the cluster of ``RAY_ADDRESS`` or the cores of this machine, each with a folder of its
+            own in the log folder. The limit of tokens is for all of them together, and
+            ``concurrency`` for each.
+        parts: Number of parts on Ray.
+
+    Returns:
+        The records and the table. An error in one answer is a record, and ends nothing.
+
+    Raises:
+        InputError: The experiment is wrong, another process uses the folder, or the folder holds
+            the same task under other conditions; or an event loop is running.
+        MissingPackageError: Ray is not installed.
+        ModelSetupError: A model cannot be set up.
+        ScorerError: The scorer cannot be set up.
+        StorageError: The folder cannot be written.
+        EvaluationError: A task failed.
+    """
+    console = console or Console(stderr=True)
+    if engine == "here":
+        _refuse_event_loop()
+    else:
+        require_modules("ray")
+    each = [replace(experiment, planner=planner) for planner in planners] or [experiment]
+    questions = experiment.source.read()
+    if confirm is not None:
+        confirm(*_size(experiment, questions, len(each)))
+    if engine == "here":
+        runs = [run_here(one, console, questions) for one in each]
+    else:
+        from optim.evaluation.ray_engine import run_parts  # noqa: PLC0415 -- of an extra
+
+        runs = [run_parts(one, parts, console, questions) for one in each]
+    # A run on Ray returns the records of other planners in the folder, too.
+    found = {(r.method, r.planner, r.question, r.epoch): r for run in runs for r in run.records}
+    not_started = sum(run.not_started for run in runs)
+    return replace(runs[-1], records=Records(found.values()), not_started=not_started)
+
+
 def run_here(
     experiment: Experiment,
     console: Console,
     questions: Sequence[Question],
     *,
     total_spent: TotalSpent | None = None,
-    progress: Progress = EvaluationProgress,
+    on_end: OnEnd = lambda _: None,
 ) -> Evaluation:
     """Run an experiment in this process.
 
@@ -108,8 +156,8 @@ def run_here(
         experiment: The experiment.
         console: Where progress is shown.
         questions: All questions of its source.
-        total_spent: As in `TokenLimit`, where other processes share the limit.
-        progress: Makes the listener that shows progress.
+        total_spent: As in `Limits`, where other processes share the limit.
+        on_end: Called when a sample ends.
     """
     drawn, methods = experiment.draw(questions), experiment.chosen_methods(questions)
     judge, folder = experiment.build_scorer(), experiment.folder
@@ -126,31 +174,102 @@ def run_here(
                 sampling=experiment.sampling,
                 fresh_plans=experiment.fresh_plans,
             )
-            limit = TokenLimit(experiment.max_tokens_total, cache, total_spent)
+            most = experiment.max_tokens_total
+            limits = Limits(experiment.concurrency, most, cache, total_spent)
             tasks = [make_method_task(experiment, method, drawn, models) for method in methods]
-            left = _left_to_do(tasks, experiment)
-            if left:
-                if experiment.part and limit.most is not None and total_spent is None:
-                    of = Shard.parse(experiment.part).of
-                    console.print(
-                        f"The limit of {limit.most} tokens is for this part: {of} parts may spend "
-                        f"{of * limit.most}."
-                    )
-                with (
-                    report_disk_errors(folder, cache),
-                    progress(left, limit, console) as listener,
-                    _restore_logging(),
-                ):
-                    _run(left, judge, limit, experiment, listener)
+            if left := _left_to_do(tasks, experiment):
+                with report_disk_errors(folder, cache), _restore_logging():
+                    _run(left, judge, limits, experiment, console, on_end)
                 _delete_unfinished_logs(left, experiment)
             latest = _latest_logs(experiment)
-            found = [latest[task.key] for task in tasks if task.key in latest]
+            logs = [latest[task.key] for task in tasks if task.key in latest]
             records = Records(
-                one for log in found for one in pool([(log, list(records_of(log)))], partial=True)
+                one for log in logs for one in pool([(log, list(records_of(log)))], partial=True)
             )
         finally:
             cache.close()
-    return Evaluation(records, limit.spent, limit.skipped, experiment.log_dir)
+    return Evaluation(records, limits.spent, limits.skipped, experiment.log_dir)
+
+
+def _run(  # noqa: PLR0913, PLR0917
+    tasks: Sequence[MethodTask],
+    judge: Scorer,
+    limits: Limits,
+    experiment: Experiment,
+    console: Console,
+    on_end: OnEnd,
+) -> None:
+    """Run the tasks side by side: a run that is cut short has them equally far.
+
+    Raises:
+        EvaluationError: A task failed as a whole.
+        KeyboardInterrupt: The run was interrupted, which Inspect keeps to itself.
+    """
+    ended: list[bool] = []
+    progress = Progress(sum(task.samples for task in tasks), limits.tokens, console)
+
+    def count(is_scored: bool) -> None:
+        ended.append(is_scored)
+        progress.show(limits.spent, len(ended), ended.count(False))
+        on_end(is_scored)
+
+    with progress:
+        logs = inspect_eval(
+            [make_task(task, judge, limits, count) for task in tasks],
+            model=get_model(f"{PROVIDER}/{tasks[0].metadata['model']}"),
+            log_dir=str(experiment.log_dir),
+            log_format="eval",
+            log_buffer=max(1, tasks[0].samples // _FLUSHES),
+            log_realtime=False,
+            log_level="error",  # errors of samples are counted by the progress
+            max_tasks=len(tasks),
+            max_samples=experiment.concurrency,
+            display="none",
+            score_display=False,
+            ctl_server=False,
+            log_header_only=True,
+        )
+    if limits.interrupted or any(log.status == "cancelled" for log in logs):
+        raise KeyboardInterrupt
+    failed = next((log for log in logs if log.status != "success"), None)
+    if failed or len(logs) < len(tasks):
+        reason = f"Inspect ran {len(logs)} of {len(tasks)} tasks"
+        if failed and failed.error:
+            reason = f"the task {failed.eval.task} failed: {failed.error.message}"
+        msg = f"{reason}. Finished answers are kept; rerun the same command for the others."
+        raise EvaluationError(msg)
+
+
+def _size(experiment: Experiment, questions: Sequence[Question], planners: int) -> tuple[str, int]:
+    """Return the size of a run in a sentence, and its number of answers."""
+    model, limit = experiment.model, experiment.max_tokens_total
+    part = Shard.parse(experiment.part) if experiment.part else None
+    asked = sum(part is None or part.has(one.id) for one in experiment.draw(questions))
+    names = [method.name for method in experiment.chosen_methods(questions)]
+    total = asked * len(names) * experiment.epochs * planners
+    epochs = f" x {experiment.epochs} epochs" if experiment.epochs > 1 else ""
+    epochs += f" x {planners} planners" if planners > 1 else ""
+    named = model if isinstance(model, str) else type(model).__name__ if model else "PB_MODEL"
+    most = f"at most {limit:,} tokens" if limit else "without a limit of tokens"
+    text = (
+        f"{len(names)} methods ({', '.join(names)}) x {asked} questions{epochs} = {total:,} "
+        f"answers by {named}, {most}."
+    )
+    return text, total
+
+
+def _refuse_event_loop() -> None:
+    """Refuse a running event loop: Inspect runs its own, in notebooks within that one."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    if not hasattr(builtins, "__IPYTHON__"):
+        msg = (
+            "an event loop is running here, and an evaluation runs its own: "
+            "await asyncio.to_thread(evaluate, experiment)"
+        )
+        raise InputError(msg)
 
 
 def _model_settings(rows: Sequence[Settings]) -> Settings:
@@ -159,36 +278,6 @@ def _model_settings(rows: Sequence[Settings]) -> Settings:
     if any(row.timeout is not None for row in rows):
         most["timeout"] = max(row.call_timeout for row in rows)
     return rows[0].model_copy(update=most)
-
-
-def _run(
-    tasks: Sequence[MethodTask],
-    judge: Scorer,
-    limit: TokenLimit,
-    experiment: Experiment,
-    listener: Listener,
-) -> None:
-    """Run the tasks side by side: a run that is cut short has them equally far."""
-    places = ConcurrencyLimit(experiment.concurrency)
-    logs = inspect_eval(
-        [
-            make_task(task, judge, make_early_stopping(task, places, limit), listener)
-            for task in tasks
-        ],
-        model=get_model(f"{PROVIDER}/{tasks[0].metadata['model']}"),
-        log_dir=str(experiment.log_dir),
-        log_format="eval",
-        log_buffer=max(1, tasks[0].samples // _FLUSHES),
-        log_realtime=False,
-        log_level="error",  # errors of samples are counted by the progress
-        max_tasks=len(tasks),
-        max_samples=experiment.concurrency,
-        display="none",
-        score_display=False,
-        ctl_server=False,
-        log_header_only=True,
-    )
-    _check_logs(logs, len(tasks), interrupted=limit.interrupted)
 
 
 @contextmanager
@@ -202,23 +291,6 @@ def _restore_logging() -> Iterator[None]:
     finally:
         root.setLevel(level)
         console.__dict__ = printing
-
-
-def _check_logs(logs: Sequence[EvalLog], tasks: int, *, interrupted: bool) -> None:
-    """Raise what Inspect keeps to itself: Ctrl-C, and a task that failed as a whole."""
-    if interrupted or any(log.status == "cancelled" for log in logs):
-        raise KeyboardInterrupt
-    for log in logs:
-        if log.status != "success":
-            reason = log.error.message if log.error else log.status
-            msg = f"the task {log.eval.task} failed: {reason}. Finished answers are kept."
-            raise EvaluationError(msg)
-    if len(logs) < tasks:
-        msg = (
-            f"Inspect ran {len(logs)} of {tasks} tasks. Finished answers are kept; rerun the same "
-            "command for the others."
-        )
-        raise EvaluationError(msg)
 
 
 def _latest_logs(experiment: Experiment) -> dict[Any, LogHeader]:
@@ -238,10 +310,9 @@ def _left_to_do(tasks: Sequence[MethodTask], experiment: Experiment) -> list[Met
         header = latest.get(task.key)
         now = task.metadata["conditions"]
         before = now if header is None else header.conditions
-        changes = differences(before, now, BY_RUN)
-        if changes:
+        if changes := differences(before, now, BY_RUN):
             msg = (
-                f"{experiment.log_dir} already holds {task.method!r} on {experiment.dataset!r} "
+                f"{experiment.log_dir} already holds {task.key[1]!r} on {experiment.dataset!r} "
                 f"under other conditions ({', '.join(changes)}). Use another --log-dir."
             )
             raise InputError(msg)

@@ -1,4 +1,4 @@
-"""Everything that was paid for, on disk in one SQLite file: replies, lost attempts and results.
+"""The folder of a run: its lock, its conditions, and one SQLite file of everything paid for.
 
 A reply is on disk when `ReplyCache.put` returns, and a killed process leaves whole rows only. One
 process writes the file: it holds the folder's lock.
@@ -14,15 +14,20 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakValueDictionary
 
-from pb_graph.errors import PlanAndBudgetError
+from filelock import FileLock, Timeout
+
+from pb_graph.errors import InputError, PlanAndBudgetError
 from pb_graph.models.reply import Reply
 from pb_graph.types import Charge, Purpose
 
-REPLIES = "replies.sqlite"
-"""Name of the file in a run folder."""
+if TYPE_CHECKING:
+    from filelock import AcquireReturnProxy
+
+LOCK, RUN, REPLIES = ".pb-optim.lock", "run.json", "replies.sqlite"
+"""Names of the files in a run folder."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, reply TEXT NOT NULL, tokens INTEGER);
@@ -43,6 +48,53 @@ def storage_error(path: str | Path, error: Exception) -> StorageError:
         f"cannot write {path}: {reason}. Free some space or mend the folder, and rerun the same "
         "command: what was written before is not paid for again."
     )
+
+
+def lock_run_dir(folder: Path) -> AcquireReturnProxy:
+    """Make the folder if it does not exist, and lock it for this process.
+
+    Returns:
+        A context manager that releases the lock; ``.lock.release()`` does the same. The system
+        releases it when the process dies.
+
+    Raises:
+        InputError: Another process uses the folder, or it cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return FileLock(folder / LOCK, timeout=0).acquire()
+    except Timeout:
+        msg = f"another process is using the folder {folder}; wait, or use another one"
+        raise InputError(msg) from None
+    except (OSError, ValueError) as error:
+        msg = f"cannot write to {folder}: {getattr(error, 'strerror', None) or error}"
+        raise InputError(msg) from error
+
+
+def check_run_conditions(folder: Path, conditions: Mapping[str, Any]) -> None:
+    """Write down the conditions of the folder's run, or check that they are these.
+
+    Args:
+        folder: The run folder, locked by this process.
+        conditions: Everything that bears on the run, as JSON.
+
+    Raises:
+        InputError: The folder belongs to a run under other conditions; the error names them.
+    """
+    path, ours = folder / RUN, json.loads(json.dumps(dict(conditions)))
+    if not path.exists():
+        beside = path.with_suffix(".part")
+        beside.write_text(json.dumps(ours, indent=2, ensure_ascii=False), encoding="utf-8")
+        beside.replace(path)
+    theirs = json.loads(path.read_text(encoding="utf-8"))
+    names = sorted(theirs.keys() | ours.keys())
+    other = [name for name in names if theirs.get(name) != ours.get(name)]
+    if other:
+        msg = (
+            f"{folder} holds another run: its {', '.join(other)} differ from this command's. "
+            "Repeat that run's command to continue it, or use another --run-dir."
+        )
+        raise InputError(msg)
 
 
 class ReplyCache:

@@ -7,11 +7,11 @@ none; they are counted in the log, and tables show them beside the figures.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from inspect_ai import Task
 from inspect_ai.dataset import MemoryDataset, Sample
@@ -35,21 +35,14 @@ if TYPE_CHECKING:
 
     from optim.datasets import Question
     from optim.evaluation.experiment import Experiment
-    from optim.evaluation.limits import ConcurrencyLimit, TokenLimit
+    from optim.evaluation.limits import Limits
     from optim.evaluation.models import Models
     from optim.methods import Method
     from optim.scorers import Scorer
     from pb_graph.types import Report
 
-
-class Listener(Protocol):
-    """Told of every sample that ends."""
-
-    def scored(self, task: MethodTask, score: float, report: Report) -> None:
-        """Take note of a scored sample."""
-
-    def failed(self, task: MethodTask) -> None:
-        """Take note of a sample without a score."""
+OnEnd = Callable[[bool], None]
+"""Called when a sample ends, with whether it has a score."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +62,6 @@ class MethodTask:
     epochs: int
     metadata: dict[str, Any] = field(hash=False)
     live: bool = True
-
-    @property
-    def method(self) -> str:
-        """Name of the method."""
-        return self.runner.method.name
 
     @property
     def key(self) -> tuple[str, str, str, str]:
@@ -103,7 +91,16 @@ def make_method_task(
         drawn: The questions that all parts ask together; the task has those of its part.
         models: The models that answer.
         live: As in `MethodTask`.
+
+    Raises:
+        InputError: Several epochs at temperature 0.
     """
+    if experiment.epochs > 1 and models.temperature == 0:
+        msg = (
+            f"{experiment.epochs} epochs at temperature 0 give the same answer each time. Set a "
+            "temperature (such as --temperature 0.7), or one epoch."
+        )
+        raise InputError(msg)
     part = Shard.parse(experiment.part) if experiment.part else None
     code = scorer_code(experiment.scorer)
 
@@ -112,8 +109,8 @@ def make_method_task(
         return digest([experiment.dataset, texts])
 
     questions = [one for one in drawn if part is None or part.has(one.id)]
-    drawn_by_all = digest([asked(drawn), experiment.epochs, experiment.scorer_name, code])
     settings = method.settings
+    sampling = {"temperature": models.temperature, "top_p": experiment.top_p}
     metadata: dict[str, Any] = {
         "dataset": experiment.dataset,
         "method": method.name,
@@ -121,13 +118,12 @@ def make_method_task(
         "planner": models.planner_model,
         "uses_level": settings.has_plan or settings.needs_level,
         # Everything that bears on the answers and their scores (`optim.records.differences`).
-        "conditions": {
+        "conditions": sampling
+        | {
             "settings": settings.model_dump(mode="json", exclude=set(RETRY_SETTINGS)),
             "solver": models.solver_identity,
             "planner": models.planner_identity,
             "endpoints": list(models.endpoints),
-            "temperature": models.temperature,
-            "top_p": experiment.top_p,
             "seed": experiment.seed,
             "estimate_level": method.estimate_level,
             "fresh_plans": experiment.fresh_plans,
@@ -140,29 +136,20 @@ def make_method_task(
             "scorer_code": code,
             "asked": asked(questions),
         },
-        "made_by": experiment.provenance(method)
-        | {
-            "epochs": experiment.epochs,
-            "temperature": models.temperature,
-            "top_p": experiment.top_p,
-        },
+        "made_by": experiment.provenance(method) | sampling | {"epochs": experiment.epochs},
     }
     if part is not None:
-        metadata["part"] = part.metadata([question.id for question in drawn], drawn_by_all)
-    return MethodTask(
-        runner=Runner(method, models),
-        questions={question.id: question for question in questions},
-        epochs=experiment.epochs,
-        metadata=metadata,
-        live=live,
-    )
+        by_all = digest([asked(drawn), experiment.epochs, experiment.scorer_name, code])
+        metadata["part"] = part.metadata([question.id for question in drawn], by_all)
+    by_id = {question.id: question for question in questions}
+    return MethodTask(Runner(method, models), by_id, experiment.epochs, metadata, live)
 
 
 def make_task(
     task: MethodTask,
     judge: Scorer,
-    stopping: EarlyStopping | None = None,
-    listener: Listener | None = None,
+    limits: Limits | None = None,
+    on_end: OnEnd = lambda _: None,
 ) -> Task:
     """Make the Inspect task of a method.
 
@@ -172,9 +159,13 @@ def make_task(
     Args:
         task: The method and its questions.
         judge: Scores the answers.
-        stopping: Decides which samples start, or None.
-        listener: Told of every sample that ends, or None.
+        limits: Decides which samples start, and when; None lets Inspect decide.
+        on_end: Called when a sample ends.
     """
+
+    async def is_free(question: str, epoch: int) -> bool:
+        return await task.runner.replay(task.questions[question], epoch) is not None
+
     samples = [  # the rest of a question's metadata may be large, or hold the solution
         Sample(
             id=question.id,
@@ -184,12 +175,13 @@ def make_task(
         )
         for question in task.questions.values()
     ]
-    dataset = task.metadata["dataset"]
+    dataset, method, *_ = task.key
+    stopping = EarlyStopping(task.key, limits, is_free) if limits else None
     return Task(
-        name=f"{dataset}-{task.method}".replace(":", "-"),
+        name=f"{dataset}-{method}".replace(":", "-"),
         dataset=MemoryDataset(samples, name=dataset),
-        solver=_make_solver(task, stopping, listener),
-        scorer=_make_scorer(task, judge, listener),
+        solver=_make_solver(task, stopping, on_end),
+        scorer=_make_scorer(task, judge, on_end),
         epochs=task.epochs,
         fail_on_error=False,
         early_stopping=stopping,
@@ -197,20 +189,7 @@ def make_task(
     )
 
 
-def make_early_stopping(
-    task: MethodTask, places: ConcurrencyLimit, tokens: TokenLimit
-) -> EarlyStopping:
-    """Make the hook that decides which samples of a task start, and when."""
-
-    async def is_free(question: str, epoch: int) -> bool:
-        return await task.runner.replay(task.questions[question], epoch) is not None
-
-    return EarlyStopping("-".join(task.key), places, tokens, is_free)
-
-
-def _make_solver(
-    task: MethodTask, stopping: EarlyStopping | None, listener: Listener | None
-) -> Solver:
+def _make_solver(task: MethodTask, stopping: EarlyStopping | None, on_end: OnEnd) -> Solver:
     @solver(name="plan_and_budget")
     def make() -> Solver:
         async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001
@@ -220,8 +199,7 @@ def _make_solver(
                 outcome = await task.runner.answer(question, state.epoch, show)
             show_outcome(outcome, state)
             if outcome.error is not None:
-                if listener:
-                    listener.failed(task)
+                on_end(False)
                 # Inspect records the sample as an error, without a score.
                 raise PlanAndBudgetError(outcome.error)
             return state
@@ -231,20 +209,17 @@ def _make_solver(
     return make()
 
 
-def _make_scorer(task: MethodTask, judge: Scorer, listener: Listener | None) -> InspectScorer:
+def _make_scorer(task: MethodTask, judge: Scorer, on_end: OnEnd) -> InspectScorer:
     @scorer(name=task.metadata["conditions"]["scorer"], metrics=[accuracy(), tokens(), e3()])
     def make() -> InspectScorer:
         async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001
             report: Report = state.store.get("report")
-            question = task.questions[str(state.sample_id)]
+            is_scored = False
             try:
-                verdict = await score_answer(judge, report, question)
-            except Exception:
-                if listener:
-                    listener.failed(task)
-                raise
-            if listener:
-                listener.scored(task, verdict.value, report)
+                verdict = await score_answer(judge, report, task.questions[str(state.sample_id)])
+                is_scored = True
+            finally:
+                on_end(is_scored)
             usage = report["usage"]
             value = {
                 "score": verdict.value,

@@ -1,4 +1,4 @@
-"""Answers in Inspect's viewer: each call as a model event when it happens, plans as tables.
+"""Answers in Inspect's viewer: each call as a model event when it happens, and the report.
 
 The graph asks LangChain models, which Inspect does not know. So an Inspect model repeats each call
 as soon as its reply is there: the viewer shows prompts, replies, tokens and seconds as for its own
@@ -28,18 +28,17 @@ from optim.records import PLANNING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from inspect_ai.model import ChatMessage, StopReason
+    from inspect_ai.model import ChatMessage
     from inspect_ai.solver import TaskState
-    from inspect_ai.tool import ToolChoice, ToolInfo
 
     from optim.evaluation.cache import Call, Message
     from optim.evaluation.runner import Outcome
-    from pb_graph.types import Report, StepReport
 
 PROVIDER = "recorded"
-_MANY = 10_000
 KINDS = {"system": ChatMessageSystem, "human": ChatMessageUser, "ai": ChatMessageAssistant}
 """Inspect's messages by LangChain's names of their roles."""
+
+_OVERVIEW = ("level", "budget", "ceiling", "steps", "warnings")
 
 
 @modelapi(name=PROVIDER)
@@ -52,15 +51,9 @@ class RecordedModel(ModelAPI):
 
     def max_connections(self) -> int:
         """Return a limit that no run reaches: nothing is asked here."""
-        return _MANY
+        return 10_000
 
-    async def generate(
-        self,
-        input: list[ChatMessage],  # noqa: A002, ARG002 -- inherited
-        tools: list[ToolInfo],  # noqa: ARG002
-        tool_choice: ToolChoice,  # noqa: ARG002
-        config: GenerateConfig,  # noqa: ARG002
-    ) -> ModelOutput:
+    async def generate(self, *_: Any, **__: Any) -> ModelOutput:  # noqa: ANN401 -- inherited
         """Return the reply with its tokens and seconds."""
         if self._call is None:
             msg = (
@@ -68,7 +61,21 @@ class RecordedModel(ModelAPI):
                 "needs one of its own: model_graded_qa(model=...)"
             )
             raise RuntimeError(msg)
-        return _output(self._call)
+        charge = self._call["charge"]
+        output = ModelOutput.from_content(
+            self._call["model"],
+            self._call["text"],
+            stop_reason="max_tokens" if charge["finish"] == "length" else "stop",
+        )
+        output.usage = ModelUsage(
+            input_tokens=charge["input_tokens"] - charge["cached_tokens"],
+            output_tokens=charge["output_tokens"],
+            total_tokens=charge["input_tokens"] + charge["output_tokens"],
+            input_tokens_cache_read=charge["cached_tokens"],
+            reasoning_tokens=charge["reasoning_tokens"],
+        )
+        output.time = charge["seconds"]
+        return output
 
 
 async def show_call(call: Call, cap: int) -> None:
@@ -90,7 +97,8 @@ def show_outcome(outcome: Outcome, state: TaskState) -> None:
     report = outcome.report
     state.store.set("report", report)
     state.store.set("error", outcome.error)
-    transcript().info(_overview(report), source="plan and budgets")
+    overview: dict[str, Any] = {name: value for name, value in report.items() if name in _OVERVIEW}
+    transcript().info(overview, source="plan and budgets")
     solving = [call for call in outcome.calls if call["charge"]["node"] not in PLANNING]
     if solving:
         state.messages = _messages(solving[-1]["messages"])
@@ -102,52 +110,3 @@ def show_outcome(outcome: Outcome, state: TaskState) -> None:
 
 def _messages(messages: Sequence[Message]) -> list[ChatMessage]:
     return [KINDS[message["role"]](content=message["content"]) for message in messages]
-
-
-def _output(call: Call) -> ModelOutput:
-    charge = call["charge"]
-    reason: StopReason = "max_tokens" if charge["finish"] == "length" else "stop"
-    output = ModelOutput.from_content(call["model"], call["text"], stop_reason=reason)
-    output.usage = ModelUsage(
-        input_tokens=charge["input_tokens"] - charge["cached_tokens"],
-        output_tokens=charge["output_tokens"],
-        total_tokens=charge["input_tokens"] + charge["output_tokens"],
-        input_tokens_cache_read=charge["cached_tokens"],
-        reasoning_tokens=charge["reasoning_tokens"],
-    )
-    output.time = charge["seconds"]
-    return output
-
-
-def _overview(report: Report) -> str:
-    """Return the plan with its budgets, and the tokens of each node, as Markdown."""
-    known = (f"{name} {_or_dash(report[name])}" for name in ("level", "budget", "ceiling"))
-    lines = [f"{', '.join(known)}, completion tokens **{report['usage']['output_tokens']}**"]
-    if report["steps"]:
-        head = ("#", "sub-question", "hint", "level", "credit", "budget", "cap", "spent", "ended")
-        lines += ["", _row(head), _row(["---"] * len(head)), *map(_step_row, report["steps"])]
-    lines += ["", _row(("node", "calls", "input", "output", "seconds")), _row(["---"] * 5)]
-    lines += [
-        _row((name, part["calls"], part["input_tokens"], part["output_tokens"], part["seconds"]))
-        for name, part in report["usage"]["by_node"].items()
-    ]
-    lines += ["", *(f"- {warning}" for warning in report["warnings"])]
-    return "\n".join(lines)
-
-
-def _step_row(step: StepReport) -> str:
-    after = "".join(f" (after {index + 1})" for index in step["depends_on"])
-    cells = (step["index"] + 1, step["question"] + after, step["hint"], step["level"])
-    spent = (step["credit"], step["budget"], step["cap"], step["tokens"], step["finish"])
-    return _row(cells + spent)
-
-
-def _row(cells: Sequence[object]) -> str:
-    return f"| {' | '.join(map(_or_dash, cells))} |"
-
-
-def _or_dash(value: object) -> str:
-    """Return a cell; a model's text must not end it or the row."""
-    if value is None or value == "":
-        return "-"
-    return " ".join(str(value).replace("|", "\\|").split())

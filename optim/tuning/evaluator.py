@@ -25,9 +25,8 @@ from optim.evaluation.identity import (
     scorer_name,
 )
 from optim.evaluation.models import build_models
-from optim.evaluation.run_dir import lock_run_dir
 from optim.evaluation.runner import Runner, score_answer
-from optim.evaluation.store import REPLIES, ReplyCache, StorageError
+from optim.evaluation.store import REPLIES, ReplyCache, StorageError, lock_run_dir
 from optim.methods import Method
 from optim.scorers import ScorerError, as_scorer
 from optim.tuning.candidate import SharedOnDeepcopy

@@ -12,8 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from optim.evaluation.run_dir import check_run_conditions
-from optim.evaluation.store import StorageError
+from optim.evaluation.store import StorageError, check_run_conditions
 from optim.tuning.evaluator import BudgetSpentError, OutageError, Spending
 from optim.tuning.optimizers import OptimizerTask
 from optim.tuning.options import OPTIMIZERS

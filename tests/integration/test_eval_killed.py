@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from optim.evaluation.run_dir import lock_run_dir
+from optim.evaluation.store import lock_run_dir
 from optim.records import Record, read_records
 from tests.support.evaluations import leaks_collected, tolerates_inspect
 from tests.support.killed import Victim, paid_replies

@@ -95,7 +95,7 @@ def test_an_eval_set_goes_on_where_it_was(installed: Path) -> None:
     assert len(calls(installed)) == len(read_records(installed.parent / "set")) == 3
 
 
-def test_every_data_set_is_a_task() -> None:
+def test_every_data_set_that_needs_no_name_of_a_task_is_one() -> None:
     from plan_and_budget.tasks import TASKS  # noqa: PLC0415 -- registers them
 
-    assert TASKS.keys() == DATASETS.keys()
+    assert TASKS.keys() == DATASETS.keys() - {"reasoning_gym"}
