@@ -9,7 +9,7 @@ package costs only the requests that it changes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ from pb_graph.errors import ModelCallError, PlanAndBudgetError
 from pb_graph.models.client import ModelClient, WrapperClient
 from pb_graph.models.io import IO, BlockingIO
 from pb_graph.models.reply import Reply
-from pb_graph.types import Charge, Purpose
+from pb_graph.types import Charge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,24 +38,20 @@ class CacheMissError(PlanAndBudgetError):
 
 
 class Message(TypedDict):
-    """One message of a prompt."""
+    """One message of a prompt; its role is ``system``, ``human`` or ``ai``."""
 
     role: str
-    """``system``, ``human`` or ``ai``."""
     content: str
 
 
 class Call(TypedDict):
-    """One model call as plain JSON: the model, its prompt, the reply, and the charge."""
+    """One model call as plain JSON: the model, its prompt, its cap, the reply, and the charge."""
 
     model: str
     messages: list[Message]
+    cap: int
     text: str
     charge: Charge
-
-
-Shown = Callable[[Call, int], Awaitable[None]]
-"""Shows a call with its cap as soon as its reply is there."""
 
 
 @dataclass(slots=True)
@@ -67,14 +63,12 @@ class Recording:
         replay_only: Whether no model may be asked.
         calls: Every attempt in order; those of a shared reply stand in each answer that used it.
         request_counts: Count of identical requests so far. The n-th one gets the n-th reply.
-        show: Told of every attempt at once, such as for Inspect's viewer; or None.
     """
 
     sample: int = 1
     replay_only: bool = False
     calls: list[Call] = field(default_factory=list)
     request_counts: Counter[str] = field(default_factory=Counter)
-    show: Shown | None = None
 
 
 _recording: ContextVar[Recording | None] = ContextVar("recording", default=None)
@@ -101,8 +95,7 @@ class CachedClient(WrapperClient):
         name: The name of the model in logs.
         identity: Identifies the model with everything besides the request that bears on its words.
         cache: Keeps the replies.
-        one_sample: Whether every epoch gets the same replies: where nothing is sampled, and for
-            plans that epochs share.
+        one_sample: Whether every epoch gets the same replies.
         before: Called before the model is really asked. An error that it raises prevents the call.
     """
 
@@ -122,13 +115,7 @@ class CachedClient(WrapperClient):
         self._one_sample, self._before = one_sample, before
 
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
-        """Make one call, or return the reply that it once had; identical requests wait for it.
-
-        Raises:
-            ModelCallError: The call failed for good.
-            StorageError: Its reply cannot be kept, or an earlier one could not.
-            CacheMissError: The recording is `replay_only`, and there is no such reply.
-        """
+        """Make one call, or return the reply that it once had; identical requests wait for it."""
         record = _recording.get() or Recording()
         asked = [Message(role=told.type, content=str(told.text)) for told in messages]
         sample = 1 if self._one_sample and not options.sampling else record.sample
@@ -138,8 +125,9 @@ class CachedClient(WrapperClient):
         record.request_counts[key] += 1
         key = f"{key}-{record.request_counts[key]}"
         async with self._cache.exclusive(key, blocking=isinstance(io, BlockingIO)):
-            reply = self._known(key, options.purpose, record)
+            reply = self._cache.get(key, options.purpose)
             if reply is None:
+                self._check_may_ask(key, record)
                 try:
                     reply = await self.wrapped.call(messages, options, io)
                 except ModelCallError as error:
@@ -150,19 +138,14 @@ class CachedClient(WrapperClient):
                 for account in accounts_in_scope():
                     account.charge(spending(reply.charges))
         for charge, text in [*((lost, "") for lost in reply.lost), (reply.charge, reply.text)]:
-            made = Call(model=self._name, messages=asked, text=text, charge=charge)
+            made = Call(model=self._name, messages=asked, cap=options.cap, text=text, charge=charge)
             record.calls.append(made)
-            if record.show is not None:
-                await record.show(made, options.cap)
         return reply
 
-    def _known(self, key: str, purpose: Purpose, record: Recording) -> Reply | None:
-        """Return the known reply; without one, check that the model may be asked."""
-        reply = self._cache.get(key, purpose)
-        if reply is None and record.replay_only:
+    def _check_may_ask(self, key: str, record: Recording) -> None:
+        if record.replay_only:
             raise CacheMissError(key)
-        if reply is None and self._cache.failure is not None:
+        if self._cache.failure is not None:
             raise self._cache.failure
-        if reply is None and self._before is not None:
+        if self._before is not None:
             self._before()
-        return reply

@@ -133,11 +133,10 @@ def provenance(
 def _without_folders(argument: str) -> str:
     """Return an argument of the command without the folders of paths outside the working folder."""
     option, equals, value = argument.rpartition("=")
-    outside = value.startswith(("/", "~", "..", "local:/", "local:~"))
-    if not outside and not Path(value).is_absolute():
-        return argument
     local = "local:" if value.startswith("local:") else ""
-    return f"{option}{equals}{local}{Path(value).name}"
+    path = value.removeprefix(local)
+    outside = path.startswith(("~", "..")) or Path(path).is_absolute()
+    return f"{option}{equals}{local}{Path(path).name}" if outside else argument
 
 
 def _provider_fields(model: BaseChatModel) -> dict[str, object]:

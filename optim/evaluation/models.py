@@ -84,7 +84,7 @@ def build_models(  # noqa: PLR0913 -- all but two by name
     """Set up solver and planner. A local model is fetched and started here.
 
     Raises:
-        InputError: A chat model does not take the sampling, or has another of its own.
+        InputError: A chat model does not take the sampling.
         ModelSetupError: A model cannot be set up.
         PlannerProgramError: The saved planner does not fit.
         WeightsError: The weights of a local model cannot be had.
@@ -140,14 +140,8 @@ def _model(
 
 
 def _with(model: BaseChatModel, sampling: Mapping[str, float]) -> BaseChatModel:
-    """Return a copy with this sampling; refuse a model that has another one of its own."""
-    for option, value in sampling.items():
-        kind = type(model).__name__
-        if option not in type(model).model_fields:
-            msg = f"{kind} has no {option}: leave the option out, and configure the model object"
-            raise InputError(msg)
-        own = getattr(model, option) if option in model.model_fields_set else None
-        if own is not None and own != value:
-            msg = f"the {kind} has {option}={own:g} already, not {value:g}: set one of the two"
-            raise InputError(msg)
+    """Return a copy with this sampling, in the place of its own."""
+    for option in sampling.keys() - type(model).model_fields.keys():
+        msg = f"{type(model).__name__} has no {option}. Configure the model object instead."
+        raise InputError(msg)
     return model.model_copy(update=dict(sampling)) if sampling else model

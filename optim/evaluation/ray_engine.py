@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ray
-from ray import cloudpickle
 from ray.exceptions import RayError, RayTaskError
 from rich.console import Console
 
 from optim.evaluation.experiment import Experiment
 from optim.evaluation.progress import Progress
 from optim.evaluation.run import Evaluation, EvaluationError, run_here
-from optim.evaluation.store import REPLIES, ReplyCache, lock_run_dir
+from optim.evaluation.store import lock_run_dir, spent_in
 from optim.records import REMOTE, read_records
 from pb_graph.errors import InputError, PlanAndBudgetError
 
@@ -66,11 +65,10 @@ def run_parts(
         questions: All questions of its source.
 
     Raises:
-        InputError: As `evaluate`; or the experiment cannot be sent to other processes, or the
-            folder is cut in another number of parts.
+        InputError: As `evaluate`; or the folder is cut in another number of parts.
         EvaluationError: A part failed, or its workers died again and again.
     """
-    experiment = _for_any_process(experiment)
+    experiment = _with_absolute_paths(experiment)
     root = Path(experiment.log_dir)
     folders = {number: root / f"part-{number}-of-{parts}" for number in range(1, parts + 1)}
     others = sorted(set(root.glob("part-*-of-*")) - set(folders.values()))
@@ -81,7 +79,7 @@ def run_parts(
     methods = [method.name for method in experiment.chosen_methods(questions)]
     samples = len(experiment.draw(questions)) * len(methods) * experiment.epochs
     with lock_run_dir(root), ExitStack() as ended:
-        spent = {n: _spent_in(folder) for n, folder in folders.items()}
+        spent = {n: spent_in(folder) for n, folder in folders.items()}
         ended.enter_context(redirect_stdout(sys.stderr))  # Ray reports dead workers there
         if not ray.is_initialized():
             ray.init(log_to_driver=False, configure_logging=False)
@@ -119,13 +117,8 @@ def _run_part(experiment: Experiment, account: Any, number: int) -> tuple[int, i
         ended.append(is_scored)
         account.end.remote(number, len(ended), ended.count(False))
 
-    found = run_here(
-        experiment,
-        Console(quiet=True),
-        experiment.source.read(),
-        total_spent=total_spent,
-        on_end=on_end,
-    )
+    console, questions = Console(quiet=True), experiment.source.read()
+    found = run_here(experiment, console, questions, total_spent=total_spent, on_end=on_end)
     ray.get(account.spend.remote(number, found.spent))
     return found.spent, found.not_started
 
@@ -143,16 +136,8 @@ def _outcome(task: Any, number: int) -> tuple[int, int]:  # noqa: ANN401
     return outcome
 
 
-def _spent_in(folder: Path) -> int:
-    if not (folder / REPLIES).exists():
-        return 0
-    cache = ReplyCache(folder / REPLIES)
-    cache.close()
-    return cache.spent
-
-
-def _for_any_process(experiment: Experiment) -> Experiment:
-    """Return the experiment with absolute paths, if other processes can have it."""
+def _with_absolute_paths(experiment: Experiment) -> Experiment:
+    """Return the experiment with absolute paths."""
     if experiment.part is not None or REMOTE in str(experiment.log_dir) or experiment.work_dir:
         msg = "Ray runs all parts in a log_dir that all nodes see: leave --part and --work-dir out"
         raise InputError(msg)
@@ -161,13 +146,4 @@ def _for_any_process(experiment: Experiment) -> Experiment:
         for name in ("data", "planner_program", "log_dir")
         if isinstance(value := getattr(experiment, name), str | Path)
     }
-    experiment = replace(experiment, **paths)
-    try:
-        cloudpickle.dumps(experiment)  # type: ignore[no-untyped-call]
-    except Exception as error:
-        msg = (
-            f"the experiment cannot be sent to Ray's workers ({error}): give models by name "
-            "('openai:gpt-5-mini'), and scorers of a module that they can import"
-        )
-        raise InputError(msg) from error
-    return experiment
+    return replace(experiment, **paths)

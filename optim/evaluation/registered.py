@@ -30,12 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from inspect_ai import Task
-    from inspect_ai.model import ChatMessage, Model, ModelOutput, ModelUsage
+    from inspect_ai.model import ChatMessage, Model, ModelOutput
 
 PLANNER = "planner"
 """The role of the model that plans: ``--model-role planner=openai/gpt-5-nano``."""
-
-_DAYS = 86_400.0
 
 
 def task_for(
@@ -77,7 +75,7 @@ def task_for(
         model=str(solver),
         planner_model=str(planner),
     )
-    task = make_method_task(experiment, chosen, experiment.draw(questions), models, live=False)
+    task = make_method_task(experiment, chosen, experiment.draw(questions), models)
     # Epochs and temperature are options of Inspect's command line.
     task.metadata["made_by"] = experiment.provenance(chosen)
     return make_task(task, experiment.build_scorer())
@@ -98,15 +96,14 @@ class InspectChat(BaseChatModel):
 
     role: str | None = None
     max_tokens: int | None = None
-    timeout: float = _DAYS
+    timeout: float = 86_400.0
 
     @property
     def _llm_type(self) -> str:
         return "inspect"
 
     def _generate(self, *_: Any, **__: Any) -> ChatResult:  # noqa: ANN401 -- inherited
-        msg = "Inspect's models are asked within its event loop: use ainvoke"
-        raise NotImplementedError(msg)
+        raise NotImplementedError
 
     async def _agenerate(
         self,
@@ -123,19 +120,17 @@ class InspectChat(BaseChatModel):
 
 
 def _convert(output: ModelOutput) -> AIMessage:
+    """Return the reply with its tokens in LangChain's terms, where input includes cached tokens."""
+    usage, told = output.usage, None
+    if usage is not None:
+        cached = usage.input_tokens_cache_read or 0
+        asked = usage.input_tokens + cached + (usage.input_tokens_cache_write or 0)
+        told = UsageMetadata(
+            input_tokens=asked,
+            output_tokens=usage.output_tokens,
+            total_tokens=asked + usage.output_tokens,
+            input_token_details=InputTokenDetails(cache_read=cached),
+            output_token_details=OutputTokenDetails(reasoning=usage.reasoning_tokens or 0),
+        )
     about = {"finish_reason": output.stop_reason, "model_name": output.model}
-    usage = output.usage and _usage(output.usage)
-    return AIMessage(output.completion, response_metadata=about, usage_metadata=usage)
-
-
-def _usage(usage: ModelUsage) -> UsageMetadata:
-    """Return the tokens in LangChain's terms, where ``input`` includes cached tokens."""
-    cached = usage.input_tokens_cache_read or 0
-    asked = usage.input_tokens + cached + (usage.input_tokens_cache_write or 0)
-    return UsageMetadata(
-        input_tokens=asked,
-        output_tokens=usage.output_tokens,
-        total_tokens=asked + usage.output_tokens,
-        input_token_details=InputTokenDetails(cache_read=cached),
-        output_token_details=OutputTokenDetails(reasoning=usage.reasoning_tokens or 0),
-    )
+    return AIMessage(output.completion, response_metadata=about, usage_metadata=told)

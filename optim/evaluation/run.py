@@ -8,8 +8,6 @@ the steps of unfinished ones.
 
 from __future__ import annotations
 
-import asyncio
-import builtins
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -94,7 +92,7 @@ def evaluate(  # noqa: PLR0913 -- all but one by name
     engine: Literal["here", "ray"] = "here",
     parts: int = DEFAULT_SHARDS,
 ) -> Evaluation:
-    """Run an experiment, or the rest of it.
+    """Run an experiment, or the rest of it. In an event loop, call it in `asyncio.to_thread`.
 
     Args:
         experiment: The experiment.
@@ -114,7 +112,7 @@ def evaluate(  # noqa: PLR0913 -- all but one by name
 
     Raises:
         InputError: The experiment is wrong, another process uses the folder, or the folder holds
-            the same task under other conditions; or an event loop is running.
+            the same task under other conditions.
         MissingPackageError: Ray is not installed.
         ModelSetupError: A model cannot be set up.
         ScorerError: The scorer cannot be set up.
@@ -122,9 +120,7 @@ def evaluate(  # noqa: PLR0913 -- all but one by name
         EvaluationError: A task failed.
     """
     console = console or Console(stderr=True)
-    if engine == "here":
-        _refuse_event_loop()
-    else:
+    if engine == "ray":
         require_modules("ray")
     each = [replace(experiment, planner=planner) for planner in planners] or [experiment]
     questions = experiment.source.read()
@@ -150,7 +146,7 @@ def run_here(
     total_spent: TotalSpent | None = None,
     on_end: OnEnd = lambda _: None,
 ) -> Evaluation:
-    """Run an experiment in this process.
+    """Run an experiment on all questions of its source in this process.
 
     Args:
         experiment: The experiment.
@@ -256,20 +252,6 @@ def _size(experiment: Experiment, questions: Sequence[Question], planners: int) 
         f"answers by {named}, {most}."
     )
     return text, total
-
-
-def _refuse_event_loop() -> None:
-    """Refuse a running event loop: Inspect runs its own, in notebooks within that one."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    if not hasattr(builtins, "__IPYTHON__"):
-        msg = (
-            "an event loop is running here, and an evaluation runs its own: "
-            "await asyncio.to_thread(evaluate, experiment)"
-        )
-        raise InputError(msg)
 
 
 def _model_settings(rows: Sequence[Settings]) -> Settings:

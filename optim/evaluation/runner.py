@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
 
     from optim.datasets import Question
-    from optim.evaluation.cache import Shown
     from optim.evaluation.models import Models
     from optim.methods import Method
     from optim.scorers import Scorer
@@ -64,42 +63,39 @@ class Runner:
         )
 
     async def answer(
-        self, question: Question, epoch: int = 1, show: Shown | None = None
+        self, question: Question, epoch: int = 1, *, replay_only: bool = False
     ) -> Outcome:
         """Answer a question. A failure is an outcome, too.
 
         Args:
             question: The question.
             epoch: Number of the repetition, from 1.
-            show: Told of every call as soon as its reply is there.
+            replay_only: Whether no model may be asked.
 
         Raises:
             StorageError: A reply cannot be kept.
+            CacheMissError: There is no such reply, and no model may be asked.
         """
-        with recording(Recording(epoch, show=show)) as record:
-            return await self._outcome(question, record)
+        with recording(Recording(epoch, replay_only)) as record:
+            try:
+                output = await self._graph.ainvoke(self._input(question))
+            except NoAnswerError as error:
+                wrong = is_empty_paid_answer(error.report)
+                return Outcome(error.report, record.calls, None if wrong else str(error))
+            except (StorageError, CacheMissError):
+                raise
+            except Exception as error:  # noqa: BLE001 -- one question must not end the others
+                reason = f"{type(error).__name__}: {error}"
+                report = _failed_report(self.method.settings, question.level, record.calls)
+                return Outcome(report, record.calls, reason)
+            return Outcome(output["report"], record.calls)
 
     async def replay(self, question: Question, epoch: int = 1) -> Outcome | None:
         """Answer a question from kept replies alone; return None where one is missing."""
-        with recording(Recording(epoch, replay_only=True)) as record:
-            try:
-                return await self._outcome(question, record)
-            except CacheMissError:
-                return None
-
-    async def _outcome(self, question: Question, record: Recording) -> Outcome:
         try:
-            output = await self._graph.ainvoke(self._input(question))
-        except NoAnswerError as error:
-            wrong = is_empty_paid_answer(error.report)
-            return Outcome(error.report, record.calls, None if wrong else str(error))
-        except (StorageError, CacheMissError):
-            raise
-        except Exception as error:  # noqa: BLE001 -- one question must not end the others
-            reason = f"{type(error).__name__}: {error}"
-            report = _failed_report(self.method.settings, question.level, record.calls)
-            return Outcome(report, record.calls, reason)
-        return Outcome(output["report"], record.calls)
+            return await self.answer(question, epoch, replay_only=True)
+        except CacheMissError:
+            return None
 
     def _input(self, question: Question) -> Input:
         asked = Input(
@@ -116,16 +112,7 @@ class Runner:
 
 
 async def score_answer(scorer: Scorer, report: Report, question: Question) -> Score:
-    """Score an answer. An empty one is wrong, and no scorer is asked.
-
-    Args:
-        scorer: Scores the answer.
-        report: The graph's report, with the answer.
-        question: The question.
-
-    Raises:
-        ScorerError: The answer could not be scored.
-    """
+    """Score the answer of a report. An empty one is wrong, and no scorer is asked."""
     if not report["answer"]:
         spent = report["usage"]["output_tokens"]
         return Score(0.0, None, f"{spent} completion tokens were paid without an answer")

@@ -41,8 +41,7 @@ class StorageError(PlanAndBudgetError):
     """The run folder cannot be written, so nothing more is paid for."""
 
 
-def storage_error(path: str | Path, error: Exception) -> StorageError:
-    """Return the error for a file that cannot be written, with the reason and the way on."""
+def _storage_error(path: str | Path, error: Exception) -> StorageError:
     reason = getattr(error, "strerror", None) or error
     return StorageError(
         f"cannot write {path}: {reason}. Free some space or mend the folder, and rerun the same "
@@ -112,7 +111,7 @@ class ReplyCache:
         results: Scores of answers under their keys, for tuning.
 
     Raises:
-        StorageError: The file cannot be opened, or is no database.
+        StorageError: The file cannot be opened or written, or is no database.
     """
 
     def __init__(self, path: Path) -> None:
@@ -129,7 +128,7 @@ class ReplyCache:
             self._db.executescript(_TABLES)
             self._spent = int(self._db.execute(_SPENT).fetchone()[0])
         except sqlite3.Error as error:
-            raise storage_error(path, error) from error
+            raise _storage_error(path, error) from error
         self.results = Results(self)
 
     @property
@@ -170,11 +169,7 @@ class ReplyCache:
         return replace(reply, charge=cast("Charge", reply.charge | charged), lost=lost)
 
     def put(self, key: str, reply: Reply) -> None:
-        """Keep a reply, unless it is empty and was free: then another try is worth it.
-
-        Raises:
-            StorageError: The file cannot be written.
-        """
+        """Keep a reply, unless it is empty and was free: then another try is worth it."""
         if not reply.text and not reply.tokens:
             return
         text = json.dumps(reply.to_json())
@@ -183,11 +178,7 @@ class ReplyCache:
             self._spent += reply.tokens
 
     def put_lost(self, key: str, lost: Iterable[Charge]) -> None:
-        """Keep the cost of a call that failed in the end.
-
-        Raises:
-            StorageError: The file cannot be written.
-        """
+        """Keep the cost of a call that failed in the end."""
         charges = list(lost)
         tokens = sum(charge["output_tokens"] for charge in charges)
         if charges:
@@ -201,16 +192,21 @@ class ReplyCache:
             return self._db.execute(statement, values)
 
     def write(self, statement: str, *values: object) -> None:
-        """Execute one statement that writes.
-
-        Raises:
-            StorageError: The file cannot be written. `failure` has the same error from then on.
-        """
+        """Execute one statement that writes, or raise `StorageError` and keep it in `failure`."""
         try:
             self.execute(statement, *values)
         except sqlite3.Error as error:
-            self.failure = storage_error(self._path, error)
+            self.failure = _storage_error(self._path, error)
             raise self.failure from error
+
+
+def spent_in(folder: Path) -> int:
+    """Return the completion tokens that earlier runs in a folder spent."""
+    if not (folder / REPLIES).exists():
+        return 0
+    cache = ReplyCache(folder / REPLIES)
+    cache.close()
+    return cache.spent
 
 
 class Results:
@@ -231,31 +227,21 @@ class Results:
         return None if row is None else json.loads(row[0])
 
     def put(self, key: str, entry: Mapping[str, Any]) -> None:
-        """Keep an object under a key, in the place of an earlier one.
-
-        Raises:
-            StorageError: The file cannot be written.
-        """
+        """Keep an object under a key, in the place of an earlier one."""
         text = json.dumps(dict(entry))
         self._cache.write("INSERT OR REPLACE INTO results VALUES (?, ?)", key, text)
 
 
 @contextmanager
 def report_disk_errors(folder: Path, cache: ReplyCache) -> Iterator[None]:
-    """Raise StorageError if a run failed because its folder is not writable.
-
-    Args:
-        folder: The run folder, for the message.
-        cache: Its failure is raised also where the run went on without it.
-    """
+    """Raise `StorageError` if a run failed, or went on, with a folder that is not writable."""
     try:
         yield
     except Exception as error:
         cause: BaseException | None = error
         while cause is not None and not (isinstance(cause, OSError) and cause.errno):
             cause = cause.__cause__ or cause.__context__
-        if cache.failure is None and isinstance(cause, OSError):
-            raise storage_error(folder, cause) from error
-        raise cache.failure or error from error
+        failure = _storage_error(folder, cause) if isinstance(cause, OSError) else error
+        raise cache.failure or failure from error
     if cache.failure is not None:
         raise cache.failure

@@ -23,7 +23,7 @@ from optim.e3 import interval
 from optim.evaluation.identity import question_identity, scorer_code
 from optim.evaluation.limits import EarlyStopping
 from optim.evaluation.runner import RETRY_SETTINGS, Runner, score_answer
-from optim.evaluation.transcript import show_call, show_outcome
+from optim.evaluation.transcript import show_outcome
 from optim.records import planning_tokens
 from optim.records.shards import Shard
 from pb_graph.errors import InputError, PlanAndBudgetError
@@ -54,14 +54,12 @@ class MethodTask:
         questions: By id; those of the experiment's part.
         epochs: Repetitions of each question.
         metadata: The log's metadata, for `optim.records`: names, conditions, origin, part.
-        live: Whether calls are shown when they happen; Inspect's own models show theirs.
     """
 
     runner: Runner
     questions: Mapping[str, Question]
     epochs: int
     metadata: dict[str, Any] = field(hash=False)
-    live: bool = True
 
     @property
     def key(self) -> tuple[str, str, str, str]:
@@ -80,17 +78,8 @@ def make_method_task(
     method: Method,
     drawn: Sequence[Question],
     models: Models,
-    *,
-    live: bool = True,
 ) -> MethodTask:
-    """Make the task of one method.
-
-    Args:
-        experiment: The experiment.
-        method: One of its methods.
-        drawn: The questions that all parts ask together; the task has those of its part.
-        models: The models that answer.
-        live: As in `MethodTask`.
+    """Make the task of one method on its part of the questions that all parts draw together.
 
     Raises:
         InputError: Several epochs at temperature 0.
@@ -142,7 +131,7 @@ def make_method_task(
         by_all = digest([asked(drawn), experiment.epochs, experiment.scorer_name, code])
         metadata["part"] = part.metadata([question.id for question in drawn], by_all)
     by_id = {question.id: question for question in questions}
-    return MethodTask(Runner(method, models), by_id, experiment.epochs, metadata, live)
+    return MethodTask(Runner(method, models), by_id, experiment.epochs, metadata)
 
 
 def make_task(
@@ -194,10 +183,9 @@ def _make_solver(task: MethodTask, stopping: EarlyStopping | None, on_end: OnEnd
     def make() -> Solver:
         async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001
             question = task.questions[str(state.sample_id)]
-            show = show_call if task.live else None
             with stopping.place(question.id, state.epoch) if stopping else nullcontext():
-                outcome = await task.runner.answer(question, state.epoch, show)
-            show_outcome(outcome, state)
+                outcome = await task.runner.answer(question, state.epoch)
+            await show_outcome(outcome, state)
             if outcome.error is not None:
                 on_end(False)
                 # Inspect records the sample as an error, without a score.

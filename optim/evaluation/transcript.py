@@ -1,8 +1,8 @@
-"""Answers in Inspect's viewer: each call as a model event when it happens, and the report.
+"""Answers in Inspect's viewer: each call as a model event, and the report.
 
-The graph asks LangChain models, which Inspect does not know. So an Inspect model repeats each call
-as soon as its reply is there: the viewer shows prompts, replies, tokens and seconds as for its own
-models, also of replies that an earlier run paid for.
+The graph asks LangChain models, which Inspect does not know. So an Inspect model repeats each call:
+the viewer shows prompts, replies, tokens and seconds as for its own models, also of replies that an
+earlier run paid for.
 """
 
 from __future__ import annotations
@@ -78,22 +78,14 @@ class RecordedModel(ModelAPI):
         return output
 
 
-async def show_call(call: Call, cap: int) -> None:
-    """Write a call into the transcript of the running sample, as an event of its model.
-
-    Args:
-        call: The call with its reply.
-        cap: Completion tokens that it was allowed.
-    """
-    step = call["charge"]["step"]
-    async with span(call["charge"]["node"] + ("" if step is None else f" step {step + 1}")):
-        model = get_model(f"{PROVIDER}/{call['model']}", memoize=False, call=call)
-        config = GenerateConfig(max_tokens=cap)
-        await model.generate(_messages(call["messages"]), config=config)
-
-
-def show_outcome(outcome: Outcome, state: TaskState) -> None:
-    """Write an outcome into a sample: last messages, plan and budgets, and the report."""
+async def show_outcome(outcome: Outcome, state: TaskState) -> None:
+    """Write an outcome into a sample: its calls and last messages, plan and budgets, the report."""
+    for call in outcome.calls:
+        step = call["charge"]["step"]
+        async with span(call["charge"]["node"] + ("" if step is None else f" step {step + 1}")):
+            model = get_model(f"{PROVIDER}/{call['model']}", memoize=False, call=call)
+            config = GenerateConfig(max_tokens=call["cap"])
+            await model.generate(_messages(call["messages"]), config=config)
     report = outcome.report
     state.store.set("report", report)
     state.store.set("error", outcome.error)
