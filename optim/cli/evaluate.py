@@ -56,9 +56,7 @@ def evaluate_methods(  # noqa: PLR0913 -- one parameter for each option
     ] = False,
     parts: Annotated[
         int | None,
-        typer.Option(
-            min=1, help=f"Parts on Ray. Default: {DEFAULT_SHARDS}.", rich_help_panel="Limits"
-        ),
+        typer.Option(help=f"Parts on Ray. Default: {DEFAULT_SHARDS}.", rich_help_panel="Limits"),
     ] = None,
     yes: Annotated[
         bool,

@@ -58,10 +58,9 @@ class LogHeader:
         return self.log.eval.metadata or {}
 
     @property
-    def conditions(self) -> dict[str, Any]:
+    def conditions(self) -> Mapping[str, Any]:
         """Everything that bears on the answers, by name."""
-        found: dict[str, Any] = self.metadata["conditions"]
-        return found
+        return dict(self.metadata["conditions"])
 
     @property
     def task(self) -> Task:
@@ -95,13 +94,7 @@ class LogHeader:
 def differences(
     before: Mapping[str, Any], now: Mapping[str, Any], ignored: Collection[str] = ()
 ) -> list[str]:
-    """Return the conditions in which two runs differ, such as "cutoff: 8192 → 77".
-
-    Args:
-        before: The conditions of one run.
-        now: Those of the other.
-        ignored: Names of conditions that may differ.
-    """
+    """Return the conditions in which two runs differ, such as "cutoff: 8192 → 77"."""
     old, new = ({**each, "settings": None, **each["settings"]} for each in (before, now))
     new = json.loads(json.dumps(new))
     return [
@@ -155,7 +148,7 @@ def read_records(
 
     Args:
         log_dir: A folder, or several, such as those of the parts of one evaluation; also addresses
-            such as ``s3://bucket/run/part-*``.
+            such as ``s3://bucket/run``.
         partial: Whether answers of parts may be missing.
         methods: Names of the methods to read; None for all.
 
@@ -167,9 +160,15 @@ def read_records(
     """
     require_modules("inspect_ai")
     given = [log_dir] if isinstance(log_dir, str | Path) else log_dir
-    found = {folder: _latest(folder) for one in given for folder in _expand(one)}
+    found = {folder: log_headers(folder) for folder in given}
     empty = [folder for folder, headers in found.items() if not headers]
-    headers = [h for each in found.values() for h in each if not methods or h.task[1] in methods]
+    latest = {
+        (folder, header.task, header.part and (header.part["number"], header.part["of"])): header
+        for folder, headers in found.items()
+        for header in headers
+        if not methods or header.task[1] in methods
+    }
+    headers = list(latest.values())
     # A part without a question has no log, and one that is missing is told of by the others.
     if not headers or (empty and not all(header.part for header in headers)):
         msg = f"{', '.join(map(str, empty)) or 'no folder'} holds no log of `pb-optim eval`"
@@ -202,18 +201,11 @@ def records_of(header: LogHeader) -> Iterator[Record]:
 def pool(
     logs: Sequence[tuple[LogHeader, Sequence[Record]]], *, partial: bool = False
 ) -> list[Record]:
-    """Pool the answers of one task.
-
-    Args:
-        logs: The task's logs with their answers.
-        partial: Whether answers of parts may be missing.
-
-    Returns:
-        The answers. Their ``made_by`` names missing parts under ``gaps``.
+    """Pool the answers of one task's logs. Their ``made_by`` names what is missing under ``gaps``.
 
     Raises:
         InputError: Logs under different conditions or of different draws, an answer in two logs, or
-            a missing part.
+            a missing part, unless the answers may be ``partial``.
     """
     logs = sorted(logs, key=lambda log: _place(log[0]))
     first, about = logs[0][0], logs[0][0].part
@@ -221,11 +213,8 @@ def pool(
     seen: dict[tuple[str, int], LogHeader] = {}
     for header, records in logs:
         differ = differences(first.conditions, header.conditions, _BY_MACHINE)
-        differ += [
-            f"{key} of the parts"
-            for key in ("of", "drawn")
-            if (about or {}).get(key) != (header.part or {}).get(key)
-        ]
+        ours, theirs = about or {}, header.part or {}
+        differ += [f"{k} of the parts" for k in ("of", "drawn") if ours.get(k) != theirs.get(k)]
         if differ:
             msg = (
                 f"{name} differs between {first.folder} and {header.folder} in "
@@ -274,29 +263,6 @@ def _gaps(logs: Sequence[tuple[LogHeader, Sequence[Record]]]) -> Iterator[str]:
         if len(records) < asked:
             log = f"part {_place(header)}" if about else "its log"
             yield f"{log} has {len(records)} of its {asked} answers"
-
-
-def _expand(log_dir: str | Path) -> list[str | Path]:
-    """Return the folders that an address with a * in its last part stands for."""
-    address = str(log_dir).rstrip("/")
-    if REMOTE not in address or "*" not in address:  # a shell expands paths
-        return [log_dir]
-    import fsspec  # type: ignore[import-untyped]  # noqa: PLC0415 -- comes with Inspect
-
-    try:
-        system, path = fsspec.core.url_to_fs(address, use_listings_cache=False)
-        found = [system.unstrip_protocol(name) for name in sorted(system.glob(path))]
-    except Exception as error:  # any of a store's client
-        msg = f"cannot reach {address}: {type(error).__name__}: {error}"
-        raise InputError(msg) from error
-    return found or [log_dir]
-
-
-def _latest(folder: str | Path) -> list[LogHeader]:
-    """Return the latest log of each task in a folder, and of each part of it."""
-    headers = log_headers(folder)
-    latest = {(h.task, h.part and (h.part["number"], h.part["of"])): h for h in headers}
-    return list(latest.values())
 
 
 def _rank(task: Task) -> tuple[str, str, str, int, str]:

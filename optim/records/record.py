@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from optim.extras import require_modules
@@ -74,10 +74,6 @@ class Record:
         """Completion tokens without planning."""
         return self.tokens - planning_tokens(self.report)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the record as plain JSON."""
-        return asdict(self) | {"tokens": self.tokens, "solving_tokens": self.solving_tokens}
-
 
 class Records(list[Record]):
     """Answers, as a list. A notebook shows them as a table."""
@@ -106,23 +102,23 @@ class Records(list[Record]):
         require_modules("pandas")
         import pandas as pd  # noqa: PLC0415 -- takes a second, and is of an extra
 
-        table = pd.DataFrame([_cells(record) for record in self], columns=_COLUMNS)
+        rows = [
+            {name: getattr(one, name) for name in [*_FIELDS, "report", "tokens", "solving_tokens"]}
+            | {name: one.report["usage"][name] for name in _USAGE}
+            | {name: one.report[name] for name in ("budget", "ceiling")}
+            | {"planning_tokens": planning_tokens(one.report)}
+            for one in self
+        ]
+        table = pd.DataFrame(rows, columns=_COLUMNS)
         whole = dict.fromkeys(("level", "budget", "ceiling"), "Int64")
         return table.astype({"score": "Float64"} | whole)
 
 
-_FIGURES = (
-    *("tokens", "solving_tokens", "planning_tokens", "input_tokens", "cached_tokens"),
-    *("seconds", "calls", "budget", "ceiling"),
-)
+_USAGE = ("input_tokens", "cached_tokens", "seconds", "calls")
+_FIGURES = ("tokens", "solving_tokens", "planning_tokens", *_USAGE, "budget", "ceiling")
 _FIELDS = [name for name in (f.name for f in fields(Record)) if name not in ("made_by", "report")]
 _COLUMNS = [*_FIELDS[:8], *_FIGURES, *_FIELDS[8:], "report"]
 _LONG = ["output", "target", "question_text", "explanation", "score_metadata", "report"]
-
-
-def effective_level(record: Record) -> int | None:
-    """Return the data set's label, else the estimated level."""
-    return record.level or record.report["level"]
 
 
 def planning_tokens(report: Report) -> int:
@@ -147,19 +143,3 @@ def is_empty_paid_answer(report: Report) -> bool:
     solved = report["usage"]["output_tokens"] - planning_tokens(report)
     failed = any(step["finish"] == "error" for step in report["steps"])
     return not report["answer"] and solved > 0 and not failed
-
-
-def _cells(record: Record) -> dict[str, Any]:
-    report, usage = record.report, record.report["usage"]
-    return {
-        **{name: getattr(record, name) for name in [*_FIELDS, "report"]},
-        "tokens": record.tokens,
-        "solving_tokens": record.solving_tokens,
-        "planning_tokens": planning_tokens(report),
-        "input_tokens": usage["input_tokens"],
-        "cached_tokens": usage["cached_tokens"],
-        "seconds": usage["seconds"],
-        "calls": usage["calls"],
-        "budget": report["budget"],
-        "ceiling": report["ceiling"],
-    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -110,7 +111,7 @@ def completed(process: Forked) -> tuple[str, str]:
 
 def contents(records: list[Record]) -> list[str]:
     """Everything in the records but the time that they took, and how they came about."""
-    plain = [timeless(record.to_dict() | {"made_by": None}) for record in records]
+    plain = [timeless(dataclasses.asdict(record) | {"made_by": None}) for record in records]
     return sorted(json.dumps(one, sort_keys=True) for one in plain)
 
 

@@ -70,18 +70,9 @@ def test_a_chat_model_is_copied_with_the_sampling_and_left_as_it_was(tmp_path: P
     assert models.solver.model.temperature == 0.7  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
-    ("model", "complaint"),
-    [
-        (Warm(temperature=0.2), "the Warm has temperature=0.2 already, not 0.7"),
-        (ScriptedChat(), "ScriptedChat has no temperature"),
-    ],
-)
-def test_a_sampling_that_a_chat_model_cannot_have_is_refused(
-    model: ScriptedChat, complaint: str, tmp_path: Path
-) -> None:
-    with pytest.raises(InputError, match=complaint):
-        built(tmp_path, model, sampling={"temperature": 0.7})
+def test_a_sampling_that_a_chat_model_cannot_have_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="ScriptedChat has no temperature"):
+        built(tmp_path, ScriptedChat(), sampling={"temperature": 0.7})
 
 
 def test_a_model_that_tells_nothing_of_itself_is_known_by_its_fields(tmp_path: Path) -> None:

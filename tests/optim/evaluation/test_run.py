@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import errno
 import io
@@ -744,14 +743,6 @@ def test_a_scorer_that_was_mended_judges_anew_and_nothing_is_paid_for(tmp_path: 
 
 
 # What is refused
-
-
-async def test_in_an_event_loop_it_says_how_to_be_called(tmp_path: Path) -> None:
-    model = ScriptedChat(solve=solves)
-    with pytest.raises(InputError, match=r"await asyncio\.to_thread"):
-        evaluated(model, tmp_path)
-    found = await asyncio.to_thread(evaluated, model, tmp_path)
-    assert rows(found.records)[0].accuracy == 100.0
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
 import shutil
 from collections import Counter
@@ -11,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from optim.cli import app
 from optim.datasets import load
-from optim.evaluation import Evaluation, evaluate
+from optim.evaluation import Evaluation
 from optim.records import Record, read_records
 from optim.records.shards import Shard
 from pb_graph import InputError
@@ -57,7 +55,7 @@ def without_seconds(value: Any) -> Any:  # noqa: ANN401 -- JSON
 
 def contents(records: list[Record]) -> list[str]:
     """Everything in the records but the time that they took, and how they came about."""
-    plain = [without_seconds(record.to_dict() | {"made_by": None}) for record in records]
+    plain = [without_seconds(dataclasses.asdict(record) | {"made_by": None}) for record in records]
     return sorted(map(str, plain))
 
 
@@ -279,12 +277,3 @@ def test_methods_of_several_folders_are_pooled_without_parts(tmp_path: Path) -> 
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="empty holds no log of `pb-optim eval`"):
         read_records([tmp_path / "vanilla", tmp_path / "empty"])
-
-
-def test_the_limit_is_a_parts_own_and_says_so(tmp_path: Path) -> None:
-    shown = Console(file=io.StringIO(), width=200)
-    asked = experiment(ScriptedChat(solve=solves), tmp_path, part="1/2", limit=20)
-    evaluate(dataclasses.replace(asked, max_tokens_total=6), console=shown)
-    assert isinstance(shown.file, io.StringIO)
-    told = "The limit of 6 tokens is for this part: 2 parts may spend 12."
-    assert told in shown.file.getvalue()

@@ -84,12 +84,6 @@ def test_an_error_has_a_reason_a_cost_and_no_score(run: Evaluation) -> None:
     assert {r.tokens > 0 for r in failed if r.method == "stepwise"} == {True}
 
 
-def test_a_record_is_plain_json(run: Evaluation) -> None:
-    row = run.records[0].to_dict()
-    assert json.loads(json.dumps(row)) == row
-    assert row["tokens"] == run.records[0].tokens
-
-
 @pytest.mark.parametrize(
     ("node", "finish", "tokens", "wrong"),
     [("answer", "stop", 60, True), ("answer", "stop", 0, False), ("plan", "stop", 60, False)],
