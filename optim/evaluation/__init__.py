@@ -11,12 +11,13 @@ from optim.extras import on_first_use
 
 if TYPE_CHECKING:
     from optim.evaluation.experiment import Experiment
-    from optim.evaluation.run import Evaluation, EvaluationError, evaluate
+    from optim.evaluation.launch import evaluate
+    from optim.evaluation.run import Evaluation, EvaluationError
 
 __all__ = ["Evaluation", "EvaluationError", "Experiment", "evaluate"]
 
 __getattr__ = on_first_use(
     __name__,
-    {"Experiment": "experiment"}
-    | dict.fromkeys(("Evaluation", "EvaluationError", "evaluate"), "run"),
+    {"Experiment": "experiment", "evaluate": "launch"}
+    | dict.fromkeys(("Evaluation", "EvaluationError"), "run"),
 )

@@ -9,12 +9,12 @@ the steps of unfinished ones.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import rich
@@ -28,9 +28,7 @@ from optim.evaluation.progress import Progress
 from optim.evaluation.store import REPLIES, ReplyCache, lock_run_dir, report_disk_errors
 from optim.evaluation.task import MethodTask, OnEnd, make_method_task, make_task
 from optim.evaluation.transcript import PROVIDER
-from optim.extras import require_modules
 from optim.records import BY_RUN, Records, differences, log_headers, pool, records_of
-from optim.records.shards import DEFAULT_SHARDS, Shard
 from optim.reporting.formatting import displayed, plain_text, remarks, text_table
 from optim.reporting.tables import answers, figures, to_rows
 from pb_graph.errors import InputError, PlanAndBudgetError
@@ -39,7 +37,6 @@ if TYPE_CHECKING:
     from optim.datasets import Question
     from optim.evaluation.experiment import Experiment
     from optim.evaluation.limits import TotalSpent
-    from optim.evaluation.models import ModelSpec
     from optim.records import LogHeader
     from optim.scorers import Scorer
     from pb_graph.settings import Settings
@@ -81,61 +78,6 @@ class Evaluation:
         rows = to_rows(self.figures)
         notes = "".join(f"<p>{escape(note)}</p>" for note in remarks(rows))
         return f"{pd.DataFrame(displayed(rows)).to_html(index=False)}{notes}"
-
-
-def evaluate(  # noqa: PLR0913 -- all but one by name
-    experiment: Experiment,
-    *,
-    planners: Sequence[ModelSpec] = (),
-    confirm: Callable[[str, int], None] | None = None,
-    console: Console | None = None,
-    engine: Literal["here", "ray"] = "here",
-    parts: int = DEFAULT_SHARDS,
-) -> Evaluation:
-    """Run an experiment, or the rest of it. In an event loop, call it in `asyncio.to_thread`.
-
-    Args:
-        experiment: The experiment.
-        planners: Run it with each of these planners, in one folder; rows and records name theirs.
-            Answers that need no planner are paid for once.
-        confirm: Called before the run begins, with its size in a sentence and its number of
-            answers. An error that it raises prevents the run.
-        console: Where progress is shown; standard error when not given.
-        engine: ``here`` runs in this process. ``ray`` runs parts of the questions as Ray tasks, on
-            the cluster of ``RAY_ADDRESS`` or the cores of this machine, each with a folder of its
-            own in the log folder. The limit of tokens is for all of them together, and
-            ``concurrency`` for each.
-        parts: Number of parts on Ray.
-
-    Returns:
-        The records and the table. An error in one answer is a record, and ends nothing.
-
-    Raises:
-        InputError: The experiment is wrong, another process uses the folder, or the folder holds
-            the same task under other conditions.
-        MissingPackageError: Ray is not installed.
-        ModelSetupError: A model cannot be set up.
-        ScorerError: The scorer cannot be set up.
-        StorageError: The folder cannot be written.
-        EvaluationError: A task failed.
-    """
-    console = console or Console(stderr=True)
-    if engine == "ray":
-        require_modules("ray")
-    each = [replace(experiment, planner=planner) for planner in planners] or [experiment]
-    questions = experiment.source.read()
-    if confirm is not None:
-        confirm(*_size(experiment, questions, len(each)))
-    if engine == "here":
-        runs = [run_here(one, console, questions) for one in each]
-    else:
-        from optim.evaluation.ray_engine import run_parts  # noqa: PLC0415 -- of an extra
-
-        runs = [run_parts(one, parts, console, questions) for one in each]
-    # A run on Ray returns the records of other planners in the folder, too.
-    found = {(r.method, r.planner, r.question, r.epoch): r for run in runs for r in run.records}
-    not_started = sum(run.not_started for run in runs)
-    return replace(runs[-1], records=Records(found.values()), not_started=not_started)
 
 
 def run_here(
@@ -234,24 +176,6 @@ def _run(  # noqa: PLR0913, PLR0917
             reason = f"the task {failed.eval.task} failed: {failed.error.message}"
         msg = f"{reason}. Finished answers are kept; rerun the same command for the others."
         raise EvaluationError(msg)
-
-
-def _size(experiment: Experiment, questions: Sequence[Question], planners: int) -> tuple[str, int]:
-    """Return the size of a run in a sentence, and its number of answers."""
-    model, limit = experiment.model, experiment.max_tokens_total
-    part = Shard.parse(experiment.part) if experiment.part else None
-    asked = sum(part is None or part.has(one.id) for one in experiment.draw(questions))
-    names = [method.name for method in experiment.chosen_methods(questions)]
-    total = asked * len(names) * experiment.epochs * planners
-    epochs = f" x {experiment.epochs} epochs" if experiment.epochs > 1 else ""
-    epochs += f" x {planners} planners" if planners > 1 else ""
-    named = model if isinstance(model, str) else type(model).__name__ if model else "PB_MODEL"
-    most = f"at most {limit:,} tokens" if limit else "without a limit of tokens"
-    text = (
-        f"{len(names)} methods ({', '.join(names)}) x {asked} questions{epochs} = {total:,} "
-        f"answers by {named}, {most}."
-    )
-    return text, total
 
 
 def _model_settings(rows: Sequence[Settings]) -> Settings:

@@ -104,8 +104,7 @@ class Records(list[Record]):
 
         rows = [
             {name: getattr(one, name) for name in [*_FIELDS, "report", "tokens", "solving_tokens"]}
-            | {name: one.report["usage"][name] for name in _USAGE}
-            | {name: one.report[name] for name in ("budget", "ceiling")}
+            | {k: v for k, v in (*one.report["usage"].items(), *one.report.items()) if k in _TOLD}
             | {"planning_tokens": planning_tokens(one.report)}
             for one in self
         ]
@@ -114,8 +113,8 @@ class Records(list[Record]):
         return table.astype({"score": "Float64"} | whole)
 
 
-_USAGE = ("input_tokens", "cached_tokens", "seconds", "calls")
-_FIGURES = ("tokens", "solving_tokens", "planning_tokens", *_USAGE, "budget", "ceiling")
+_TOLD = ("input_tokens", "cached_tokens", "seconds", "calls", "budget", "ceiling")
+_FIGURES = ("tokens", "solving_tokens", "planning_tokens", *_TOLD)
 _FIELDS = [name for name in (f.name for f in fields(Record)) if name not in ("made_by", "report")]
 _COLUMNS = [*_FIELDS[:8], *_FIGURES, *_FIELDS[8:], "report"]
 _LONG = ["output", "target", "question_text", "explanation", "score_metadata", "report"]

@@ -1,39 +1,105 @@
-"""Runs the parts of an experiment as Ray tasks, on one machine's cores or a cluster's.
-
-Each part is one of ``--part i/n``, in a folder of its own below the log folder, which all nodes
-have to see. Ray repeats the task of a worker that died: its folder has the paid replies, so nothing
-is paid for twice. An actor adds up the tokens and answers of all parts.
-"""
+"""The way into an evaluation: `evaluate` runs an experiment in this process, or in parts on Ray."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-import ray
-from ray.exceptions import RayError, RayTaskError
 from rich.console import Console
 
 from optim.evaluation.experiment import Experiment
 from optim.evaluation.progress import Progress
 from optim.evaluation.run import Evaluation, EvaluationError, run_here
 from optim.evaluation.store import lock_run_dir, spent_in
-from optim.records import REMOTE, read_records
+from optim.extras import require_modules
+from optim.records import REMOTE, Records, read_records
+from optim.records.shards import DEFAULT_SHARDS, Shard
 from pb_graph.errors import InputError, PlanAndBudgetError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from optim.datasets import Question
+    from optim.evaluation.models import ModelSpec
 
 _RESTARTS = 3  # of a part whose worker died
 _LOOK_EVERY = 1.0  # seconds between two looks at the progress
 
 
-class Account:
+def evaluate(  # noqa: PLR0913 -- all but one by name
+    experiment: Experiment,
+    *,
+    planners: Sequence[ModelSpec] = (),
+    confirm: Callable[[str, int], None] | None = None,
+    console: Console | None = None,
+    engine: Literal["here", "ray"] = "here",
+    parts: int = DEFAULT_SHARDS,
+) -> Evaluation:
+    """Run an experiment, or the rest of it. In an event loop, call it in `asyncio.to_thread`.
+
+    Args:
+        experiment: The experiment.
+        planners: Run it with each of these planners, in one folder; rows and records name theirs.
+            Answers that need no planner are paid for once.
+        confirm: Called before the run begins, with its size in a sentence and its number of
+            answers. An error that it raises prevents the run.
+        console: Where progress is shown; standard error when not given.
+        engine: ``here`` runs in this process. ``ray`` runs parts of the questions as Ray tasks, on
+            the cluster of ``RAY_ADDRESS`` or the cores of this machine, each with a folder of its
+            own in the log folder. The limit of tokens is for all of them together, and
+            ``concurrency`` for each.
+        parts: Number of parts on Ray.
+
+    Returns:
+        The records and the table. An error in one answer is a record, and ends nothing.
+
+    Raises:
+        InputError: The experiment is wrong, another process uses the folder, or the folder holds
+            the same task under other conditions.
+        MissingPackageError: Ray is not installed.
+        ModelSetupError: A model cannot be set up.
+        ScorerError: The scorer cannot be set up.
+        StorageError: The folder cannot be written.
+        EvaluationError: A task failed.
+    """
+    console = console or Console(stderr=True)
+    if engine == "ray":
+        require_modules("ray")
+    each = [replace(experiment, planner=planner) for planner in planners] or [experiment]
+    questions = experiment.source.read()
+    if confirm is not None:
+        confirm(*_size(experiment, questions, len(each)))
+    if engine == "here":
+        runs = [run_here(one, console, questions) for one in each]
+    else:
+        runs = [_run_parts(one, parts, console, questions) for one in each]
+    # A run on Ray returns the records of other planners in the folder, too.
+    found = {(r.method, r.planner, r.question, r.epoch): r for run in runs for r in run.records}
+    not_started = sum(run.not_started for run in runs)
+    return replace(runs[-1], records=Records(found.values()), not_started=not_started)
+
+
+def _size(experiment: Experiment, questions: Sequence[Question], planners: int) -> tuple[str, int]:
+    """Return the size of a run in a sentence, and its number of answers."""
+    model, limit = experiment.model, experiment.max_tokens_total
+    part = Shard.parse(experiment.part) if experiment.part else None
+    asked = sum(part is None or part.has(one.id) for one in experiment.draw(questions))
+    names = [method.name for method in experiment.chosen_methods(questions)]
+    total = asked * len(names) * experiment.epochs * planners
+    epochs = f" x {experiment.epochs} epochs" if experiment.epochs > 1 else ""
+    epochs += f" x {planners} planners" if planners > 1 else ""
+    named = model if isinstance(model, str) else type(model).__name__ if model else "PB_MODEL"
+    most = f"at most {limit:,} tokens" if limit else "without a limit of tokens"
+    text = (
+        f"{len(names)} methods ({', '.join(names)}) x {asked} questions{epochs} = {total:,} "
+        f"answers by {named}, {most}."
+    )
+    return text, total
+
+
+class _Account:
     """Tokens, answers and errors of each part: one actor, which all parts call."""
 
     def __init__(self, spent: dict[int, int]) -> None:
@@ -53,21 +119,16 @@ class Account:
         return [sum(column) for column in zip(*self._parts.values(), strict=True)]
 
 
-def run_parts(
+def _run_parts(
     experiment: Experiment, parts: int, console: Console, questions: Sequence[Question]
 ) -> Evaluation:
-    """Run an experiment in parts on Ray, and pool them.
+    """Run an experiment as Ray tasks, one for each part, and pool them.
 
-    Args:
-        experiment: The experiment, without a part.
-        parts: Number of parts.
-        console: Where progress is shown.
-        questions: All questions of its source.
-
-    Raises:
-        InputError: As `evaluate`; or the folder is cut in another number of parts.
-        EvaluationError: A part failed, or its workers died again and again.
+    Each part has a folder of its own below the log folder, which all nodes have to see. Ray repeats
+    the task of a worker that died: its folder has the paid replies, so nothing is paid for twice.
     """
+    import ray  # noqa: PLC0415 -- of an extra
+
     experiment = _with_absolute_paths(experiment)
     root = Path(experiment.log_dir)
     folders = {number: root / f"part-{number}-of-{parts}" for number in range(1, parts + 1)}
@@ -84,7 +145,7 @@ def run_parts(
         if not ray.is_initialized():
             ray.init(log_to_driver=False, configure_logging=False)
             ended.callback(ray.shutdown)
-        account: Any = ray.remote(num_cpus=0)(Account).remote(spent)
+        account: Any = ray.remote(num_cpus=0)(_Account).remote(spent)
         run_part: Any = ray.remote(num_cpus=1, max_retries=_RESTARTS)(_run_part)
         tasks = {
             run_part.remote(replace(experiment, part=f"{n}/{parts}", log_dir=folder), account, n): n
@@ -107,6 +168,8 @@ def run_parts(
 
 def _run_part(experiment: Experiment, account: Any, number: int) -> tuple[int, int]:  # noqa: ANN401
     """Answer a part in a worker; return its tokens and the answers that were not begun."""
+    import ray  # noqa: PLC0415
+
     ended: list[bool] = []
 
     async def total_spent(spent: int) -> int:
@@ -124,6 +187,9 @@ def _run_part(experiment: Experiment, account: Any, number: int) -> tuple[int, i
 
 
 def _outcome(task: Any, number: int) -> tuple[int, int]:  # noqa: ANN401
+    import ray  # noqa: PLC0415
+    from ray.exceptions import RayError, RayTaskError  # noqa: PLC0415
+
     try:
         outcome: tuple[int, int] = ray.get(task)
     except RayError as error:
