@@ -127,7 +127,12 @@ class CachedClient(WrapperClient):
         async with self._cache.exclusive(key, blocking=isinstance(io, BlockingIO)):
             reply = self._cache.get(key, options.purpose)
             if reply is None:
-                self._check_may_ask(key, record)
+                if record.replay_only:
+                    raise CacheMissError(key)
+                if self._cache.failure is not None:
+                    raise self._cache.failure
+                if self._before is not None:
+                    self._before()
                 try:
                     reply = await self.wrapped.call(messages, options, io)
                 except ModelCallError as error:
@@ -141,11 +146,3 @@ class CachedClient(WrapperClient):
             made = Call(model=self._name, messages=asked, cap=options.cap, text=text, charge=charge)
             record.calls.append(made)
         return reply
-
-    def _check_may_ask(self, key: str, record: Recording) -> None:
-        if record.replay_only:
-            raise CacheMissError(key)
-        if self._cache.failure is not None:
-            raise self._cache.failure
-        if self._before is not None:
-            self._before()

@@ -31,12 +31,9 @@ _ENDPOINTS = ("openai_api_base", "base_url", "azure_endpoint", "endpoint")
 
 @dataclass(frozen=True, slots=True)
 class ModelIdentity:
-    """What tells a model from another one.
+    """A digest of a model's name, class and parameters, and one of its server's address.
 
-    Attributes:
-        parameters: Name, class and parameters, as a digest.
-        endpoint: Digest of its server's address, which may differ between machines that share one
-            evaluation.
+    The address may differ between machines that share one evaluation.
     """
 
     parameters: str

@@ -23,11 +23,9 @@ class Limits:
 
     Args:
         places: Number of questions that are answered at once.
-        tokens: Completion tokens after which no new answer begins; answers that have begun are
-            finished. None for no limit.
+        tokens: Completion tokens after which no new answer begins. None for no limit.
         cache: Counts the tokens, those of earlier runs included.
-        total_spent: Takes the tokens of this part and returns those of all parts; None where
-            there is one part.
+        total_spent: Takes the tokens of this part and returns those of all parts.
 
     Attributes:
         skipped: Number of answers that were not begun.
@@ -83,8 +81,6 @@ class EarlyStopping:
     start.
 
     Attributes:
-        task: Tells the task from others.
-        limits: The limits of the run.
         is_free: Returns whether the sample of a question and epoch would cost nothing.
     """
 

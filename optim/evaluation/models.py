@@ -37,9 +37,9 @@ class Models:
         program: The tuned planner, or None.
         solver_identity: Tells the solver from other models, on every machine.
         planner_identity: The same for planner and program.
-        endpoints: Addresses of both servers, which may differ between machines.
         model: Name of the solver in logs.
         planner_model: Name of the planner in logs.
+        endpoints: Addresses of both servers, which may differ between machines.
         temperature: Of the solver. None for the provider's default.
     """
 

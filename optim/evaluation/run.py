@@ -88,7 +88,7 @@ def run_here(
     total_spent: TotalSpent | None = None,
     on_end: OnEnd = lambda _: None,
 ) -> Evaluation:
-    """Run an experiment on all questions of its source in this process.
+    """Run an experiment in this process; its source has these questions.
 
     Args:
         experiment: The experiment.

@@ -50,11 +50,7 @@ def _storage_error(path: str | Path, error: Exception) -> StorageError:
 
 
 def lock_run_dir(folder: Path) -> AcquireReturnProxy:
-    """Make the folder if it does not exist, and lock it for this process.
-
-    Returns:
-        A context manager that releases the lock; ``.lock.release()`` does the same. The system
-        releases it when the process dies.
+    """Make the folder if it does not exist, and lock it for this process until the context ends.
 
     Raises:
         InputError: Another process uses the folder, or it cannot be written.
@@ -71,11 +67,7 @@ def lock_run_dir(folder: Path) -> AcquireReturnProxy:
 
 
 def check_run_conditions(folder: Path, conditions: Mapping[str, Any]) -> None:
-    """Write down the conditions of the folder's run, or check that they are these.
-
-    Args:
-        folder: The run folder, locked by this process.
-        conditions: Everything that bears on the run, as JSON.
+    """Write down the conditions of the folder's run, as JSON, or check that they are these.
 
     Raises:
         InputError: The folder belongs to a run under other conditions; the error names them.
@@ -99,8 +91,7 @@ def check_run_conditions(folder: Path, conditions: Mapping[str, Any]) -> None:
 class ReplyCache:
     """Replies of models by their request, with the cost of failed attempts.
 
-    The n-th identical request of an answer gets the n-th reply (`CachedClient` numbers them). The
-    cost of a failed call is kept as well, so that `spent` is all that the models wrote; a failed
+    The cost of a failed call is kept as well, so that `spent` is all that the models wrote; the
     call itself is asked again.
 
     Args:
@@ -143,12 +134,7 @@ class ReplyCache:
 
     @asynccontextmanager
     async def exclusive(self, key: str, *, blocking: bool) -> AsyncIterator[None]:
-        """Hold a request while a model is asked: identical requests wait for its reply.
-
-        Args:
-            key: Of the request.
-            blocking: Whether the caller blocks its thread instead of awaiting.
-        """
+        """Hold a request while a model is asked: identical requests wait for its reply."""
         if blocking:
             with self._lock:
                 lock = self._blocking.setdefault(key, threading.Lock())

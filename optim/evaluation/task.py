@@ -119,7 +119,7 @@ def make_method_task(
             "source": Path(experiment.data).name
             if experiment.data
             else f"split {experiment.split or 'by default'}",
-            "part": part and str(part),
+            "part": experiment.part,
             "epochs": experiment.epochs,
             "scorer": experiment.scorer_name,
             "scorer_code": code,
@@ -140,16 +140,10 @@ def make_task(
     limits: Limits | None = None,
     on_end: OnEnd = lambda _: None,
 ) -> Task:
-    """Make the Inspect task of a method.
+    """Make the Inspect task of a method. Without limits, Inspect decides which samples start.
 
     A failed question becomes an error sample and ends nothing. Its report is in the sample's store
     like that of any other.
-
-    Args:
-        task: The method and its questions.
-        judge: Scores the answers.
-        limits: Decides which samples start, and when; None lets Inspect decide.
-        on_end: Called when a sample ends.
     """
 
     async def is_free(question: str, epoch: int) -> bool:

@@ -277,16 +277,12 @@ def _refuse_other_questions(records: Records) -> None:
     first: dict[tuple[str, ...], Record] = {}
     for other in records:
         one = first.setdefault((other.dataset, other.model, other.planner, other.question), other)
-        compared = {
-            "text": (one.question_text, other.question_text),
-            "accepted answers": (one.target, other.target),
-            "scorer": tuple(
-                (each.made_by.get("scorer"), each.made_by.get("scorer_code"))
-                for each in (one, other)
-            ),
-        }
-        differ = [name for name, (ours, theirs) in compared.items() if ours != theirs]
-        if differ:
+        ours, theirs = (
+            {"text": each.question_text, "accepted answers": each.target}
+            | {"scorer": (each.made_by.get("scorer"), each.made_by.get("scorer_code"))}
+            for each in (one, other)
+        )
+        if differ := [name for name in ours if ours[name] != theirs[name]]:
             msg = (
                 f"question {other.question!r} of {other.dataset!r} differs in {', '.join(differ)} "
                 f"between {one.method!r} and {other.method!r}. Run both with the same data and "

@@ -76,16 +76,11 @@ class Record:
 
 
 class Records(list[Record]):
-    """Answers, as a list. A notebook shows them as a table."""
+    """Answers, as a list."""
 
     def __repr__(self) -> str:
         methods = ", ".join(dict.fromkeys(record.method for record in self))
         return f"{len(self)} records of {methods or 'no method'}; .frame() gives a DataFrame"
-
-    def _repr_html_(self) -> str:
-        """Return the table that a notebook shows."""
-        html: str = self.frame().drop(columns=_LONG)._repr_html_()  # pandas escapes texts
-        return html
 
     def frame(self) -> pd.DataFrame:
         """Return a pandas DataFrame with a row for each answer.
@@ -117,7 +112,6 @@ _TOLD = ("input_tokens", "cached_tokens", "seconds", "calls", "budget", "ceiling
 _FIGURES = ("tokens", "solving_tokens", "planning_tokens", *_TOLD)
 _FIELDS = [name for name in (f.name for f in fields(Record)) if name not in ("made_by", "report")]
 _COLUMNS = [*_FIELDS[:8], *_FIGURES, *_FIELDS[8:], "report"]
-_LONG = ["output", "target", "question_text", "explanation", "score_metadata", "report"]
 
 
 def planning_tokens(report: Report) -> int:

@@ -36,21 +36,13 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a part such as ``3/16``.
-
-        Raises:
-            InputError: The text is no part, or there is no part of that number.
-        """
+        """Read a part such as ``3/16``, or raise `InputError`."""
         found = re.fullmatch(r"\s*([0-9]{1,9})\s*/\s*([0-9]{1,9})\s*", text)
         number, of = map(int, found.groups()) if found else (0, 0)
         if not 1 <= number <= of:
             msg = f"a part is such as 3/16, from 1/16 to 16/16, not {text!r}"
             raise InputError(msg)
         return cls(number, of)
-
-    def __str__(self) -> str:
-        """Return the part as it is written."""
-        return f"{self.number}/{self.of}"
 
     def has(self, question: str) -> bool:
         """Return whether the question with this id is in the part."""
@@ -59,9 +51,7 @@ class Shard:
     def metadata(self, questions: Sequence[str], drawn: str) -> dict[str, Any]:
         """Return the metadata of a log, by which its reader knows whether all parts are there.
 
-        Args:
-            questions: Ids of all drawn questions, of every part.
-            drawn: Identifies these questions, their epochs and their scorer.
+        ``drawn`` identifies the questions of every part, their epochs and their scorer.
         """
         sizes = Counter(str(_number(question, self.of)) for question in questions)
         return {"number": self.number, "of": self.of, "sizes": dict(sizes), "drawn": drawn}

@@ -105,12 +105,9 @@ def test_no_records_are_a_frame_without_rows() -> None:
     assert {"method", "score", "tokens", "report"} <= set(frame.columns)
 
 
-def test_records_are_shown_in_short_and_escaped() -> None:
-    found = Records(records(["vanilla", "<b>"], errors=False))
-    assert repr(found).startswith(f"{len(found)} records of vanilla, <b>")
-    html = found._repr_html_()
-    assert "&lt;b&gt;" in html
-    assert "<b>" not in html
+def test_records_are_shown_in_short() -> None:
+    found = Records(records(["vanilla", "cosine"], errors=False))
+    assert repr(found).startswith(f"{len(found)} records of vanilla, cosine")
 
 
 def test_an_evaluation_prints_as_the_table_of_the_report(tmp_path: Path) -> None:
