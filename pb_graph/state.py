@@ -71,6 +71,9 @@ class State(Input, total=False):
     """Why a model, by its role, is not asked again for this question."""
     run_id: str
     """The run's identity, by which accounts around it count once what it spent before a pause."""
+    budget_used_up: Annotated[bool, operator.or_]
+    """Whether a call was refused because nothing was left for it."""
+    effort: str | None
     answer: str
     finish: Finish | None
     answer_id: str | None
@@ -105,7 +108,7 @@ def emptied() -> dict[str, Any]:
         made = get_origin(plain) or plain
         if type(None) in get_args(plain):
             empty[name] = None
-        elif made in (list, dict, str):
+        elif made in (list, dict, str, bool):
             empty[name] = Overwrite(made()) if added_to else made()
     return empty
 

@@ -123,6 +123,8 @@ class Report(TypedDict):
     schedule: str | None
     style: str | None
     """The solver's style; None for methods with a style of their own."""
+    effort: str | None
+    """The reasoning effort that the answer was asked with, and why; None if none was asked for."""
     level: int | None
     level_source: Literal["given", "estimated"] | None
     budget: int | None

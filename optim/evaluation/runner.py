@@ -130,6 +130,7 @@ def _failed_report(settings: Settings, level: int | None, calls: Sequence[Call])
         execution=settings.execution if local else None,
         schedule=settings.schedule if local else None,
         style=None,
+        effort=None,
         level=level,
         level_source=None,
         budget=None,

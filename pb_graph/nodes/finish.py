@@ -38,7 +38,8 @@ def finish(state: State, run: Run) -> State:
         # That of the pieces that a host was shown already: it does not get them a second time.
         id=state["answer_id"],
         usage_metadata=_usage_metadata(report["usage"]),
-        response_metadata=_essentials(report),
+        response_metadata=_essentials(report)
+        | ({"budget_used_up": True} if state["budget_used_up"] else {}),
     )
     update: State = {"report": report, "messages": [message]}
     return update | {"structured_response": typed} if answer_type else update
@@ -81,6 +82,7 @@ def _essentials(report: Report) -> dict[str, Any]:
         "execution",
         "schedule",
         "style",
+        "effort",
         "level",
         "budget",
         "ceiling",
@@ -108,6 +110,7 @@ def build_report(state: State, settings: Settings, prices: Dollars | None = None
         execution=settings.execution if settings.splits_budget else None,
         schedule=settings.schedule if settings.splits_budget else None,
         style=settings.solver_style,
+        effort=state["effort"],
         level=state["query"]["level"],
         level_source=state["level_source"],
         budget=state["total"],

@@ -71,7 +71,7 @@ class Models:
         cap_policy: CapPolicy | None = None,
         budget: int | Budget | None = None,
     ) -> None:
-        self._settings, self._cap_policy, self._budget = settings, cap_policy, budget
+        self._settings, self.cap_policy, self._budget = settings, cap_policy, budget
         self._given = {"solver": solver, "planner": planner, "estimator": estimator, "easy": easy}
         self._program = program
         # What was made of what was given, which is kept with it: an `id` is a key only so long.
@@ -130,9 +130,9 @@ class Models:
 
         def make() -> ModelClient:
             if not isinstance(model, str | None):
-                return client_of(model, self._cap_policy, RetryPolicy(settings.max_retries))
+                return client_of(model, self.cap_policy, RetryPolicy(settings.max_retries))
             made = resolve(model_name(model), settings)
-            return ChatClient(made, self._cap_policy, retry_policy_for(model, settings))
+            return ChatClient(made, self.cap_policy, retry_policy_for(model, settings))
 
         return cast("ModelClient", self._get(key, make, model))
 

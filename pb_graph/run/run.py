@@ -14,7 +14,8 @@ from pb_graph.answers import is_in_form
 from pb_graph.budget.account import Budget
 from pb_graph.budget.context import accounts_in_scope, open_run, use_budget
 from pb_graph.budget.ledger import spending
-from pb_graph.errors import InputError, ModelCallError
+from pb_graph.errors import BudgetUsedUpError, InputError, ModelCallError
+from pb_graph.models.caps import describe_effort
 from pb_graph.models.client import ModelClient
 from pb_graph.models.input_bound import key_of
 from pb_graph.models.io import IO
@@ -116,6 +117,8 @@ class Run:
         self._charges: list[Charge] = []
         self._warnings: list[str] = []
         self._answer_id: str | None = None
+        self._effort: str | None = None
+        self._is_used_up = False
 
     @cached_property
     def budget(self) -> Budget:
@@ -156,11 +159,16 @@ class Run:
                 reply = await client.call(convert_to_messages(prompt), options, self._io)
         except ModelCallError as failure:
             # One step's refusal does not stop the others; without a server, they fare no better.
+            self._is_used_up |= isinstance(failure, BudgetUsedUpError)
             if options.purpose.node != "solve" or failure.status is None:
                 self._note_unusable(role, failure)
             raise
         if options.stream:
             self._answer_id = reply.message_id
+        if options.stream or options.purpose.node in ("answer", "synthesize"):
+            asked = replace(options, cap=reply.charge["cap"])
+            effort = describe_effort(client.model, asked, self._models.cap_policy)
+            self._effort = self._effort or effort  # that of a forced ending is no news
         return reply
 
     async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and within what
@@ -348,6 +356,10 @@ class Run:
             warnings: The warnings that the node itself adds.
         """
         update: State = {"answer_id": self._answer_id} if self._answer_id else {}
+        if self._effort:
+            update["effort"] = self._effort
+        if self._is_used_up:
+            update["budget_used_up"] = True
         if self._found_unusable:
             update["unusable"] = self._found_unusable
         if self._charges:
@@ -443,5 +455,6 @@ class Run:
                 raise ModelCallError(msg, fatal=True)
 
     def _note_unusable(self, role: Role, failure: ModelCallError) -> None:
+        self._is_used_up |= isinstance(failure, BudgetUsedUpError)
         if failure.fatal:
             self._found_unusable[role] = str(failure)

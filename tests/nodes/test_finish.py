@@ -6,8 +6,11 @@ from typing import Any, get_args
 
 import pytest
 
-from pb_graph import InputError, NoAnswerError, PlanAndBudgetError, build_graph
+from pb_graph import Budget, InputError, NoAnswerError, PlanAndBudgetError, build_graph
+from pb_graph.models.caps import policy
+from pb_graph.models.options import CallOptions
 from tests.support.chat_model import (
+    Call,
     HTTPError,
     Script,
     ScriptedChat,
@@ -83,6 +86,34 @@ def test_a_report_has_the_bare_result_if_the_answer_states_one(said: str, result
     assert report_of(model, method="vanilla")["result"] == result
     cut = report_of(ScriptedChat(solve=f"9 {said}"), method="vanilla", cutoff=1)
     assert (cut["cut_off"], cut["result"]) == (True, None)
+
+
+@policy()
+def thinks_little(_: object, limits: CallOptions) -> dict[str, Any]:
+    return {"max_tokens": limits.cap, "reasoning_effort": "low"}
+
+
+def test_a_report_tells_the_reasoning_effort_that_was_asked_for() -> None:
+    graph = build_graph(ScriptedChat(), settings={"method": "vanilla"}, cap_policy=thinks_little)
+    effort = run(graph)["report"]["effort"]
+    assert effort.startswith("reasoning_effort=low: ")
+    assert report_of(ScriptedChat())["effort"] is None
+
+
+@pytest.mark.parametrize("is_spent", [True, False])
+def test_the_final_message_says_that_a_call_was_refused(is_spent: bool) -> None:
+    shared = Budget(3000)
+
+    def solve(_: Call) -> str:
+        if is_spent:  # by another, meanwhile
+            shared.charge(shared.total)
+        return "Final answer: 42"
+
+    graph = graph_of(
+        ScriptedChat(plan=CHAIN, solve=solve), shared_budget=shared, execution="stepwise"
+    )
+    message = run(graph)["messages"][-1]
+    assert message.response_metadata.get("budget_used_up", False) == is_spent
 
 
 def test_no_key_gets_into_a_report() -> None:
