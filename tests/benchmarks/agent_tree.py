@@ -3,9 +3,10 @@
 By default 1,000 runs, a quarter each in deepagents, create_agent, langgraph-supervisor and plain
 LangGraph: eight sub-agents at once, three levels deep, and every tenth model call goes wrong
 (refused, cut off with a bill, or lost after it was paid). For each host it prints the runs, model
-calls, faults, tokens over the budget, crashes, and runs whose account is not the scripted
-provider's, to the token. The last three must be 0, else it exits with 1. A call that was lost after
-it was paid has no bill: its cap must cover it.
+calls, faults, units over the budget, crashes, and runs whose account is not the scripted
+provider's, to the unit. The last three must be 0, else it exits with 1. A call that was lost after
+it was paid has no bill: its reservation must cover it. ``--unit`` counts completion tokens, all
+tokens, or pico-dollars (below which the agents' own budgets stay in completion tokens).
 """
 # ruff: noqa: ANN401, S311 -- graphs of other packages; faults are drawn, not secret
 
@@ -17,7 +18,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -37,13 +38,19 @@ from langgraph_supervisor import create_supervisor
 
 from pb_graph import Budget, BudgetedChatModel, BudgetUsedUpError, TokenBudgetMiddleware
 from pb_graph.budget import current_budget, use_budget
+from pb_graph.budget.rates import Bill
 from pb_graph.models.client import settle_failed
+from pb_graph.models.input_bound import bound_input
 from pb_graph.models.retry import RetryPolicy
 from tests.support.chat_model import CutOffError, HTTPError
 
 WIDE, PER_CALL, LONGEST = 8, 300, 400
 # Completion tokens that eight tool calls have at least: nobody believes a bill below their text.
 LEAST_CALLS = 20
+PRICES = {"scripted": (1.0, 4.0, 0.1)}
+# Totals that are about as scarce as 4,000 completion tokens: prompts count by their bounds.
+PER = {"completion tokens": 1, "tokens": 1, "dollars": 10**12}
+UNITS = {"completion": 1, "total": 6, "usd": 15}
 ASK = {"messages": [HumanMessage("Go.")]}
 
 
@@ -51,27 +58,29 @@ ASK = {"messages": [HumanMessage("Go.")]}
 class Provider:
     """The provider's books of one run."""
 
-    known: int = 0
-    lost: int = 0
+    known: list[Bill] = field(default_factory=list)
+    lost: list[Bill] = field(default_factory=list)
     calls: int = 0
     faults: int = 0
 
-    async def written(self, cap: int, chance: random.Random, share: float) -> int:
-        """What a call cost, or the fault that it ends in."""
+    async def billed(self, cap: int, size: int, chance: random.Random, share: float) -> Bill:
+        """What a call of a prompt of so many bytes cost, or the fault that it ends in."""
         self.calls += 1
         await asyncio.sleep(0)
+        given = chance.randrange(1, max(2, size))
         tokens = min(cap, chance.randrange(1, LONGEST))
+        bill = Bill("x:scripted", tokens, given, chance.randrange(given + 1))
         if chance.random() >= share:
-            self.known += tokens
-            return tokens
+            self.known.append(bill)
+            return bill
         self.faults += 1
         kind = chance.randrange(3)
         if kind == 0:
             raise HTTPError(429)
         if kind == 1:
-            self.known += tokens
+            self.known.append(Bill("x:scripted", tokens, 9))
             raise CutOffError(tokens)
-        self.lost += tokens
+        self.lost.append(bill)
         msg = "the connection broke"
         raise ConnectionError(msg)
 
@@ -91,6 +100,7 @@ class Model(BaseChatModel):
     world: Any
     asks: list[dict[str, Any]] = []  # noqa: RUF012 -- pydantic copies it
     in_turn: bool = False
+    model_name: str = "scripted"
 
     @property
     def _llm_type(self) -> str:
@@ -107,8 +117,9 @@ class Model(BaseChatModel):
     ) -> ChatResult:
         del stop, run_manager
         world = self.world
-        tokens = await world.provider.written(kwargs["max_tokens"], world.chance, world.share)
-        is_cut = tokens < LEAST_CALLS
+        size = sum(len(str(message.content).encode()) for message in messages)
+        bill = await world.provider.billed(kwargs["max_tokens"], size, world.chance, world.share)
+        is_cut = bill.output < LEAST_CALLS
         own = [call["name"] for call in self.asks]
         rounds = sum(
             bool(m.tool_calls) and m.tool_calls[0]["name"] in own
@@ -121,9 +132,10 @@ class Model(BaseChatModel):
             "done",
             tool_calls=asked if kwargs.get("tools") and not is_cut else [],
             usage_metadata={
-                "input_tokens": 1,
-                "output_tokens": tokens,
-                "total_tokens": tokens + 1,
+                "input_tokens": bill.input,
+                "output_tokens": bill.output,
+                "total_tokens": bill.input + bill.output,
+                "input_token_details": {"cache_read": bill.cached},
             },
             response_metadata={"finish_reason": "stop"},
         )
@@ -135,14 +147,15 @@ async def paid(world: World) -> int:
     account = current_budget()
     assert account
     for _ in range(3):
-        with await account.areserve(PER_CALL, at_least=PER_CALL) as call:
+        bound = bound_input(Model(world=world), ASK["messages"])
+        with await account.areserve(PER_CALL, at_least=PER_CALL, call=bound) as call:
             try:
-                tokens = await world.provider.written(call.tokens, world.chance, world.share)
+                bill = await world.provider.billed(call.tokens, 3, world.chance, world.share)
             except (HTTPError, ConnectionError) as error:
                 settle_failed(call, error)
                 continue
-            call.settle(tokens)
-            return tokens
+            call.settle(bill.output, input_tokens=bill.input, cached=bill.cached)
+            return bill.output
     return 0
 
 
@@ -221,7 +234,7 @@ class Sums(TypedDict):
     tokens: Annotated[list[int], operator.add]
 
 
-def in_plain_langgraph(world: World, total: int) -> Any:
+def in_plain_langgraph(world: World, _: int) -> Any:
     """Nodes that reserve by hand; each of the eight branches has a grant."""
 
     async def call(_: Sums) -> Any:
@@ -243,7 +256,7 @@ def in_plain_langgraph(world: World, total: int) -> Any:
     async def granted(_: Sums) -> Any:
         account = current_budget()
         assert account
-        with account.grant(total // WIDE) as grant, use_budget(grant):
+        with account.grant(account.share(1 / WIDE)) as grant, use_budget(grant):
             return await between.ainvoke({"tokens": []})
 
     return level("branch", granted, WIDE)
@@ -264,16 +277,22 @@ class Tally:
     runs: int = 0
     calls: int = 0
     faults: int = 0
-    tokens: int = 0
+    units: int = 0
     over: int = 0
     crashes: int = 0
     unequal: int = 0
 
 
-async def one(host: str, graph: Any, world: World, total: int, tally: Tally) -> None:
+def budget_of(unit: str, total: int) -> Budget:
+    """A budget in a unit that is about as scarce as so many completion tokens."""
+    if unit == "usd":
+        return Budget(usd=total * UNITS[unit] / 1e6, prices=PRICES)
+    return Budget(total_tokens=total * UNITS[unit]) if unit == "total" else Budget(total)
+
+
+async def one(host: str, graph: Any, world: World, budget: Budget, tally: Tally) -> None:
     """One run under a budget of its own."""
     world.provider = provider = Provider()
-    budget = Budget(total)
     given: Any = {"tokens": []} if host == "plain LangGraph" else ASK
     tally.runs += 1
     try:
@@ -284,12 +303,14 @@ async def one(host: str, graph: Any, world: World, total: int, tally: Tally) -> 
         print(f"{host}: {type(error).__name__}: {error}"[:200])
     tally.calls += provider.calls
     tally.faults += provider.faults
-    tally.tokens += provider.known + provider.lost
-    tally.over += max(0, provider.known + provider.lost - total)
+    known, lost = (sum(map(budget.rate.cost, bills)) for bills in (provider.known, provider.lost))
+    tally.units += known + lost
+    figures = (budget.total, budget.spent, budget.unknown)
+    total, spent, unknown = (round(figure * PER[budget.unit]) for figure in figures)
+    tally.over += max(0, known + lost - total)
     budget.close()  # returns what was set aside for a last answer
-    covered = provider.lost <= budget.unknown
-    returned = budget.left == max(0, total - budget.spent - budget.unknown)
-    tally.unequal += budget.spent != provider.known or not covered or not returned
+    returned = round(budget.left * PER[budget.unit]) == max(0, total - spent - unknown)
+    tally.unequal += spent != known or lost > unknown or not returned
 
 
 def main() -> int:
@@ -298,6 +319,7 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--runs", type=int, default=1000)
     options.add_argument("--budget", type=int, default=4000)
+    options.add_argument("--unit", choices=UNITS, default="completion")
     options.add_argument("--faults", type=float, default=0.1)
     options.add_argument("--seed", type=int, default=1)
     chosen = options.parse_args()
@@ -306,7 +328,8 @@ def main() -> int:
         world, tally, began = World(chosen.seed, chosen.faults), Tally(), time.perf_counter()
         graph = build(world, chosen.budget)
         for _ in range(chosen.runs // len(HOSTS)):
-            asyncio.run(one(host, graph, world, chosen.budget, tally))
+            budget = budget_of(chosen.unit, chosen.budget)
+            asyncio.run(one(host, graph, world, budget, tally))
         print(f"{host}: {tally}, {(time.perf_counter() - began) / tally.runs:.2f} s a run")
         bad |= bool(tally.over or tally.crashes or tally.unequal)
     return int(bad)
