@@ -45,11 +45,10 @@ class Message(TypedDict):
 
 
 class Call(TypedDict):
-    """One model call as plain JSON: the model, its prompt, its cap, the reply, and the charge."""
+    """One model call as plain JSON: the model, its prompt, the reply, and the charge."""
 
     model: str
     messages: list[Message]
-    cap: int
     text: str
     charge: Charge
 
@@ -143,6 +142,5 @@ class CachedClient(WrapperClient):
                 for account in accounts_in_scope():
                     account.charge(spending(reply.charges))
         for charge, text in [*((lost, "") for lost in reply.lost), (reply.charge, reply.text)]:
-            made = Call(model=self._name, messages=asked, cap=options.cap, text=text, charge=charge)
-            record.calls.append(made)
+            record.calls.append(Call(model=self._name, messages=asked, text=text, charge=charge))
         return reply

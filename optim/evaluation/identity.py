@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import json
 import shlex
 import sys
 from collections.abc import Mapping
@@ -150,14 +151,9 @@ def _provider_fields(model: BaseChatModel) -> dict[str, object]:
     return {name: getattr(model, name) for name in sorted(of_packages - inherited)}
 
 
-def _plain(value: object) -> object:
+def _plain(fields: Mapping[str, object]) -> object:
     """Return JSON values as they are, and other objects as their type's name.
 
     The text of other objects may hold an address in memory.
     """
-    if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(part) for part in value]
-    known = isinstance(value, str | int | float | bool | None)
-    return value if known else type(value).__qualname__
+    return json.loads(json.dumps(fields, default=lambda value: type(value).__qualname__))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from optim.evaluation.cache import CacheMissError, Call, Recording, recording
 from optim.evaluation.store import StorageError
@@ -98,17 +98,10 @@ class Runner:
             return None
 
     def _input(self, question: Question) -> Input:
-        asked = Input(
-            question=question.question,
-            instruction=question.instruction,
-            answer_format=question.answer_format,
-            domain=question.domain,
-        )
-        if question.reference is not None:
-            asked["reference"] = question.reference
-        if question.level is not None and not self.method.estimate_level:
-            asked["level"] = question.level
-        return asked
+        names = ("question", "reference", "instruction", "answer_format", "domain", "level")
+        taken = names[:-1] if self.method.estimate_level else names
+        asked = {name: getattr(question, name) for name in taken}
+        return cast("Input", {name: value for name, value in asked.items() if value is not None})
 
 
 async def score_answer(scorer: Scorer, report: Report, question: Question) -> Score:

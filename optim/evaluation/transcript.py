@@ -84,7 +84,7 @@ async def show_outcome(outcome: Outcome, state: TaskState) -> None:
         step = call["charge"]["step"]
         async with span(call["charge"]["node"] + ("" if step is None else f" step {step + 1}")):
             model = get_model(f"{PROVIDER}/{call['model']}", memoize=False, call=call)
-            config = GenerateConfig(max_tokens=call["cap"])
+            config = GenerateConfig(max_tokens=call["charge"]["cap"])
             await model.generate(_messages(call["messages"]), config=config)
     report = outcome.report
     state.store.set("report", report)

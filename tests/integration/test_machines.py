@@ -1,4 +1,4 @@
-"""An evaluation on several machines: plain processes with --part, and Ray, with one killed."""
+"""An evaluation in parts on Ray, of which one worker is killed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import pytest
 from optim.records import Record, read_records
 from tests.support.evaluations import leaks_collected, tolerates_inspect
 from tests.support.fault_server import serving
-from tests.support.fork_server import PATIENCE, ROOT, Forked, forked
+from tests.support.fork_server import PATIENCE, ROOT, forked
 from tests.support.killed import paid_replies
 
 __all__ = ["leaks_collected"]  # applies to every test here
@@ -38,34 +37,14 @@ whole = Experiment(
     concurrency=2, log_dir=root, max_tokens_total=10_000_000,
 )
 """
-ALONE = WHOLE + "evaluate(replace(whole, concurrency=16), console=Console(quiet=True))"
-# Processes of one program, so that it is loaded once; the first one is killed, and repeated.
-PARTS = (
-    WHOLE
-    + """
-def answers(number):
-    child = os.fork()
-    if child:
-        return child
-    part = replace(whole, part=f"{number}/2", log_dir=root / f"part-{number}")
-    evaluate(part, console=Console(quiet=True))
-    os._exit(0)
-
-doomed, other = map(answers, (1, 2))
-while len(paid_replies(root / "part-1")) < 3:
-    time.sleep(0.02)
-os.kill(doomed, signal.SIGKILL)
-assert os.waitpid(doomed, 0)[1] == signal.SIGKILL
-for child in (other, answers(1)):
-    assert os.waitpid(child, 0)[1] == 0
-"""
-)
 # One cluster: a run whose worker is killed, a further one in its folder, and one with a limit.
 # At what rich takes for a terminal, progress is drawn at once and not after half a minute.
 ON_RAY = (
     WHOLE
     + """
 import ray
+alone = replace(whole, concurrency=16, log_dir=root.with_name("alone"))
+evaluate(alone, console=Console(quiet=True))
 ray.init(log_to_driver=False, configure_logging=False)
 os.environ.update(TTY_COMPATIBLE="1", COLUMNS="200")
 console = Console(stderr=True, width=200)
@@ -82,31 +61,6 @@ print(json.dumps({
 }))
 """
 )
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with serving("--latency", "0.2") as url:
-        yield url
-
-
-def start(program: str, server: str, *arguments: str | Path) -> Forked:
-    """Begin a program; its model is on the server."""
-    environment = {
-        "PYTHONPATH": str(ROOT),  # also of Ray's workers
-        "OPENAI_API_KEY": "sk-test",
-        "OPENAI_BASE_URL": server,
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_raylet_start_wait_time_s": "300",
-    }
-    return forked(program, *map(str, arguments), environment=environment)
-
-
-def completed(process: Forked) -> tuple[str, str]:
-    """Wait for its end, and give its standard output and error."""
-    out, err = process.communicate(3 * PATIENCE)
-    assert process.returncode == 0, err
-    return out, err
 
 
 def contents(records: list[Record]) -> list[str]:
@@ -126,25 +80,6 @@ def paid(root: Path) -> list[str]:
     return [key for folder in sorted(root.glob("part-*")) for key, _ in paid_replies(folder)]
 
 
-@pytest.fixture(scope="module")
-def whole(server: str, tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
-    """One run of all of it, that nobody interrupts."""
-    root = tmp_path_factory.mktemp("whole")
-    completed(start(ALONE, server, root))
-    assert len(read_records(root)) == 24
-    return read_records(root)
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that fork")
-def test_parts_on_several_processes_give_the_same_records_though_one_is_killed(
-    server: str, whole: list[Record], tmp_path: Path
-) -> None:
-    completed(start(PARTS, server, tmp_path))
-    assert contents(read_records(sorted(tmp_path.glob("part-*")))) == contents(whole)
-    keys = paid(tmp_path)
-    assert len(keys) == len(set(keys))
-
-
 def workers(server: str) -> list[int]:
     """Ray's workers that are at a part of ours: they say in their titles what they do."""
     found = []
@@ -160,24 +95,31 @@ def workers(server: str) -> list[int]:
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds workers by /proc")
 def test_ray_gives_the_same_records_though_a_worker_is_killed_and_has_one_limit(
-    server: str, whole: list[Record], tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     pytest.importorskip("ray", reason="needs ray")
     root = tmp_path / "all"
-    driver = start(ON_RAY, server, root)
-    while len(paid(root)) < 3:
-        assert driver.poll() is None, driver.communicate()
-        time.sleep(0.05)
-    os.kill(workers(server)[0], signal.SIGKILL)
-    out, err = completed(driver)
+    with serving("--latency", "0.2") as server:
+        environment = {
+            "PYTHONPATH": str(ROOT),  # also of Ray's workers
+            "OPENAI_API_KEY": "sk-test",
+            "OPENAI_BASE_URL": server,
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_raylet_start_wait_time_s": "300",
+        }
+        driver = forked(ON_RAY, str(root), environment=environment)
+        while len(paid(root)) < 3:
+            assert driver.poll() is None, driver.communicate()
+            time.sleep(0.05)
+        os.kill(workers(server)[0], signal.SIGKILL)
+        out, err = driver.communicate(3 * PATIENCE)
+    assert driver.returncode == 0, err
     keys, told = paid(root), json.loads(out.splitlines()[-1])
-    assert contents(read_records(root)) == contents(whole)
+    assert contents(read_records(root)) == contents(read_records(tmp_path / "alone"))
     assert len(keys) == len(set(keys))
     assert (told["records"], told["left"], told["again"]) == (24, 0, ["cosine"])
     # Each part alone would come to the limit, with the answer of three tokens under way then.
     spent, left, answers = told["cut"]
     assert 12 <= spent < 12 + 2 * 3
     assert (answers, left) == (spent // 3, 12 - spent // 3)
-    line = r"\d+ of 12 answers, 0 errors, \d+ completion tokens spent of 12, \d+ s"
-    assert re.search(line, err)
-    assert "accuracy" not in err  # which a part's own progress shows
+    assert re.search(r"of 12 answers, 0 errors, \d+ completion tokens spent of 12, \d+ s", err)
