@@ -189,7 +189,7 @@ class Settings(BaseModel):
 
     @classmethod
     def read(cls, given: object) -> Self:
-        """Settings as such, or from fields that a user wrote: a file, or options of a command.
+        """Return settings, given as such or as fields that a user wrote in a file or a command.
 
         Raises:
             InputError: Neither; or which field is wrong and how; for an unknown one, which there
@@ -289,7 +289,7 @@ class Settings(BaseModel):
 
 
 def fields_of(file: Path) -> dict[str, Any]:
-    """Fields of settings in a JSON file, as they stand there: `Settings.read` checks them.
+    """Return the fields of settings in a JSON file, unchecked: `Settings.read` checks them.
 
     Raises:
         InputError: The file cannot be read, or holds no JSON object.
@@ -309,7 +309,7 @@ def fields_of(file: Path) -> dict[str, Any]:
 
 
 def value_of(text: str) -> object:
-    """A field's value as a user writes it: JSON where it is JSON, else the text itself."""
+    """Return a field's value as a user writes it: JSON where it is JSON, else the text."""
     try:
         return json.loads(text)
     except ValueError:
@@ -317,7 +317,7 @@ def value_of(text: str) -> object:
 
 
 def choices(name: str) -> tuple[str, ...]:
-    """The names that a setting takes, in order; none where it takes something else than names."""
+    """Return the names that a setting takes, in order; none where it takes no names."""
     if name == "method":
         return tuple(methods())
     kinds = [Settings.model_fields[name].annotation]
@@ -361,15 +361,15 @@ class Context:
     )
 
     def settings_over(self, base: Settings) -> Settings:
-        """The settings of this run: ``base`` with the fields that this context sets itself."""
+        """Return ``base`` with the fields that this context sets itself."""
         if self.settings is None:
             return base
         changed = {name: getattr(self.settings, name) for name in self.settings.model_fields_set}
         return Settings.model_validate(dict(base) | changed)
 
     @property
-    def brought(self) -> dict[str, str | None]:
-        """The models and the program of the run by their names; None for objects, as JSON."""
+    def run_models(self) -> dict[str, str | None]:
+        """Names of the run's own models and program, as JSON; None for an object."""
         given = {name: getattr(self, name) for name in ("model", "planner", "planner_program")}
         return {
             name: str(one) if isinstance(one, str | Path) else None
@@ -377,14 +377,17 @@ class Context:
             if one is not None
         }
 
-    def going_on(self, brought: Mapping[str, str | None]) -> Context:
-        """The context of a run that goes on, with what the run began with and is not given again.
+    def resume_with(self, run_models: Mapping[str, str | None]) -> Context:
+        """Return the context of a resumed run, with the models that are not given again.
+
+        Args:
+            run_models: As the property of the context that the run began with.
 
         Raises:
-            InputError: That was an object, which no checkpoint holds.
+            InputError: The run began with a model object, which no checkpoint holds.
         """
         missing: dict[str, Any] = {
-            name: kept for name, kept in brought.items() if getattr(self, name) is None
+            name: kept for name, kept in run_models.items() if getattr(self, name) is None
         }
         for name, kept in missing.items():
             if kept is None:
@@ -395,7 +398,7 @@ class Context:
 
     @classmethod
     def resolve(cls, found: object) -> Context:
-        """Our context in whatever the runtime holds: nothing, ours, a mapping, or a host's object.
+        """Return our context, found in a runtime's nothing, context, mapping or host object.
 
         Raises:
             InputError: Our part is there, but it, or a field of it, cannot be used; it says what

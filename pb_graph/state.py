@@ -51,7 +51,7 @@ class State(Input, total=False):
 
     settings: dict[str, Any]
     """The settings of this run as JSON, so that a resumed run keeps the ones it began with."""
-    brought: dict[str, str | None]
+    run_models: dict[str, str | None]
     """Names of the models that the run's context brought, likewise; None for an object."""
     query: Query
     plan: list[SubQuestion]
@@ -67,7 +67,7 @@ class State(Input, total=False):
     results: Annotated[list[StepResult], operator.add]
     charges: Annotated[list[Charge], operator.add]
     warnings: Annotated[list[str], operator.add]
-    unusable: Annotated[dict[str, str], operator.or_]
+    disabled_models: Annotated[dict[str, str], operator.or_]
     """Why a model, by its role, is not asked again for this question."""
     run_id: str
     """The run's identity, by which accounts around it count once what it spent before a pause."""
@@ -93,8 +93,8 @@ def _validated(settings: str) -> Settings:
 
 
 @cache
-def emptied() -> dict[str, Any]:
-    """What a question finds in the state before anything was written: of every key, by its type.
+def reset_values() -> dict[str, Any]:
+    """Return the values that a new question starts from, for every key by its type.
 
     A list that nodes add to is overwritten. What has no empty value (the input, the query and the
     report) is left as it is.
@@ -117,13 +117,13 @@ class SolveTask(TypedDict):
     """What one ``solve`` node needs to know, sent to it by ``allocate``."""
 
     settings: dict[str, Any]
-    brought: NotRequired[dict[str, str | None]]
+    run_models: NotRequired[dict[str, str | None]]
     query: Query
     plan: list[SubQuestion]
     results: list[StepResult]
     index: int
     budget: int
-    unusable: NotRequired[dict[str, str]]
+    disabled_models: NotRequired[dict[str, str]]
     run_id: str
     spent: Spending
     """Tokens that the run may have been billed before this step was sent, by model."""

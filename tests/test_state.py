@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from pb_graph import Context, Report
 from pb_graph.graph import graph
-from pb_graph.state import Input, Output, SolveTask, State, emptied
+from pb_graph.state import Input, Output, SolveTask, State, reset_values
 from tests.support.chat_model import ScriptedChat
 from tests.support.graphs import checked, report_of
 
@@ -85,6 +85,6 @@ def test_the_exported_graph_has_no_checkpointer_and_its_name() -> None:
 
 def test_a_new_question_finds_every_key_of_the_state_emptied_but_those_it_writes() -> None:
     own = set(get_type_hints(State)) - set(get_type_hints(Input))
-    assert own - set(emptied()) == {"query", "report", "structured_response", "planning_bound"}
-    assert emptied()["warnings"].value == []
-    assert emptied()["answer_id"] is None
+    assert own - set(reset_values()) == {"query", "report", "structured_response", "planning_bound"}
+    assert reset_values()["warnings"].value == []
+    assert reset_values()["answer_id"] is None

@@ -151,13 +151,13 @@ def _task(state: State, index: int, settings: Settings) -> Send:
     needed = transitive_dependencies(state["plan"], index, settings)
     task = SolveTask(
         settings=state["settings"],
-        brought=state.get("brought", {}),
+        run_models=state.get("run_models", {}),
         query=state["query"],
         plan=state["plan"],
         results=[done[earlier] for earlier in needed],
         index=index,
         budget=state["shares"][str(index)],
-        unusable=state["unusable"],
+        disabled_models=state["disabled_models"],
         run_id=state["run_id"],
         spent=spending(state["charges"]),
         closing=is_final(state["plan"], index, settings),

@@ -54,7 +54,7 @@ def no_answer(state: State, run: Run) -> State:
     del run
     report = state["report"]
     # Once a model is known to be out of reach, all else that went wrong goes wrong for that.
-    reasons = list(dict.fromkeys(state["unusable"].values())) or report["warnings"]
+    reasons = list(dict.fromkeys(state["disabled_models"].values())) or report["warnings"]
     spent = report["usage"]["output_tokens"]
     lines = [f"No answer, after {spent} completion tokens.", *reasons]
     if not reasons:

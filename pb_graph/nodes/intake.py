@@ -12,7 +12,7 @@ from pb_graph.methods import METHODS
 from pb_graph.nodes.allocate import first_ceiling
 from pb_graph.nodes.conversation import encodable, read_conversation
 from pb_graph.run.internals import checkpointer
-from pb_graph.state import State, emptied
+from pb_graph.state import State, reset_values
 from pb_graph.types import Query
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ async def intake(state: State, run: Run) -> State:
         raise InputError(msg)
     ceiling, planning = first_ceiling(settings, query)
     run.emit({"event": "intake", "method": settings.method, "ceiling": ceiling})
-    update = emptied() | {
+    update = reset_values() | {
         "settings": settings.model_dump(mode="json"),
         "query": query,
         "level_source": None if query["level"] is None else "given",

@@ -76,7 +76,7 @@ def _update(answer: object, state: State, run: Run) -> State:
     """Return what an answer writes; an edited plan has no shares, and is allocated once more."""
     settings = state["settings"] | {"review_plan": False}
     # A model that was out of reach may be back, after a pause.
-    update: dict[str, Any] = {"settings": settings, "unusable": Overwrite({})}
+    update: dict[str, Any] = {"settings": settings, "disabled_models": Overwrite({})}
     if answer is not True and answer is not None:
         edit = Review.model_validate(answer) if isinstance(answer, dict) else Review()
         if edit == Review():

@@ -80,14 +80,14 @@ class Node(Runnable[Any, State]):
             settings = await io.load(self._models.settings, context)
             state = {
                 **state,
-                "unusable": {},
+                "disabled_models": {},
                 "charges": [],
                 "ceiling": None,
             }  # an earlier question's
-            opening = {"brought": context.brought, "run_id": uuid4().hex}
+            opening = {"run_models": context.run_models, "run_id": uuid4().hex}
         else:
             settings = settings_of(state)
-            context = context.going_on(state.get("brought", {}))
+            context = context.resume_with(state.get("run_models", {}))
         shared = self._models.budget(context)
         if isinstance(shared, int):  # of this run alone, which has spent some of it
             shared = Budget(shared)

@@ -111,8 +111,8 @@ class Run:
         self.settings, self.options = settings, options
         self._models, self._context, self._io, self._state = models, context, io, state
         # Roles whose model failed for good in this query, and how: not asked again.
-        self._unusable: Mapping[str, str] = state.get("unusable") or {}
-        self._found_unusable: dict[str, str] = {}
+        self._disabled: Mapping[str, str] = state.get("disabled_models") or {}
+        self._newly_disabled: dict[str, str] = {}
         self._journal: Journal | None = None
         self._charges: list[Charge] = []
         self._warnings: list[str] = []
@@ -161,7 +161,7 @@ class Run:
             # One step's refusal does not stop the others; without a server, they fare no better.
             self._is_used_up |= isinstance(failure, BudgetUsedUpError)
             if options.purpose.node != "solve" or failure.status is None:
-                self._note_unusable(role, failure)
+                self._note_failure(role, failure)
             raise
         if options.stream:
             self._answer_id = reply.message_id
@@ -268,7 +268,7 @@ class Run:
                     planner, client, request, self.settings, traced=is_traced, io=self._io
                 )
         except ModelCallError as failure:
-            self._note_unusable(role, failure)
+            self._note_failure(role, failure)
             raise
 
     async def ask_planner_with_repair(
@@ -349,7 +349,7 @@ class Run:
         return min(budget, self.settings.cutoff)
 
     def state_update(self, node: str, warnings: Sequence[str]) -> State:
-        """Return what the calls of a node add to the state: charges, warnings, unusable models.
+        """Return what the calls of a node add to the state: charges, warnings, disabled models.
 
         Args:
             node: The name of the node.
@@ -360,8 +360,8 @@ class Run:
             update["effort"] = self._effort
         if self._is_used_up:
             update["budget_used_up"] = True
-        if self._found_unusable:
-            update["unusable"] = self._found_unusable
+        if self._newly_disabled:
+            update["disabled_models"] = self._newly_disabled
         if self._charges:
             update["charges"] = self._charges
         lost = sum(call["finish"] == "error" and not call["measured"] for call in self._charges)
@@ -448,13 +448,13 @@ class Run:
     def _check_usable(self, role: Role) -> None:
         """Raise ModelCallError for a model that failed for good when it was asked before."""
         mine = self._models.model_for(role, self._context)
-        for other in {**self._unusable, **self._found_unusable}:
+        for other in {**self._disabled, **self._newly_disabled}:
             theirs = self._models.model_for(cast("Role", other), self._context)
             if mine is theirs or (isinstance(mine, str) and mine == theirs):
                 msg = "not asked: its model cannot be reached or used, as was found before."
                 raise ModelCallError(msg, fatal=True)
 
-    def _note_unusable(self, role: Role, failure: ModelCallError) -> None:
+    def _note_failure(self, role: Role, failure: ModelCallError) -> None:
         self._is_used_up |= isinstance(failure, BudgetUsedUpError)
         if failure.fatal:
-            self._found_unusable[role] = str(failure)
+            self._newly_disabled[role] = str(failure)
