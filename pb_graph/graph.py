@@ -28,8 +28,8 @@ from pb_graph.run.models import Model, Models, Program
 from pb_graph.run.node import Node
 from pb_graph.run.run import GraphOptions
 from pb_graph.run.tools import normalize_tools
-from pb_graph.settings import Context, Settings, require_run_budget
-from pb_graph.state import Input, Output, SolveTask, State, settings_of
+from pb_graph.settings import Context, Settings, read_settings, require_run_budget
+from pb_graph.state import Input, Output, SolveTask, State
 
 
 def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
@@ -162,28 +162,28 @@ def _choices(settings: Settings) -> dict[str, tuple[Callable[[State], Any], list
 
 
 def _after_intake(state: State) -> str:
-    settings = settings_of(state)
+    settings = read_settings(state["settings"])
     if settings.has_plan:
         return "plan"
     return "estimate" if settings.has_budget else "answer"
 
 
 def _after_plan(state: State) -> str:
-    settings = settings_of(state)
+    settings = read_settings(state["settings"])
     if settings.has_budget:
         return "estimate" if len(state["plan"]) > 1 else "allocate"
     return "review" if settings.review_plan else "answer"
 
 
 def _after_allocate(state: State) -> str | list[Send]:
-    settings = settings_of(state)
+    settings = read_settings(state["settings"])
     reviewed = settings.has_plan and settings.review_plan
     return "review" if reviewed else route_next_wave(state, settings)
 
 
 def _after_review(state: State) -> str | list[Send]:
     """An edited plan has no budgets yet; an accepted one goes the way it would have gone."""
-    settings = settings_of(state)
+    settings = read_settings(state["settings"])
     to_share_out = settings.has_budget and state["total"] is None
     return "allocate" if to_share_out else route_next_wave(state, settings)
 

@@ -34,6 +34,7 @@ class Method:
         continues: Whether it needs a server that continues an unfinished reply.
         tools: Whether the model may call the solver's tools.
         thinking: ``off`` keeps a model from thinking; None leaves that to the budget.
+        is_prompt: Whether the function returns a prompt, rather than making calls of its own.
         ceiling: Returns the most completion tokens that all calls for a question can cost where no
             budget bounds them, from the settings and the question. None for one call.
     """
@@ -51,16 +52,8 @@ class Method:
     continues: bool = False
     tools: bool = True
     thinking: Literal["off"] | None = None
+    is_prompt: bool = True
     ceiling: Callable[[Any, Any], int] | None = None
-
-    @property
-    def is_prompt(self) -> bool:
-        """Whether the function returns a prompt, rather than making calls of its own."""
-        return not inspect.iscoroutinefunction(self.function)
-
-    def token_bound(self, settings: Any, query: Any) -> int:  # noqa: ANN401 -- see `ceiling`
-        """Return the completion tokens that answering can cost where no budget bounds it."""
-        return self.ceiling(settings, query) if self.ceiling else settings.cutoff
 
 
 METHODS: dict[str, Method] = {}
@@ -93,7 +86,8 @@ def method(name: str, description: str, **options: Any) -> Callable[[_Function],
                 f"the method {name!r} is registered already, by {'.'.join(_place(known.function))}"
             )
             raise ValueError(msg)
-        METHODS[name] = Method(name, description, function=function, **options)
+        is_prompt = not inspect.iscoroutinefunction(function)
+        METHODS[name] = Method(name, description, function=function, is_prompt=is_prompt, **options)
         return function
 
     return register

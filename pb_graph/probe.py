@@ -20,13 +20,12 @@ from pb_graph.models.caps import (
     policy_for,
     sglang,
     vllm,
-    without_sdk_retries,
 )
-from pb_graph.models.naming import name_of
+from pb_graph.models.chat_models import name_of, without_sdk_retries
 from pb_graph.models.options import CallOptions
 from pb_graph.models.provider_errors import status_of, to_model_call_error
+from pb_graph.models.reply import finish_of, tokens_of, visible_text
 from pb_graph.models.resolve import model_name, resolve
-from pb_graph.models.usage import finish_of, tokens_of, visible_text
 from pb_graph.settings import Settings
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast, get_args, get_origin
 
@@ -27,7 +27,7 @@ from pb_graph.budget.schedules import Bam as Bam  # noqa: PLC0414 -- for others,
 from pb_graph.budget.schedules import Schedule as PositionalSchedule
 from pb_graph.budget.schedules import Shape
 from pb_graph.errors import InputError, describe_errors, did_you_mean
-from pb_graph.method import known_method, methods
+from pb_graph.method import METHODS, known_method, methods
 
 Method = Annotated[
     str,
@@ -241,13 +241,8 @@ class Settings(BaseModel):
     @property
     def solver_style(self) -> str | None:
         """The style in which the solver writes; None for a method with a style of its own."""
-        own = methods()[self.method].style
+        own = METHODS[self.method].style
         return own and (self.style or own)
-
-    @property
-    def call_timeout(self) -> float:
-        """Seconds until a call is given up."""
-        return 120.0 if self.timeout is None else self.timeout
 
     @property
     def shape(self) -> Shape:
@@ -257,12 +252,12 @@ class Settings(BaseModel):
     @property
     def has_plan(self) -> bool:
         """Whether the method decomposes the question."""
-        return methods()[self.method].plans
+        return METHODS[self.method].plans
 
     @property
     def has_budget(self) -> bool:
         """Whether there is a total: the method's own, or one that was set and is enforced."""
-        chosen = methods()[self.method]
+        chosen = METHODS[self.method]
         is_enforced = self.budget is not None and self.enforcement != "prompt"
         return chosen.budgets or (is_enforced and chosen.is_prompt)
 
@@ -275,7 +270,7 @@ class Settings(BaseModel):
     @property
     def splits_budget(self) -> bool:
         """Whether the method splits its budget over the sub-questions."""
-        return methods()[self.method].splits
+        return METHODS[self.method].splits
 
     @property
     def needs_credits(self) -> bool:
@@ -286,6 +281,16 @@ class Settings(BaseModel):
     def is_stepwise(self) -> bool:
         """Whether each sub-question gets a call of its own."""
         return self.splits_budget and self.execution == "stepwise"
+
+
+def read_settings(fields: dict[str, Any]) -> Settings:
+    """Return the settings that a run keeps in its state, as JSON; they are validated once."""
+    return _validated(json.dumps(fields, sort_keys=True))
+
+
+@lru_cache(maxsize=256)
+def _validated(settings: str) -> Settings:
+    return Settings.model_validate_json(settings)
 
 
 def fields_of(file: Path) -> dict[str, Any]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import operator
-from functools import cache, lru_cache
+from functools import cache
 from typing import Annotated, Any, Literal, NotRequired, get_args, get_origin, get_type_hints
 
 from langchain_core.messages import AnyMessage
@@ -14,7 +13,6 @@ from langgraph.types import Overwrite
 from typing_extensions import TypedDict  # pydantic cannot read typing's own before Python 3.12
 
 from pb_graph.budget.rates import Spending
-from pb_graph.settings import Settings
 from pb_graph.types import Charge, Finish, Query, Report, StepResult, SubQuestion
 
 
@@ -80,16 +78,6 @@ class State(Input, total=False):
     """Id of the message that it was shown as while it was written, if it was."""
     report: Report
     structured_response: Any
-
-
-def settings_of(state: State | SolveTask) -> Settings:
-    """Return the settings of a run, which are validated once."""
-    return _validated(json.dumps(state["settings"], sort_keys=True))
-
-
-@lru_cache(maxsize=256)
-def _validated(settings: str) -> Settings:
-    return Settings.model_validate_json(settings)
 
 
 @cache

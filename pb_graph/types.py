@@ -12,7 +12,7 @@ Finish = Literal["stop", "length", "forced", "error"]
 
 
 EASY = 2
-"""The highest level that counts as easy."""
+"""The highest level that a smaller model solves, if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +23,6 @@ class Purpose:
     step: int | None = None
     level: int | None = None
     """How hard it is, as far as that is known."""
-
-    @property
-    def is_easy(self) -> bool:
-        """Whether a smaller model may do it, if there is one."""
-        return self.level is not None and self.level <= EASY
 
 
 class Charge(TypedDict):

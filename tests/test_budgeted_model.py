@@ -26,7 +26,7 @@ from pb_graph import (
 )
 from pb_graph.agents import FINISH
 from pb_graph.budget import use_budget
-from pb_graph.models.retry import RetryPolicy
+from pb_graph.models.client import RetryPolicy
 from tests.support.chat_model import (
     Call,
     CutOffError,

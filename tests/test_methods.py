@@ -60,7 +60,7 @@ def test_every_method_says_what_it_is_and_where_it_comes_from() -> None:
     for known in METHODS.values():
         assert known.description.endswith(".")
         assert known.source
-        assert known.token_bound(Settings(cutoff=100), query) >= 100
+        assert known.ceiling is None or known.ceiling(Settings(cutoff=100), query) >= 100
     assert set(METHODS) >= PAPER
 
 

@@ -175,11 +175,6 @@ def test_a_budget_that_is_set_bounds_every_method_that_asks_once() -> None:
     assert not Settings(method="vanilla", budget=300, enforcement="prompt").has_budget
 
 
-def test_a_time_limit_that_is_set_is_told_from_the_default() -> None:
-    assert (Settings().timeout, Settings().call_timeout) == (None, 120)
-    assert Settings(timeout=120).timeout == 120
-
-
 def test_a_row_of_the_paper_differs_from_another_in_its_method_and_schedule_only() -> None:
     cosine, linear = Settings.paper(schedule="cosine"), Settings.paper(schedule="linear")
     assert cosine == linear.model_copy(update={"schedule": "cosine"})

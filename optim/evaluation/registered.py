@@ -23,8 +23,7 @@ from optim.evaluation.task import make_method_task, make_task
 from optim.evaluation.transcript import KINDS
 from pb_graph.errors import InputError
 from pb_graph.models.caps import generic
-from pb_graph.models.client import ChatClient
-from pb_graph.models.retry import RetryPolicy
+from pb_graph.models.client import ChatClient, RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

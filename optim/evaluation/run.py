@@ -32,6 +32,7 @@ from optim.records import BY_RUN, Records, differences, log_headers, pool, recor
 from optim.reporting.formatting import displayed, plain_text, remarks, text_table
 from optim.reporting.tables import answers, figures, to_rows
 from pb_graph.errors import InputError, PlanAndBudgetError
+from pb_graph.models.options import TIMEOUT
 
 if TYPE_CHECKING:
     from optim.datasets import Question
@@ -182,7 +183,7 @@ def _model_settings(rows: Sequence[Settings]) -> Settings:
     """Return settings for the models that all rows share: the most patient of each."""
     most: dict[str, float | None] = {"max_retries": max(row.max_retries for row in rows)}
     if any(row.timeout is not None for row in rows):
-        most["timeout"] = max(row.call_timeout for row in rows)
+        most["timeout"] = max(row.timeout or TIMEOUT for row in rows)
     return rows[0].model_copy(update=most)
 
 

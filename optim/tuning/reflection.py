@@ -16,7 +16,7 @@ from optim.tuning.program import MIPRO_PREFIX_GUARD
 from pb_graph.errors import PlanAndBudgetError
 from pb_graph.models.client import ChatClient, WrapperClient
 from pb_graph.models.io import IO, AsyncIO, BlockingIO, run_sync
-from pb_graph.models.options import CallOptions
+from pb_graph.models.options import TIMEOUT, CallOptions
 from pb_graph.models.resolve import model_name, resolve, retry_policy_for
 from pb_graph.planner.engine import LangChainEngine, language_model
 from pb_graph.settings import Settings
@@ -82,7 +82,7 @@ class Reflector(WrapperClient):
             client, self._name, self.identity, evaluator.reflections, before=evaluator.check
         )
         super().__init__(cached)
-        self._options = CallOptions(CAP, settings.call_timeout, purpose=Purpose("reflect"))
+        self._options = CallOptions(CAP, settings.timeout or TIMEOUT, purpose=Purpose("reflect"))
         self._run = evaluator.run
         self._recording = Recording()
         self._empty = 0

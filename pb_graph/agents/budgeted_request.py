@@ -31,12 +31,12 @@ from pb_graph.models.caps import (
     capped_arguments,
     constructor_overrides,
     policy_for,
-    without_sdk_retries,
 )
+from pb_graph.models.chat_models import without_sdk_retries
 from pb_graph.models.client import settle_failed
 from pb_graph.models.input_bound import bound_input, bound_messages, key_of
 from pb_graph.models.options import CallOptions, Thinking
-from pb_graph.models.usage import Tokens, finish_of, tokens_of
+from pb_graph.models.reply import Tokens, finish_of, tokens_of
 
 if TYPE_CHECKING:
     from uuid import UUID

@@ -19,9 +19,9 @@ from pb_graph.agents.budgeted_request import BudgetedRequest, tracked_accounts, 
 from pb_graph.budget.account import Budget
 from pb_graph.budget.context import accounts_in_scope
 from pb_graph.errors import InputError
+from pb_graph.models.chat_models import name_of
+from pb_graph.models.client import RetryPolicy
 from pb_graph.models.io import IO, AsyncIO, BlockingIO, run_sync
-from pb_graph.models.naming import name_of
-from pb_graph.models.retry import RetryPolicy
 
 if TYPE_CHECKING:
     from langchain_core.language_models import ModelProfile

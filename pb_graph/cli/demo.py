@@ -28,7 +28,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from pb_graph import Budget, TokenBudgetMiddleware
-from pb_graph.models.usage import tokens_of
+from pb_graph.models.reply import tokens_of
 
 BUDGET = 4000  # completion tokens of the team
 _WORKERS, _SEARCHES = 8, 7

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from pb_graph.budget.account import Budget, Reservation, areserve_in, reserve_in
@@ -19,23 +20,34 @@ from pb_graph.models.caps import (
     constructor_overrides,
     continuation,
     policy_for,
+)
+from pb_graph.models.chat_models import (
+    LoopConnections,
+    describe_model,
+    name_of,
+    own_timeout,
     without_sdk_retries,
 )
-from pb_graph.models.connections import Connections
 from pb_graph.models.input_bound import bound_input
 from pb_graph.models.io import IO
-from pb_graph.models.naming import described, name_of
 from pb_graph.models.options import CallOptions
 from pb_graph.models.provider_errors import (
     is_too_long,
+    is_transient,
+    retry_after,
     safe_cause,
     secrets_of,
     status_of,
     to_model_call_error,
 )
-from pb_graph.models.reply import Reply, charge_of, read_reply
-from pb_graph.models.retry import RetryPolicy, own_timeout
-from pb_graph.models.usage import Tokens, tokens_of, tokens_of_error
+from pb_graph.models.reply import (
+    Reply,
+    Tokens,
+    charge_of,
+    read_reply,
+    tokens_of,
+    tokens_of_error,
+)
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -152,6 +164,41 @@ class FallbackClient(WrapperClient):
         raise _combined(failures, lost)
 
 
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often a call is tried again after a transient fault, and how long is waited before.
+
+    The wait is drawn from 0 to ``initial_interval`` seconds, and the upper end doubles with every
+    attempt up to ``max_interval`` (exponential backoff with full jitter), so that many callers that
+    failed together do not come back together. What a server asks for (``Retry-After``) is waited on
+    top.
+
+    Attributes:
+        max_retries: Attempts after the first one.
+        initial_interval: Upper end of the first wait, in seconds.
+        max_interval: Upper end of any wait, in seconds.
+    """
+
+    max_retries: int = 3
+    initial_interval: float = 0.5
+    max_interval: float = 8.0
+
+    def wait(self, error: Exception, failed: int, longest: float) -> float | None:
+        """Return the seconds to wait before the next attempt, or None if there is to be none.
+
+        Args:
+            error: What ended the last attempt.
+            failed: Attempts that have failed, that one included.
+            longest: Longest wait, in seconds, that a server may ask for. One that asks for more
+                will refuse any earlier attempt, so there is none.
+        """
+        asked = retry_after(error)
+        if failed > self.max_retries or asked > longest or not is_transient(error):
+            return None
+        ceiling = min(self.max_interval, self.initial_interval * 2.0 ** (failed - 1))
+        return asked + random.uniform(0, ceiling)  # noqa: S311 -- spread, not secrecy
+
+
 class ChatClient:
     """A LangChain chat model with its cap policy and its retry policy.
 
@@ -193,7 +240,12 @@ class ChatClient:
         ):
             streaming["stream_chunk_timeout"] = None  # a model may think unseen for long
         self.model = model.model_copy(update=change | plain)
-        self._connections = Connections(self.model, model.model_copy(update=change | streaming))
+        self._streaming = model.model_copy(update=change | streaming)
+        self._connections = (
+            LoopConnections(self.model, self._streaming)
+            if LoopConnections.are_shared(model)
+            else None
+        )
         self.name = name_of(model)
         self._secrets = secrets_of(model)
         self.prefill = continuation(self._policy)
@@ -240,7 +292,12 @@ class ChatClient:
                 except Exception as error:  # noqa: BLE001 -- told as one of ours, or tried again
                     failure = error
                 else:
-                    reply = self._read(message, messages, attempt, time.perf_counter() - started)
+                    seconds = time.perf_counter() - started
+                    echoes = self.prefill == "whole"
+                    reply = read_reply(
+                        message, messages, attempt, seconds=seconds, model=self.name, echoes=echoes
+                    )
+                    self._learn(reply, attempt, refused)
                     charge = reply.charge
                     reservation.settle(
                         charge["output_tokens"],
@@ -248,7 +305,6 @@ class ChatClient:
                         cached=charge["cached_tokens"],
                         written=tokens_of(message, messages, attempt.cap).written,
                     )
-                    self._learn(reply, attempt, refused)
                     charge = _with_bill(charge, reservation)
                     return replace(reply, charge=charge, lost=tuple(lost))
                 if (tokens := settle_failed(reservation, failure)) is not None:
@@ -266,16 +322,17 @@ class ChatClient:
                     secrets=self._secrets,
                     lost=tuple(lost),
                     attempts=failed,
-                    model=described(self.model),
+                    model=describe_model(self.model),
                 ) from safe_cause(failure, self._secrets)
             await io.sleep(wait)
 
     async def _ask(
         self, messages: Sequence[BaseMessage], options: CallOptions, io: IO
     ) -> AIMessage:
-        connections = self._connections
-        plain, streaming = await io.call(connections.blocking, connections.in_running_loop)
-        model = streaming if options.stream else plain
+        models: tuple[BaseChatModel, ...] = (self.model, self._streaming)
+        if self._connections:
+            models = await io.call(lambda: models, self._connections.in_running_loop)
+        model = models[1] if options.stream else models[0]
         if options.sampling:
             model = model.model_copy(update={"cache": False})  # no two samples are one
         arguments = self._arguments(messages, options)
@@ -304,6 +361,13 @@ class ChatClient:
             return arguments | {"options": {**arguments["options"], **warm}}
         return arguments | warm
 
+    def _learn(self, reply: Reply, options: CallOptions, refused: set[str]) -> None:
+        """Remember what the server refused, and whether the model thinks whatever it is told."""
+        self._unsupported |= refused
+        is_full = reply.charge["output_tokens"] >= options.cap
+        if options.thinking == "off" and is_full and not reply.text.strip():
+            self.ignores_thinking_off = True
+
     def _supported(self, options: CallOptions, refused: set[str]) -> CallOptions:
         """Return the options without what the server refused, in this call or before."""
         if "schema" in self._unsupported | refused:
@@ -311,25 +375,6 @@ class ChatClient:
         if "stream" in self._unsupported | refused:
             options = replace(options, stream=False)
         return options
-
-    def _read(
-        self,
-        message: AIMessage,
-        messages: Sequence[BaseMessage],
-        options: CallOptions,
-        seconds: float,
-    ) -> Reply:
-        echoes = self.prefill == "repeats"
-        return read_reply(
-            message, messages, options, seconds=seconds, model=self.name, echoes=echoes
-        )
-
-    def _learn(self, reply: Reply, options: CallOptions, refused: set[str]) -> None:
-        """Remember what the server refused, and whether the model thinks whatever it is told."""
-        self._unsupported |= refused
-        is_full = reply.charge["output_tokens"] >= options.cap
-        if options.thinking == "off" and is_full and not reply.text.strip():
-            self.ignores_thinking_off = True
 
 
 def settle_failed(reservation: Reservation, error: Exception) -> Tokens | None:
@@ -365,8 +410,8 @@ def _open_accounts(options: CallOptions) -> tuple[Budget, ...]:
 
 def _max_left(accounts: Sequence[Budget]) -> int:
     """Return the tokens that attempts can still reserve."""
-    left = (account.tokens_left(with_grants=True) for account in accounts)
-    return min(tokens for group in left for tokens in group)
+    left = [account.tokens_left(with_grants=True) for account in accounts]
+    return min([tokens for group in left for tokens in group])
 
 
 def _with_bill(charge: Charge, reservation: Reservation) -> Charge:

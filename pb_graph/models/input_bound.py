@@ -11,8 +11,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from pb_graph.budget.rates import Bill, plain_name
 from pb_graph.errors import InputError
-from pb_graph.models.caps.openai import address_of, is_openai_like
-from pb_graph.models.naming import name_of
+from pb_graph.models.chat_models import address_of, is_openai_like, name_of
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

@@ -18,6 +18,8 @@ that an answer still fits into the cap. ``off``: not at all, or as little as the
 because thinking has used up its budget already and only the answer is missing.
 """
 
+TIMEOUT = 120.0
+"""Seconds until an attempt is given up, unless something else is said."""
 LEAST_ANSWER, MOST_ANSWER = 64, 1024
 _ANSWER = Purpose("answer")
 
@@ -39,7 +41,7 @@ class CallOptions:
     """
 
     cap: int
-    timeout: float = 120.0
+    timeout: float = TIMEOUT
     schema: dict[str, Any] | None = None
     thinking: Thinking = "bounded"
     tools: tuple[BaseTool, ...] = ()

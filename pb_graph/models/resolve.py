@@ -11,9 +11,9 @@ from langchain_core.runnables import RunnableWithFallbacks
 
 from pb_graph.errors import ModelSetupError, UnknownModelError, did_you_mean
 from pb_graph.local import catalog, server
-from pb_graph.models.client import ChatClient, FallbackClient, ModelClient
+from pb_graph.models.client import ChatClient, FallbackClient, ModelClient, RetryPolicy
+from pb_graph.models.options import TIMEOUT
 from pb_graph.models.provider_errors import redact
-from pb_graph.models.retry import RetryPolicy
 
 if TYPE_CHECKING:
     from pb_graph.models.caps import CapPolicy
@@ -83,7 +83,7 @@ def resolve(name: str, settings: Settings, **options: Any) -> BaseChatModel:  # 
     provider, _, model = name.partition(":")
     try:
         made: BaseChatModel = init_chat_model(
-            model, model_provider=provider, timeout=settings.call_timeout, **options
+            model, model_provider=provider, timeout=settings.timeout or TIMEOUT, **options
         )
     except Exception as error:
         if unknown := _UNKNOWN_PROVIDER.search(str(error)):

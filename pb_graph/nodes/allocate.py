@@ -69,8 +69,9 @@ def first_ceiling(settings: Settings, query: Query) -> tuple[int, int]:
         levels = LEVELS if level is None and settings.budget_rule.needs_level else [level]
         total = max(settings.budget_rule.total(each) for each in levels)
     enforced = None if settings.enforcement == "prompt" else total
-    planning = planning_bound(settings, query, enforced)
-    steps = settings.max_steps if settings.has_plan else 1
+    has_plan = settings.has_plan
+    planning = planning_bound(settings, query, enforced) if has_plan or total is not None else 0
+    steps = settings.max_steps if has_plan else 1
     solving = solving_bound(settings, query, total, steps)
     return available_tokens(planning + solving, include_pending=True), planning
 
@@ -85,7 +86,8 @@ def solving_bound(settings: Settings, query: Query, total: int | None, steps: in
         steps: The sub-questions, at most. Where the budget is only said, the cutoff of each call is
             the only bound, and there may be one call more, when the last step comes to nothing.
     """
-    most = METHODS[settings.method].token_bound(settings, query)
+    ceiling = METHODS[settings.method].ceiling
+    most = ceiling(settings, query) if ceiling else settings.cutoff
     if total is None or settings.enforcement == "prompt":
         return settings.cutoff * (steps + 1) if settings.is_stepwise else most
     if not settings.is_stepwise:

@@ -29,15 +29,10 @@ class Conversation(NamedTuple):
     """The messages of a host, taken apart; ``question`` is None when nobody asks one."""
 
     question: str | None
-    instruction: str | None
-    turns: str | None
-    media: list[dict[str, Any]]
-    warnings: list[str]
-
-
-def encodable(text: str) -> str:
-    """Text without halves of characters, which JSON can carry and no request can hold."""
-    return text.encode(errors="replace").decode()
+    instruction: str | None = None
+    turns: str | None = None
+    media: Sequence[dict[str, Any]] = ()
+    warnings: Sequence[str] = ()
 
 
 def read_conversation(messages: Sequence[AnyMessage]) -> Conversation:
@@ -53,7 +48,7 @@ def read_conversation(messages: Sequence[AnyMessage]) -> Conversation:
         (at for at, said in enumerate(messages) if isinstance(said, HumanMessage)), default=None
     )
     if asked is None:
-        return Conversation(None, None, None, [], [])
+        return Conversation(None)
     system = [text_of(said.content) for said in messages if isinstance(said, SystemMessage)]
     turns = [
         _turn(said, "(the question below)" if at == asked else None)
@@ -90,7 +85,7 @@ def _turn(said: AnyMessage, instead: str | None) -> str:
         return ""
     name = re.sub(r"[^\w .-]", "", said.name or "")[:40]
     role = _ROLES.get(said.type, said.type) + (f" {name}" if name else "")
-    return f'<turn role="{role}">\n{as_data(encodable(text))}\n</turn>'
+    return f'<turn role="{role}">\n{as_data(text.encode(errors="replace").decode())}\n</turn>'
 
 
 def _newest(turns: list[str]) -> tuple[list[str], int]:

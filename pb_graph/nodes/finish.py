@@ -100,15 +100,16 @@ def _essentials(report: Report) -> dict[str, Any]:
 
 def build_report(state: State, settings: Settings, prices: Dollars | None = None) -> Report:
     """The account of a query, from what the nodes left in the state."""
-    warnings, most, ceiling = state["warnings"], most_billed(state["charges"]), state["ceiling"]
+    charges, warnings, ceiling = state["charges"], state["warnings"], state["ceiling"]
+    most, usage, splits = most_billed(charges), by_node(charges, prices), settings.splits_budget
     if ceiling is not None and most > ceiling:
         note = f"up to {most} completion tokens may be billed, above the ceiling of {ceiling}"
         warnings = [*warnings, f"{note}: a server ignored its cap, as `pb-graph probe` shows"]
     answer, ended = state.get("answer", ""), state.get("finish")
     return Report(
         method=settings.method,
-        execution=settings.execution if settings.splits_budget else None,
-        schedule=settings.schedule if settings.splits_budget else None,
+        execution=settings.execution if splits else None,
+        schedule=settings.schedule if splits else None,
         style=settings.solver_style,
         effort=state["effort"],
         level=state["query"]["level"],
@@ -121,7 +122,7 @@ def build_report(state: State, settings: Settings, prices: Dollars | None = None
         finish=ended,
         cut_off=ended in ("length", "forced"),
         steps=_steps(state, settings),
-        usage=by_node(state["charges"], prices),
+        usage=usage,
         warnings=warnings,
     )
 

@@ -10,8 +10,8 @@ from pb_graph.budget import LEVELS
 from pb_graph.errors import InputError
 from pb_graph.methods import METHODS
 from pb_graph.nodes.allocate import first_ceiling
-from pb_graph.nodes.conversation import encodable, read_conversation
-from pb_graph.run.internals import checkpointer
+from pb_graph.nodes.conversation import Conversation, read_conversation
+from pb_graph.run.journal import checkpointer
 from pb_graph.state import State, reset_values
 from pb_graph.types import Query
 
@@ -35,12 +35,12 @@ async def intake(state: State, run: Run) -> State:
             reviewed without a checkpointer.
     """
     own = state.get("question")
-    said = read_conversation([] if own is not None else state.get("messages") or [])
+    said = Conversation(own) if own is not None else read_conversation(state.get("messages") or [])
     settings, warnings = _settings(state.get("budget"), run)
     form = _text(state.get("answer_format"), "'answer_format'", MAX_EXTRA)
     typed = run.options.answer_type.form if run.options.answer_type else None
     query = Query(
-        question=_question(said.question if own is None else own),
+        question=_question(said.question),
         reference=_text(state.get("reference"), "'reference'", MAX_REFERENCE),
         instruction=_text(state.get("instruction"), "'instruction'", MAX_EXTRA)
         or _text(said.instruction, "The system message", MAX_QUESTION),
@@ -48,10 +48,11 @@ async def intake(state: State, run: Run) -> State:
         domain=_text(state.get("domain"), "'domain'", MAX_EXTRA) or settings.domain,
         level=_level(state.get("level")),
         conversation=said.turns,
-        media=said.media,
+        media=[*said.media],
     )
-    await run.check_media(said.media)
-    if settings.has_plan and settings.review_plan and checkpointer() is None:
+    if said.media:
+        await run.check_media(said.media)
+    if settings.review_plan and settings.has_plan and checkpointer() is None:
         msg = (
             "review_plan pauses for a person, and goes on from a checkpoint, which nothing keeps "
             "here: build_graph(…, checkpointer=InMemorySaver()), and a thread_id"
@@ -65,7 +66,7 @@ async def intake(state: State, run: Run) -> State:
         "level_source": None if query["level"] is None else "given",
         "ceiling": ceiling,
         "planning_bound": planning,
-        "warnings": Overwrite(said.warnings + warnings),
+        "warnings": Overwrite([*said.warnings, *warnings]),
     }
     return cast("State", update)
 
@@ -88,7 +89,8 @@ def _question(given: object) -> str:
     if not isinstance(given, str):
         msg = 'There is no question. Give {"question": "..."} or {"messages": [...]}.'
         raise InputError(msg)
-    question = encodable(given).strip()
+    # Without halves of characters, which JSON can carry and no request can hold.
+    question = given.encode(errors="replace").decode().strip()
     if not question:
         msg = "The question is empty. Give it as text, also with an image or a file."
         raise InputError(msg)
@@ -110,7 +112,7 @@ def _text(value: object, what: str, limit: int) -> str | None:
     if len(value) > limit:
         msg = f"{what} has {len(value)} characters; at most {limit} are taken. Shorten it."
         raise InputError(msg)
-    return encodable(value) or None
+    return value.encode(errors="replace").decode() or None
 
 
 def _level(value: object) -> int | None:

@@ -6,7 +6,6 @@ share one part of its ceiling.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, cast
 
@@ -44,7 +43,7 @@ async def plan(state: State, run: Run) -> State:
             update = await _level_update(query, [], run)
             query = update["query"]
         if _is_planned(settings, query["level"]):
-            steps, query, notes = await _decompose(query, run)
+            steps, notes = await _decompose(query, run)
             update["warnings"] += notes
     if not steps:
         steps = [single_step(query)]
@@ -73,11 +72,6 @@ def single_step(query: Query) -> SubQuestion:
         level=query["level"],
         credit=_ALL_CREDITS,
     )
-
-
-def is_single_step(plan: Sequence[SubQuestion], query: Query) -> bool:
-    """Return whether a plan is the question itself, which needs no outline."""
-    return [step["question"] for step in plan] == [query["question"]]
 
 
 def planning_bound(settings: Settings, query: Query, total: int | None) -> int:
@@ -112,22 +106,21 @@ def _planning(state: State) -> AbstractContextManager[None]:
     return use_budget(account)
 
 
-async def _decompose(query: Query, run: Run) -> tuple[list[SubQuestion], Query, list[str]]:
-    """Return the sub-questions, none where none can be had; the query; and warnings."""
+async def _decompose(query: Query, run: Run) -> tuple[list[SubQuestion], list[str]]:
+    """Return the sub-questions, none where none can be had, and warnings."""
     settings, notes = run.settings, list[str]()
     steps: list[SubQuestion] = []
     if settings.planning == "fused" and settings.splits_budget:
         graded, warnings = await run.ask_planner_with_repair(fused_request(query, settings))
         if graded:
-            level, steps, notes = clean_graded_plan(graded, query, settings.max_steps)
-            query = {**query, "level": level}
+            steps, notes = clean_graded_plan(graded, query, settings.max_steps)
     else:
         found, warnings = await run.ask_planner_with_repair(decompose_request(query, settings))
         if found:
             steps, notes = clean_plan(found, query, settings.max_steps)
     if not steps:
         notes = [*notes, "plan: the question is solved as one step"]
-    return steps, query, [*warnings, *notes]
+    return steps, [*warnings, *notes]
 
 
 async def _level_update(query: Query, steps: list[SubQuestion], run: Run) -> State:
@@ -154,11 +147,11 @@ async def _level_alone(query: Query, run: Run) -> tuple[Difficulty | None, list[
     Some models cannot answer so shortly: they think all the same, or their server refuses.
     """
     try:
-        reply = await run.ask_planner(level_request(query, run.settings))
+        judged = await run.ask_planner(level_request(query, run.settings))
     except UnreadableReplyError:
         return None, ["estimate: no level in a reply of two tokens: asked for in full"]
     except ModelCallError as failure:
         if failure.status in _REFUSED:
             return None, [f"estimate: {failure} Asked for in full."]
         return Difficulty(), [f"estimate: {failure} Going on without."]
-    return Difficulty(level=reply.value.level), []
+    return Difficulty(level=judged.level), []

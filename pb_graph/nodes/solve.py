@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from pb_graph.errors import ModelCallError
 from pb_graph.methods import METHODS, MethodInput
-from pb_graph.nodes.allocate import lower_ceiling, synthesis_cap
-from pb_graph.nodes.plan import is_single_step
+from pb_graph.nodes.allocate import lower_ceiling, solving_bound, synthesis_cap
 from pb_graph.prompts import single_call_prompt, step_prompt, synthesis_prompt
 from pb_graph.run.run import BudgetedReply
 from pb_graph.types import Purpose, StepResult
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from pb_graph.prompts import PromptMessage
     from pb_graph.run.run import Run
     from pb_graph.state import SolveTask, State
+    from pb_graph.types import Query, SubQuestion
 
 
 async def solve(task: SolveTask, run: Run) -> State:
@@ -94,12 +94,12 @@ async def answer(state: State, run: Run) -> State:
         settings=run.settings,
         style=await run.style(query),
         budget=state["total"],
-        plan=() if is_single_step(state["plan"], query) else state["plan"],
+        plan=() if _is_single_step(state["plan"], query) else state["plan"],
         shares={int(index): share for index, share in state["shares"].items()} or None,
     )
     update: State = {"answer": ""}
-    if state["total"] is None:
-        update["ceiling"] = lower_ceiling(state, method.token_bound(run.settings, query))
+    if state["total"] is None and state["charges"]:  # planning may have cost less than its bound
+        update["ceiling"] = lower_ceiling(state, solving_bound(run.settings, query, None, 1))
     try:
         if not method.is_prompt:
             made: State = await method.function(given, run)
@@ -116,10 +116,15 @@ async def answer(state: State, run: Run) -> State:
         return update | {"warnings": [f"answer: {failure}"]}
 
 
+def _is_single_step(plan: Sequence[SubQuestion], query: Query) -> bool:
+    """Return whether a plan is the question itself, which needs no outline."""
+    return [step["question"] for step in plan] == [query["question"]]
+
+
 async def _prompt(task: SolveTask, run: Run, *, is_final: bool) -> list[PromptMessage]:
     query, settings, budget = task["query"], run.settings, task["budget"]
     style = await run.style(query)
-    if is_single_step(task["plan"], query):
+    if _is_single_step(task["plan"], query):
         said = budget if settings.enforcement == "prompt" else None
         return single_call_prompt(query, settings, style, budget=said)
     return step_prompt(

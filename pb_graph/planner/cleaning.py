@@ -24,7 +24,8 @@ _CONSTANT = 10
 
 _TOKEN = re.compile(r"[^\W_]+|[^\w\s.,;:?!\"'`]")
 _NUMBER = re.compile(r"\d+(?:,\d{3}(?!\d))*(?:\.\d+)?")
-_VALUE = re.compile(rf"(?<![\w^.]){_NUMBER.pattern}(?![\w^])")  # no exponent, no coefficient
+# No exponent, no coefficient, and no part of a longer number.
+_VALUE = re.compile(rf"(?<![\w^.])(?<!\d,)(?>{_NUMBER.pattern})(?![\w^])")
 _EQUALS = re.compile(r"(?<![<>!:=])\s*[=≈](?!=)\s*")
 _MATHS = (
     r"(?:\\[a-z]+|(?<![^\W\d_])[^\W\d_](?![^\W\d_])|[\d\s.,'()\[\]{}|$%!^_*/\u00d7÷·√+\u2212-])"
@@ -57,26 +58,24 @@ def clean_plan(plan: Plan, query: Query, max_steps: int) -> tuple[list[SubQuesti
 
 def clean_graded_plan(
     plan: GradedPlan, query: Query, max_steps: int
-) -> tuple[int, list[SubQuestion], list[str]]:
+) -> tuple[list[SubQuestion], list[str]]:
     """Clean a plan that came with its grades, as `clean_plan` and `grade_steps` do.
 
     Args:
         plan: The plan as the planner wrote it.
-        query: The question; its level, if it has one, wins over the planner's.
+        query: The question.
         max_steps: The most sub-questions to keep.
 
     Returns:
-        The level of the question, the graded sub-questions, and the warnings.
+        The graded sub-questions, and the warnings.
     """
     kept, warnings = _keep_steps(plan, query, max_steps)
     planned = [plan.steps[old] for old in kept]
     found = Difficulty(
-        level=plan.level,
-        levels=[step.level for step in planned],
-        credits=[step.credit for step in planned],
+        levels=[step.level for step in planned], credits=[step.credit for step in planned]
     )
-    level, steps, more = grade_steps(found, [*kept.values()], query["level"])
-    return level, steps, warnings + more
+    _, steps, more = grade_steps(found, [*kept.values()], query["level"] or MIDDLE)
+    return steps, warnings + more
 
 
 def grade_steps(

@@ -7,19 +7,18 @@ no history.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import dspy
-from dspy.lm15 import Message, Request, Response, TextPart, Usage, response_to_events
+from dspy.lm15 import Message, Request, Response, TextPart, Usage
 from dspy.utils.exceptions import AdapterParseError
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 from pb_graph.models.io import IO, AsyncIO, BlockingIO, run_sync
-from pb_graph.models.options import CallOptions
+from pb_graph.models.options import TIMEOUT, CallOptions
 from pb_graph.models.provider_errors import to_model_call_error
-from pb_graph.planner.requests import PlannerReply, PlannerRequest, UnreadableReplyError
+from pb_graph.planner.requests import PlannerRequest, UnreadableReplyError
 from pb_graph.planner.signatures import PlannerAdapter, output_name, select_inputs
 from pb_graph.types import Purpose
 
@@ -47,9 +46,6 @@ class LangChainEngine:
         errors: The errors that ended calls, as they were before DSPy wrapped them.
     """
 
-    supports_function_calling = supports_reasoning = supports_response_schema = False
-    supported_params = frozenset({"temperature", "max_tokens", "stop"})
-
     def __init__(self, client: ModelClient, options: CallOptions) -> None:
         self.client, self.options = client, options
         self.replies: list[Reply] = []
@@ -60,28 +56,23 @@ class LangChainEngine:
 
     def complete(self, request: Request) -> Response:
         """Answer one request."""
-        with self.keep_errors():
-            reply = run_sync(self.client.call(_messages(request), self.options, BlockingIO()))
-        return self.respond(request, reply)
+        return run_sync(self._complete(request, BlockingIO()))
 
-    def stream(self, request: Request) -> Iterator[Any]:
-        """Yield the same answer as events."""
-        yield from response_to_events(self.complete(request))
+    async def acomplete(self, request: Request) -> Response:
+        """Answer one request in an event loop."""
+        return await self._complete(request, AsyncIO())
 
-    def close(self) -> None:
-        """Do nothing: the chat model is the caller's."""
-
-    @contextmanager
-    def keep_errors(self) -> Iterator[None]:
-        """Add an error of the body to `errors`."""
+    async def _complete(self, request: Request, io: IO) -> Response:
+        system = request.system
+        if not isinstance(system, str | None):
+            system = "".join(part.text for part in system)
+        messages: list[BaseMessage] = [SystemMessage(system)] if system else []
+        messages += [_ROLES[said.role](said.text or "") for said in request.messages]
         try:
-            yield
+            reply = await self.client.call(messages, self.options, io)
         except Exception as error:
             self.errors.append(error)
             raise
-
-    def respond(self, request: Request, reply: Reply) -> Response:
-        """Add a reply to `replies`, and return it as DSPy wants it."""
         self.replies.append(reply)
         charge = reply.charge
         return Response(
@@ -94,40 +85,12 @@ class LangChainEngine:
         )
 
 
-class AsyncLangChainEngine:
-    """A `LangChainEngine` for an event loop."""
-
-    def __init__(self, engine: LangChainEngine) -> None:
-        self._engine = engine
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        return getattr(self._engine, name)
-
-    async def complete(self, request: Request) -> Response:
-        """Answer one request."""
-        engine = self._engine
-        with engine.keep_errors():
-            reply = await engine.client.call(_messages(request), engine.options, AsyncIO())
-        return engine.respond(request, reply)
-
-    async def stream(self, request: Request) -> AsyncIterator[Any]:
-        """Yield the same answer as events."""
-        for event in response_to_events(await self.complete(request)):
-            yield event
-
-    async def aclose(self) -> None:
-        """Do nothing: the chat model is the caller's."""
-
-
 def language_model(engine: LangChainEngine) -> dspy.LM:
     """Return an engine as a DSPy language model; its label brings no rules of a model family."""
     return dspy.LM(
         "chat:planner",
         engine=engine,
-        async_engine=AsyncLangChainEngine(engine),
+        async_engine=SimpleNamespace(complete=engine.acomplete),
         cache=False,
         num_retries=0,
     )
@@ -141,7 +104,7 @@ async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the cal
     *,
     traced: bool,
     io: IO,
-) -> PlannerReply[T]:
+) -> T:
     """Make one request to a planner.
 
     Args:
@@ -154,12 +117,12 @@ async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the cal
         io: The way to wait.
 
     Raises:
-        UnreadableReplyError: The reply could not be read; it is in ``replies``.
+        UnreadableReplyError: The reply could not be read.
         ModelCallError: The model could not be called.
     """
     options = CallOptions(
         min(settings.planner_cap, settings.cutoff, request.cap or settings.cutoff),
-        settings.call_timeout,
+        settings.timeout or TIMEOUT,
         request.schema,
         thinking="off" if request.cap is not None else "bounded",
         purpose=Purpose(request.node),
@@ -171,6 +134,7 @@ async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the cal
         adapter=PlannerAdapter(request.form, request.examples),
         trace=dspy.settings.trace if traced else None,
         disable_history=True,
+        send_stream=None,
         track_usage=False,
     ):
         # The model is given again at the call: a saved predictor may have one of its own, which
@@ -184,14 +148,7 @@ async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the cal
                 raise to_model_call_error(last) from last.__cause__
             if engine.replies or isinstance(error, AdapterParseError):
                 reason = str(error.__cause__ or "it was empty")
-                raise UnreadableReplyError(reason, engine.replies) from error
+                raise UnreadableReplyError(reason) from error
             raise to_model_call_error(error) from error
-    return PlannerReply(prediction[output_name(predictor.signature)], engine.replies)
-
-
-def _messages(request: Request) -> list[BaseMessage]:
-    system = request.system
-    if not isinstance(system, str | None):
-        system = "".join(part.text for part in system)
-    head: list[BaseMessage] = [SystemMessage(system)] if system else []
-    return head + [_ROLES[message.role](message.text or "") for message in request.messages]
+    value: T = prediction[output_name(predictor.signature)]
+    return value

@@ -150,12 +150,12 @@ class Plan(BaseModel):
         Raises:
             ValueError: The reply holds no sub-question.
         """
-        found = _find_json(text)
-        steps = _readable_steps(_items(found)) or _readable_steps([*_numbered_items(text)])
+        steps = _readable_steps(_items(_find_json(text)))
+        steps = steps or _readable_steps([*_numbered_items(text)])
         if not steps:
             msg = "no sub-question found: write each as an item of its own"
             raise ValueError(msg)
-        return cls.model_validate((found if isinstance(found, dict) else {}) | {"steps": steps})
+        return cls(steps=steps)
 
     def to_text(self) -> str:
         """Return the plan as the JSON that a planner is asked for; `read` reads it back."""
@@ -163,9 +163,7 @@ class Plan(BaseModel):
 
 
 class GradedPlan(Plan):
-    """A decomposition with the level of the problem, and level and credit of each step."""
-
-    level: _Number = Field(default=None, validation_alias=_LEVEL_NAMES)
+    """A decomposition with level and credit of each step."""
 
     def to_text(self) -> str:
         """Return the plan and its grades as the JSON that a planner is asked for."""
@@ -173,7 +171,7 @@ class GradedPlan(Plan):
             {"question": step.to_text(), "level": step.level, "credit": step.credit}
             for step in self.steps
         ]
-        return json.dumps({"level": self.level, "steps": steps}, ensure_ascii=False)
+        return json.dumps({"steps": steps}, ensure_ascii=False)
 
 
 class Difficulty(BaseModel):

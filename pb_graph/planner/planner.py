@@ -98,7 +98,7 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
             query["level"] = round(ask(level_request(query, settings)).level)
         if settings.planning == "fused":
             graded = ask(fused_request(query, settings))
-            _, plan, warnings = clean_graded_plan(graded, query, settings.max_steps)
+            plan, warnings = clean_graded_plan(graded, query, settings.max_steps)
         else:
             written = ask(decompose_request(query, settings))
             plan, warnings = clean_plan(written, query, settings.max_steps)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from pb_graph.planner.parsing import Difficulty, GradedPlan, Level, Plan
 
 if TYPE_CHECKING:
-    from pb_graph.models.reply import Reply
     from pb_graph.settings import Settings
     from pb_graph.types import Query, SubQuestion
 
@@ -52,15 +51,7 @@ class Example(NamedTuple):
 
 
 class UnreadableReplyError(Exception):
-    """A planner's reply could not be read. Internal: nodes ask once more, or go on without.
-
-    Attributes:
-        replies: The replies that were paid for.
-    """
-
-    def __init__(self, reason: str, replies: list[Reply]) -> None:
-        super().__init__(reason)
-        self.replies = replies
+    """A planner's reply could not be read. Internal: nodes ask once more, or go on without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +84,6 @@ class PlannerRequest(Generic[T_co]):
         return replace(self, inputs=self.inputs | {"correction": complaint})
 
 
-@dataclass(frozen=True, slots=True)
-class PlannerReply(Generic[T_co]):
-    """The value of the output field, and the reply of each call that was made for it."""
-
-    value: T_co
-    replies: list[Reply]
-
-
 def decompose_request(query: Query, settings: Settings) -> PlannerRequest[Plan]:
     """Return the request for a plan.
 
@@ -121,23 +104,20 @@ def decompose_request(query: Query, settings: Settings) -> PlannerRequest[Plan]:
 
 
 def fused_request(query: Query, settings: Settings) -> PlannerRequest[GradedPlan]:
-    """Return the request for a plan with levels and credits, and with the level if it is unknown.
+    """Return the request for a plan with levels and credits.
 
     Args:
         query: The question; its level, if it has one, is told.
         settings: Settings of the run.
     """
-    most, ask_level = settings.max_steps, query["level"] is None
-    inputs = _inputs(query) | _level_examples(settings)
+    most, inputs = settings.max_steps, _inputs(query) | _level_examples(settings)
     step = '{"question": "sub-question | hint", "level": N, "credit": N}'
-    whole = '"level": N, ' if ask_level else ""
-    form = f'Reply with JSON only: {{{whole}"steps": [{step}, ...]}}, at most {most} steps.'
-    steps = _array(_object(question=_STEP, level=_LEVEL, credit=_CREDIT), min(2, most), most)
-    schema = _object(level=_LEVEL, steps=steps) if ask_level else _object(steps=steps)
+    form = f'Reply with JSON only: {{"steps": [{step}, ...]}}, at most {most} steps.'
+    graded = _object(question=_STEP, level=_LEVEL, credit=_CREDIT)
+    schema = _object(steps=_array(graded, min(2, most), most))
     grades = ((_GROUPS, 60), (_PENS_IN_ALL, 40))
     rows = [{"question": text, "level": 1, "credit": credit} for text, credit in grades]
-    reply = json.dumps(({"level": 1} if ask_level else {}) | {"steps": rows})
-    example = Example(_example_inputs(inputs), reply)
+    example = Example(_example_inputs(inputs), json.dumps({"steps": rows}))
     return PlannerRequest("fused", "plan", GradedPlan, inputs, form, schema, (example,))
 
 

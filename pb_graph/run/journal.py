@@ -25,17 +25,26 @@ from pb_graph.models.client import ModelClient, WrapperClient
 from pb_graph.models.io import IO
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply
-from pb_graph.run.internals import checkpointer
 from pb_graph.types import Charge
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
     from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import BaseCheckpointSaver
 
 _CHANNEL = "plan_and_budget:call"
+# Where LangGraph puts the checkpointer of the outermost graph for the graphs within: a private
+# name. Without it no call is kept for a restart.
+_CHECKPOINTER = "__pregel_checkpointer"
 
 Record = Callable[[Sequence[Charge], Sequence[str]], None]
 """Is told the charges of a call and its warnings, also of a call that was found."""
+
+
+def checkpointer() -> BaseCheckpointSaver[Any] | None:
+    """Return the checkpointer of the run that the caller is part of."""
+    found: BaseCheckpointSaver[Any] | None = get_config()["configurable"].get(_CHECKPOINTER)
+    return found
 
 
 class Journal:
@@ -69,7 +78,7 @@ class Journal:
             io: The way to wait.
 
         Returns:
-            The key of the entry, and the entry, or None.
+            The key of the entry, empty where nothing is kept; and the entry, or None.
         """
         if self._saver is None:
             return "", None
@@ -87,7 +96,7 @@ class Journal:
         """Write an entry down.
 
         Args:
-            key: As `get` gave it.
+            key: As `get` gave it; empty where nothing is kept.
             entry: Plain JSON.
             io: The way to wait.
         """
@@ -107,8 +116,7 @@ class JournaledClient(WrapperClient):
     """
 
     def __init__(self, wrapped: ModelClient, journal: Journal, record: Record) -> None:
-        super().__init__(wrapped)
-        self._journal, self._record = journal, record
+        self.wrapped, self._journal, self._record = wrapped, journal, record
 
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
         """Return the reply that is in the journal, else make the call.
@@ -126,11 +134,12 @@ class JournaledClient(WrapperClient):
             reply = await self.wrapped.call(messages, options, io)
         except ModelCallError as failure:
             self._record(failure.lost, ())
-            if not isinstance(failure, BudgetUsedUpError):  # there may be more after a pause
+            if key and not isinstance(failure, BudgetUsedUpError):  # a pause may bring more tokens
                 await self._journal.put(key, _failure_to_json(failure), io)
             raise
         self._record(reply.charges, reply.warnings)
-        await self._journal.put(key, reply.to_json(), io)
+        if key:
+            await self._journal.put(key, reply.to_json(), io)
         return reply
 
     def _replay(self, key: str, kept: Mapping[str, Any]) -> Reply:

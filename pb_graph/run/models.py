@@ -11,7 +11,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable
 
 from pb_graph.models.caps import CapPolicy
-from pb_graph.models.client import ChatClient, ModelClient
+from pb_graph.models.client import ChatClient, ModelClient, RetryPolicy
 from pb_graph.models.resolve import (
     LOCAL_PREFIX,
     check_local_name,
@@ -20,7 +20,6 @@ from pb_graph.models.resolve import (
     resolve,
     retry_policy_for,
 )
-from pb_graph.models.retry import RetryPolicy
 from pb_graph.program import HasPlanner, PlannerProgram
 from pb_graph.settings import Context, Settings
 
@@ -52,7 +51,7 @@ class Models:
         easy: The model that solves what is of a low level; None for the same as `solver`.
         program: The planner's prompts: a `Planner`, a saved program or its path, or None for ours.
         cap_policy: How a cap becomes the models' arguments; None chooses by a model's class.
-        budget: What all calls draw on.
+        budget: The most that a run may spend, or what all runs draw on.
 
     Raises:
         ModelSetupError: A model cannot be made from what was given.
@@ -71,9 +70,9 @@ class Models:
         cap_policy: CapPolicy | None = None,
         budget: int | Budget | None = None,
     ) -> None:
-        self._settings, self.cap_policy, self._budget = settings, cap_policy, budget
+        self.settings, self.program, self.budget = settings, program, budget
+        self.cap_policy = cap_policy
         self._given = {"solver": solver, "planner": planner, "estimator": estimator, "easy": easy}
-        self._program = program
         # What was made of what was given, which is kept with it: an `id` is a key only so long.
         self._made: dict[Hashable, tuple[object, Any]] = {}
         self._lock = threading.Lock()
@@ -103,14 +102,6 @@ class Models:
             return self._given["estimator"]
         return context.planner or self._given["planner"] or solver
 
-    def budget(self, context: Context) -> int | Budget | None:
-        """Return the run's own budget, else the graph's."""
-        return self._budget if context.budget is None else context.budget
-
-    def program(self, context: Context) -> Program | None:
-        """Return the run's own planner program, else the graph's."""
-        return self._program if context.planner_program is None else context.planner_program
-
     def client(self, model: Model, settings: Settings) -> ModelClient:
         """Return the client for a model, with the time-out and the retries of these settings.
 
@@ -121,12 +112,8 @@ class Models:
         Raises:
             ModelSetupError: It is no chat model, or cannot be made from its name.
         """
-        if isinstance(model, str | None):
-            key: Hashable = (model, settings.timeout, settings.max_retries)
-        elif isinstance(model, ModelClient):
+        if isinstance(model, ModelClient):
             return model
-        else:
-            key = (id(model), settings.max_retries)
 
         def make() -> ModelClient:
             if not isinstance(model, str | None):
@@ -134,7 +121,18 @@ class Models:
             made = resolve(model_name(model), settings)
             return ChatClient(made, self.cap_policy, retry_policy_for(model, settings))
 
-        return cast("ModelClient", self._get(key, make, model))
+        return cast("ModelClient", self._get(_key(model, settings), make, model))
+
+    def client_if_made(self, model: Model, settings: Settings) -> ModelClient | None:
+        """Return the client for a model, or None if it has to be loaded, which takes a while.
+
+        Args:
+            model: A model by name or by object.
+            settings: The settings of the run.
+        """
+        if isinstance(model, str | None) and _key(model, settings) not in self._made:
+            return None
+        return self.client(model, settings)
 
     def planner(self, program: Program | None) -> Planner:
         """Return the planner of a run's program, or of the graph's.
@@ -148,31 +146,21 @@ class Models:
         """
         from pb_graph.planner import engine, planner  # noqa: F401, PLC0415 -- DSPy takes a second
 
-        program = self._program if program is None else program
+        program = self.program if program is None else program
         if isinstance(program, HasPlanner):
             return cast("Planner", program.prompts)  # as they are now
         key = _stamp(program) if isinstance(program, str | Path) else id(program)
         made = self._get(("planner", key), lambda: planner.load_planner(program), program)
         return cast("Planner", made)
 
-    def settings(self, context: Context) -> Settings:
+    def run_settings(self, context: Context) -> Settings:
         """Return the settings of a run: the graph's or its own program's, and over them its own."""
         program = context.planner_program
         if isinstance(program, str | Path):
             path = program
             program = self._get(_stamp(path), lambda: PlannerProgram.load(path), path)
         own = program.settings if isinstance(program, PlannerProgram | HasPlanner) else None
-        return context.settings_over(own or self._settings)
-
-    def is_made(self, model: Model, settings: Settings) -> bool:
-        """Return whether the client for a named model is there, so that nothing has to be loaded.
-
-        Args:
-            model: A model by name or by object.
-            settings: The settings of the run.
-        """
-        is_name = isinstance(model, str | None)
-        return not is_name or (model, settings.timeout, settings.max_retries) in self._made
+        return context.settings_over(own or self.settings)
 
     def _get(self, key: Hashable, make: Callable[[], object], source: object) -> Any:  # noqa: ANN401
         if key not in self._made:
@@ -180,6 +168,12 @@ class Models:
                 if key not in self._made:
                     self._made[key] = (source, make())
         return self._made[key][1]
+
+
+def _key(model: Model, settings: Settings) -> Hashable:
+    if isinstance(model, str | None):
+        return (model, settings.timeout, settings.max_retries)
+    return (id(model), settings.max_retries)
 
 
 def _stamp(path: str | Path) -> Hashable:

@@ -17,8 +17,8 @@ from pb_graph.budget.ledger import most_billed
 from pb_graph.models.io import IO, AsyncIO, BlockingIO, run_sync
 from pb_graph.run.models import Models
 from pb_graph.run.run import GraphOptions, Run
-from pb_graph.settings import Context
-from pb_graph.state import State, settings_of
+from pb_graph.settings import Context, read_settings
+from pb_graph.state import State
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -77,18 +77,16 @@ class Node(Runnable[Any, State]):
         context = Context.resolve(get_runtime().context)
         opening: State = {}
         if self._is_entry:
-            settings = await io.load(self._models.settings, context)
-            state = {
-                **state,
-                "disabled_models": {},
-                "charges": [],
-                "ceiling": None,
-            }  # an earlier question's
+            settings = context.settings_over(self._models.settings)
+            if context.planner_program is not None:  # which may be a file
+                settings = await io.load(self._models.run_settings, context)
+            # Those in the state are an earlier question's.
+            state = {**state, "disabled_models": {}, "charges": [], "ceiling": None}
             opening = {"run_models": context.run_models, "run_id": uuid4().hex}
         else:
-            settings = settings_of(state)
+            settings = read_settings(state["settings"])
             context = context.resume_with(state.get("run_models", {}))
-        shared = self._models.budget(context)
+        shared = self._models.budget if context.budget is None else context.budget
         if isinstance(shared, int):  # of this run alone, which has spent some of it
             shared = Budget(shared)
             shared.charge(state.get("spent", most_billed(state.get("charges") or [])))

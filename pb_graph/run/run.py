@@ -19,9 +19,9 @@ from pb_graph.models.caps import describe_effort
 from pb_graph.models.client import ModelClient
 from pb_graph.models.input_bound import key_of
 from pb_graph.models.io import IO
-from pb_graph.models.options import CallOptions, Thinking
+from pb_graph.models.options import TIMEOUT, CallOptions, Thinking
 from pb_graph.models.reply import Reply
-from pb_graph.planner.requests import PlannerReply, PlannerRequest, UnreadableReplyError
+from pb_graph.planner.requests import PlannerRequest, UnreadableReplyError
 from pb_graph.prompts import Style, forced_answer_prompt, solver_style
 from pb_graph.run.answer_type import AnswerType
 from pb_graph.run.journal import Journal, JournaledClient
@@ -29,7 +29,7 @@ from pb_graph.run.models import Models, Role
 from pb_graph.run.tools import MAX_ROUNDS, call_tool, without_tools
 from pb_graph.settings import Context, Settings
 from pb_graph.state import State
-from pb_graph.types import Charge, Finish, Purpose, Query
+from pb_graph.types import EASY, Charge, Finish, Purpose, Query
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage, BaseMessage, MessageLikeRepresentation
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from pb_graph.budget.rates import Dollars
     from pb_graph.events import Event
-    from pb_graph.planner.planner import Planner
     from pb_graph.prompts import PromptMessage
 
 T = TypeVar("T")
@@ -84,16 +83,11 @@ class Run:
 
     A node that starts over has its finished calls answered as before, as long as it asks the same.
 
-    Attributes:
-        settings: The settings of the run.
-        options: What the graph was built with besides.
-        budget: The account of the question: its ceiling, charged with what was billed before.
-
     Args:
         models: The models and the planner of the graph.
         settings: The settings of the run.
         context: The context of the run.
-        options: What the graph was built with besides.
+        options: What the graph was built with besides models and settings.
         io: The way to wait.
         state: The state that the node was given.
     """
@@ -111,18 +105,15 @@ class Run:
         self.settings, self.options = settings, options
         self._models, self._context, self._io, self._state = models, context, io, state
         # Roles whose model failed for good in this query, and how: not asked again.
-        self._disabled: Mapping[str, str] = state.get("disabled_models") or {}
-        self._newly_disabled: dict[str, str] = {}
+        self._disabled: dict[str, str] = {**(state.get("disabled_models") or {})}
+        self._update: State = {}
         self._journal: Journal | None = None
         self._charges: list[Charge] = []
         self._warnings: list[str] = []
-        self._answer_id: str | None = None
-        self._effort: str | None = None
-        self._is_used_up = False
 
     @cached_property
     def budget(self) -> Budget:
-        """Open the account of the question below those around it, charged with what was billed."""
+        """The account of the question: its ceiling, charged with what was billed before."""
         run, limit = self._state.get("run_id", ""), self._state.get("ceiling") or _NO_CEILING
         earlier = self._state.get("spent") or spending(self._state.get("charges", []))
         for around in accounts_in_scope():  # a run that goes on may be in a process of its own
@@ -149,27 +140,7 @@ class Run:
             ModelCallError: The call failed for good.
             ModelSetupError: There is no model to call.
         """
-        role: Role = "easy" if options.purpose.is_easy else "solver"
-        self._check_usable(role)
-        cap = min(options.cap, self.settings.cutoff)
-        options = replace(options, cap=cap, timeout=self.settings.call_timeout)
-        client = await self._client(role)
-        try:
-            with use_budget(self.budget):
-                reply = await client.call(convert_to_messages(prompt), options, self._io)
-        except ModelCallError as failure:
-            # One step's refusal does not stop the others; without a server, they fare no better.
-            self._is_used_up |= isinstance(failure, BudgetUsedUpError)
-            if options.purpose.node != "solve" or failure.status is None:
-                self._note_failure(role, failure)
-            raise
-        if options.stream:
-            self._answer_id = reply.message_id
-        if options.stream or options.purpose.node in ("answer", "synthesize"):
-            asked = replace(options, cap=reply.charge["cap"])
-            effort = describe_effort(client.model, asked, self._models.cap_policy)
-            self._effort = self._effort or effort  # that of a forced ending is no news
-        return reply
+        return await self._ask(prompt, options, self.budget)
 
     async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and within what
         self,
@@ -184,8 +155,9 @@ class Run:
     ) -> BudgetedReply:
         """Ask once; under ``force``, keep a reserve back to ask an unfinished answer's result.
 
-        Out of what is left, an answer that ended without the box that its format asks for is asked
-        for it: small models told to be short leave it out, and what reads the answer looks for it.
+        A reply that was lost, with an unknown bill, is unfinished, too. An answer that ended
+        without the box that its format asks for is asked for it out of what is left: small models
+        told to be short leave it out, and what reads the answer looks for it.
 
         Args:
             prompt: The request.
@@ -200,10 +172,11 @@ class Run:
             ModelCallError: The request failed for good; a forced ending that fails is in the reply.
         """
         answer_type = self.options.answer_type if closing else None
-        account = self.budget.open_run(self.cap_for(budget))
+        cap = self.cap_for(budget)
+        account = self.budget.open_run(cap)
         is_only_said = budget is None or self.settings.enforcement == "prompt"
         working = CallOptions(
-            int(account.total),
+            cap,
             purpose=purpose,
             # A budget that is only said must not show elsewhere.
             thinking=thinking or ("free" if is_only_said else "bounded"),
@@ -211,9 +184,15 @@ class Run:
             stream=stream and not self.options.tools,
             tools=self.options.tools,
         )
-        with account, use_budget(account):
+        lost: ModelCallError | None = None
+        with account:
             reserve = account.grant(self._reserve(account, budget, closing=closing))
-            prompt, reply = await self._work(prompt, working, account)
+            try:
+                prompt, reply = await self._work(prompt, working, account)
+            except ModelCallError as failure:
+                if failure.fatal or not account.unknown or reserve.left < 1:
+                    raise
+                lost, reply = failure, Reply("", "error", failure.lost[-1])
             finish: Finish = "length" if reply.finish == "length" else "stop"
             if not self._is_unfinished(reply, budget, query, closing=closing):
                 return BudgetedReply(reply.text, int(account.spent), finish)
@@ -224,9 +203,6 @@ class Run:
                 source = account
             if source.left < 1:
                 return BudgetedReply(reply.text, int(account.spent), finish)
-            ending = forced_answer_prompt(
-                without_tools(prompt), reply.text, query, is_final=closing
-            )
             wishes = replace(
                 working,
                 cap=int(source.left),
@@ -235,11 +211,16 @@ class Run:
                 tools=(),
                 schema=answer_type.schema if answer_type else None,
             )
+            ending = forced_answer_prompt(
+                without_tools(prompt), reply.text, query, is_final=closing
+            )
             try:
-                with use_budget(source):
-                    stated = await self.ask(ending, wishes)
-            except ModelCallError as failure:  # what was paid for already is kept
-                finish = finish if reply.text else "error"
+                stated = await self._ask(ending, wishes, source)
+            except ModelCallError as failure:
+                if lost:
+                    lost.lost += failure.lost
+                    raise lost from failure
+                finish = finish if reply.text else "error"  # what was paid for already is kept
                 return BudgetedReply(reply.text, int(account.spent), finish, str(failure))
         text = stated.text or reply.text
         if closing and stated.text:  # a final answer keeps the working that led to it
@@ -247,7 +228,7 @@ class Run:
         is_whole = finish == "stop" and bool(reply.text) and not reply.tool_message
         return BudgetedReply(text, int(account.spent), finish if is_whole else "forced")
 
-    async def ask_planner(self, request: PlannerRequest[T]) -> PlannerReply[T]:
+    async def ask_planner(self, request: PlannerRequest[T]) -> T:
         """Ask the planner one thing.
 
         Raises:
@@ -256,16 +237,19 @@ class Run:
             UnreadableReplyError: The reply could not be used.
         """
         role: Role = "estimator" if request.node == "estimate" else "planner"
-        self._check_usable(role)
-        program = self._context.planner_program
-        planner, client = await self._planner(), await self._client(role)
+        client, program = await self._client(role), self._context.planner_program
+        planner = await self._io.load(self._models.planner, program)
         from pb_graph.planner.engine import ask_planner  # noqa: PLC0415 -- loads DSPy
 
-        is_traced = program is not None
         try:
             with use_budget(self.budget):
                 return await ask_planner(
-                    planner, client, request, self.settings, traced=is_traced, io=self._io
+                    planner,
+                    client,
+                    request,
+                    self.settings,
+                    traced=program is not None,
+                    io=self._io,
                 )
         except ModelCallError as failure:
             self._note_failure(role, failure)
@@ -282,15 +266,15 @@ class Run:
         node = request.node
         try:
             try:
-                return (await self.ask_planner(request)).value, []
+                return await self.ask_planner(request), []
             except UnreadableReplyError as unreadable:
                 complaint = str(unreadable)
-            again = await self.ask_planner(request.corrected(complaint))
+            value = await self.ask_planner(request.corrected(complaint))
         except UnreadableReplyError as unreadable:
             return None, [f"{node}: two replies could not be read ({unreadable}); going on without"]
         except ModelCallError as failure:
             return None, [f"{node}: {failure} Going on without."]
-        return again.value, [f"{node}: the first reply could not be read ({complaint})"]
+        return value, [f"{node}: the first reply could not be read ({complaint})"]
 
     async def use_tools(self, asked: Mapping[str, Any]) -> list[BaseMessage]:
         """Call the tools that a reply asks for, one after another; none twice after a restart.
@@ -317,8 +301,10 @@ class Run:
 
     async def style(self, query: Query) -> Style:
         """Return the style in which a question is solved: a program's own, else the settings'."""
-        has_program = self._models.program(self._context) is not None
-        taught = (await self._planner()).teaching if has_program else None
+        taught = None
+        if (self._context.planner_program or self._models.program) is not None:
+            program = self._context.planner_program
+            taught = (await self._io.load(self._models.planner, program)).teaching
         is_free = not (self.options.tools or self.options.answer_type)
         return solver_style(self.settings, query, taught, is_free=is_free)
 
@@ -328,8 +314,6 @@ class Run:
         Raises:
             InputError: It takes none.
         """
-        if not media:
-            return
         client = await self._client("solver")
         profile: Any = getattr(client.model, "profile", None) or {}
         for kind in ("image", "audio", "video"):
@@ -355,13 +339,7 @@ class Run:
             node: The name of the node.
             warnings: The warnings that the node itself adds.
         """
-        update: State = {"answer_id": self._answer_id} if self._answer_id else {}
-        if self._effort:
-            update["effort"] = self._effort
-        if self._is_used_up:
-            update["budget_used_up"] = True
-        if self._newly_disabled:
-            update["disabled_models"] = self._newly_disabled
+        update = self._update
         if self._charges:
             update["charges"] = self._charges
         lost = sum(call["finish"] == "error" and not call["measured"] for call in self._charges)
@@ -372,6 +350,58 @@ class Run:
         if notes:
             update["warnings"] = [*warnings, *notes]
         return update
+
+    async def _ask(
+        self, prompt: Sequence[MessageLikeRepresentation], options: CallOptions, account: Budget
+    ) -> Reply:
+        """Ask the solver one thing, within an account of the question."""
+        level = options.purpose.level
+        role: Role = "easy" if level is not None and level <= EASY else "solver"
+        client = await self._client(role)
+        cap = min(options.cap, self.settings.cutoff)
+        options = replace(options, cap=cap, timeout=self.settings.timeout or TIMEOUT)
+        try:
+            with use_budget(account):
+                reply = await client.call(convert_to_messages(prompt), options, self._io)
+        except ModelCallError as failure:
+            # One step's refusal does not stop the others; without a server, they fare no better.
+            if options.purpose.node != "solve" or failure.status is None:
+                self._note_failure(role, failure)
+            raise
+        if options.stream and reply.message_id:
+            self._update["answer_id"] = reply.message_id
+        if options.stream or options.purpose.node in ("answer", "synthesize"):
+            asked = replace(options, cap=reply.charge["cap"])
+            effort = describe_effort(client.model, asked, self._models.cap_policy)
+            if effort and "effort" not in self._update:  # that of a forced ending is no news
+                self._update["effort"] = effort
+        return reply
+
+    async def _work(
+        self,
+        prompt: Sequence[PromptMessage | BaseMessage],
+        options: CallOptions,
+        account: Budget,
+    ) -> tuple[Sequence[PromptMessage | BaseMessage], Reply]:
+        """Ask and, while the reply calls tools, ask again with their results.
+
+        Returns:
+            The prompt with what the tools gave, and the last reply.
+        """
+        paid: list[Reply] = []
+        for rounds_left in range(MAX_ROUNDS, -1, -1):
+            options = replace(options, cap=max(1, int(account.left_after_pending)))
+            try:
+                paid.append(await self._ask(prompt, options, account))
+            except ModelCallError as failure:  # its step is told what all of the calls cost
+                failure.lost = (*(row for reply in paid for row in reply.charges), *failure.lost)
+                raise
+            asked = paid[-1].tool_message
+            if not (asked and rounds_left and account.left > 0):
+                break
+            with use_budget(account):
+                prompt = [*prompt, *await self.use_tools(asked)]
+        return prompt, paid[-1]
 
     def _forces(self, budget: int | None) -> bool:
         return budget is not None and self.settings.enforcement == "force"
@@ -389,32 +419,6 @@ class Run:
         cap = int(min(account.total, account.left_after_pending))
         return min(least, cap * 2 // 3 if closing else cap // 2)
 
-    async def _work(
-        self,
-        prompt: Sequence[PromptMessage | BaseMessage],
-        options: CallOptions,
-        account: Budget,
-    ) -> tuple[Sequence[PromptMessage | BaseMessage], Reply]:
-        """Ask and, while the reply calls tools, ask again with their results.
-
-        Returns:
-            The prompt with what the tools gave, and the last reply.
-        """
-        paid: list[Charge] = []
-        for rounds_left in range(MAX_ROUNDS, -1, -1):
-            try:
-                reply = await self.ask(
-                    prompt, replace(options, cap=max(1, int(account.left_after_pending)))
-                )
-            except ModelCallError as failure:
-                failure.lost = (*paid, *failure.lost)  # for its step, which cost all of them
-                raise
-            paid += reply.charges
-            if not (reply.tool_message and rounds_left and account.left > 0):
-                break
-            prompt = [*prompt, *await self.use_tools(reply.tool_message)]
-        return prompt, reply
-
     def _is_unfinished(
         self, reply: Reply, budget: int | None, query: Query, *, closing: bool
     ) -> bool:
@@ -427,17 +431,22 @@ class Run:
         return forces and closing and not is_in_form(reply.text, query["answer_format"])
 
     async def _client(self, role: Role) -> ModelClient:
-        """Return the client of a role, which journals and records its calls."""
+        """Return the client of a role, which journals and records its calls.
+
+        Raises:
+            ModelCallError: The model failed for good when it was asked before.
+        """
         model = self._models.model_for(role, self._context)
-        if self._models.is_made(model, self.settings):
-            client = self._models.client(model, self.settings)
-        else:
+        for other in self._disabled:
+            theirs = self._models.model_for(cast("Role", other), self._context)
+            if model is theirs or (isinstance(model, str) and model == theirs):
+                msg = "not asked: its model cannot be reached or used, as was found before."
+                raise ModelCallError(msg, fatal=True)
+        client = self._models.client_if_made(model, self.settings)
+        if client is None:
             client = await self._io.load(self._models.client, model, self.settings)
         self._journal = self._journal or Journal()
         return JournaledClient(client, self._journal, self._record)
-
-    async def _planner(self) -> Planner:
-        return await self._io.load(self._models.planner, self._context.planner_program)
 
     def _record(self, charges: Sequence[Charge], warnings: Sequence[str]) -> None:
         self._charges += charges
@@ -445,16 +454,10 @@ class Run:
         for charge in charges:
             self.emit({"event": "call", **charge})
 
-    def _check_usable(self, role: Role) -> None:
-        """Raise ModelCallError for a model that failed for good when it was asked before."""
-        mine = self._models.model_for(role, self._context)
-        for other in {**self._disabled, **self._newly_disabled}:
-            theirs = self._models.model_for(cast("Role", other), self._context)
-            if mine is theirs or (isinstance(mine, str) and mine == theirs):
-                msg = "not asked: its model cannot be reached or used, as was found before."
-                raise ModelCallError(msg, fatal=True)
-
     def _note_failure(self, role: Role, failure: ModelCallError) -> None:
-        self._is_used_up |= isinstance(failure, BudgetUsedUpError)
+        if isinstance(failure, BudgetUsedUpError):
+            self._update["budget_used_up"] = True
         if failure.fatal:
-            self._newly_disabled[role] = str(failure)
+            self._disabled[role] = str(failure)
+            disabled = {**self._update.get("disabled_models", {}), role: str(failure)}
+            self._update["disabled_models"] = disabled

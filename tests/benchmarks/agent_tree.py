@@ -39,9 +39,8 @@ from langgraph_supervisor import create_supervisor
 from pb_graph import Budget, BudgetedChatModel, BudgetUsedUpError, TokenBudgetMiddleware
 from pb_graph.budget import current_budget, use_budget
 from pb_graph.budget.rates import Bill
-from pb_graph.models.client import settle_failed
+from pb_graph.models.client import RetryPolicy, settle_failed
 from pb_graph.models.input_bound import bound_input
-from pb_graph.models.retry import RetryPolicy
 from tests.support.chat_model import CutOffError, HTTPError
 
 WIDE, PER_CALL, LONGEST = 8, 300, 400

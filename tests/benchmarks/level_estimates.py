@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from statistics import mean
 from typing import Any
@@ -22,8 +23,9 @@ import numpy as np
 
 from optim.datasets import Question, load
 from pb_graph.errors import ModelCallError
-from pb_graph.models.client import ChatClient
+from pb_graph.models.client import ChatClient, WrapperClient
 from pb_graph.models.io import AsyncIO
+from pb_graph.models.reply import Reply
 from pb_graph.models.resolve import resolve
 from pb_graph.planner.engine import ask_planner
 from pb_graph.planner.planner import load_planner
@@ -50,10 +52,22 @@ class Way:
     unread: int = 0
 
 
+class Counter(WrapperClient):
+    """Counts the completion tokens of its calls."""
+
+    tokens = 0
+
+    async def call(self, *given: Any) -> Reply:  # noqa: ANN401
+        """Make one call."""
+        reply = await self.wrapped.call(*given)
+        self.tokens += reply.tokens
+        return reply
+
+
 async def estimates(questions: Sequence[Question], model: str, program: str | None) -> list[Way]:
     """Ask for every level both ways, one question after another."""
     settings = Settings()
-    client, planner = ChatClient(resolve(model, settings)), load_planner(program)
+    client, planner = Counter(ChatClient(resolve(model, settings))), load_planner(program)
     alone, full = Way("alone"), Way("JSON")
     for question in questions:
         query = Query(
@@ -69,20 +83,15 @@ async def estimates(questions: Sequence[Question], model: str, program: str | No
             request: PlannerRequest[Any] = (
                 level_request(query, settings) if brief else estimate_request(query, [], settings)
             )
-            level = None
-            try:
-                reply = await ask_planner(
+            level, client.tokens = None, 0
+            with suppress(UnreadableReplyError, ModelCallError):
+                found = await ask_planner(
                     planner, client, request, settings, traced=False, io=AsyncIO()
                 )
-            except (UnreadableReplyError, ModelCallError) as error:
-                spent = sum(made.tokens for made in getattr(error, "replies", []))
-            else:
-                spent = sum(made.tokens for made in reply.replies)
-                level = reply.value.level
+                level = found.level
             way.unread += level is None
-            found = MIDDLE if level is None else min(max(level, 1.0), 5.0)
-            way.tokens.append(spent)
-            way.levels.append(found)
+            way.tokens.append(client.tokens)
+            way.levels.append(MIDDLE if level is None else min(max(level, 1.0), 5.0))
     return [alone, full]
 
 

@@ -12,7 +12,7 @@ from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from pb_graph import Settings, build_graph
-from pb_graph.models.connections import Connections
+from pb_graph.models.chat_models import LoopConnections
 from tests.support.fault_server import FaultServer
 from tests.support.graphs import QUESTION
 
@@ -50,7 +50,7 @@ def test_nor_do_sync_and_async_runs_in_turn(server: FaultServer) -> None:
 
 
 async def test_within_one_event_loop_connections_are_kept(server: FaultServer) -> None:
-    connections = Connections(chat(server), chat(server))
+    connections = LoopConnections(chat(server), chat(server))
     first, second = await connections.in_running_loop()
     again = await connections.in_running_loop()
     assert again[0] is first
@@ -58,7 +58,7 @@ async def test_within_one_event_loop_connections_are_kept(server: FaultServer) -
 
 
 def test_event_loops_that_are_gone_are_forgotten(server: FaultServer) -> None:
-    connections = Connections(chat(server))
+    connections = LoopConnections(chat(server))
 
     async def used() -> Any:  # noqa: ANN401
         (model,) = await connections.in_running_loop()
@@ -73,4 +73,5 @@ def test_event_loops_that_are_gone_are_forgotten(server: FaultServer) -> None:
 async def test_a_callers_own_http_client_is_used_as_it_is(server: FaultServer) -> None:
     async with httpx.AsyncClient() as own:
         model = chat(server, http_async_client=own)
-        assert await Connections(model).in_running_loop() == (model,)
+        assert not LoopConnections.are_shared(model)
+        assert LoopConnections.are_shared(chat(server))

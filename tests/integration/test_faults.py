@@ -9,8 +9,7 @@ from typing import Any, get_args
 import pytest
 
 from pb_graph import NoAnswerError, Settings, build_graph
-from pb_graph.models.client import ChatClient
-from pb_graph.models.retry import RetryPolicy
+from pb_graph.models.client import ChatClient, RetryPolicy
 from tests.support.endpoints import chat_to
 from tests.support.fault_server import (
     CHAIN,
@@ -55,7 +54,9 @@ def graph_to(
         ChatClient(chat_to(server.url, max_retries=0, timeout=timeout), retry_policy=policy)
         for _ in range(1 + planner_apart)
     ]
-    return build_graph(clients[0], planner=clients[-1], settings=Settings(**settings))
+    return build_graph(
+        clients[0], planner=clients[-1], settings=Settings(**({"plan_from": 1} | settings))
+    )
 
 
 @pytest.fixture(params=get_args(Way))

@@ -12,8 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import SecretStr
 
 from pb_graph import PlanAndBudgetError, Settings, build_graph
-from pb_graph.models.client import ChatClient
-from pb_graph.models.retry import RetryPolicy
+from pb_graph.models.client import ChatClient, RetryPolicy
 from tests.support.endpoints import chat_to
 from tests.support.fault_server import Fault, FaultServer, Script, always, well_behaved
 from tests.support.graphs import QUESTION, Way

@@ -7,8 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from pb_graph import Budget, NoAnswerError, Settings, build_graph
-from pb_graph.models.client import ChatClient
-from pb_graph.models.retry import RetryPolicy
+from pb_graph.models.client import ChatClient, RetryPolicy
 from tests.support.chat_model import CutOffError, Said, ScriptedChat, in_turn, runs_on, with_schema
 from tests.support.graphs import CHAIN, QUESTION, Way, checked, run
 
@@ -60,7 +59,7 @@ def test_the_ceiling_holds_when_paid_attempts_fail(way: Way, enforcement: str) -
 
 @both_ways
 def test_an_attempt_of_unknown_cost_uses_up_the_ceiling_and_is_said_to(way: Way) -> None:
-    report = report_of(way, TimeoutError(), WORDS, method="vanilla")
+    report = report_of(way, TimeoutError(), WORDS, method="vanilla", enforcement="cap")
     assert report["usage"]["calls"] == 1
     assert not report["usage"]["measured"]
     warning = report["warnings"][-1]
@@ -81,10 +80,13 @@ def test_one_that_leaves_nothing_of_a_shared_budget_for_another_is_in_the_accoun
 
 
 @both_ways
-def test_in_a_step_it_uses_up_its_cap_and_is_not_tried_again(way: Way) -> None:
+@pytest.mark.parametrize(("enforcement", "finish"), [("cap", "error"), ("force", "forced")])
+def test_in_a_step_it_uses_up_its_cap_and_leaves_the_reserve(
+    way: Way, enforcement: str, finish: str
+) -> None:
     said = (WORDS, TimeoutError(), WORDS)
-    report = report_of(way, *said, retries=3, rollover=True)
-    assert [step["finish"] for step in report["steps"]] == ["stop", "error", "stop", "stop"]
+    report = report_of(way, *said, retries=3, rollover=True, enforcement=enforcement)
+    assert [step["finish"] for step in report["steps"]] == ["stop", finish, "stop", "stop"]
     assert report["usage"]["output_tokens"] < report["most_billed"] <= report["ceiling"]
     assert not any("above the ceiling" in note for note in report["warnings"])
 

@@ -12,8 +12,8 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_openai import AzureChatOpenAI, ChatOpenAI
 from pydantic import SecretStr
 
-from pb_graph.models.caps import without_sdk_retries
-from pb_graph.models.retry import RetryPolicy, own_timeout
+from pb_graph.models.chat_models import own_timeout, without_sdk_retries
+from pb_graph.models.client import RetryPolicy
 from tests.support.chat_model import HTTPError, ScriptedChat
 
 

@@ -85,23 +85,23 @@ def piece(said: str, how: Any, messages: Any = BEGUN) -> Reply:  # noqa: ANN401
 
 
 def test_a_piece_is_taken_as_it_is_written() -> None:
-    assert piece(" three, <think>four", "adds").text == " three, <think>four"
+    assert piece(" three, <think>four", "rest").text == " three, <think>four"
 
 
 @pytest.mark.parametrize("said", ["one, two, three", "one, two,three"])
 def test_where_a_server_repeats_the_beginning_that_is_no_part_of_the_piece(said: str) -> None:
-    assert piece(said, "repeats").text == "three"
+    assert piece(said, "whole").text == "three"
 
 
 def test_what_only_looks_like_a_repetition_stays() -> None:
-    assert piece("one, two, three", "adds").text == "one, two, three"
-    assert piece("one, two, three", "repeats", ASK).text == "one, two, three"
+    assert piece("one, two, three", "rest").text == "one, two, three"
+    assert piece("one, two, three", "whole", ASK).text == "one, two, three"
 
 
 def test_a_first_piece_is_asked_for_as_any_reply_is() -> None:
     asked: list[bool] = []
 
-    @policy(continues="adds")
+    @policy(continues="rest")
     def server(_: BaseChatModel, limits: CallOptions) -> dict[str, Any]:
         asked.append(limits.continue_last)
         return {"max_tokens": limits.cap}

@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.messages.ai import UsageMetadata
 
-from pb_graph.models.usage import finish_of, read_usage, tokens_of, visible_text
+from pb_graph.models.reply import finish_of, read_usage, tokens_of, visible_text
 
 PROMPT = [HumanMessage("What is 6 * 7? " * 20)]
 

@@ -77,6 +77,18 @@ def test_a_forced_ending_may_use_all_that_is_left() -> None:
     assert forced.messages[: len(first.messages)] == first.messages
 
 
+def test_a_lost_attempt_is_asked_for_its_result_out_of_the_reserve() -> None:
+    def lost(call: Call) -> Said:
+        return "Final answer: 42" if call.forced else TimeoutError("late")
+
+    model, report = solved(lost, enforcement="force")
+    assert [call.cap for call in model.solving()] == [70, 30] * 4
+    assert {(step["finish"], step["answer"]) for step in report["steps"]} == {
+        ("forced", "Final answer: 42")
+    }
+    assert report["most_billed"] <= report["ceiling"]
+
+
 @pytest.mark.parametrize(("closing", "cap"), [(False, 12), (True, 8)])
 def test_of_a_tiny_share_most_is_kept_for_the_final_answer(closing: bool, cap: int) -> None:
     model, _ = solved(until_forced, enforcement="force", budget=96, min_step=0)

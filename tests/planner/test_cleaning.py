@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pb_graph.planner.cleaning import (
@@ -125,6 +125,7 @@ class TestStatedResults:
         assert asked == text or text.startswith(asked.partition(" = ?")[0])
 
     @given(st.text(st.sampled_from("12 0,.=^-a"), max_size=40))
+    @example("20.1^")  # an exponent's base is no value, nor is its whole part
     def test_a_hint_may_hold_anything(self, hint: str) -> None:
         assert not gives_value(hint, hint)
 
@@ -220,8 +221,7 @@ class TestGrades:
         steps = [
             PlannedStep(question=q, level=n, credit=10 * n) for n, q in enumerate("aabc", start=1)
         ]
-        level, found, _ = clean_graded_plan(GradedPlan(steps=steps, level=4), query(), 2)
-        assert level == 4
+        found, _ = clean_graded_plan(GradedPlan(steps=steps), query(), 2)
         assert [(s["question"], s["level"], s["credit"]) for s in found] == [
             ("a", 1, 25),
             ("b", 3, 75),

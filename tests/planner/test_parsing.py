@@ -208,9 +208,7 @@ STEPS = st.lists(
 @given(STEPS)
 def test_a_written_plan_reads_back(steps: list[PlannedStep]) -> None:
     assert Plan.read(Plan(steps=steps).to_text()).steps == steps
-    graded = GradedPlan(
-        steps=[step.model_copy(update={"level": 2, "credit": 9}) for step in steps], level=3
-    )
+    graded = GradedPlan(steps=[step.model_copy(update={"level": 2, "credit": 9}) for step in steps])
     assert GradedPlan.read(graded.to_text()) == graded
 
 

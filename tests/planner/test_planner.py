@@ -28,7 +28,7 @@ STEPS = [
 DEMOS: dict[str, dict[str, Any]] = {
     "decompose": {"plan": Plan(steps=[step.model_copy(update={"level": None}) for step in STEPS])},
     "estimate": {"difficulty": Difficulty(level=2, levels=[2, 3], credits=[30, 70])},
-    "fused": {"plan": GradedPlan(steps=STEPS, level=2)},
+    "fused": {"plan": GradedPlan(steps=STEPS)},
     "level": {"level": Level(level=4)},
     "solve": {"solution": "2"},
 }

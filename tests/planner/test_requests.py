@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pb_graph.planner.parsing import Difficulty, GradedPlan, Level
+from pb_graph.planner.parsing import Difficulty, Level
 from pb_graph.planner.planner import Planner
 from pb_graph.planner.requests import (
     PlannerRequest,
@@ -83,10 +83,8 @@ def test_what_is_known_is_not_asked_for() -> None:
         {"levels", "credits"},
         set(),
     ]
-    _, fused, estimate, _ = all_requests(query())
-    assert "level" in (fused.schema or {})["properties"]
+    _, _, estimate, _ = all_requests(query())
     assert "level" in (estimate.schema or {})["properties"]
-    assert GradedPlan.read(fused.examples[0].reply).level == 1
     assert Difficulty.read(estimate.examples[0].reply).level == 1
 
 

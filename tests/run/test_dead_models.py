@@ -8,8 +8,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from pb_graph import NoAnswerError, Settings, build_graph
-from pb_graph.models.client import ChatClient
-from pb_graph.models.retry import RetryPolicy
+from pb_graph.models.client import ChatClient, RetryPolicy
 from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, with_schema
 from tests.support.graphs import CHAIN, QUESTION, Way, checked, run
 

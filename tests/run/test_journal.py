@@ -56,15 +56,19 @@ class CutOff(ScriptedChat):
 
     strike: Any = Field(repr=False)
 
-    def _generate(self, messages: Any, *args: Any, **kwargs: Any) -> Any:
+    def _generate(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> Any:
         if self.strike.here(messages):
             raise CutOffHere
-        return super()._generate(messages, *args, **kwargs)
+        return super()._generate(messages, stop, run_manager, **kwargs)
 
-    async def _agenerate(self, messages: Any, *args: Any, **kwargs: Any) -> Any:
+    async def _agenerate(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> Any:
         if self.strike.here(messages):
             await asyncio.sleep(FOREVER)
-        return await super()._agenerate(messages, *args, **kwargs)
+        return await super()._agenerate(messages, stop, run_manager, **kwargs)
 
 
 def fumbling(plan: tuple[str, ...], *strike: str) -> CutOff:

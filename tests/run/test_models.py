@@ -165,13 +165,6 @@ def test_a_model_that_cannot_be_used_shows_when_the_graph_is_built(
         build_graph(model)
 
 
-def test_the_callers_model_is_left_as_it_is() -> None:
-    model = ScriptedChat()
-    before = model.model_dump(exclude={"record"})
-    run(graph_of(model))
-    assert model.model_dump(exclude={"record"}) == before
-
-
 def test_each_model_object_that_a_run_brings_answers_itself() -> None:
     graph = build_graph(ScriptedChat(), settings=Settings(method="vanilla"))
     for number in range(100):  # more than are kept

@@ -119,7 +119,7 @@ class CutOffError(ConnectionError):
         self.completion = SimpleNamespace(usage=usage)
 
 
-@policy(continues="adds")
+@policy(continues="rest")
 def with_schema(_: BaseChatModel, limits: CallOptions) -> dict[str, Any]:
     """Cap policy of a server that can constrain decoding: the model sees the JSON schema, too."""
     return {"max_tokens": limits.cap, "schema": limits.schema}

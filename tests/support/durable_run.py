@@ -3,6 +3,7 @@
 Each call to the model is noted in a log before it is answered. A call whose last words contain
 ``hang_at`` is never answered.
 """
+# ruff: noqa: ANN401 -- inherited signatures
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def script(given: dict[str, Any]) -> dict[str, Any]:
     def corrected(call: Call) -> str:
         return well._planned(call) if CORRECTION in call.ask else UNREADABLE
 
-    def finishes(call: Call) -> Any:  # noqa: ANN401 -- a Said
+    def finishes(call: Call) -> Any:
         return "Final answer: 42" if call.forced else runs_on(call)
 
     return plays | {"planner": corrected, "solve": finishes}
@@ -46,12 +47,14 @@ class LoggedChat(ScriptedChat):
     log: str
     hang_at: str = ""
 
-    async def _agenerate(self, messages: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    async def _agenerate(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> Any:
         asked = str(messages[-1].text)
         self._note(asked)
         if self.hang_at and self.hang_at in asked:
             await asyncio.sleep(FOREVER)
-        return await super()._agenerate(messages, *args, **kwargs)
+        return await super()._agenerate(messages, stop, run_manager, **kwargs)
 
     def _note(self, asked: str) -> None:
         with Path(self.log).open("a", encoding="utf-8") as log:
@@ -65,7 +68,7 @@ class Host(TypedDict):
     report: dict[str, Any]
 
 
-def host_of(graph: Any, saver: AsyncSqliteSaver) -> Any:  # noqa: ANN401 -- compiled graphs
+def host_of(graph: Any, saver: AsyncSqliteSaver) -> Any:
     """A host with a checkpointer, and the graph within it."""
     builder: Any = StateGraph(Host)
     builder.add_node("solver", graph)

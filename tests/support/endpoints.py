@@ -15,8 +15,7 @@ from pydantic import SecretStr
 
 from pb_graph import Settings, build_graph
 from pb_graph.models.caps import CapPolicy
-from pb_graph.models.client import ChatClient
-from pb_graph.models.retry import RetryPolicy
+from pb_graph.models.client import ChatClient, RetryPolicy
 from pb_graph.serve.app import Endpoint
 from pb_graph.serve.names import model_names
 from tests.support.fault_server import FaultServer

@@ -8,21 +8,13 @@ cannot fit into the cap. No provider's package is imported here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pb_graph.local import server
 from pb_graph.models.caps.anthropic import anthropic
 from pb_graph.models.caps.google import gemini
-from pb_graph.models.caps.openai import (
-    address_of,
-    deepseek,
-    is_openai_like,
-    openai,
-    openai_compatible,
-    sdk_options,
-)
+from pb_graph.models.caps.openai import deepseek, openai, openai_compatible
 from pb_graph.models.caps.policy import (
     BY_CLASS,
     BY_DOMAIN,
@@ -35,6 +27,7 @@ from pb_graph.models.caps.policy import (
     policy,
 )
 from pb_graph.models.caps.self_hosted import llama_cpp, ollama, sglang, vllm
+from pb_graph.models.chat_models import address_of, classes_of, is_openai_like
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -62,13 +55,8 @@ __all__ = [
     "policy_for",
     "sglang",
     "vllm",
-    "without_sdk_retries",
 ]
 
-M = TypeVar("M", bound="BaseChatModel")
-
-# Google's clients count attempts and read 0 as 'the default': their word for no retries is 1.
-_GOOGLE = "langchain_google"
 _CAP_FIELDS = ("max_tokens", "max_output_tokens", "num_predict", "max_new_tokens")
 
 _EFFORTS = (
@@ -93,7 +81,7 @@ def policy_for(model: BaseChatModel) -> CapPolicy:
 
     Models that speak OpenAI's protocol are told apart by the address of their server.
     """
-    kinds = [f"{kind.__module__.split('.')[0]}.{kind.__name__}" for kind in type(model).__mro__]
+    kinds = classes_of(model)
     if not is_openai_like(model):
         return next((BY_CLASS[kind] for kind in kinds if kind in BY_CLASS), generic)
     host = urlsplit(address_of(model)).hostname or ""  # empty for OpenAI's own by default
@@ -128,28 +116,6 @@ def capped_arguments(given: Mapping[str, Any], by_policy: Mapping[str, Any]) -> 
         caps = {name: options[name] for name in CAP_NAMES if name in options}
         arguments["options"] = {**own, **caps}
     return arguments
-
-
-def without_sdk_retries(model: M) -> M:
-    """Return a copy of a chat model whose own client never repeats a request.
-
-    An attempt that is repeated inside a provider's SDK may be billed, and is never seen here. The
-    copy shares the HTTP connections. A model whose class has no ``max_retries`` is returned as it
-    is.
-    """
-    fields: Any = type(model).model_fields
-    if "max_retries" not in fields:
-        return model
-    counts_attempts = any(kind.__module__.startswith(_GOOGLE) for kind in type(model).__mro__)
-    changed: dict[str, Any] = {"max_retries": 1 if counts_attempts else 0}
-    for side in ("client", "async_client"):
-        if getattr(model, f"root_{side}", None) is not None:
-            changed |= sdk_options(model, side, max_retries=0)
-    copy = model.model_copy(update=changed)
-    for kind in type(model).__mro__:  # Anthropic's clients, if a call has made them already
-        for name in [name for name, own in vars(kind).items() if isinstance(own, cached_property)]:
-            vars(copy).pop(name, None)
-    return copy
 
 
 def describe_effort(

@@ -112,32 +112,6 @@ def response_format(options: CallOptions) -> dict[str, Any]:
     return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
 
-def is_openai_like(model: BaseChatModel) -> bool:
-    """Return whether a model is LangChain's client for OpenAI's protocol, by its classes' names."""
-    kinds = ((kind.__module__.split(".")[0], kind.__name__) for kind in type(model).__mro__)
-    return ("langchain_openai", "BaseChatOpenAI") in kinds
-
-
-def sdk_options(model: Any, side: str, **options: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Return fields of a copy of an OpenAI-like model whose SDK has other options.
-
-    Args:
-        model: The model.
-        side: ``client`` for calls that block, ``async_client`` for those that are awaited.
-        **options: Options of the SDK's client.
-    """
-    sdk = getattr(model, f"root_{side}").with_options(**options)
-    return {f"root_{side}": sdk, side: sdk.chat.completions}
-
-
-def address_of(model: BaseChatModel) -> str:
-    """Return the base URL of an OpenAI-like model's server; empty if it has none."""
-    settings: Any = model
-    # The SDK below may have taken its address from OPENAI_BASE_URL, which the model does not show.
-    client = settings.root_client or settings.root_async_client
-    return str(getattr(client, "base_url", None) or settings.openai_api_base or "")
-
-
 def _with_body(model: BaseChatModel, extra: dict[str, Any]) -> dict[str, Any]:
     """Return ``extra`` as part of the body, beside the caller's own, which binding replaces."""
     settings: Any = model

@@ -12,8 +12,8 @@ from pb_graph.models.options import CallOptions
 CapPolicy = Callable[[BaseChatModel, CallOptions], dict[str, Any]]
 """Turns the options of a call into the keyword arguments that one call of a model understands."""
 
-Continuation = Literal["adds", "repeats"]
-"""A server that continues a last AI message adds to it, or repeats it and adds to it."""
+Continuation = Literal["rest", "whole"]
+"""The reply of a server that continues a last AI message: the rest of it, or the whole message."""
 
 CAP_NAMES = ("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict")
 """Names of a cap in LangChain's models and in the requests to their servers."""

@@ -26,7 +26,7 @@ OLLAMA_OPTIONS = (
 )
 
 
-@policy(overrides=without_own_cap, continues="adds")
+@policy(overrides=without_own_cap, continues="rest")
 def vllm(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     """Cap a call of vLLM, started with ``--reasoning-parser``: without it, it refuses this.
 
@@ -40,7 +40,7 @@ def vllm(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     return _bounded(model, options, budget, continued)
 
 
-@policy(overrides=without_own_cap, continues="adds")
+@policy(overrides=without_own_cap, continues="rest")
 def sglang(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     """Cap a call of SGLang, started with ``--reasoning-parser`` and ``--enable-strict-thinking``.
 
@@ -53,7 +53,7 @@ def sglang(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     return _bounded(model, options, custom, _CONTINUE if options.continue_last else {})
 
 
-@policy(overrides=without_own_cap, continues="repeats")
+@policy(overrides=without_own_cap, continues="whole")
 def llama_cpp(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     """Cap a call of llama.cpp's server, with ``reasoning_budget_tokens``.
 

@@ -13,10 +13,9 @@ from optim.evaluation.cache import CachedClient, CacheMissError, Recording, reco
 from optim.evaluation.store import REPLIES, ReplyCache, StorageError
 from pb_graph import Budget, ModelCallError
 from pb_graph.budget.context import use_budget
-from pb_graph.models.client import ChatClient
+from pb_graph.models.client import ChatClient, RetryPolicy
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply
-from pb_graph.models.retry import RetryPolicy
 from pb_graph.types import Charge, Purpose
 from tests.support.calls import acall, call
 from tests.support.chat_model import CutOffError, ScriptedChat, in_turn

@@ -7,7 +7,7 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
-from pb_graph.models.naming import described, name_of
+from pb_graph.models.chat_models import describe_model, name_of
 from tests.support.chat_model import ScriptedChat
 
 KEY = SecretStr("x")
@@ -21,9 +21,11 @@ KEY = SecretStr("x")
     ],
 )
 def test_an_address_is_shown_without_credentials(url: str, shown: str) -> None:
-    assert described(ChatOpenAI(model="gpt-oss", base_url=url, api_key=KEY)).rstrip("/") == shown
+    assert (
+        describe_model(ChatOpenAI(model="gpt-oss", base_url=url, api_key=KEY)).rstrip("/") == shown
+    )
 
 
 def test_a_model_without_an_address_has_its_name_and_one_without_a_name_its_class() -> None:
-    assert described(ScriptedChat(model_name="small")) == "small"
+    assert describe_model(ScriptedChat(model_name="small")) == "small"
     assert name_of(FakeListChatModel(responses=["?"])) == "FakeListChatModel"

@@ -1,0 +1,146 @@
+"""Facts about a chat model object (name, server, time limit), and the copies that calls need.
+
+No provider's package is imported here: a model is known by the names of its classes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+M = TypeVar("M", bound="BaseChatModel")
+
+_NAMES = ("model_name", "model", "model_id", "deployment_name")
+_ADDRESSES = ("base_url", "anthropic_api_url", "azure_endpoint", "endpoint_url", "endpoint")
+
+
+def name_of(model: BaseChatModel) -> str:
+    """Return the model's name as its provider knows it, else that of its class."""
+    named = (getattr(model, name, None) for name in _NAMES)
+    return next((name for name in named if isinstance(name, str) and name), type(model).__name__)
+
+
+def describe_model(model: BaseChatModel) -> str:
+    """Return a model's name and the address of its server, without user, password and query."""
+    named = [getattr(model, name, None) for name in _ADDRESSES]
+    found = [address_of(model)] if is_openai_like(model) else [text for text in named if text]
+    parts = urlsplit(found[0] if found and isinstance(found[0], str) else "")
+    host = parts.netloc.rpartition("@")[2]
+    return f"{name_of(model)} at {parts.scheme}://{host}{parts.path}" if host else name_of(model)
+
+
+def classes_of(model: BaseChatModel) -> list[str]:
+    """Return the names of a model's class and of those above, such as ``langchain_x.ChatX``."""
+    return [f"{kind.__module__.split('.')[0]}.{kind.__name__}" for kind in type(model).__mro__]
+
+
+def is_openai_like(model: BaseChatModel) -> bool:
+    """Return whether a model is LangChain's client for OpenAI's protocol."""
+    return "langchain_openai.BaseChatOpenAI" in classes_of(model)
+
+
+def address_of(model: BaseChatModel) -> str:
+    """Return the base URL of an OpenAI-like model's server; empty if it has none."""
+    settings: Any = model
+    # The SDK below may have taken its address from OPENAI_BASE_URL, which the model does not show.
+    client = settings.root_client or settings.root_async_client
+    return str(getattr(client, "base_url", None) or settings.openai_api_base or "")
+
+
+def own_timeout(model: BaseChatModel) -> float | None:
+    """Return the seconds that a chat model object was given for a call, or None.
+
+    Of limits for each part of a request (``httpx.Timeout``, or a tuple) the longest counts.
+    """
+    for name in ("timeout", "request_timeout", "default_request_timeout"):
+        given: Any = getattr(model, name, None)
+        if hasattr(given, "as_dict"):
+            given = tuple(given.as_dict().values())
+        parts = given if isinstance(given, tuple) else (given,)
+        seconds = [float(part) for part in parts if isinstance(part, int | float) and part > 0]
+        if seconds:
+            return max(seconds)
+    return None
+
+
+def without_sdk_retries(model: M) -> M:
+    """Return a copy of a chat model whose own client never repeats a request.
+
+    An attempt that is repeated inside a provider's SDK may be billed, and is never seen here. The
+    copy shares the HTTP connections. A model whose class has no ``max_retries`` is returned as it
+    is.
+    """
+    if "max_retries" not in type(model).model_fields:
+        return model
+    # Google's clients count attempts and read 0 as 'the default': their word for no retries is 1.
+    is_googles = any(kind.startswith("langchain_google") for kind in classes_of(model))
+    changed: dict[str, Any] = {"max_retries": 1 if is_googles else 0}
+    for side in ("client", "async_client"):
+        if getattr(model, f"root_{side}", None) is not None:
+            changed |= _sdk_options(model, side, max_retries=0)
+    copy = model.model_copy(update=changed)
+    for kind in type(model).__mro__:  # Anthropic's clients, if a call has made them already
+        for name in [name for name, own in vars(kind).items() if isinstance(own, cached_property)]:
+            vars(copy).pop(name, None)
+    return copy
+
+
+class LoopConnections:
+    """Copies of OpenAI-like models for each event loop that calls them.
+
+    LangChain's client for OpenAI's protocol keeps its async connections open and shares them
+    between all models of an address. A connection that was opened in an event loop that has ended
+    is dead: a call on it may be paid for, and is made again.
+    """
+
+    def __init__(self, *models: BaseChatModel) -> None:
+        self._models = models
+        self._of_loop: dict[asyncio.AbstractEventLoop, Any] = {}
+
+    @staticmethod
+    def are_shared(model: Any) -> bool:  # noqa: ANN401 -- any chat model
+        """Return whether a model shares connections; not if it was given an HTTP client."""
+        return (
+            is_openai_like(model)
+            and model.root_async_client is not None
+            and model.http_async_client is None
+        )
+
+    async def in_running_loop(self) -> tuple[BaseChatModel, ...]:
+        """Return copies of the models with connections of the running event loop."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._of_loop:
+            for other in [other for other in list(self._of_loop) if other.is_closed()]:
+                self._of_loop.pop(other, None)
+            opened = self._copies()
+            self._of_loop[loop] = (await anext(opened), opened)  # open until the loop ends
+        copies: tuple[BaseChatModel, ...] = self._of_loop[loop][0]
+        return copies
+
+    async def _copies(self) -> AsyncGenerator[tuple[BaseChatModel, ...]]:
+        """Yield copies whose connections close with the event loop, which ends its generators."""
+        import openai  # noqa: PLC0415 -- costs a second, and is there with the model
+
+        async with openai.DefaultAsyncHttpxClient() as http:
+            yield tuple(
+                model.model_copy(update=_sdk_options(model, "async_client", http_client=http))
+                for model in self._models
+            )
+
+
+def _sdk_options(model: Any, side: str, **options: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return fields of a copy of an OpenAI-like model whose SDK has other options.
+
+    Args:
+        model: The model.
+        side: ``client`` for calls that block, ``async_client`` for those that are awaited.
+        **options: Options of the SDK's client.
+    """
+    sdk = getattr(model, f"root_{side}").with_options(**options)
+    return {f"root_{side}": sdk, side: sdk.chat.completions}
