@@ -121,11 +121,11 @@ def _show(evaluation: Evaluation, *, as_json: bool, by_budget: bool) -> None:
     from optim.reporting import formatting, tables  # noqa: PLC0415 -- pandas takes a second
 
     answers = tables.answers(evaluation.records)
-    rows = tables.to_rows(tables.figures(answers))
+    figures = tables.figures(answers)
     grid = tables.budget_grid(answers) if by_budget else None
     if as_json:
         found = {
-            "figures": rows,
+            "figures": tables.to_rows(figures),
             "spent": evaluation.spent,
             "not_started": evaluation.not_started,
             "log_dir": str(evaluation.log_dir),
@@ -134,8 +134,9 @@ def _show(evaluation: Evaluation, *, as_json: bool, by_budget: bool) -> None:
             found["budget_grid"] = tables.to_rows(grid.reset_index())
         echo(found)
         return
-    table = formatting.text_table(formatting.displayed(rows))
-    formatting.console().print(table, *formatting.remarks(rows), sep="\n", crop=False)
+    typer.echo(formatting.text_table(formatting.displayed(figures)))
+    for remark in formatting.remarks(figures):
+        typer.echo(remark)
     if grid is not None:
         typer.echo(f"\nE³ by B_init (down) and B_per_level (across)\n{grid.round(2)}")
     for note in [*_errors(evaluation), *_comparisons(answers), *_notes(evaluation)]:

@@ -13,7 +13,7 @@ from optim.cli.terminal import echo, plain_errors
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
-    from optim.reporting.export import Kind
+    from optim.reporting.page import Kind
     from optim.reporting.tables import Prices
 
 PricesOption = Annotated[
@@ -99,6 +99,8 @@ def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     is certified that loses more is what --confidence leaves, 5 % at most by default. That holds
     for options that were chosen before a look at these answers.
     """
+    import pandas as pd  # noqa: PLC0415 -- takes a second
+
     from optim.records import read_records  # noqa: PLC0415
     from optim.reporting import answers, formatting  # noqa: PLC0415
     from optim.reporting.certificate import certify as certified  # noqa: PLC0415
@@ -122,18 +124,18 @@ def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         about = {n: getattr(found, n) for n in found.__slots__ if n != "rows"}
         echo(about | {"rows": rows})
         return
-    shown = [
-        text
-        | {
+    trials = [
+        {
             "worse / better": f"{row['worse']:.0f} / {row['better']:.0f}",
             "loss, at most": f"{row['loss']:.1f}, {row['bound']:.1f} ({row['kind']})",
             "proven": "yes" if row["is_proven"] else "no",
         }
         if row["place"] is not None
-        else text | dict.fromkeys(("worse / better", "loss, at most", "proven"), formatting.DASH)
-        for row, text in zip(rows, formatting.displayed(rows), strict=True)
+        else {}
+        for row in rows
     ]
-    formatting.console().print(formatting.text_table(shown), crop=False)
+    shown = formatting.displayed(found.rows).join(pd.DataFrame(trials).fillna(formatting.DASH))
+    typer.echo(formatting.text_table(shown))
     typer.echo(found.sentence)
 
 

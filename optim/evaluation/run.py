@@ -29,8 +29,8 @@ from optim.evaluation.store import REPLIES, ReplyCache, lock_run_dir, report_dis
 from optim.evaluation.task import MethodTask, OnEnd, make_method_task, make_task
 from optim.evaluation.transcript import PROVIDER
 from optim.records import BY_RUN, Records, differences, log_headers, pool, records_of
-from optim.reporting.formatting import displayed, plain_text, remarks, text_table
-from optim.reporting.tables import answers, figures, to_rows
+from optim.reporting.formatting import displayed, remarks, text_table
+from optim.reporting.tables import answers, figures
 from pb_graph.errors import InputError, PlanAndBudgetError
 from pb_graph.models.options import TIMEOUT
 
@@ -71,14 +71,14 @@ class Evaluation:
         return figures(answers(self.records))
 
     def __repr__(self) -> str:
-        rows = to_rows(self.figures)
-        return plain_text(text_table(displayed(rows)), *remarks(rows))
+        found = self.figures
+        return "\n".join([text_table(displayed(found)), *remarks(found)])
 
     def _repr_html_(self) -> str:
         """Return the table that a notebook shows."""
-        rows = to_rows(self.figures)
-        notes = "".join(f"<p>{escape(note)}</p>" for note in remarks(rows))
-        return f"{pd.DataFrame(displayed(rows)).to_html(index=False)}{notes}"
+        found = self.figures
+        notes = "".join(f"<p>{escape(note)}</p>" for note in remarks(found))
+        return f"{displayed(found).to_html(index=False)}{notes}"
 
 
 def run_here(

@@ -13,11 +13,17 @@ from optim.extras import on_first_use
 
 if TYPE_CHECKING:
     from optim.reporting.certificate import certify
-    from optim.reporting.charts import spending
-    from optim.reporting.export import plot, rendered, report, write
-    from optim.reporting.published import paper_figures
-    from optim.reporting.tables import answers, figures, paired
+    from optim.reporting.charts import plot, spending
+    from optim.reporting.page import rendered, report, write
+    from optim.reporting.tables import answers, figures, paired, paper_figures
 
+_HOMES = {
+    "certify": "certificate",
+    "plot": "charts",
+    "spending": "charts",
+    **dict.fromkeys(("rendered", "report", "write"), "page"),
+    **dict.fromkeys(("answers", "figures", "paired", "paper_figures"), "tables"),
+}
 __all__ = [
     "answers",
     "certify",
@@ -30,10 +36,4 @@ __all__ = [
     "spending",
     "write",
 ]
-
-__getattr__ = on_first_use(
-    __name__,
-    {"certify": "certificate", "spending": "charts", "paper_figures": "published"}
-    | dict.fromkeys(("plot", "rendered", "report", "write"), "export")
-    | dict.fromkeys(("answers", "figures", "paired"), "tables"),
-)
+__getattr__ = on_first_use(__name__, _HOMES)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
 from optim.datasets.dataset import digest
 from optim.reporting.tables import STUDY, figures
-from optim.statistics.certificate import least_questions, order_for_testing, run_in_order
+from optim.statistics.certificate import (
+    NonInferiorityTest,
+    least_questions,
+    order_for_testing,
+    run_in_order,
+)
 from optim.statistics.checks import check_confidence
 from optim.statistics.estimates import PERCENT
 from pb_graph.errors import InputError
@@ -82,33 +86,24 @@ def certify(  # noqa: PLR0913 -- choices of one analysis, all with defaults
         msg = f"--order names each row once, and not the reference {reference!r}"
         raise InputError(msg)
     table = table[(table.method != reference) | table.score.notna()]
-    answered = table.question[table.method == reference].drop_duplicates()
+    answered = table.question[table.method == reference].unique()
     chosen_by, kept = _split(list(answered), 0.0 if order is not None else split / PERCENT, seed)
     if order is None:
         order = _order(table[table.question.isin(chosen_by)], reference)
     tested = table[table.question.isin(kept)]
-    rank = {question: place for place, question in enumerate(kept)}
+    filled = tested.assign(
+        score=tested.score.fillna(0.0).astype(float), rank=tested.question.map(kept.index)
+    ).sort_values("rank", kind="stable")
     scores = {
-        name: {
-            question: [float(score) for score in own.fillna(0.0)]
-            for question, own in sorted(
-                group.groupby("question").score, key=lambda pair: rank[pair[0]]
-            )
-        }
-        for name, group in tested.groupby("method")
+        name: group.groupby("question", sort=False).score.agg(list).to_dict()
+        for name, group in filled.groupby("method")
     }
-    tests = list(
-        run_in_order(
-            order, scores[reference], scores, loss=loss / PERCENT, confidence=confidence / PERCENT
-        )
-    )
-    rows = figures(tested, ("method",))
-    trials = pd.DataFrame(
-        [one._asdict() | {"place": n} for n, one in enumerate(tests, 1)],
-        columns=["method", "place", "worse", "better", "loss", "bound", "kind", "is_proven"],
-    ).astype({"loss": float, "bound": float})
+    ends = {"loss": loss / PERCENT, "confidence": confidence / PERCENT}
+    tests = list(run_in_order(order, scores[reference], scores, **ends))
+    trials = pd.DataFrame(tests, columns=NonInferiorityTest._fields)
+    trials = trials.astype({"loss": float, "bound": float}).assign(place=range(1, len(tests) + 1))
     trials[["loss", "bound"]] *= PERCENT
-    rows = rows.merge(trials, on="method", how="left")
+    rows = figures(tested, ("method",)).merge(trials, on="method", how="left")
     cost = dict(zip(rows.method, rows.tokens, strict=True))
     proven = [one.method for one in tests if one.is_proven]
     certified = min(proven, key=lambda name: cost[name]) if proven else None
@@ -146,8 +141,8 @@ def _split(questions: Sequence[str], share: float, seed: int) -> tuple[list[str]
 
 
 def _order(table: pd.DataFrame, reference: str) -> list[str]:
-    groups = table.groupby("method", sort=False)
-    costs: dict[str, Any] = groups.apply(lambda own: own.tokens[own.score.notna()].mean()).to_dict()
-    right = groups.score.apply(lambda own: own.fillna(0.0).mean()).to_dict()
-    known = {name: (cost, right[name]) for name, cost in costs.items() if cost == cost}  # noqa: PLR0124
-    return order_for_testing(known, reference)
+    told = table.assign(cost=table.tokens.where(table.score.notna()), right=table.score.fillna(0.0))
+    known = told.groupby("method")[["cost", "right"]].mean().dropna()
+    return order_for_testing(
+        {row.Index: (row.cost, row.right) for row in known.itertuples()}, reference
+    )

@@ -1,28 +1,128 @@
-"""One page of HTML that holds everything: it loads nothing and runs nothing."""
+"""Reports: one page of HTML that loads and runs nothing, or its figures as JSON and CSV."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import json
+import math
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from optim.e3 import MIN_UNBIASED_QUESTIONS
 from optim.reporting import charts, formatting, tables
-from optim.reporting.formatting import factor, format_interval, number
-from optim.reporting.published import notes, paper_figures
+from optim.reporting.formatting import DASH, displayed, factor, format_interval, number
+from optim.reporting.tables import STUDY, PaperTable, Prices, answers, figures, paired, to_rows
+from pb_graph.errors import InputError
+
+if TYPE_CHECKING:
+    from optim.records import Record
+
+Kind = Literal["html", "json", "csv"]
+Row = dict[str, Any]
 
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _ALPHA = 0.05
 _MARKS = {1.0: "✓", 0.0: "✗"}
+_TITLES = {
+    "by_level": "By level",
+    "rates": "TravelPlanner's rates, %",
+    "level_estimates": "Estimated levels against the data set's labels",
+    "budget_grid": "E³ by B_init and B_per_level",
+    "latency": "Seconds of model time",
+    "paper_rows": "In the paper",
+    "paper_certaindex": "In the paper: Certaindex",
+    "paper_latency": "In the paper: latency, seconds",
+    "paper_budget_cells": "In the paper: tokens by budget",
+}
+
+
+def report(  # noqa: PLR0913 -- choices of one report, all with defaults
+    records: Iterable[Record],
+    path: str | Path = "report.html",
+    *,
+    baseline: str | None = None,
+    paper: bool = False,
+    prices: Literal["auto"] | Prices | None = "auto",
+    price_ratio: float = 4.0,
+) -> Path:
+    """Write what was measured to a file: a page for people, or its figures for machines.
+
+    Args:
+        records: Answers, as `optim.read_records` or an evaluation gives them.
+        path: File that ends with .html, .json or .csv; an existing one is replaced.
+        baseline: Method to compare with; None for vanilla, else global_budget, else the first.
+        paper: Whether to show the paper's published figures beside.
+        prices: See `answers`.
+        price_ratio: See `answers`.
+
+    Raises:
+        InputError: Another ending, no record, no such baseline, or a file that cannot be written.
+    """
+    file = Path(path)
+    kind: Any = file.suffix.removeprefix(".")
+    if kind not in get_args(Kind):
+        msg = f"a report ends with .html, .json or .csv, not {file.name!r}"
+        raise InputError(msg)
+    table = answers(records, prices=prices, price_ratio=price_ratio)
+    return write(file, rendered(table, kind, baseline, paper=paper))
+
+
+def rendered(
+    table: pd.DataFrame, kind: Kind, baseline: str | None = None, *, paper: bool = False
+) -> str:
+    """Return a report as the text of a file.
+
+    Args:
+        table: Answers, from `answers`.
+        kind: ``html`` is the page, ``json`` all of its tables, ``csv`` one line per method.
+        baseline: Method to compare with.
+        paper: Whether to include the paper's published figures.
+
+    Raises:
+        InputError: No answer, or no such baseline.
+    """
+    if table.empty:
+        msg = "there is no answer to report on yet"
+        raise InputError(msg)
+    tables.choose_baseline(table, baseline)
+    studies = [
+        (study, _tables(study, baseline if baseline in set(study.method) else None, paper=paper))
+        for _, study in table.groupby(list(STUDY), sort=False)
+    ]
+    if kind == "csv":
+        lines = []
+        for _, found in studies:
+            versus = found["paired"].add_prefix("vs_").rename(columns={"vs_method": "method"})
+            line = found["figures"].merge(versus, on="method", how="left")
+            rates = found["rates"].reindex(columns=["method", *found["rates"].columns[1:]])
+            lines.append(line.merge(rates, on="method", how="left"))
+        text: str = pd.concat(lines).to_csv(index=False, lineterminator="\n")
+        return text
+    if kind == "json":
+        document = [
+            {name: study[name].iloc[0] for name in STUDY}
+            | {"questions": study.question.nunique(), "made_by": _made_by(study)}
+            | {name: to_rows(frame) for name, frame in found.items()}
+            for study, found in studies
+        ]
+        return json.dumps({"studies": document}, ensure_ascii=False, allow_nan=False) + "\n"
+    return render(
+        "reporting/page.html.j2",
+        title=": ".join(", ".join(dict.fromkeys(table[name])) for name in ("dataset", "model")),
+        views=[_view(study, found, f"s{n}") for n, (study, found) in enumerate(studies)],
+        answers=len(table),
+        tokens=int(table.tokens.sum()),
+        notes=tables.paper_notes() if paper else [],
+    )
 
 
 def render(template: str, **context: object) -> str:
@@ -30,10 +130,6 @@ def render(template: str, **context: object) -> str:
 
     Everything is escaped unless it is markup. The page's policy forbids scripts, and allows the
     one style sheet by its hash. Control characters and lone surrogates are replaced.
-
-    Args:
-        template: Path of the template within `optim`.
-        context: Values for the template.
     """
     style = Markup(files("optim.reporting").joinpath("page.css").read_text("utf-8"))  # noqa: S704
     hashed = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -50,75 +146,64 @@ def _environment() -> Environment:
     )  # fmt: skip
     names = ("count", "factor", "number", "p_value")
     found.filters |= {name: getattr(formatting, name) for name in names}
-    found.globals |= {"DASH": formatting.DASH, "interval": format_interval}
+    found.globals |= {"DASH": DASH, "interval": format_interval}
     return found
 
 
-def page(table: pd.DataFrame, baseline: str | None = None, *, paper: bool = False) -> str:
-    """Return the page about answers, with one section for each data set, solver and planner.
-
-    Args:
-        table: Answers, from `optim.reporting.answers`.
-        baseline: Method to compare with; None for vanilla, else global_budget, else the first.
-        paper: Whether to show the paper's figures beside.
-    """
-    studies = table.groupby(list(tables.STUDY), sort=False)
-    views = [
-        _view(study, f"s{n}", dict(zip(tables.STUDY, key, strict=True)), baseline, paper)
-        for n, (key, study) in enumerate(studies)
-    ]
-    return render(
-        "reporting/page.html.j2",
-        title=": ".join(", ".join(dict.fromkeys(table[name])) for name in ("dataset", "model")),
-        views=views,
-        answers=len(table),
-        tokens=int(table.tokens.sum()),
-        few=MIN_UNBIASED_QUESTIONS,
-        tips={column.head: column.tip for column in formatting.COLUMNS},
-    )
+def write(path: Path, content: str) -> Path:
+    """Write a file that the user named, and return its path; raise `InputError` if that fails."""
+    try:
+        path.write_text(content, encoding="utf-8")
+    except OSError as error:
+        msg = f"cannot write {path}: {error.strerror}"
+        raise InputError(msg) from error
+    return path
 
 
-def _view(
-    study: pd.DataFrame, name: str, about: dict[str, Any], baseline: str | None, paper: bool
-) -> dict[str, Any]:
-    """Return what the template shows of one study."""
-    frame = tables.figures(study)
-    rows = tables.to_rows(frame)
-    wanted = baseline if baseline in set(study.method) else None
-    against = tables.choose_baseline(study, wanted)
-    paired = tables.paired(study, against)
-    pairs = tables.to_rows(paired)
-    levels = tables.by_level(study[study.level.notna()])
-    drawn: dict[str, charts.Chart] = {}
-    if len(frame.get("e3", pd.Series(dtype=float)).dropna()):
-        drawn["Accuracy against tokens"] = charts.plane(frame)
-        drawn["Where the tokens went"] = charts.parts(tables.token_parts(study))
-    if len(frame) > 1 and "ratio" in paired and (paired.ratio > 0).any():
-        drawn["Ratio of E³"] = charts.ratios(paired)
-    if len(levels) and "accuracy" in levels:
-        drawn["Accuracy by level"] = charts.by_level(levels)
-    made_by = study.groupby("method", sort=False).made_by.first()
-    extra = {
-        "By level": [{"level": row["level"]} | shown for row, shown in _with_display(levels)],
-        "TravelPlanner's rates, %": _plain(tables.travel_rates(study)),
-        "Estimated levels against the data set's labels": _plain(tables.level_estimates(study)),
-        "Mean credits by position": _plain(tables.credits_by_position(study)),
-        "E³ by B_init and B_per_level": _plain(tables.budget_grid(study).reset_index()),
-        "Seconds of model time": _plain(tables.latency(study)),
+def _tables(study: pd.DataFrame, baseline: str | None, *, paper: bool) -> dict[str, pd.DataFrame]:
+    """Return every table of one study."""
+    found = {
+        "figures": figures(study),
+        "paired": paired(study, tables.choose_baseline(study, baseline)),
+        "by_level": tables.by_level(study),
+        "rates": tables.travel_rates(study),
+        "level_estimates": tables.level_estimates(study),
+        "budget_grid": tables.budget_grid(study).reset_index(),
+        "latency": tables.latency(study),
+        "token_parts": tables.token_parts(study),
     }
-    for title, printed in _paper(about["dataset"]).items() if paper else ():
-        extra[f"In the paper: {title}"] = printed
-    return about | {
+    names: tuple[PaperTable, ...] = ("rows", "certaindex", "latency", "budget_cells")
+    dataset = study.dataset.iloc[0]
+    published = {f"paper_{name}": tables.paper_figures(name, dataset) for name in names}
+    return found | published if paper else found
+
+
+def _made_by(study: pd.DataFrame) -> dict[str, Row]:
+    found: dict[str, Row] = study.groupby("method", sort=False).made_by.first().to_dict()
+    return found
+
+
+def _view(study: pd.DataFrame, found: dict[str, pd.DataFrame], name: str) -> Row:
+    """Return what the template shows of one study."""
+    frame, versus, levels = found["figures"], found["paired"], found["by_level"]
+    drawn: dict[str, charts.Chart] = {}
+    if frame.e3.notna().any():
+        drawn["Accuracy against tokens"] = charts.plane(frame)
+        drawn["Where the tokens went"] = charts.parts(found["token_parts"])
+    if levels.accuracy.notna().any():
+        drawn["Accuracy by level"] = charts.by_level(levels)
+    shown = {t: displayed(f) if n == "by_level" else _texts(f)
+             for n, t in _TITLES.items() if len(f := found.get(n, pd.DataFrame()))}  # fmt: skip
+    made_by, pairs = _made_by(study), to_rows(versus)
+    return {name: study[name].iloc[0] for name in STUDY} | {
         "id": name,
-        "baseline": against,
         "facts": _facts(study, made_by),
-        "findings": list(_findings(rows, pairs, against)),
-        "doubts": list(_doubts(study, rows, made_by)),
-        "figures": formatting.displayed(rows),
+        "findings": list(_findings(to_rows(frame), pairs)),
+        "doubts": [*_doubts(study, frame, made_by), *formatting.remarks(frame)],
+        "figures": displayed(frame).to_dict("records"),
         "pairs": pairs,
         "charts": {t: charts.to_svg(c, f"{name}{n}") for n, (t, c) in enumerate(drawn.items())},
-        "tables": {title: found for title, found in extra.items() if found},
-        "notes": notes() if paper else [],
+        "tables": {title: texts.to_dict("records") for title, texts in shown.items()},
         "settings": {
             method: formatting.settings_in_full(made["settings"])
             for method, made in made_by.items()
@@ -130,10 +215,21 @@ def _view(
     }
 
 
-def _facts(study: pd.DataFrame, made_by: pd.Series[Any]) -> dict[str, str]:
+def _texts(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table as text, without the labels that are equal in all rows."""
+    equal = [name for name in STUDY if name in frame and len(set(frame[name])) == 1]
+    texts = [
+        {n: factor(v) if isinstance(v, float) else DASH if v is None else str(v)
+         for n, v in row.items()}
+        for row in to_rows(frame.drop(columns=equal))
+    ]  # fmt: skip
+    return pd.DataFrame(texts).rename(columns=lambda name: name.replace("_", " "))
+
+
+def _facts(study: pd.DataFrame, made_by: dict[str, Row]) -> dict[str, str]:
     """Return who solved and planned, and how the rows came about."""
     told: dict[str, list[str]] = {}
-    for made in made_by:
+    for made in made_by.values():
         for name, value in made.items():
             if name not in {"settings", "prompt", "gaps"} and value is not None:
                 text = shlex.join(value) if isinstance(value, list) else formatting.setting(value)
@@ -144,25 +240,23 @@ def _facts(study: pd.DataFrame, made_by: pd.Series[Any]) -> dict[str, str]:
         "planner": study.planner.iloc[0],
         "questions": number(study.question.nunique()),
         "answers to each": number(study.epoch.max()),
-        "date": f" {formatting.DASH} ".join(dict.fromkeys(dates[:1] + dates[-1:])),
+        "date": f" {DASH} ".join(dict.fromkeys(dates[:1] + dates[-1:])),
     } | {name: "; ".join(dict.fromkeys(values)) for name, values in told.items()}
 
 
-def _findings(
-    rows: Sequence[dict[str, Any]], pairs: Sequence[dict[str, Any]], baseline: str
-) -> Iterator[str]:
+def _findings(rows: list[Row], pairs: list[Row]) -> Iterator[str]:
     """Say which row is the cheapest without a proven loss, and what rows with more E³ lose."""
-    known = {row["method"]: row for row in rows if row.get("e3") is not None}
-    if not known:
-        yield "Nothing has a score yet."
-        return
-    if not any(row["accuracy"] for row in known.values()):
-        yield "No answer is right: E³ is 0 for every method, and its interval only an upper end."
-        return
+    known = {row["method"]: row for row in rows if row["e3"] is not None}
     versus = {pair["method"]: pair for pair in pairs if pair.get("accuracy_difference") is not None}
-    if baseline not in known or not versus:
+    if not any(row["accuracy"] for row in known.values()):
+        yield "No answer is right." if known else "Nothing has a score yet."
         return
-    safe = [baseline, *(n for n, pair in versus.items() if n in known and not _is_loss(pair))]
+    if not versus:
+        return
+    baseline = pairs[0]["baseline"]
+    losing = {n for n, pair in versus.items() if pair["accuracy_difference"] < 0
+              and (pair["accuracy_p_value_holm"] or 1.0) < _ALPHA}  # fmt: skip
+    safe = [baseline, *(name for name in versus if name not in losing)]
     best = min(safe, key=lambda name: known[name]["money"])
     row = known[best]
     loss = f"; {_difference(versus[best])}" if best in versus else ""
@@ -173,111 +267,68 @@ def _findings(
         baseline, best, number(row["accuracy"], 1), number(row["tokens"]),
         number(row["input_tokens"]), factor(row["e3"]), loss,
     )  # fmt: skip
-    for name, other in known.items():
-        if other["e3"] > row["e3"] and name in versus:
-            verdict = "loses accuracy" if _is_loss(versus[name]) else "costs more"
+    for name, pair in versus.items():
+        if known[name]["e3"] > row["e3"]:
             yield Markup("<b>{}</b> has more E³ ({}), but {}: {}, {} % in all.").format(
-                name, factor(other["e3"]), verdict, _difference(versus[name]),
-                number(other["accuracy"], 1),
+                name, factor(known[name]["e3"]),
+                "loses accuracy" if name in losing else "costs more",
+                _difference(pair), number(known[name]["accuracy"], 1),
             )  # fmt: skip
-    clear = [n for n, p in versus.items() if p.get("p_value_holm") is not None
-             and p["p_value_holm"] < _ALPHA]  # fmt: skip
+    clear = [name for name, pair in versus.items() if (pair["p_value_holm"] or 1.0) < _ALPHA]
     yield (
         f"E³ differs from that of {baseline} at the 5 % level, after Holm's correction: "
-        f"{', '.join(clear)}."
-        if clear
-        else f"After Holm's correction no row's E³ differs from that of {baseline} at the 5 % "
-        "level: the order of the rows may be chance."
+        f"{', '.join(clear) or 'in no row, so the order of the rows may be chance'}."
     )
 
 
-def _is_loss(pair: dict[str, Any]) -> bool:
-    p = pair["accuracy_p_value_holm"]
-    return pair["accuracy_difference"] < 0 and p is not None and p < _ALPHA
-
-
-def _difference(pair: dict[str, Any]) -> str:
+def _difference(pair: Row) -> str:
     if not pair["discordant"]:
         return "accuracy undecided, no question differs"
     ends = format_interval(pair["accuracy_lower"], pair["accuracy_upper"], 1)
     return f"{number(pair['accuracy_difference'], 1)} points ({ends})"
 
 
-def _doubts(
-    study: pd.DataFrame, rows: Sequence[dict[str, Any]], made_by: pd.Series[Any]
-) -> Iterator[str]:
-    """Say what makes the figures weak."""
-    if failed := {row["method"]: row["errors"] for row in rows if row["errors"]}:
-        each = ", ".join(f"{name} ({errors})" for name, errors in failed.items())
-        total = formatting.count(sum(failed.values()), "answer")
+def _doubts(study: pd.DataFrame, frame: pd.DataFrame, made_by: dict[str, Row]) -> Iterator[str]:
+    """Say which answers are missing."""
+    if failed := frame.errors.sum():
+        each = ", ".join(f"{row.method} ({row.errors})" for row in frame.itertuples() if row.errors)
+        total = formatting.count(failed, "answer")
         yield f"{total} ended in an error and have no score: {each}. They are in no figure."
     asked = study.groupby("method", sort=False).question.nunique()
-    if missing := {m: study.question.nunique() - n for m, n in asked.items()}:
-        lacking = ", ".join(f"{name} ({n} missing)" for name, n in missing.items() if n)
-        if lacking:
-            yield (
-                f"Not every method was asked every question: {lacking}. The rows are about "
-                "different questions; each paired difference is about shared ones."
-            )
-    for gaps in dict.fromkeys(made["gaps"] for made in made_by if made.get("gaps")):
+    missing = study.question.nunique() - asked
+    if lacking := ", ".join(f"{name} ({n} missing)" for name, n in missing.items() if n):
+        yield (
+            f"Not every method was asked every question: {lacking}. The rows are about "
+            "different questions; each paired difference is about shared ones."
+        )
+    for gaps in dict.fromkeys(made["gaps"] for made in made_by.values() if made.get("gaps")):
         names = [name for name, made in made_by.items() if made.get("gaps") == gaps]
         yield f"Not all of {', '.join(names)} is here: {gaps}."
-    if any(row.get("e3") is not None and row["questions"] < MIN_UNBIASED_QUESTIONS for row in rows):
-        yield (
-            f"E³ of fewer than {MIN_UNBIASED_QUESTIONS} questions, and a ratio of it, is biased "
-            "upwards."
-        )
-    if told := [row["method"] for row in rows if row["level_source"] == "label"]:
-        yield f"Level: label. {', '.join(told)} took the levels from the data set, free of charge."
-    if not study.is_measured.all():
-        yield "Some tokens are estimated: the server reports none."
 
 
-def _questions(study: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def _questions(study: pd.DataFrame) -> Iterator[Row]:
     """Yield each question with a mark per method, and the classes by which it can be filtered."""
-    methods = list(dict.fromkeys(study.method))
-    ordered = study.assign(rank=study.level.fillna(0)).sort_values("rank", kind="stable")
-    for question, group in ordered.groupby("question", sort=False):
-        cells, means = {}, []
-        for method, own in group.groupby("method"):
-            scores = own.score.dropna().astype(float)
-            score = scores.mean() if len(scores) else None
-            means.append(score)
-            text = "error" if score is None else _MARKS.get(score, f"{100 * score:.0f} %")
-            cells[method] = text + (" cut" if own.is_cut.any() else "")
-        wrong = any(score is None or score < 1 for score in means)
-        classes = ["wrong"] * wrong + ["differ"] * (len(set(means)) > 1)
-        classes += ["cut"] * bool(group.is_cut.any())
-        yield {
+    methods = list(study.method.unique())
+    ordered = study.astype({"score": float}).sort_values(
+        "level", kind="stable", na_position="first"
+    )
+    levels = dict(zip(ordered.question, to_rows(ordered[["level"]]), strict=True))
+    groups = ordered.groupby(["question", "method"], sort=False)
+    answered = groups.agg({"score": "mean", "is_cut": "any"})
+    asked: dict[str, dict[str, tuple[float, bool]]] = {}
+    for (question, method), score, is_cut in answered.itertuples():
+        asked.setdefault(question, {})[method] = score, is_cut
+    for question, found in asked.items():
+        scores = {None if math.isnan(score) else score for score, _ in found.values()}
+        cells = {
+            method: ("error" if math.isnan(score) else _MARKS.get(score, f"{100 * score:.0f} %"))
+            + " cut" * is_cut
+            for method, (score, is_cut) in found.items()
+        }
+        classes = {"wrong": scores != {1.0}, "differ": len(scores) > 1,
+                   "cut": any(is_cut for _, is_cut in found.values())}  # fmt: skip
+        yield levels[question] | {
             "id": question,
-            "level": group.level.iloc[0],
-            "class": " ".join(classes),
-            "cells": [cells.get(method, formatting.DASH) for method in methods],
+            "class": " ".join(name for name, applies in classes.items() if applies),
+            "cells": [cells.get(method, DASH) for method in methods],
         }
-
-
-def _with_display(frame: pd.DataFrame) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:
-    rows = tables.to_rows(frame)
-    yield from zip(rows, formatting.displayed(rows), strict=True)
-
-
-def _plain(frame: pd.DataFrame) -> list[dict[str, str]]:
-    """Return a table as text; columns of the study are left out."""
-    shown = frame.drop(columns=[name for name in tables.STUDY if name in frame])
-    return [
-        {
-            name.replace("_", " "): factor(v) if isinstance(v, float) else formatting.DASH
-            if v is None else str(v)
-            for name, v in row.items()
-        }
-        for row in tables.to_rows(shown)
-    ]  # fmt: skip
-
-
-def _paper(dataset: str) -> dict[str, list[dict[str, str]]]:
-    rows = paper_figures("rows", dataset)
-    found = {f"planned by {planner}": own for planner, own in rows.groupby("planner", sort=False)}
-    found |= {"Certaindex": paper_figures("certaindex", dataset)}
-    found |= {"latency, seconds": paper_figures("latency", dataset)}
-    found |= {"tokens by budget": paper_figures("budget_cells", dataset)}
-    return {title: _plain(own) for title, own in found.items() if len(own)}

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-import re
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import cache
+from importlib.resources import files
 from math import log
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,7 +27,7 @@ from optim.e3 import (
     interval,
     token_interval,
 )
-from optim.records import PLANNING, was_truncated
+from optim.records import PLANNING, Records, was_truncated
 from optim.scorers.travelplanner import rates
 from optim.statistics.estimates import PERCENT
 from pb_graph.errors import InputError
@@ -45,9 +46,6 @@ PARTS = {
     "estimate": "estimate",
     "answer": "answer in one call",
     "solve": "solve step by step",
-    "solve length": "steps cut off at their cap",
-    "solve forced": "steps forced to an end",
-    "solve error": "failed steps",
     "synthesize": "synthesize",
 }
 """Parts of the completion tokens of an answer, in the order of spending, with their names."""
@@ -56,6 +54,9 @@ Price = tuple[float, float, float]
 Prices = Mapping[str, Price]
 """US dollars per million tokens by model: of input, of output, and of cached input."""
 
+PaperTable = Literal["rows", "certaindex", "latency", "budget_cells", "a_over_t"]
+
+_MEANS = ["tokens", "solving_tokens", "input_tokens", "cached_tokens", "money", "seconds"]
 _MEASURES = (
     *("n", "errors", "questions", "accuracy", "accuracy_lower", "accuracy_upper", "accuracy_sd"),
     *("tokens", "tokens_lower", "tokens_upper", "tokens_sd", "solving_tokens", "input_tokens"),
@@ -65,8 +66,13 @@ _MEASURES = (
 )
 _USUAL_BASELINES = ("vanilla", "global_budget")
 _PROVIDERS = {"google_genai": "google", "google_vertexai": "google", "mistralai": "mistral"}
-_GRID_POINT = r"(?P<base>.*)\[(?P<initial>\d+)\+(?P<per_level>\d+)L\]"
+_GRID_POINT = r"^(?P<base>.*)\[(?P<initial>\d+)\+(?P<per_level>\d+)L\]$"
 _TRAVEL = {"delivered", "commonsense", "hard"}  # what TravelPlanner's scorer says of an answer
+_PUBLISHED = {
+    "math500": "MATH-500",
+    "natural_instructions": "NaturalInstructions",
+    "travelplanner": "TravelPlanner",
+}
 
 
 def answers(
@@ -83,51 +89,33 @@ def answers(
             If the price of any model is unknown, money is counted in units for all of them.
         price_ratio: Units of a completion token; a prompt token, cached or not, is one unit.
     """
-    kept = list(records)
-    names = {name for record in kept for name in (record.model, record.planner)}
-    known = {name: _price_of(name, prices) for name in names}
-    unit = (1.0, price_ratio, 1.0)
-    is_priced = bool(known) and all(known.values())
-    price = (
-        {name: found or unit for name, found in known.items()}
-        if is_priced
-        else dict.fromkeys(names, unit)
+    found = Records(records)
+    names = {name for record in found for name in (record.model, record.planner)}
+    own: Prices = {} if prices is None or prices == "auto" else prices
+    listed = {n: _listed_price(n) if prices == "auto" else own.get(n) for n in names}
+    known = {name: price for name, price in listed.items() if price is not None}
+    is_priced = 0 < len(known) == len(names)
+    unit = (1000.0, 1000.0 * price_ratio, 1000.0)
+    price = known if is_priced else dict.fromkeys(names, unit)
+    usages = [record.report["usage"] for record in found]
+    return found.frame().assign(
+        money=[_money(record, price) for record in found],
+        money_unit="US $ per 1,000 questions" if is_priced else "units",
+        is_measured=[usage["measured"] for usage in usages],
+        is_cut=list(map(was_truncated, found)),
+        made_by=[record.made_by for record in found],
+        by_node=[usage["by_node"] for usage in usages],
     )
-    table = pd.DataFrame([_answer(record, price) for record in kept])
-    return table.assign(money_unit="US $ per 1,000 questions" if is_priced else "units")
 
 
-def _answer(record: Record, price: Prices) -> dict[str, Any]:
-    usage = record.report["usage"]
+def _money(record: Record, price: Prices) -> float:
     money = 0.0
-    for node, part in usage["by_node"].items():
+    for node, part in record.report["usage"]["by_node"].items():
         of_input, of_output, of_cached = price[record.planner if node in PLANNING else record.model]
         fresh = part["input_tokens"] - part["cached_tokens"]
         money += fresh * of_input + part["cached_tokens"] * of_cached
         money += part["output_tokens"] * of_output
-    names = (*BY, "question", "epoch", "level", "score", "error", "tokens", "solving_tokens")
-    return {name: getattr(record, name) for name in names} | {
-        "input_tokens": usage["input_tokens"],
-        "cached_tokens": usage["cached_tokens"],
-        "money": money,
-        "seconds": usage["seconds"],
-        "is_measured": usage["measured"],
-        "is_cut": was_truncated(record),
-        "level_source": record.level_source,
-        "metadata": record.score_metadata,
-        "report": record.report,
-        "made_by": record.made_by,
-    }
-
-
-def _price_of(model: str, prices: Literal["auto"] | Prices | None) -> Price | None:
-    """Return US dollars per 1,000 tokens (so that money is per 1,000 questions), if known."""
-    if prices == "auto":
-        return _listed_price(model)
-    if prices is None or model not in prices:
-        return None
-    of_input, of_output, of_cached = prices[model]
-    return of_input / 1000, of_output / 1000, of_cached / 1000
+    return money / 1000
 
 
 @cache
@@ -137,16 +125,12 @@ def _listed_price(model: str) -> Price | None:
     provider, _, name = model.partition(":")
     if not name or provider == "local":
         return None
-    thousand = (
-        Usage(input_tokens=1000),
-        Usage(output_tokens=1000),
-        Usage(input_tokens=1000, cache_read_tokens=1000),
-    )
+    kinds = ({"input_tokens": 1000}, {"output_tokens": 1000},
+             {"input_tokens": 1000, "cache_read_tokens": 1000})  # fmt: skip
     for place in (_PROVIDERS.get(provider, provider), None):
         with suppress(LookupError):
-            of_input, of_output, of_cached = (
-                float(calc_price(used, name, provider_id=place).total_price) for used in thousand
-            )
+            found = [calc_price(Usage(**kind), name, provider_id=place) for kind in kinds]
+            of_input, of_output, of_cached = (1000 * float(one.total_price) for one in found)
             return of_input, of_output, of_cached
     return None
 
@@ -167,52 +151,50 @@ def figures(table: pd.DataFrame, by: Sequence[str] = BY) -> pd.DataFrame:
         tokens, cached tokens, money, seconds and solving tokens; ``ock_score`` (accuracy minus
         10 ln(all tokens / 10,000 + 1)); ``a_over_t`` (percentage points per token).
     """
-    if table.empty:
-        return pd.DataFrame(columns=[*by, *_MEASURES])
     groups = table.groupby(list(by), sort=False, dropna=False)
     rows = [dict(zip(by, key, strict=True)) | _figures(group) for key, group in groups]
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=[*by, *_MEASURES])
 
 
 def _figures(group: pd.DataFrame) -> dict[str, Any]:
-    scored = group.dropna(subset="score")
+    scored = group.dropna(subset="score").astype({"score": float})
+    scores, tokens, questions = (scored[n].tolist() for n in ("score", "tokens", "question"))
     sources = set(group.level_source.dropna())
-    boxed = [said["boxed"] for said in scored.metadata if "boxed" in said]
-    row: dict[str, Any] = dict.fromkeys(_MEASURES) | {
+    boxed = [said["boxed"] for said in scored.score_metadata if "boxed" in said]
+    row: dict[str, Any] = {
         "n": len(scored),
         "errors": len(group) - len(scored),
-        "questions": scored.question.nunique(),
+        "questions": len(set(questions)),
         "is_measured": bool(group.is_measured.all()),
         "level_source": "label" if "label" in sources else min(sources, default=None),
         "unboxed": 100 * (1 - float(np.mean(boxed))) if boxed else None,
         "money_unit": group.money_unit.iloc[0],
+        "runs": scored.epoch.nunique(),
     }
     if group.tokens.any():
         row["e3_with_errors"] = e3(group.score.fillna(0.0).tolist(), group.tokens.tolist())
-    means = ("tokens", "solving_tokens", "input_tokens", "cached_tokens", "money", "seconds")
-    row |= {name: scored[name].mean() if len(scored) else None for name in means}
-    if scored.empty or not scored.tokens.any():
-        return row | {"accuracy": PERCENT * scored.score.mean() if len(scored) else None}
-    scores, tokens = scored.score.astype(float).tolist(), scored.tokens.tolist()
-    questions = scored.question.tolist()
+    if not scores:
+        return row
+    row |= {"accuracy": PERCENT * scored.score.mean()} | scored[_MEANS].mean().to_dict()
+    if not any(tokens):
+        return row
     found = interval(scores, tokens, clusters=questions)
-    row["accuracy"] = PERCENT * float(np.mean(scores))
+    runs = scored.groupby("epoch")[["score", "tokens"]].mean()
+    runs["accuracy"] = PERCENT * runs.score
+    runs["e3"] = runs.accuracy**2 / runs.tokens
     ends = {
         "accuracy": accuracy_interval(scores, clusters=questions),
         "tokens": token_interval(tokens, clusters=questions),
         "e3": (found.lower, found.upper),
     }
     for name, (lower, upper) in ends.items():
-        row |= {f"{name}_lower": lower, f"{name}_upper": upper}
+        row |= {f"{name}_lower": lower, f"{name}_upper": upper, f"{name}_sd": runs[name].std()}
     everything = row["tokens"] + row["input_tokens"]
-    row["e3"], row["a_over_t"] = found.e3, row["accuracy"] / row["tokens"]
-    row["ock_score"] = row["accuracy"] - 10 * log(everything / 10_000 + 1)
-    row["runs"] = scored.epoch.nunique()
-    runs = scored.astype({"score": float}).groupby("epoch")[["score", "tokens"]].mean()
-    runs["accuracy"] = PERCENT * runs.score
-    runs["e3"] = runs.accuracy**2 / runs.tokens
-    row |= {f"{name}_sd": runs[name].std() for name in ("accuracy", "tokens", "e3")}
-    return row
+    return row | {
+        "e3": found.e3,
+        "a_over_t": row["accuracy"] / row["tokens"],
+        "ock_score": row["accuracy"] - 10 * log(everything / 10_000 + 1),
+    }
 
 
 def choose_baseline(table: pd.DataFrame, wanted: str | None = None) -> str:
@@ -230,11 +212,7 @@ def choose_baseline(table: pd.DataFrame, wanted: str | None = None) -> str:
 
 
 def comparisons(table: pd.DataFrame, baseline: str) -> dict[str, Comparison | str]:
-    """Compare each other method of one study with the baseline, paired by question.
-
-    Returns:
-        The comparison by method, or the reason why there is none.
-    """
+    """Compare each other method of one study with the baseline, or say why that is impossible."""
     columns = ["question", "score", "tokens"]
     arms = {
         method: [Sample(*row) for row in group[columns].dropna().itertuples(index=False)]
@@ -278,119 +256,63 @@ def paired(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
 
 def by_level(table: pd.DataFrame) -> pd.DataFrame:
     """Return the figures of each method at each level of the data set's labels, easiest first."""
-    return figures(table, (*BY, "level")).sort_values("level", kind="stable")
+    labelled = table[table.level.notna()]
+    return figures(labelled, (*BY, "level")).sort_values("level", kind="stable")
 
 
 def level_estimates(table: pd.DataFrame) -> pd.DataFrame:
     """Compare estimated levels with the data set's labels, for each method that estimates them."""
-    estimated = table[(table.level_source == "estimated") & table.level.notna()]
-    rows = []
-    for key, group in estimated.groupby(list(BY), sort=False):
-        judged = group.report.map(lambda report: report["level"]).astype(float)
-        error = judged - group.level.astype(float)
-        costs = [report["usage"]["by_node"].get("estimate") for report in group.report]
-        varies = len(set(judged)) > 1 and len(set(group.level)) > 1
-        rows.append(
-            dict(zip(BY, key, strict=True))
-            | {
-                "n": len(group),
-                "agreement": PERCENT * float((error == 0).mean()),
-                "mean_error": error.mean(),
-                "mean_absolute_error": error.abs().mean(),
-                "rank_correlation": judged.rank().corr(group.level.astype(float).rank())
-                if varies
-                else None,
-                "estimate_tokens": np.mean([c["output_tokens"] for c in costs if c])
-                if any(costs)
-                else None,
-            }
-        )
-    return pd.DataFrame(rows)
+    found = table[(table.level_source == "estimated") & table.level.notna()]
+    judged = pd.Series([one["level"] for one in found.report], found.index, dtype=float)
+    error = judged - found.level.astype(float)
+    each = {"agreement": PERCENT * (error == 0), "error": error, "distance": error.abs()}
+    groups = pd.DataFrame(each).groupby(found.method, sort=False)
+    return groups.mean().assign(n=groups.size()).reset_index()
 
 
-def credits_by_position(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean credits (of 100) of plans' steps by position; a shared plan counts once."""
-    plans: dict[tuple[str, str, int], set[tuple[Any, ...]]] = {}
-    for row in table.itertuples():
-        shares = [step["credit"] for step in row.report["steps"]]
-        if shares and None not in shares:
-            key = (row.dataset, row.planner, len(shares))
-            plans.setdefault(key, set()).add((row.question, *shares))
-    rows = []
-    for (dataset, planner, steps), group in sorted(plans.items()):
-        means = np.mean([plan[1:] for plan in group], axis=0)
-        named = {f"step_{place}": mean for place, mean in enumerate(means, 1)}
-        about = {"dataset": dataset, "planner": planner, "steps": steps, "plans": len(group)}
-        rows.append(about | named)
-    return pd.DataFrame(rows)
+def by_part(table: pd.DataFrame, field: str) -> pd.DataFrame:
+    """Return the means of a field of usage, a row for each method and a column for each node."""
+    scored = table.dropna(subset="score")
+    nodes = [{node: part[field] for node, part in row.items()} for row in scored.by_node]
+    parts = pd.DataFrame(nodes, index=scored.index, columns=list(PARTS)).fillna(0.0)
+    return parts.groupby(scored.method, sort=False).mean()
 
 
 def latency(table: pd.DataFrame) -> pd.DataFrame:
     """Return mean seconds of model time per scored answer: planning, estimation and solving."""
-    scored = table.dropna(subset="score")
-    parts = pd.DataFrame(
-        {
-            f"{node}_seconds": [
-                report["usage"]["by_node"].get(node, {}).get("seconds", 0.0)
-                for report in scored.report
-            ]
-            for node in ("plan", "estimate")
-        },
-        index=scored.index,
-    )
-    seconds = pd.concat([scored[[*BY, "seconds"]], parts], axis=1)
-    found = seconds.groupby(list(BY), sort=False).mean().reset_index()
-    planning = found.plan_seconds + found.estimate_seconds
-    return found.assign(
-        solving_seconds=found.seconds - planning, planning_share=PERCENT * planning / found.seconds
-    )
+    seconds = by_part(table, "seconds")
+    total = seconds.sum(axis=1)
+    planning = seconds[["plan", "estimate"]].add_suffix("_seconds")
+    solving = total - planning.sum(axis=1)
+    shares = {"planning_share": PERCENT * (1 - solving / total)}
+    return planning.assign(solving_seconds=solving, seconds=total, **shares).reset_index()
 
 
 def token_parts(table: pd.DataFrame) -> pd.DataFrame:
-    """Return mean completion tokens per scored answer by method and part (`PARTS`)."""
-    rows = []
-    for method, group in table.dropna(subset="score").groupby("method", sort=False):
-        parts = pd.DataFrame([_parts(report) for report in group.report]).fillna(0.0).mean()
-        order = sorted(parts.index, key=lambda part: [*PARTS, part].index(part))
-        rows += [
-            {"method": method, "part": PARTS.get(part, part), "tokens": parts[part]}
-            for part in order
-            if parts[part]
-        ]
-    return pd.DataFrame(rows, columns=["method", "part", "tokens"])
-
-
-def _parts(report: Mapping[str, Any]) -> dict[str, int]:
-    """Return tokens by node, those of steps that were cut off, forced or lost apart."""
-    parts = {node: usage["output_tokens"] for node, usage in report["usage"]["by_node"].items()}
-    for ending in ("length", "forced", "error"):
-        tokens = sum(s["tokens"] or 0 for s in report["steps"] if s["finish"] == ending)
-        if moved := min(tokens, parts.get("solve", 0)):
-            parts[f"solve {ending}"] = moved
-            parts["solve"] -= moved
-    return parts
+    """Return mean completion tokens per scored answer by ``method`` and ``part``."""
+    means = by_part(table, "output_tokens").rename(columns=PARTS).reset_index()
+    found = means.melt("method", var_name="part", value_name="tokens")
+    return found[found.tokens > 0]
 
 
 def budget_grid(table: pd.DataFrame) -> pd.DataFrame:
     """Return E³ by B_init (down) and B_per_level (across), of methods like ``cosine[100+50L]``."""
     rows = figures(table)
-    points = rows.method.str.extract(re.compile(f"^{_GRID_POINT}$")).dropna()
-    if points.empty:
+    grid = rows.join(rows.method.astype(str).str.extract(_GRID_POINT)).dropna(subset="base")
+    if grid.empty:
         return pd.DataFrame()
-    whole = points[["initial", "per_level"]].astype(int)
-    grid = rows[[*STUDY, "e3"]].join(points[["base"]].join(whole), how="inner")
+    grid = grid.astype({"initial": int, "per_level": int})
     index = [*STUDY, "base", "initial"]
     return grid.pivot_table(index=index, columns="per_level", values="e3", sort=True)
 
 
 def travel_rates(table: pd.DataFrame) -> pd.DataFrame:
     """Return TravelPlanner's six rates in percent for each method that its scorer has judged."""
-    rows = []
-    for key, group in table.dropna(subset="score").groupby(list(BY), sort=False):
-        said = list(group.metadata)
-        if all(one.keys() >= _TRAVEL for one in said):
-            shares = {name: PERCENT * rate for name, rate in asdict(rates(said)).items()}
-            rows.append(dict(zip(BY, key, strict=True)) | shares)
+    judged = table[[said.keys() >= _TRAVEL for said in table.score_metadata]]
+    rows = [
+        {"method": method} | {k: PERCENT * rate for k, rate in asdict(rates([*said])).items()}
+        for method, said in judged.groupby("method", sort=False).score_metadata
+    ]
     return pd.DataFrame(rows)
 
 
@@ -401,3 +323,35 @@ def to_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
         {str(k): v.item() if isinstance(v, np.generic) else v for k, v in row.items()}
         for row in plain.to_dict("records")
     ]
+
+
+def paper_figures(table: PaperTable = "rows", dataset: str | None = None) -> pd.DataFrame:
+    """Return one of the paper's tables.
+
+    Args:
+        table: ``rows``: the 240 rows of the six result tables (score and its standard deviation
+            over five runs in percent, completion tokens, E³ as printed); ``certaindex``: the same
+            of its early-stopping baseline; ``latency``: seconds, those of planning apart;
+            ``budget_cells``: tokens at 20 budgets B_init + B_per_level · level;
+            ``a_over_t``: the 120 cells of its comparison of E³ and A/T (times 100).
+        dataset: Name of our data set; None for all. Latency and budgets are those of MATH-500.
+    """
+    rows = pd.DataFrame(_document()[table])
+    if dataset is None:
+        return rows
+    if "dataset" not in rows:
+        return rows if dataset == "math500" else rows.iloc[:0]
+    return rows[rows.dataset == _PUBLISHED.get(dataset)]
+
+
+def paper_notes() -> list[str]:
+    """Return what a reader of the paper's figures has to know."""
+    found: list[str] = _document()["notes"]
+    return found
+
+
+@cache
+def _document() -> dict[str, Any]:
+    text = files("optim.reporting").joinpath("published.json").read_text(encoding="utf-8")
+    document: dict[str, Any] = json.loads(text)
+    return document

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from optim.methods import NAMES, Grid, method_from_file, methods
-from optim.reporting.published import paper_figures
+from optim.reporting.tables import paper_figures
 from pb_graph import InputError, Settings
 from pb_graph.budget import LevelTable
 

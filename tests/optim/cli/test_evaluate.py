@@ -136,7 +136,7 @@ def test_a_grid_of_budgets_shows_budgets_against_tokens(stub: Stub) -> None:
     e3s = [f"{row.e3:.2f}" for row in rows(stub.records)]
     cells = [line.split()[-2:] for line in lines[at + 3 : at + 5]]
     assert cells == [["10", e3s[0]], ["20", e3s[1]]]
-    assert any(line.startswith("level: label") for line in lines)
+    assert any("told the levels, free of charge" in line for line in lines)
     names = [method.name for method in stub.asked[0].chosen_methods(QUESTIONS)]
     assert names == expected
     shown: Any = json.loads(evaluation(*grid, "--json").stdout)

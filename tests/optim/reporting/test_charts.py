@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
 
-from optim.reporting import answers, figures, paired, plot, spending
+from optim.reporting import answers, figures, plot, spending
 from optim.reporting import charts as draw
 from optim.reporting.tables import by_level, token_parts
 from tests.optim.reporting.samples import records
@@ -14,7 +15,6 @@ from tests.optim.reporting.samples import records
 TABLE = answers(records(["vanilla", "cosine", "stepwise", "default"], errors=False))
 CHARTS = {
     "plane": draw.plane(figures(TABLE)),
-    "ratios": draw.ratios(paired(TABLE, "vanilla")),
     "parts": draw.parts(token_parts(TABLE)),
     "levels": draw.by_level(by_level(TABLE)),
     "spending": spending(records(["stepwise"])[0].report),
@@ -28,7 +28,7 @@ def test_an_svg_runs_nothing_and_names_what_it_shows(name: str) -> None:
     ids = re.findall(r'id="([^"]*)"', svg)
     assert all(one.startswith(f"{name}-") for one in ids)
     words = {
-        "plane": "completion tokens per question", "ratios": "ratio of E³", "parts": "estimate",
+        "plane": "completion tokens per question", "parts": "estimate",
         "levels": "level", "spending": "completion tokens",
     }  # fmt: skip
     assert words[name] in svg
@@ -46,6 +46,7 @@ def test_names_do_not_cover_each_other() -> None:
     rows["accuracy"], rows["tokens"] = 50.0, [400.0, 401.0, 402.0, 600.0]
     rows["is_labelled"] = True
     xs, ys = draw._label_places(rows, [300.0, 700.0], [0.0, 100.0])
-    places = list(zip(xs, ys, strict=True))
-    assert len({(round(x), round(y)) for x, y in places}) == 4
+    places = sorted(zip(xs, ys, strict=True))[:3]
+    heights = sorted(y for _, y in places)
+    assert min(b - a for a, b in itertools.pairwise(heights)) >= 3.4  # 14 of 400 pixels
     assert plot(records(["vanilla"], errors=False)).to_dict()

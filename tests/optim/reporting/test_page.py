@@ -14,7 +14,6 @@ import pytest
 
 from optim.records import Record
 from optim.reporting import answers, plot, rendered, report
-from optim.reporting.page import page
 from pb_graph.errors import InputError
 from tests.optim.reporting.samples import record, records, travelled
 
@@ -54,7 +53,7 @@ class Reader(HTMLParser):
 
 
 def shown(found: list[Record], **options: object) -> Reader:
-    return Reader(page(answers(found), **options))  # type: ignore[arg-type]
+    return Reader(rendered(answers(found), "html", **options))  # type: ignore[arg-type]
 
 
 def row(method: str, right: range, tokens: int, questions: int = 60) -> list[Record]:
@@ -75,7 +74,7 @@ def test_text_of_models_can_run_nothing() -> None:
     found = [
         replace(
             record(method, q), method=NAME + method, question=NAME + str(q), dataset=NAME,
-            model=NAME, output=HOSTILE, question_text=HOSTILE, made_by=made_by,
+            model=NAME, output=NAME, question_text=NAME, made_by=made_by,
         )
         for method in ("vanilla", "cosine") for q in range(3)
     ]  # fmt: skip
@@ -128,11 +127,11 @@ def test_weak_figures_are_doubted() -> None:
     lost = [*few, record("vanilla", 9, score=None, error="HTTP 500")]
     text = shown(lost).text
     for words in (
-        "biased upwards", "Level: label. vanilla", "1 answer ended in an error",
+        "biased upwards", "vanilla: the data set told the levels", "1 answer ended in an error",
         "cosine (5 missing",
     ):  # fmt: skip
         assert words in text
-    assert "Level: label" not in shown(records(["vanilla"], level_source="estimated")).text
+    assert "told the levels" not in shown(records(["vanilla"], level_source="estimated")).text
     assert "Nothing has a score yet" in shown([record("vanilla", 0, score=None, error="x")]).text
     assert "No answer is right" in shown(records(["vanilla"], skill=0, errors=False)).text
 
@@ -171,7 +170,7 @@ def test_the_page_says_how_it_was_made_and_shows_each_prompt_once() -> None:
 
 def test_the_papers_figures_stand_beside_with_what_contradicts_them() -> None:
     text = shown(records(["vanilla"]), paper=True).text
-    for words in ("planned by Llama-3.1-8B", "Certaindex", "latency", "tokens by budget"):
+    for words in ("Certaindex", "latency", "tokens by budget"):
         assert f"In the paper: {words}" in text
     assert "9 of the 120 cells of the A/T tables contradict the main tables" in text
     assert "39 % token reduction of the abstract follows from no pair of rows" in text
@@ -191,8 +190,8 @@ def test_json_and_csv_hold_the_figures_for_machines() -> None:
     [study] = json.loads(rendered(table, "json", paper=True))["studies"]
     assert [row["method"] for row in study["figures"]] == ["vanilla", "cosine"]
     assert study["paired"][0]["baseline"] == "vanilla"
-    assert len(study["published"]) == 80
-    assert {"by_level", "latency", "token_parts", "credits", "made_by"} <= study.keys()
+    assert len(study["paper_rows"]) == 80
+    assert {"by_level", "latency", "token_parts", "made_by"} <= study.keys()
     lines = rendered(table, "csv").splitlines()
     assert len(lines) == 3
     assert {"money", "ock_score", "vs_ratio", "vs_p_value_holm"} <= set(lines[0].split(","))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from optim.e3 import e3
-from optim.reporting.published import notes, paper_figures
+from optim.reporting.tables import paper_figures, paper_notes
 
 KEY = ["dataset", "method", "model"]
 # The main table prints 0.103, the paper's own A/T table 0.104: 11.66² / 1306.54 is 0.10406.
@@ -33,7 +33,7 @@ def test_nine_of_120_cells_of_the_second_table_contradict_the_first() -> None:
     both = cells.merge(main, on=KEY, suffixes=("", "_main"))
     assert len(cells) == len(both) == 120
     assert ((both.e3 - both.e3_main).abs() > 0.005).sum() == 9
-    assert any("9 of the 120" in note for note in notes())
+    assert any("9 of the 120" in note for note in paper_notes())
     agree = both[(both.e3 - both.e3_main).abs() <= 0.005]
     for row in agree.itertuples():
         now = 100 * row.score / row.tokens

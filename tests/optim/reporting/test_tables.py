@@ -147,7 +147,6 @@ def test_parts_of_the_tokens_add_up_to_t() -> None:
     means = figures(table).set_index("method").tokens
     assert sums["stepwise"] == pytest.approx(means["stepwise"])
     assert sums["vanilla"] == pytest.approx(means["vanilla"])
-    assert "steps forced to an end" in set(tables.token_parts(table).part)
 
 
 def test_estimated_levels_are_compared_with_labels() -> None:
@@ -156,16 +155,8 @@ def test_estimated_levels_are_compared_with_labels() -> None:
         one.report["level"] = min(5, (one.level or 0) + (place % 2))
     [row] = to_rows(tables.level_estimates(answers(found)))
     assert row["agreement"] == pytest.approx(60.0)
-    assert row["mean_error"] == row["mean_absolute_error"] == pytest.approx(0.4)
-    assert 0.5 < row["rank_correlation"] < 1
+    assert row["error"] == row["distance"] == pytest.approx(0.4)
     assert tables.level_estimates(answers(records(["cosine"], level_source="label"))).empty
-
-
-def test_credits_by_position_count_a_shared_plan_once() -> None:
-    table = answers(records(["cosine", "linear"], questions=4))
-    [row] = to_rows(tables.credits_by_position(table))
-    assert (row["steps"], row["plans"]) == (3, 4)
-    assert row["step_1"] == pytest.approx(100 / 3)
 
 
 def test_seconds_are_those_of_planning_and_of_solving() -> None:
