@@ -31,7 +31,6 @@ Judge = str | Scorer | Callable[..., Any]
 """A scorer's name, a scorer, or a DSPy metric: ``metric(example, prediction, trace=None)``."""
 
 _EXAMPLE = "dspy.Example"  # key in a question's metadata
-_PLANNING = ("plan", "estimate")
 _SHOWN = 300  # characters of an answer in the feedback
 _ENDS = {"length": ", cut off at its cap", "forced": ", hit its cap", "error": ", failed"}
 
@@ -41,13 +40,11 @@ class ReferencePoint:
     """The point at which the tangent touches E³: accuracy and tokens of the best program so far.
 
     Attributes:
-        accuracy: A0, mean score in percent, above 0.
+        accuracy: A0, mean score in percent, above 0: at 0 no tangent tells better from worse.
         tokens: T0, mean completion tokens per query, above 0.
 
     Raises:
-        InputError: An accuracy outside (0, 100] or tokens that are not above 0. At accuracy 0 E³
-            has no tangent that tells better from worse; use a floor such as half a correct
-            answer, ``ReferencePoint(50 / n, tokens)``.
+        InputError: An accuracy outside (0, 100] or tokens that are not above 0.
     """
 
     accuracy: float
@@ -82,9 +79,6 @@ def surrogate(score: float, tokens: float, reference: ReferencePoint) -> float:
         score: In [0, 1].
         tokens: Completion tokens of the example.
         reference: Where the tangent touches.
-
-    Raises:
-        InputError: A score outside [0, 1], or negative, missing or infinite tokens.
     """
     value, spent = validate_scores([score])[0], validate_tokens([tokens])[0]
     return float(2.0 * PERCENT * value / reference.accuracy - spent / reference.tokens)
@@ -101,26 +95,22 @@ def tangent_score(score: float, tokens: float, reference: ReferencePoint) -> flo
     return max(0.0, 0.5 + 0.25 * share * surrogate(score, tokens, reference))
 
 
+@dataclass(frozen=True)
 class E3Metric:
     """A DSPy metric that averages to E³'s tangent; made by `optim.e3.metric`.
 
     Works with ``dspy.GEPA``, ``MIPROv2``, ``COPRO``, ``SIMBA``, ``BootstrapFewShot`` and
     ``dspy.Evaluate``. Predictions need ``answer`` and ``tokens``, as `GraphProgram` gives them.
 
-    Args:
+    Attributes:
         reference: Where the tangent touches.
         score: Scores a prediction from 0 to 1, given the example.
         objectives: Give GEPA accuracy and tokens as objectives of their own, too.
     """
 
-    def __init__(
-        self,
-        reference: ReferencePoint,
-        score: Callable[[Any, Any], float],
-        *,
-        objectives: bool = False,
-    ) -> None:
-        self.reference, self._score, self._objectives = reference, score, objectives
+    reference: ReferencePoint
+    score: Callable[[Any, Any], float]
+    objectives: bool = False
 
     def __call__(
         self,
@@ -133,12 +123,12 @@ class E3Metric:
         """Return the tangent's score; a truth value for bootstrapping; feedback for GEPA."""
         import dspy  # noqa: PLC0415 -- takes a second
 
-        score = self._score(gold, pred)
+        score = self.score(gold, pred)
         if trace is not None and pred_name is None:
             return score > 0.0  # bootstrapping asks whether to keep the example
         is_refused = getattr(pred, "refused", False)  # nothing was answered: no result at all
         value = 0.0 if is_refused else tangent_score(score, pred.tokens, self.reference)
-        if pred_name is None and not self._objectives:
+        if pred_name is None and not self.objectives:
             return value
         if is_refused:
             return dspy.Prediction(score=value, feedback="not answered", objective_scores=None)
@@ -186,8 +176,8 @@ def metric(
     scores = [score(gold, pred) for gold, pred in zip(examples, answered, strict=True)]
     if not any(scores):
         msg = (
-            f"none of the {len(examples)} answers is right, so E³ is 0 and has no tangent. Use "
-            "easier questions, a stronger model, or a scorer that fits the answers."
+            f"none of the {len(examples)} answers is right, so E³ has no tangent. Use easier "
+            "questions, a stronger model, or a scorer that fits the answers."
         )
         raise InputError(msg)
     return E3Metric(ReferencePoint.of(scores, [pred.tokens for pred in answered]), score)
@@ -260,19 +250,15 @@ def feedback(
     compared = "more" if pred.tokens > reference.tokens else "no more"
     yield f"It cost {pred.tokens} tokens, {compared} than the {reference.tokens:.0f} on average."
     report: Report | None = getattr(pred, "report", None)
-    if report is not None:
-        yield from _parts(report)
-
-
-def _parts(report: Report) -> Iterator[str]:
+    if report is None:
+        return
     nodes = {name: part["output_tokens"] for name, part in report["usage"]["by_node"].items()}
-    planning = sum(nodes.get(name, 0) for name in _PLANNING)
+    planning = sum(nodes.get(name, 0) for name in ("plan", "estimate"))
     listed = ", ".join(f"{name} {tokens}" for name, tokens in nodes.items())
     yield f"{planning} of them went into planning ({listed})."
-    steps = report["steps"]
-    if steps:
+    if steps := report["steps"]:
         yield f"The plan had {len(steps)} step{'' if len(steps) == 1 else 's'}."
-    for step in steps:
+    for step in report["steps"]:
         if step["answer"] is not None:
             how = f"{step['tokens']} tokens{_ENDS.get(step['finish'] or '', '')}"
             yield f"Step {step['index'] + 1} ({how}) gave: {_shortened(step['answer'])}"

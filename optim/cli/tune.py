@@ -31,8 +31,7 @@ def tune_program(
     those with a confidence of 90 %), undecided (not below there, so it is used), or the original
     is kept. The same command again resumes, and pays for nothing twice.
     """
-    from optim.tuning.run import PROGRAM, run_command  # noqa: PLC0415 -- DSPy takes a second
-    from optim.tuning.show import PAGE  # noqa: PLC0415
+    from optim.tuning.run import PAGE, PROGRAM, run_command  # noqa: PLC0415 -- takes a second
 
     options["budget"] = TuneBudget(budget_answers, budget_tokens)
     command = TuneCommand(**options)
@@ -55,7 +54,7 @@ def show(
 
 def _show_program(program: PlannerProgram, *, as_json: bool) -> None:
     from optim.reporting.formatting import console  # noqa: PLC0415
-    from optim.tuning.show import document, shown  # noqa: PLC0415 -- DSPy takes a second
+    from optim.tuning.record import document, shown  # noqa: PLC0415 -- DSPy takes a second
 
     if as_json:
         echo(document(program))

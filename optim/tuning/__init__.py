@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from optim.extras import import_or_explain
+from optim.extras import on_first_use
 
 if TYPE_CHECKING:
     from optim.tuning.options import TuneBudget, optimizer
@@ -13,11 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["GraphProgram", "TuneBudget", "TuneResult", "optimizer", "tune"]
 
-_HOMES = {"GraphProgram": "program", "TuneBudget": "options", "optimizer": "options"}
-
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401 -- loads on first use: DSPy takes a second
-    if name not in __all__:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
-    return getattr(import_or_explain(f"{__name__}.{_HOMES.get(name, 'run')}"), name)
+__getattr__ = on_first_use(
+    __name__,
+    {"GraphProgram": "program", "TuneBudget": "options", "optimizer": "options"}
+    | {"TuneResult": "run", "tune": "run"},
+)

@@ -27,9 +27,6 @@ DEFAULT_INSTRUCTIONS: Mapping[str, str] = MappingProxyType(
 )
 """The package's own instructions, by predictor."""
 
-Instructions = Sequence[str] | str | Path
-"""Instructions, or the path of a file of them."""
-
 _BETWEEN = re.compile(r"^---+[ \t]*$", re.MULTILINE)
 
 
@@ -52,7 +49,7 @@ class Candidate(SharedOnDeepcopy):
             data are dropped. A predictor without examples shows the package's own.
 
     Raises:
-        InputError: An unknown predictor, or an instruction that is empty or too long.
+        InputError: An instruction is empty or too long.
     """
 
     instructions: Mapping[str, str] = field(default_factory=dict)
@@ -60,12 +57,12 @@ class Candidate(SharedOnDeepcopy):
     examples: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in (*self.instructions, *self.examples):
-            if name not in DEFAULT_INSTRUCTIONS:
-                known = ", ".join(DEFAULT_INSTRUCTIONS)
-                msg = f"the planner has no predictor {name!r}; there are: {known}"
+        texts = {name: text.strip() for name, text in sorted(self.instructions.items())}
+        for name, text in texts.items():
+            if not 0 < len(text) <= MAX_CHARACTERS:
+                limits = f"1 to {MAX_CHARACTERS} characters, not {len(text)}"
+                msg = f"an instruction for {name!r} has {limits}"
                 raise InputError(msg)
-        texts = {name: _checked(name, text) for name, text in sorted(self.instructions.items())}
         changed = {name: text for name, text in texts.items() if text != DEFAULT_INSTRUCTIONS[name]}
         examples = {name: _plain(name, given) for name, given in sorted(self.examples.items())}
         shown = {name: demos for name, demos in examples.items() if demos}
@@ -104,6 +101,18 @@ class Candidate(SharedOnDeepcopy):
         return planner
 
 
+def _plain(name: str, shown: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return examples as they are saved, without what DSPy adds to them."""
+    predictor = getattr(Planner(), name)
+    predictor.demos = [
+        {key: example[key] for key in predictor.signature.fields if example.get(key) is not None}
+        for example in shown
+        if is_demo(predictor.signature, example)
+    ]
+    demos: list[dict[str, Any]] = predictor.dump_state()["demos"]
+    return demos
+
+
 def candidate_of(
     program: Program | None, settings: Settings | Mapping[str, Any] | None
 ) -> Candidate:
@@ -118,18 +127,17 @@ def candidate_of(
         PlannerProgramError: The program does not fit.
     """
     saved = PlannerProgram.load(program) if isinstance(program, str | Path) else program
-    planner = saved or Planner()
+    planner: Any = saved or Planner()
+    base: dict[str, Any] = {}
     if isinstance(planner, PlannerProgram):
+        base = planner.settings.model_dump() if planner.settings else {}
         name = str(program) if isinstance(program, str | Path) else "The planner program"
         planner = Planner().adopt(planner, name)
-    predictors = planner.named_predictors()
-    texts = {name: predictor.signature.instructions for name, predictor in predictors}
-    shown = {name: predictor.demos for name, predictor in predictors}
     if not isinstance(settings, Settings):
-        brought = saved.settings if isinstance(saved, PlannerProgram) else None
-        base = brought.model_dump() if brought else {}
         settings = Settings.read(base | dict(settings or {}))
-    return Candidate(texts, settings, shown)
+    predictors = dict(planner.named_predictors())
+    texts = {name: predictor.signature.instructions for name, predictor in predictors.items()}
+    return Candidate(texts, settings, {name: one.demos for name, one in predictors.items()})
 
 
 def active_predictors(settings: Settings) -> dict[str, str]:
@@ -167,57 +175,32 @@ def predictors_of(settings: Settings, tuned: str) -> list[str]:
     raise InputError(msg)
 
 
-def default_instructions(predictor: str) -> list[str]:
-    """Return the package's list of other instructions for a predictor.
+def read_instructions(given: Sequence[str] | str | Path | None, predictor: str) -> list[str]:
+    """Return instructions to choose from.
 
-    None of them states the form of the reply, which the adapter adds, or asks for a result.
+    Args:
+        given: The instructions, or the path of a text file with lines of --- between them; None
+            for the package's list. None of that states the form of the reply, which the adapter
+            adds, or asks for a result.
+        predictor: What they are for.
 
     Raises:
-        InputError: There is no list for this predictor.
+        InputError: The file cannot be read, or holds no instruction; or the package has no list
+            for this predictor.
     """
-    if predictor != "decompose":
+    if given is not None and not isinstance(given, str | Path):
+        return list(given)
+    if given is None and predictor != "decompose":
         msg = f"the package has no instructions for {predictor!r} to choose from: give --candidates"
         raise InputError(msg)
-    return read_instructions(Path(__file__).with_name("instructions.txt"))
-
-
-def read_instructions(given: Instructions) -> list[str]:
-    """Return instructions as given, or from a text file with lines of --- between them.
-
-    Raises:
-        InputError: The file cannot be read, or holds no instruction.
-    """
-    if not isinstance(given, str | Path):
-        return list(given)
+    path = Path(given or Path(__file__).with_name("instructions.txt"))
     try:
-        content = Path(given).read_text(encoding="utf-8")
+        content = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"cannot read the candidates {given}: {error}"
+        msg = f"cannot read the candidates {path}: {error}"
         raise InputError(msg) from error
     usable = [text.strip() for text in _BETWEEN.split(content) if text.strip()]
     if not usable:
-        msg = f"{given} holds no instruction; write some, with a line of --- between two"
+        msg = f"{path} holds no instruction; write some, with a line of --- between two"
         raise InputError(msg)
     return usable
-
-
-def _plain(name: str, shown: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return examples as they are saved, without what DSPy adds to them."""
-    predictor = getattr(Planner(), name)
-    predictor.demos = [
-        {key: example[key] for key in predictor.signature.fields if example.get(key) is not None}
-        for example in shown
-        if is_demo(predictor.signature, example)
-    ]
-    demos: list[dict[str, Any]] = predictor.dump_state()["demos"]
-    return demos
-
-
-def _checked(name: str, text: str) -> str:
-    stripped = text.strip()
-    if not stripped or len(stripped) > MAX_CHARACTERS:
-        msg = (
-            f"an instruction for {name!r} has 1 to {MAX_CHARACTERS} characters, not {len(stripped)}"
-        )
-        raise InputError(msg)
-    return stripped

@@ -18,12 +18,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from anyio.from_thread import start_blocking_portal
 
 from optim.datasets.dataset import digest
-from optim.evaluation.identity import (
-    planner_identity,
-    question_identity,
-    scorer_code,
-    scorer_name,
-)
+from optim.evaluation.identity import planner_identity, question_identity, scorer_code, scorer_name
 from optim.evaluation.models import build_models
 from optim.evaluation.runner import Runner, score_answer
 from optim.evaluation.store import REPLIES, ReplyCache, StorageError, lock_run_dir
@@ -90,29 +85,19 @@ class Evaluator(SharedOnDeepcopy):
 
     A paid and empty answer is wrong. A call that fails for good is neither right nor wrong: the
     question is asked three times, then the candidate is not measured, since a server's bad moment
-    must not decide between candidates.
-
-    Args:
-        model: Solves, as for `build_graph`.
-        planner: Plans; None for the same model.
-        scorer: Name of a scorer, or a scorer.
-        budget: The most that the folder may cost over all starts.
-        settings: Time-out and retries of the models.
-        retry_errors: Score again what could not be scored in an earlier start.
-
-    The other arguments are as in `optim.tuning.options.TuneOptions`.
+    must not decide between candidates. Models and settings are as for `build_graph`, the other
+    arguments as in `optim.tuning.options.TuneOptions`.
 
     Attributes:
         identity: Models and scorer, for the check that a folder holds one run.
         refusal: Why nothing more may be paid for: budget, outage or a full disk. None while it may.
         unanswered: Ids of questions that failed.
-        watcher: Called with every answer, cached ones too.
-        reflections: The cache of replies, for a reflection model to share.
+        watcher: Called after every answer, cached ones too.
+        replies: The cache of replies, for a reflection model to share.
 
     Raises:
-        InputError: The folder is in use, cannot be written, or is damaged.
-        ModelSetupError: A model cannot be set up.
-        ScorerError: The scorer cannot be set up.
+        InputError: The folder is in use or cannot be written.
+        PlanAndBudgetError: A model or the scorer cannot be set up.
     """
 
     def __init__(  # noqa: PLR0913 -- all but one by name
@@ -124,89 +109,75 @@ class Evaluator(SharedOnDeepcopy):
         run_dir: str | Path,
         budget: TuneBudget | None = None,
         concurrency: int = 8,
-        seed: int = 0,
         estimate_level: bool = False,
         settings: Settings | None = None,
         cap_policy: CapPolicy | None = None,
-        retry_errors: bool = False,
     ) -> None:
         if concurrency < 1:
             msg = f"concurrency must be at least 1, not {concurrency}"
             raise InputError(msg)
         self.run_dir, self.budget = Path(run_dir), budget or TuneBudget()
-        self.concurrency, self._seed = concurrency, seed
+        self.concurrency, self._estimate_level = concurrency, estimate_level
         self._scorer, self._scorer_name = as_scorer(scorer), scorer_name(scorer)
-        self._estimate_level, self._retry_errors = estimate_level, retry_errors
-        self._lock = lock_run_dir(self.run_dir).lock
-        try:
-            self.reflections = ReplyCache(self.run_dir / REPLIES)
-            self._results = self.reflections.results
+        code = scorer_code(scorer)
+        self._written = {"scorer": code} if code else {}
+        with ExitStack() as opened:
+            opened.enter_context(lock_run_dir(self.run_dir))
+            self.replies = ReplyCache(self.run_dir / REPLIES)
+            opened.callback(self.replies.close)
             self.models = build_models(
                 model,
                 planner,
                 program=None,
                 settings=settings or Settings(),
-                cache=self.reflections,
+                cache=self.replies,
                 cap_policy=cap_policy,
             )
-        except BaseException:
-            self._lock.release()
-            raise
-        code = scorer_code(scorer)
-        self._written = {"scorer": code} if code else {}
+            opened.callback(getattr(self._scorer, "close", lambda: None))
+            # One event loop on its own thread, for callers on any thread.
+            portal = start_blocking_portal("asyncio", name="pb-optim-tune")
+            self._portal = opened.enter_context(portal)
+            self._opened = opened.pop_all()
         self.identity: dict[str, object] = {
             "solver": self.models.solver_identity,
             "planner": self.models.planner_identity,
             "scorer": self._scorer_name,
-            "seed": seed,
             "estimate_level": estimate_level,
         }
-        self._ended = ExitStack()  # one event loop on its own thread, for callers on any thread
-        portal = start_blocking_portal("asyncio", name="pb-optim-tune")
-        self._portal = self._ended.enter_context(portal)
+        self._results, self._begun = self.replies.results, set[str]()
+        self._earlier = len(self._results)
         self._places = asyncio.Semaphore(concurrency)
         self._runners: dict[str, Runner] = {}
         self._known: dict[_Key, Result] = {}
         self._running: dict[_Key, asyncio.Task[Result]] = {}
-        self._failed_in_a_row = self._held_back = self._paid_again = 0
-        self._begun: set[str] = set()
+        self._failed_in_a_row = self._held_back = 0
         self.refusal: PlanAndBudgetError | None = None
         self.unanswered: set[str] = set()
-        self.watcher: Callable[[Candidate, Result], None] | None = None
+        self.watcher: Callable[[], None] = lambda: None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         """Cancel running answers and unlock the folder."""
-        try:
-            with suppress(RuntimeError):  # it is closed already
-                self._portal.call(self._portal.stop, True)
-            self._ended.close()
-            self.reflections.close()
-        finally:
-            getattr(self._scorer, "close", lambda: None)()
-            self._lock.release()
+        with suppress(RuntimeError):  # the loop is closed already
+            self._portal.call(self._portal.stop, True)
+        self._opened.close()
 
     @property
     def spent(self) -> Spending:
         """The cost of the folder, earlier starts included."""
-        under_way = sum(key not in self._results for key in self._begun)
-        answers = len(self._results) + under_way + self._paid_again
-        return Spending(answers, self.reflections.spent)
+        return Spending(self._earlier + len(self._begun), self.replies.spent)
 
     def measure(
         self, candidate: Candidate, questions: Sequence[Question], epoch: int = 1
     ) -> list[Result]:
-        """Answer the questions with a candidate, several at once.
+        """Answer the questions with a candidate, several at once; results are in their order.
 
         Args:
             candidate: What answers.
             questions: What is asked.
             epoch: Which sample of the answers is wanted, from 1.
-
-        Returns:
-            Results in the order of the questions.
 
         Raises:
             BudgetSpentError: A limit was reached. Answers that had begun are finished and kept.
@@ -236,20 +207,22 @@ class Evaluator(SharedOnDeepcopy):
     def check(self) -> None:
         """Raise if nothing more may be paid for, by a reflection model too.
 
-        Raises:
-            BudgetSpentError: A limit is reached. From then on every payment is refused.
-            OutageError: The model is out of reach.
-            StorageError: The disk is full.
+        From then on every payment is refused. Answers that are held back count with the mean cost
+        of answers so far.
         """
-        if self.refusal is None:
-            reached = self._reached()
-            if reached is None:
-                return
-            self.refusal = BudgetSpentError(
-                f"the budget of {reached} is spent; finished answers are kept, and the same "
-                "command with a higher budget goes on"
-            )
-        raise self.refusal
+        spent, limits = self.spent, self.budget
+        share = 1.0 + (self._held_back / spent.answers if spent.answers else 0.0)
+        for limit, used, unit in (
+            (limits.answers, spent.answers + self._held_back, "answers"),
+            (limits.tokens, spent.tokens * share, "tokens"),
+        ):
+            if self.refusal is None and limit is not None and used >= limit:
+                self.refusal = BudgetSpentError(
+                    f"the budget of {limit} {unit} is spent; finished answers are kept, and the "
+                    "same command with a higher budget goes on"
+                )
+        if self.refusal is not None:
+            raise self.refusal
 
     def run(self, work: Callable[..., Coroutine[Any, Any, T]], *arguments: object) -> T:
         """Run a coroutine function in the evaluator's event loop; an interrupt cancels it."""
@@ -260,16 +233,6 @@ class Evaluator(SharedOnDeepcopy):
             waiting.cancel()
             raise
         return result
-
-    def _reached(self) -> str | None:
-        """Return the limit that is reached. Answers held back count with the mean cost so far."""
-        spent, budget = self.spent, self.budget
-        if budget.answers is not None and spent.answers + self._held_back >= budget.answers:
-            return f"{budget.answers} answers"
-        share = 1.0 + (self._held_back / spent.answers if spent.answers else 0.0)
-        if budget.tokens is not None and spent.tokens * share >= budget.tokens:
-            return f"{budget.tokens} tokens"
-        return None
 
     async def _all(
         self, candidate: Candidate, questions: Sequence[Question], epoch: int
@@ -284,13 +247,12 @@ class Evaluator(SharedOnDeepcopy):
     async def _once(self, candidate: Candidate, question: Question, epoch: int) -> Result:
         """Answer, or wait for the same answer: DSPy submits slow examples again."""
         key = (candidate.identity, question.id, epoch)
-        if key in self._known:
-            return self._known[key]
-        if key not in self._running:
-            work = asyncio.ensure_future(self._result(candidate, question, epoch))
-            self._running[key] = work
-            work.add_done_callback(lambda _: self._running.pop(key, None))
-        self._known[key] = await asyncio.shield(self._running[key])
+        if key not in self._known:
+            if key not in self._running:
+                work = asyncio.ensure_future(self._result(candidate, question, epoch))
+                self._running[key] = work
+                work.add_done_callback(lambda _: self._running.pop(key, None))
+            self._known[key] = await asyncio.shield(self._running[key])
         return self._known[key]
 
     async def _result(self, candidate: Candidate, question: Question, epoch: int) -> Result:
@@ -300,15 +262,14 @@ class Evaluator(SharedOnDeepcopy):
                 outcome = await self._replayed(candidate, question, epoch)
                 if outcome is None:
                     self.check()
-                    self._paid_again += key in self._results
-                    self._begun.add(key)
+                    if key not in self._results:
+                        self._begun.add(key)
                     outcome = await self._answered(candidate, question, epoch)
                 result = await self._scored(key, outcome, question)
         except StorageError as error:
             self.refusal = error
             raise
-        if self.watcher is not None:
-            self.watcher(candidate, result)
+        self.watcher()
         return result
 
     async def _replayed(
@@ -322,12 +283,12 @@ class Evaluator(SharedOnDeepcopy):
 
     async def _answered(self, candidate: Candidate, question: Question, epoch: int) -> Outcome:
         for _ in range(_TRIES):
-            before = self.reflections.spent
+            before = self.replies.spent
             outcome = await self._runner_of(candidate).answer(question, epoch)
             if outcome.error is None:
                 self._failed_in_a_row = 0
                 return outcome
-            self._failed_in_a_row += self.reflections.spent == before
+            self._failed_in_a_row += self.replies.spent == before
             if self._failed_in_a_row >= _IN_A_ROW:
                 self.refusal = OutageError(
                     f"{_IN_A_ROW} tries in a row failed without a token, the last with: "
@@ -346,8 +307,7 @@ class Evaluator(SharedOnDeepcopy):
         """Score an answer, or return an earlier start's score unless the scorer has changed."""
         report, entry = outcome.report, self._results.get(key)
         facts = {"answer": digest(report["answer"])} | self._written
-        is_known = entry is not None and facts.items() <= entry.items()
-        if entry is None or not is_known or (entry["error"] and self._retry_errors):
+        if entry is None or entry["error"] or not facts.items() <= entry.items():
             score, error = 0.0, None
             try:
                 score = (await score_answer(self._scorer, report, question)).value

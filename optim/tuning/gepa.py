@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import dspy
@@ -65,39 +66,48 @@ def gepa(task: OptimizerTask, *, minibatch: int = 8, objectives: int = 1) -> Seq
         minibatch: Answers that decide whether a new instruction gets the whole of dev.
         objectives: 1 to accept what raises E³; 2 for accuracy and tokens, to keep their front.
     """
+    reflection = task.reflection
+
+    def propose(
+        candidate: dict[str, str],
+        reflective_dataset: Mapping[str, Sequence[Mapping[str, Any]]],
+        components_to_update: list[str],
+    ) -> dict[str, str]:
+        cases = reflective_dataset
+        return {n: _better(task, n, candidate[n], cases.get(n, ())) for n in components_to_update}
+
     made = dspy.GEPA(
         metric=task.metric(objectives=True),
         max_metric_calls=task.answers,
         reflection_minibatch_size=min(minibatch, len(task.train)),
-        reflection_lm=task.reflection.language_model(),
-        instruction_proposer=InstructionWriter(task),
+        reflection_lm=reflection.language_model(),
+        instruction_proposer=propose,
         use_merge=False,  # there is one instruction to change
         num_threads=task.evaluator.concurrency,
-        log_dir=None,
         track_stats=True,
         seed=task.seed,
         gepa_kwargs={
             "acceptance_criterion": Acceptance(objectives),
             "frontier_type": "hybrid" if objectives == 1 else "objective",
             "cache_evaluation": False,  # it mixes up train and dev
-            "stop_callbacks": [lambda _: task.reflection.failure is not None or task.is_refused],
+            "stop_callbacks": [lambda _: reflection.failure is not None or task.is_refused],
         },
     )
     found = compile_with(task, made)
-    failure = task.reflection.failure  # GEPA swallows the errors of its proposers
-    if isinstance(failure, ModelCallError) and not task.is_refused:
-        raise failure
+    # GEPA swallows the errors of its proposers.
+    if isinstance(reflection.failure, ModelCallError) and not task.is_refused:
+        raise reflection.failure
     return found
 
 
+@dataclass(frozen=True)
 class Acceptance:
     """Accepts an instruction by its minibatch: one with a higher E³ than its parent.
 
     With two objectives, one with more right answers or fewer tokens, if anything is right.
     """
 
-    def __init__(self, objectives: int) -> None:
-        self._objectives = objectives
+    objectives: int
 
     def should_accept(
         self,
@@ -108,7 +118,7 @@ class Acceptance:
         before, after = _objectives(proposal.eval_before), _objectives(proposal.eval_after)
         if before is None or after is None:
             return after is not None
-        if self._objectives == 1:
+        if self.objectives == 1:
             return e3(*after) > e3(*before)
         right = sum(after[0])
         return right > 0 and (right > sum(before[0]) or sum(after[1]) < sum(before[1]))
@@ -124,38 +134,20 @@ def _objectives(
     return [row["accuracy"] for row in rows], [-row["neg_tokens"] for row in rows]
 
 
-class InstructionWriter:
-    """Asks for a better instruction, as GEPA's proposers do."""
-
-    def __init__(self, task: OptimizerTask) -> None:
-        self._task = task
-
-    def __call__(
-        self,
-        candidate: dict[str, str],
-        reflective_dataset: Mapping[str, Sequence[Mapping[str, Any]]],
-        components_to_update: list[str],
-    ) -> dict[str, str]:
-        """Return a new text for each component; the old one where none was written."""
-        return {
-            name: self._write(name, candidate[name], reflective_dataset.get(name, ()))
-            for name in components_to_update
-        }
-
-    def _write(self, name: str, text: str, cases: Sequence[Mapping[str, Any]]) -> str:
-        room = _CASES // max(1, len(cases))
-        shown = "\n\n".join(_case(number, case)[:room] for number, case in enumerate(cases, 1))
-        prompt = _PROMPT.format(
-            scene=_SOLVED if name == "solve" else _PLANNED,
-            role=_ROLES[name],
-            instruction=text,
-            cases=shown,
-            never="" if name == "solve" else "Never ask for the solving itself. ",
-        )
-        try:
-            return instruction_in(self._task.reflection.ask(prompt)) or text
-        except PlanAndBudgetError:  # the reflector keeps it; GEPA would only ask again
-            return text
+def _better(task: OptimizerTask, name: str, text: str, cases: Sequence[Mapping[str, Any]]) -> str:
+    """Return the instruction that the reflection model writes, or the old one."""
+    room = _CASES // max(1, len(cases))
+    prompt = _PROMPT.format(
+        scene=_SOLVED if name == "solve" else _PLANNED,
+        role=_ROLES[name],
+        instruction=text,
+        cases="\n\n".join(_case(number, case)[:room] for number, case in enumerate(cases, 1)),
+        never="" if name == "solve" else "Never ask for the solving itself. ",
+    )
+    try:
+        return instruction_in(task.reflection.ask(prompt)) or text
+    except PlanAndBudgetError:  # the reflector keeps it; GEPA would only ask again
+        return text
 
 
 def _case(number: int, case: Mapping[str, Any]) -> str:

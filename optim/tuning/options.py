@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from optim.tangent import Judge
     from pb_graph.models.caps import CapPolicy
 
-_USUAL = {"solve": "shortest"}  # optimizers, else gepa
-
 TUNED = ("decompose", "estimate", "solve", "all", "settings")
 
 
@@ -38,8 +36,7 @@ class TuneBudget:
     tokens: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("answers", "tokens"):
-            value = getattr(self, name)
+        for name, value in (("answers", self.answers), ("tokens", self.tokens)):
             if value is not None and value <= 0:
                 msg = f"a budget of {name} must be above 0, not {value}"
                 raise InputError(msg)
@@ -53,26 +50,20 @@ class Optimizer:
 
     Attributes:
         name: Its name on the command line.
-        summary: A few words for help texts.
         propose: Function ``(task: OptimizerTask, **options) -> Sequence[Candidate]``, or the
             place of one as ``"module:function"``. The loop measures each candidate exactly on dev.
         reflects: Needs a reflection model.
         learns: Needs training questions.
-        chooses: Takes a list of instructions, its option ``texts``.
         once: Proposes the same in a second round.
-        tunes: ``prompt``, ``examples`` (of the solver) or ``settings``.
-        needs: Modules that not every installation has.
+        tunes: The values of ``--tune`` that it takes.
     """
 
     name: str
-    summary: str
     propose: Callable[..., Sequence[Any]] | str
     reflects: bool = False
     learns: bool = False
-    chooses: bool = False
     once: bool = False
-    tunes: str = "prompt"
-    needs: tuple[str, ...] = ()
+    tunes: Sequence[str] = TUNED[:-1]
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, **options: Any) -> Optimizer:  # noqa: ANN401 -- each has its own
@@ -88,115 +79,71 @@ class Optimizer:
         return propose(task, **self.options)
 
 
-_STOCK, _HERE = "optim.tuning.optimizers:with_dspy", "optim.tuning.optimizers"
-_LIST: dict[str, Any] = {"chooses": True, "once": True}
-_PACKAGE = (
-    Optimizer(
-        "gepa",
-        "DSPy's GEPA: instructions evolve by reflection",
-        "optim.tuning.gepa:gepa",
-        reflects=True,
-        learns=True,
-    ),
-    Optimizer("copro", "DSPy's COPRO: instructions are rewritten by score", _STOCK, reflects=True),
-    Optimizer(
-        "miprov2",
-        "DSPy's MIPROv2: instructions, then Bayesian search",
-        _STOCK,
-        reflects=True,
-        learns=True,
-        needs=("optuna",),
-    ),
-    Optimizer("simba", "DSPy's SIMBA: rules are appended", _STOCK, reflects=True, learns=True),
-    Optimizer("random", "draws from a list of instructions", f"{_HERE}:random_search", **_LIST),
-    Optimizer("candidates", "measures a list of instructions", f"{_HERE}:candidates", **_LIST),
-    Optimizer(
-        "shortest",
-        "the model's own shortest right answers become the solver's examples",
-        "optim.tuning.examples:shortest",
-        learns=True,
-        once=True,
-        tunes="examples",
-    ),
-)
-SETTINGS_SEARCH = Optimizer(
-    "settings",
-    "searches the settings by successive halving",
-    "optim.tuning.settings:search_settings",
-    once=True,
-    tunes="settings",
-)
-OPTIMIZERS = {one.name: one(name=one.name) if one.propose == _STOCK else one for one in _PACKAGE}
+_HERE = "optim.tuning.optimizers"
+_STOCK = f"{_HERE}:run_stock"
+
+OPTIMIZERS = {
+    one.name: one
+    for one in (
+        Optimizer("gepa", "optim.tuning.gepa:gepa", reflects=True, learns=True),
+        Optimizer("copro", _STOCK, reflects=True, options={"name": "copro"}),
+        Optimizer("miprov2", _STOCK, reflects=True, learns=True, options={"name": "miprov2"}),
+        Optimizer("candidates", f"{_HERE}:candidates", once=True, tunes=TUNED[:3]),
+        Optimizer("shortest", f"{_HERE}:shortest", learns=True, once=True, tunes=("solve",)),
+    )
+}
 """Every optimizer of prompts by name; `optimizer` adds one."""
+
+SETTINGS_SEARCH = Optimizer(
+    "settings", "optim.tuning.settings:search_settings", once=True, tunes=("settings",)
+)
 
 
 def optimizer(
     name: str,
-    summary: str,
     **properties: Any,  # noqa: ANN401 -- the other fields of `Optimizer`
 ) -> Callable[[Callable[..., Sequence[Any]]], Optimizer]:
     """Register a function ``(task: OptimizerTask, *, option=...) -> Sequence[Candidate]``."""
 
     def register(propose: Callable[..., Sequence[Any]]) -> Optimizer:
-        made = OPTIMIZERS[name] = Optimizer(name, summary, propose, **properties)
+        made = OPTIMIZERS[name] = Optimizer(name, propose, **properties)
         return made
 
     return register
+
+
+def option(text: str, default: Any = None, **metadata: object) -> Any:  # noqa: ANN401 -- a field
+    """Return a field with the help of its option; `optim.cli.options` reads the metadata."""
+    return field(default=default, metadata={"help": text, **metadata})
 
 
 @dataclass(frozen=True, kw_only=True)
 class TuneOptions:
     """The choices of `optim.tune`; each field's help says what it does."""
 
-    tuned: str = field(
-        default="decompose",
-        metadata={
-            "help": "A prompt, all of them, or settings:",
-            "flags": "--tune",
-            "names": TUNED,
-            "reads": str,
-        },
+    tuned: str = option(
+        "A prompt, all of them, or settings:", "decompose", names=TUNED, flags="--tune", reads=str
     )
-    optimizer: Any = field(
-        default=None,
-        metadata={
-            "help": "Of prompts; when not given gepa, or shortest for solve:",
-            "names": OPTIMIZERS,
-        },
+    optimizer: Any = option(
+        "Of prompts; when not given gepa, or shortest for solve:", names=OPTIMIZERS
     )
-    reflection_model: BaseChatModel | str | None = field(
-        default=None, metadata={"help": "Writes instructions. Default: the planner."}
+    reflection_model: BaseChatModel | str | None = option(
+        "Writes instructions. Default: the planner."
     )
-    candidates: Sequence[str] | str | Path | None = field(
-        default=None,
-        metadata={"help": "Instructions, with lines of --- between.", "metavar": "FILE"},
+    candidates: Sequence[str] | str | Path | None = option(
+        "Instructions, with lines of --- between.", metavar="FILE"
     )
-    objectives: int = field(
-        default=1,
-        metadata={"help": "2: gepa keeps the front of accuracy and tokens, instead of E³ alone."},
+    objectives: int = option(
+        "2: gepa keeps the front of accuracy and tokens, instead of E³ alone.", 1
     )
-    rounds: int = field(
-        default=3, metadata={"help": "How often the optimizer starts anew, at most."}
-    )
-    threshold: float = 0.01  # relative gain of E³ below which a round is the last
-    seed: int = field(default=0, metadata={"help": "Of everything drawn by chance."})
-    estimate_level: bool = field(
-        default=False,
-        metadata={"help": "Estimate each question's level instead of taking the label."},
+    rounds: int = option("How often the optimizer starts anew, at most.", 3)
+    seed: int = option("Of everything drawn by chance.", 0)
+    estimate_level: bool = option(
+        "Estimate each question's level instead of taking the label.", False
     )
     budget: int | TuneBudget = 400
-    run_dir: str | Path = field(
-        default="runs/tune", metadata={"help": "Folder of the run.", "reads": str}
-    )
-    concurrency: int = field(default=8, metadata={"help": "Questions answered at once."})
-    retry_errors: bool = field(
-        default=False, metadata={"help": "Score again what could not be scored."}
-    )
-
-    @property
-    def limits(self) -> TuneBudget:
-        """The budget; a number counts answers."""
-        return self.budget if isinstance(self.budget, TuneBudget) else TuneBudget(self.budget)
+    run_dir: str | Path = option("Folder of the run.", "runs/tune", reads=str)
+    concurrency: int = option("Questions answered at once.", 8)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,15 +163,13 @@ class TuneCommand(TuneOptions):
     scorer: Judge | None = None
     model: ModelSpec = None
     planner: ModelSpec = None
-    program: str | Path | None = field(
-        default=None, metadata={"help": "A saved program to begin from."}
-    )
+    program: str | Path | None = option("A saved program to begin from.")
     settings: Mapping[str, Any] = field(default_factory=dict)
     cap_policy: CapPolicy | None = None
 
 
 def resolve_optimizer(options: TuneOptions) -> Optimizer:
-    """Return the optimizer of the options, and refuse what would be ignored.
+    """Return the optimizer of the options, and refuse choices that it would ignore.
 
     An optimizer object of DSPy's is taken as well: its metric sees predictions with ``answer``,
     ``score`` and ``tokens``.
@@ -232,49 +177,32 @@ def resolve_optimizer(options: TuneOptions) -> Optimizer:
     Raises:
         InputError: An unknown name, or choices that do not go together.
     """
-    tuned, given = options.tuned, options.optimizer
-    if tuned not in TUNED:
-        msg = f"what is tuned is one of {', '.join(TUNED)}, not {tuned!r}"
-        raise InputError(msg)
-    if options.rounds < 1:
-        msg = f"rounds must be at least 1, not {options.rounds}"
-        raise InputError(msg)
-    if isinstance(given, str) and given not in OPTIMIZERS:
-        msg = f"no optimizer named {given!r}; there are: {', '.join(OPTIMIZERS)}"
-        raise InputError(msg + did_you_mean(given, OPTIMIZERS))
-    if tuned == "settings":
-        ignored = {
-            "--optimizer": isinstance(given, str),
-            "--candidates": options.candidates is not None,
-            "--reflection-model": options.reflection_model is not None,
-            "--objectives": options.objectives != 1,
-        }
-        if named := [name for name, is_given in ignored.items() if is_given]:
-            msg = f"the search of settings changes no prompt: leave out {' and '.join(named)}"
-            raise InputError(msg)
-        return given if isinstance(given, Optimizer) else SETTINGS_SEARCH
-    chosen = (
-        OPTIMIZERS[given or _USUAL.get(tuned, "gepa")] if isinstance(given, str | None) else given
-    )
-    if not isinstance(chosen, Optimizer):
+    tuned, chosen = options.tuned, options.optimizer
+    if tuned not in TUNED or options.rounds < 1:
+        rounds = f"rounds must be at least 1, not {options.rounds}"
+        names = f"what is tuned is one of {', '.join(TUNED)}, not {tuned!r}"
+        raise InputError(rounds if tuned in TUNED else names)
+    if chosen is None:
+        usual = OPTIMIZERS["shortest" if tuned == "solve" else "gepa"]
+        chosen = SETTINGS_SEARCH if tuned == "settings" else usual
+    elif isinstance(chosen, str):
+        if chosen not in OPTIMIZERS:
+            msg = f"no optimizer named {chosen!r}; there are: {', '.join(OPTIMIZERS)}"
+            raise InputError(msg + did_you_mean(chosen, OPTIMIZERS))
+        chosen = OPTIMIZERS[chosen]
+    elif not isinstance(chosen, Optimizer):
         name = type(chosen).__name__.lower()
-        chosen = Optimizer(name, "an optimizer object", f"{_HERE}:compile_with", learns=True)
-        chosen = chosen(made=given)
-    wrong = {
-        f"{chosen.name} finds examples for the solver: tune solve (--tune solve)": (
-            chosen.tunes == "examples" and tuned != "solve"
-        ),
-        f"{chosen.name} chooses from a list for one prompt: tune that one, not all": (
-            tuned == "all" and chosen.chooses and isinstance(given, str)
-        ),
-        f"{chosen.name} asks no reflection model: leave out --reflection-model": (
-            options.reflection_model is not None and not chosen.reflects
-        ),
-        "objectives are 1 (E³), or 2 (accuracy and tokens) for gepa": (
-            options.objectives != 1 and (options.objectives != 2 or chosen.name != "gepa")  # noqa: PLR2004
-        ),
+        place = f"{_HERE}:compile_with"
+        chosen = Optimizer(name, place, learns=True, options={"made": chosen})
+    if tuned not in chosen.tunes:
+        msg = f"{chosen.name} tunes {', '.join(chosen.tunes)}, not {tuned}: change one of the two"
+        raise InputError(msg)
+    ignored = {
+        "--candidates": options.candidates is not None and chosen.name != "candidates",
+        "--reflection-model": options.reflection_model is not None and not chosen.reflects,
+        "--objectives": options.objectives != 1 and chosen.name != "gepa",
     }
-    for msg, applies in wrong.items():
-        if applies:
-            raise InputError(msg)
+    if named := [name for name, is_ignored in ignored.items() if is_ignored]:
+        msg = f"{chosen.name} makes no use of {' and '.join(named)}: leave that out"
+        raise InputError(msg)
     return chosen(objectives=2) if options.objectives > 1 else chosen

@@ -11,30 +11,23 @@ from optim.methods import reject_plan_review
 from optim.tuning.candidate import Candidate, SharedOnDeepcopy, active_predictors, candidate_of
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
-from pb_graph.models.io import run_sync
 from pb_graph.settings import Context
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from langgraph.graph.state import CompiledStateGraph
 
-    from optim.datasets import Question
     from optim.evaluation.models import ModelSpec
-    from optim.tuning.evaluator import Evaluator
     from pb_graph.models.caps import CapPolicy
     from pb_graph.planner.planner import Planner, Program
     from pb_graph.program import PlannerProgram
     from pb_graph.settings import Settings
     from pb_graph.state import Input, Output, State
-    from pb_graph.types import StepReport
 
     Graph = CompiledStateGraph[State, Context, Input, Output]
 
-# MIPROv2 cuts off the first words of an instruction before a colon. This invisible character in
-# front prevents that; it never reaches a model.
-MIPRO_PREFIX_GUARD = "\u2060"
 _INPUTS = ("reference", "instruction", "answer_format", "domain", "level")
 
 
@@ -65,8 +58,8 @@ class TunableProgram(dspy.Module):  # type: ignore[misc]  # dspy carries no type
         found = self._base
         for name in self._open:
             predictor = getattr(self, name)
-            text = predictor.signature.instructions.replace(MIPRO_PREFIX_GUARD, "")
-            found = found.with_instruction(name, text).with_examples(name, predictor.demos)
+            found = found.with_instruction(name, predictor.signature.instructions)
+            found = found.with_examples(name, predictor.demos)
         return found
 
 
@@ -115,7 +108,7 @@ class GraphProgram(TunableProgram):
         return planner
 
     def set_lm(self, lm: dspy.LM | None) -> None:
-        """Accept a rollout of BestOfN, Refine and SIMBA, and no other model of DSPy's.
+        """Accept a rollout of BestOfN and Refine, and no other model of DSPy's.
 
         Raises:
             InputError: It is another model, which would never be asked.
@@ -123,36 +116,23 @@ class GraphProgram(TunableProgram):
         if lm is not None and "rollout_id" not in lm.kwargs:
             msg = (
                 "a GraphProgram asks the models that it was made with, and none of DSPy's: make "
-                "another, such as GraphProgram('openai:gpt-5-mini', planner='openai:gpt-5-nano', "
-                "settings=program.settings, planner_program=program)"
+                "another, such as GraphProgram('openai:gpt-5-mini', settings=program.settings, "
+                "planner_program=program)"
             )
             raise InputError(msg)
         super().set_lm(lm)
 
     def program(self) -> PlannerProgram:
-        """Return prompts and settings as they are saved, without a model's address.
-
-        Raises:
-            InputError: An instruction is empty or too long.
-        """
+        """Return prompts and settings as they are saved, without a model's address."""
         saved = self.candidate.prompts().program()
         return saved.model_copy(update={"settings": self.settings})
 
     def save(self, path: str | Path) -> None:
-        """Write the JSON file that ``build_graph(planner_program=path)`` and `load` read.
-
-        Raises:
-            InputError: As `program`.
-            PlannerProgramError: It cannot be written.
-        """
+        """Write the JSON file that ``build_graph(planner_program=path)`` and `load` read."""
         self.program().save(path)
 
     def load(self, path: str | Path) -> Self:
-        """Take over the prompts of a saved program; the settings stay.
-
-        Raises:
-            PlannerProgramError: The file is missing, or does not fit.
-        """
+        """Take over the prompts of a saved program; the settings stay."""
         found = GraphProgram(planner_program=path, settings=self.settings)
         for name in self._open:
             setattr(self, name, getattr(found, name))
@@ -173,49 +153,28 @@ class GraphProgram(TunableProgram):
         Returns:
             ``answer``; ``tokens``, its completion tokens, planning included; ``report``;
             ``error``, None when there is an answer.
-
-        Raises:
-            ModelSetupError: There is no such model.
-            InputError: The question is empty or too long, or its level is not 1 to 5.
         """
-        return run_sync(self._answer(question, inputs, blocking=True))
-
-    async def aforward(self, question: str, **inputs: Any) -> dspy.Prediction:  # noqa: ANN401
-        """`forward` for ``await program.acall(question=...)``."""
-        return await self._answer(question, inputs, blocking=False)
-
-    async def _answer(
-        self, question: str, inputs: Mapping[str, Any], *, blocking: bool
-    ) -> dspy.Prediction:
-        graph, context = self.graph.compiled(self.settings), Context(planner_program=self.prompts)
+        graph = self.graph.compiled(self.settings)
         known = {name: inputs[name] for name in _INPUTS if inputs.get(name) is not None}
         known |= {"level": parse_level(known)} if "level" in known else {}  # "Level 3" as well
         asked = cast("Input", {**known, "question": question})
-        error: NoAnswerError | None = None
+        error: str | None = None
         try:
-            if blocking:
-                report = graph.invoke(asked, context=context)["report"]
-            else:
-                report = (await graph.ainvoke(asked, context=context))["report"]
+            report = graph.invoke(asked, context=Context(planner_program=self.prompts))["report"]
         except NoAnswerError as failure:
-            error, report = failure, failure.report
+            error, report = str(failure), failure.report
+        answer = "" if error else report["answer"]
         if error is None and "solve" in self._open:
-            _trace(self.solve, {"problem": question}, dspy.Prediction(solution=report["answer"]))
-        return dspy.Prediction(
-            answer="" if error else report["answer"],
-            tokens=report["usage"]["output_tokens"],
-            report=report,
-            error=error and str(error),
-        )
+            trace(self.solve, {"problem": question}, solution=answer)
+        tokens = report["usage"]["output_tokens"]
+        return dspy.Prediction(answer=answer, tokens=tokens, report=report, error=error)
 
 
 class GraphCache(SharedOnDeepcopy):
     """The models and the compiled graph of all copies of a program."""
 
     def __init__(self, model: ModelSpec, planner: ModelSpec, cap_policy: CapPolicy | None) -> None:
-        self.model = model
-        self.planner = planner
-        self.cap_policy = cap_policy
+        self.model, self.planner, self.cap_policy = model, planner, cap_policy
         self._compiled: Graph | None = None
 
     def compiled(self, settings: Settings) -> Graph:
@@ -228,100 +187,7 @@ class GraphCache(SharedOnDeepcopy):
         return self._compiled
 
 
-class EvaluatedProgram(TunableProgram):
-    """A program for optimizers: the evaluator answers and scores, and pays for nothing twice.
-
-    Args:
-        evaluator: Answers and scores.
-        base: The candidate that it starts from.
-        predictor: The one predictor that is open.
-        questions: Questions that ``id`` may name.
-
-    Attributes:
-        seen: Every candidate that was run, by identity, in order; shared by all copies.
-    """
-
-    def __init__(
-        self,
-        evaluator: Evaluator,
-        base: Candidate,
-        predictor: str = "decompose",
-        questions: Iterable[Question] = (),
-    ) -> None:
-        super().__init__(base, predictor)
-        self.tuned = predictor
-        self._shared = _Shared(evaluator, {question.id: question for question in questions})
-
-    @property
-    def candidate(self) -> Candidate:
-        """The candidate that this copy of the program is now.
-
-        Raises:
-            InputError: Its instruction is empty or too long, or an optimizer has added examples:
-                the evaluator knows plans as they were read, not as they were written.
-        """
-        demos = getattr(self, self.tuned).demos
-        if demos and demos != self._base.examples.get(self.tuned):
-            msg = "only instructions are tuned: use an optimizer without examples (0 demos)"
-            raise InputError(msg)
-        return super().candidate
-
-    @property
-    def seen(self) -> dict[str, Candidate]:
-        """Every candidate that was run."""
-        return self._shared.seen
-
-    def forward(self, question: str | Question, id: str | None = None) -> dspy.Prediction:  # noqa: A002
-        """Answer one question. Never raises: an optimizer would score that with a constant.
-
-        Args:
-            question: The question, or its text.
-            id: Id of one of the program's questions, when only the text is given.
-
-        Returns:
-            ``answer``; ``score`` from 0 to 1; ``tokens``; ``report``; ``error``, None when there
-            is an answer; ``refused``, True where nothing was answered, which is no result.
-        """
-        shared = self._shared
-        try:
-            candidate = self.candidate
-            asked = shared.questions[str(id)] if isinstance(question, str) else question
-            shared.seen.setdefault(candidate.identity, candidate)
-            # SIMBA tells samples of an answer apart by their model's rollout.
-            model = getattr(self, self.tuned).lm
-            epoch = 1 if model is None else 1 + int(model.kwargs.get("rollout_id") or 0)
-            result = shared.evaluator.one(candidate, asked, epoch)
-        except Exception as error:  # noqa: BLE001 -- see above
-            return dspy.Prediction(
-                answer="", score=0.0, tokens=0, report=None, error=str(error), refused=True
-            )
-        given = {"domain": asked.domain, "problem": asked.question}
-        plan = "\n".join(map(_line, result.report["steps"])) or "(no plan)"
-        said = {"solution": result.report["answer"]} if self.tuned == "solve" else {"plan": plan}
-        _trace(getattr(self, self.tuned), given, dspy.Prediction(**said))  # also of a cached answer
-        return dspy.Prediction(
-            answer=result.report["answer"],
-            score=result.score,
-            tokens=result.tokens,
-            report=result.report,
-            error=result.error,
-            refused=False,
-        )
-
-
-class _Shared(SharedOnDeepcopy):
-    def __init__(self, evaluator: Evaluator, questions: Mapping[str, Question]) -> None:
-        self.evaluator, self.questions = evaluator, questions
-        self.seen: dict[str, Candidate] = {}
-
-
-def _trace(predictor: dspy.Predict, given: Mapping[str, Any], said: dspy.Prediction) -> None:
+def trace(predictor: dspy.Predict, given: Mapping[str, Any], **said: str) -> None:
+    """Tell DSPy of a call that the graph has made, or that was answered from the cache."""
     if dspy.settings.trace is not None:
-        dspy.settings.trace.append((predictor, dict(given), said))
-
-
-def _line(step: StepReport) -> str:
-    hint = f" | {step['hint']}" if step["hint"] else ""
-    graded = step["level"] is not None and step["credit"] is not None
-    grades = f" (level {step['level']}, {step['credit']:.0f} credits)" if graded else ""
-    return f"{step['index'] + 1}. {step['question']}{hint}{grades}"
+        dspy.settings.trace.append((predictor, dict(given), dspy.Prediction(**said)))

@@ -12,7 +12,6 @@ from langchain_core.messages import HumanMessage
 
 from optim.evaluation.cache import CachedClient, Recording, recording
 from optim.evaluation.identity import model_identity
-from optim.tuning.program import MIPRO_PREFIX_GUARD
 from pb_graph.errors import PlanAndBudgetError
 from pb_graph.models.client import ChatClient, WrapperClient
 from pb_graph.models.io import IO, AsyncIO, BlockingIO, run_sync
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from pb_graph.models.caps import CapPolicy
     from pb_graph.models.reply import Reply
 
-CAP = 2048  # completion tokens of a reflection
+_CAP = 2048  # completion tokens of a reflection
 _TEMPERATURE = 1.0  # the same prompt is asked several times, for different ideas
 _EMPTY_REPLIES = 3  # in a row, that end a tuning
 _PROPOSED = "proposed_instruction"
@@ -78,11 +77,9 @@ class Reflector(WrapperClient):
         self.identity = str(model_identity(chat, name))
         self._name = name or type(chat).__name__
         client = ChatClient(chat, cap_policy, retry_policy_for(model, settings))
-        cached = CachedClient(
-            client, self._name, self.identity, evaluator.reflections, before=evaluator.check
-        )
-        super().__init__(cached)
-        self._options = CallOptions(CAP, settings.timeout or TIMEOUT, purpose=Purpose("reflect"))
+        cache, before = evaluator.replies, evaluator.check
+        super().__init__(CachedClient(client, self._name, self.identity, cache, before=before))
+        self._options = CallOptions(_CAP, settings.timeout or TIMEOUT, purpose=Purpose("reflect"))
         self._run = evaluator.run
         self._recording = Recording()
         self._empty = 0
@@ -134,16 +131,11 @@ class Reflector(WrapperClient):
 
 
 class ReflectionAdapter(dspy.ChatAdapter):  # type: ignore[misc]  # dspy carries no types
-    """Reads replies of weak models: without the requested form, all of it is the instruction.
+    """Reads replies of weak models: without the requested form, all of it is the instruction."""
 
-    Args:
-        is_guarded: Put `MIPRO_PREFIX_GUARD` in front of instructions.
-    """
-
-    def __init__(self, *, is_guarded: bool = False) -> None:
+    def __init__(self) -> None:
         # DSPy's own fallback would ask, and pay, a second time.
         super().__init__(use_json_adapter_fallback=False)
-        self._is_guarded = is_guarded
 
     def parse(self, signature: Any, completion: str) -> dict[str, Any]:  # noqa: ANN401 -- untyped
         """Read the fields.
@@ -159,9 +151,6 @@ class ReflectionAdapter(dspy.ChatAdapter):  # type: ignore[misc]  # dspy carries
             if not completion.strip() or (meant != _PROPOSED and len(names) > 1):
                 raise
             fields = dict.fromkeys(names, "") | {meant: instruction_in(completion)}
-        if self._is_guarded and _PROPOSED in fields:
-            guarded = fields[_PROPOSED].lstrip(MIPRO_PREFIX_GUARD)
-            fields[_PROPOSED] = MIPRO_PREFIX_GUARD + guarded
         return fields
 
 

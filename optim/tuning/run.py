@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
 
 from optim.datasets import data_set, load
 from optim.evaluation.identity import provenance, scorer_name
@@ -15,15 +18,14 @@ from optim.extras import require_modules
 from optim.reporting import write
 from optim.reporting.formatting import plain_text
 from optim.tangent import scorer_of
-from optim.tuning.artefact import artefact_of, tuning_of
-from optim.tuning.candidate import default_instructions, predictors_of, read_instructions
+from optim.tuning.candidate import predictors_of, read_instructions
 from optim.tuning.evaluator import Evaluator
-from optim.tuning.options import OPTIMIZERS, TuneCommand, TuneOptions, resolve_optimizer
+from optim.tuning.options import OPTIMIZERS, TuneBudget, TuneCommand, TuneOptions, resolve_optimizer
 from optim.tuning.program import GraphProgram
+from optim.tuning.record import html, record_of, shown
 from optim.tuning.reflection import Reflector
-from optim.tuning.search import Search
-from optim.tuning.show import PAGE, TuneProgress, html, shown
-from optim.tuning.split import questions_of, split_fraction, split_of
+from optim.tuning.search import Search, questions_of, split_fraction, split_of
+from pb_graph.cli.display import safe
 from pb_graph.errors import InputError
 from pb_graph.models.resolve import model_name
 
@@ -32,17 +34,11 @@ if TYPE_CHECKING:
 
     from optim.datasets import Question
     from optim.tangent import Judge
-    from optim.tuning.artefact import Tuning
-    from optim.tuning.candidate import Candidate
-    from optim.tuning.options import Optimizer
-    from optim.tuning.search import Callback, SearchResult
-    from optim.tuning.select import Trial, Verdict
+    from optim.tuning.select import Verdict
     from pb_graph.program import PlannerProgram
 
-PROGRAM = "program.json"
-"""The tuned program in the run folder."""
-
-_TRAIN = (1, 4)  # a quarter of the questions
+PROGRAM, PAGE = "program.json", "candidates.html"
+"""The tuned program in the run folder, and its candidates."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -58,7 +54,7 @@ class TuneResult:
 
     program: GraphProgram
     artefact: PlannerProgram
-    search: SearchResult
+    search: Search
 
     def __repr__(self) -> str:
         return plain_text(*shown(self.artefact))
@@ -73,23 +69,12 @@ class TuneResult:
         return self.search.verdict
 
     @property
-    def front(self) -> list[Trial]:
-        """The Pareto front of accuracy and tokens on dev."""
-        return self.search.front
-
-    @property
-    def record(self) -> Tuning:
+    def record(self) -> dict[str, Any]:
         """The record of this tuning in the artefact."""
-        record = tuning_of(self.artefact)
-        assert record is not None  # noqa: S101 -- `tune` has written it
-        return record
+        return self.artefact.tuning or {}
 
     def save(self, path: str | Path) -> None:
-        """Write the artefact, which ``build_graph(planner_program=path)`` loads.
-
-        Raises:
-            PlannerProgramError: It cannot be written.
-        """
+        """Write the artefact, which ``build_graph(planner_program=path)`` loads."""
         self.artefact.save(path)
 
 
@@ -102,7 +87,7 @@ def tune(  # noqa: PLR0913 -- all but three by name
     held_out: Sequence[Question | dspy.Example] | None = None,
     dataset: str = "examples",
     made_by: Mapping[str, Any] | None = None,
-    callback: Callback | None = None,
+    callback: Callable[[str], None] | None = None,
     **choices: Any,  # noqa: ANN401 -- the fields of TuneOptions
 ) -> TuneResult:
     """Tune a program's prompts, or its settings, for E³ on a dev split.
@@ -133,20 +118,16 @@ def tune(  # noqa: PLR0913 -- all but three by name
         held_out: Questions or examples for the last comparison; None takes a third of dev.
         dataset: Name of the questions in the record.
         made_by: How it came about, for the record.
-        callback: Called with every `optim.tuning.search.Event`; None shows them on standard error.
+        callback: Told of every step in a sentence; None shows them on standard error.
         choices: Fields of `optim.tuning.options.TuneOptions`, among them ``optimizer`` (a name, an
             `Optimizer`, or an optimizer object of DSPy's), ``budget`` (answers, or a
             `TuneBudget`), ``run_dir``, ``tuned``, ``candidates``, ``reflection_model``, ``seed``.
 
     Raises:
-        MissingPackageError: The optimizer needs a package that is not installed.
         InputError: No usable questions, or one in two sets; choices that do not go together; every
             answer wrong; a budget below one round's; or a folder that belongs to another run.
-        ModelSetupError: A model cannot be set up.
-        ReflectionError: The reflection model is silent, and no candidate was measured.
-        OutageError: A model is out of reach; finished answers are kept.
-        StorageError: The disk is full; finished answers are kept.
-        ScorerError: The scorer cannot be set up.
+        PlanAndBudgetError: A model cannot be set up or reached, the reflection model is silent, or
+            the disk is full. Finished answers are kept.
     """
     options = TuneOptions(**choices)
     given: object = program
@@ -156,93 +137,76 @@ def tune(  # noqa: PLR0913 -- all but three by name
             "optim.tuning.GraphProgram(model, planner=..., settings=...)"
         )
         raise InputError(msg)
+    start, graph = program.candidate, program.graph
     optimizer = resolve_optimizer(options)
-    require_modules(*optimizer.needs)
-    start = program.candidate
-    work, texts = _work(options, optimizer, start)
+    if optimizer.name == "miprov2":
+        require_modules("optuna")
+    names = predictors_of(start.settings, options.tuned)
+    if optimizer.name == "candidates" and "texts" not in optimizer.options:
+        optimizer = optimizer(texts=read_instructions(options.candidates, names[0]))
+    examples = OPTIMIZERS["shortest"] if options.tuned == "all" else optimizer
+    work = [(examples if name == "solve" else optimizer, name) for name in names]
+    if not train and any(one.name == "shortest" for one, _ in work):
+        msg = "examples are found among training questions, and there are none: give some"
+        raise InputError(msg)
     others = None if held_out is None else questions_of(held_out)
     split = split_of(questions_of(train), questions_of(dev), others, options.seed)
-    names = [name for _, name in work]
     if names == ["level"] and not options.estimate_level and all(q.level for q in split.dev):
         msg = (
             "the level of every question is known, so the prompt that judges it is never sent: "
             "pass --estimate-level (estimate_level=True), or tune another prompt"
         )
         raise InputError(msg)
-    cap_policy = program.graph.cap_policy
+    budget = options.budget
     evaluator = Evaluator(
-        program.graph.model,
-        planner=program.graph.planner,
+        graph.model,
+        planner=graph.planner,
         scorer=scorer_of(scorer),
         run_dir=options.run_dir,
-        budget=options.limits,
+        budget=budget if isinstance(budget, TuneBudget) else TuneBudget(budget),
         concurrency=options.concurrency,
-        seed=options.seed,
         estimate_level=options.estimate_level,
         settings=start.settings,
-        cap_policy=cap_policy,
-        retry_errors=options.retry_errors,
+        cap_policy=graph.cap_policy,
     )
-    with evaluator, nullcontext(callback) if callback else TuneProgress() as tell:
+    # Optimizers are silenced by replacing standard error, so the one of today is kept.
+    console = Console(file=sys.stderr)
+    status = console.status("") if console.is_terminal and callback is None else nullcontext()
+    with evaluator, status as display:
+        if display is not None:
+            evaluator.watcher = lambda: display.update(f"{evaluator.spent}")
         reflector = None
         if optimizer.reflects:
-            writes = options.reflection_model or program.graph.planner or program.graph.model
-            named = writes or model_name(None)
-            reflector = Reflector(named, evaluator, start.settings, cap_policy)
-        search = Search(
-            evaluator,
-            split,
-            work,
-            reflector,
-            texts,
-            rounds=options.rounds,
-            threshold=options.threshold,
-            seed=options.seed,
-            callback=tell,
+            writes = options.reflection_model or graph.planner or graph.model or model_name(None)
+            reflector = Reflector(writes, evaluator, start.settings, graph.cap_policy)
+        tell = callback or (lambda text: console.print(safe(text)))
+        result = Search(evaluator, split, work, reflector, options.rounds, options.seed, tell).run(
+            start
         )
-        result = search.run(start)
         models = {
             "solver": evaluator.models.model,
             "planner": evaluator.models.planner_model,
             "reflection": reflector.name if reflector else None,
         }
-    artefact = artefact_of(result, dataset=dataset, models=models, made_by=made_by or {})
+    record = record_of(result, dataset=dataset, models=models, made_by=made_by or {})
+    record |= {"optimizer": optimizer.name, "seed": options.seed}
     tuned = GraphProgram(
-        program.graph.model,
-        planner=program.graph.planner,
+        graph.model,
+        planner=graph.planner,
         settings=result.candidate.settings,
         planner_program=result.candidate.prompts(),
-        cap_policy=cap_policy,
+        cap_policy=graph.cap_policy,
     )
-    return TuneResult(tuned, artefact, result)
-
-
-def _work(
-    options: TuneOptions, optimizer: Optimizer, start: Candidate
-) -> tuple[list[tuple[Optimizer, str]], list[str]]:
-    """Return optimizers with their predictors, and the instructions to measure first."""
-    names = predictors_of(start.settings, options.tuned)
-    texts = [] if options.candidates is None else read_instructions(options.candidates)
-    if optimizer.chooses and "texts" not in optimizer.options:
-        optimizer, texts = optimizer(texts=texts or default_instructions(names[0])), []
-    is_all = options.tuned == "all"
-    shortest = OPTIMIZERS["shortest"]
-    work = [(shortest if is_all and name == "solve" else optimizer, name) for name in names]
-    return work, texts
+    return TuneResult(tuned, tuned.program().model_copy(update={"tuning": record}), result)
 
 
 def run_command(command: TuneCommand) -> TuneResult:
     """Tune, and write `PROGRAM` and `PAGE` into the run folder.
 
     Raises:
-        MissingPackageError: A package that is needed is not installed.
-        InputError: As `optim.datasets.load` and `tune`.
-        PlannerProgramError: The program to begin from does not fit.
-        PlanAndBudgetError: A model cannot be set up or reached, or the reflection model is silent.
+        PlanAndBudgetError: As `optim.datasets.load` and `tune`.
     """
-    require_modules("jinja2")
     optimizer = resolve_optimizer(command)
-    require_modules(*optimizer.needs)
     program = GraphProgram(
         command.model,
         planner=command.planner,
@@ -254,8 +218,8 @@ def run_command(command: TuneCommand) -> TuneResult:
     asked: dict[str, Any] = {name: getattr(command, name) for name in names}
     train: list[Question] = []
     dev = load(command.dataset, path=command.data, **asked)
-    if optimizer.tunes != "settings" and (optimizer.learns or command.tuned == "all"):
-        train, dev = split_fraction(dev, *_TRAIN, command.seed)
+    if optimizer.learns or command.tuned == "all":
+        train, dev = split_fraction(dev, 4, command.seed)
     scorer = command.scorer or data_set(command.dataset).scorer
     about = provenance(command.dataset, data=command.data, split=command.split, seed=command.seed)
     about["scorer"] = scorer_name(scorer)

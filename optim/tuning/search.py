@@ -7,76 +7,126 @@ the incumbent, so its E³ never falls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
+from optim.datasets.dataset import digest
+from optim.datasets.loading import drawn_by_level, normalized
+from optim.evaluation.identity import question_identity
 from optim.evaluation.store import StorageError, check_run_conditions
-from optim.tuning.evaluator import BudgetSpentError, OutageError, Spending
+from optim.tangent import question_of
+from optim.tuning.evaluator import BudgetSpentError, OutageError
 from optim.tuning.optimizers import OptimizerTask
-from optim.tuning.options import OPTIMIZERS
 from optim.tuning.reflection import ReflectionError
 from optim.tuning.select import Measurement, Trial, Verdict, judge, pareto_front, winner_of
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
+    from optim.datasets import Question
     from optim.tuning.candidate import Candidate
-    from optim.tuning.evaluator import Evaluator
+    from optim.tuning.evaluator import Evaluator, Spending
     from optim.tuning.options import Optimizer
     from optim.tuning.reflection import Reflector
-    from optim.tuning.split import Split
 
 _ANSWERS_PER_QUESTION = 10  # of a round where no number of answers is set
 _MIN_PASSES = 2  # over dev in a round: else no candidate could be measured
 _COMPARED = 2  # on the held-out questions: the original and the winner of dev
+_FEWEST_DEV = 6  # of dev and held-out together: two to compare on, so that there is an interval
+_HELD_OUT = 3  # every third question
+_NAMED = 5  # question ids that an error names
+_MIN_GAIN = 0.01  # relative gain of E³ below which a round is the last
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """A step of a tuning, for progress displays.
+class Split:
+    """Three sets without a common question.
 
     Attributes:
-        text: What happened, in a sentence.
-        trial: The candidate that was measured, if one was.
-        best: The best trial so far, if the original is measured.
-        spent: The cost of the run folder.
+        train: Questions that optimizers learn from; those of dev where there are none.
+        dev: Questions that candidates are chosen by.
+        held_out: Questions that decide whether the choice is better than the original.
     """
 
-    text: str
-    trial: Trial | None
-    best: Trial | None
-    spent: Spending
+    train: Sequence[Question]
+    dev: Sequence[Question]
+    held_out: Sequence[Question]
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """A digest of each set, targets included: they bear on the scores."""
+        sets = {"train": self.train, "dev": self.dev, "held_out": self.held_out}
+        return {
+            name: digest([[question_identity(q), list(q.targets)] for q in questions])
+            for name, questions in sets.items()
+        }
 
 
-Callback = Callable[[Event], None]
-
-
-@dataclass(frozen=True, slots=True)
-class SearchResult:
-    """The outcome of a search.
+@dataclass
+class Search:
+    """A search, and what came of it once it has been run.
 
     Attributes:
-        candidate: The candidate to use: the winner of dev, or the original.
-        verdict: The judgement of the held-out questions.
-        trials: Every candidate that was measured on the whole of dev; the original first.
-        rounds: The optimizer of each turn.
-        ended: Why the search ended.
+        evaluator: Measures; its folder then belongs to this search.
         split: The questions.
-        optimizer: Its name.
+        work: Optimizers, each with the predictor that it tunes.
+        reflector: Writes instructions; None where no optimizer needs that.
+        rounds: The most rounds.
         seed: Of everything drawn by chance.
-        spent: The cost of the run folder.
+        callback: Told of every step in a sentence.
+        trials: Every candidate that was measured on the whole of dev; the original first.
+        verdict: The judgement of the held-out questions.
+        ended: Why the search ended.
     """
 
-    candidate: Candidate
-    verdict: Verdict
-    trials: Sequence[Trial]
-    rounds: Sequence[str]
-    ended: str
+    evaluator: Evaluator
     split: Split
-    optimizer: str
-    seed: int
-    spent: Spending
+    work: Sequence[tuple[Optimizer, str]]
+    reflector: Reflector | None = None
+    rounds: int = 3
+    seed: int = 0
+    callback: Callable[[str], None] = field(default=lambda _: None)
+    trials: list[Trial] = field(default_factory=list)
+    turns: int = 0
+    verdict: Verdict = field(init=False)
+    ended: str = ""
+
+    def run(self, original: Candidate) -> Self:
+        """Search from the original on; the same call with the same folder resumes.
+
+        A spent budget ends the search, not the call.
+
+        Raises:
+            InputError: Every answer wrong, a budget below one round's, or a folder of another run.
+            PlanAndBudgetError: The reflection model is silent, a model is out of reach, or the
+                disk is full.
+        """
+        dev, compared = len(self.split.dev), _COMPARED * len(self.split.held_out)
+        required, budget = 2 * dev + compared, self.evaluator.budget.answers
+        if budget is not None and budget < required:
+            msg = (
+                f"{budget} answers are too few: the original and one candidate on {dev} dev and "
+                f"{len(self.split.held_out)} held-out questions take {required}. Raise the budget "
+                "(--budget-answers), or give fewer questions (--limit)."
+            )
+            raise InputError(msg)
+        check_run_conditions(self.evaluator.run_dir, self._conditions(original))
+        self.callback(
+            f"{dev} dev and {len(self.split.held_out)} held-out questions; "
+            f"{compared} answers are kept back for the comparison at the end."
+        )
+        self.evaluator.hold_back(compared)
+        self._measure(original, "original")
+        first = self.original
+        _ = first.measurement.reference  # refuses what cannot be improved on
+        self.ended = self._rounds()
+        winner = winner_of(self.trials, first)
+        self.evaluator.hold_back(0)
+        if winner is not None:
+            self.callback("The best of dev and the original answer the held-out questions.")
+        self.verdict = judge(self.evaluator, first, winner, self.split.held_out)
+        return self
 
     @property
     def original(self) -> Trial:
@@ -84,102 +134,25 @@ class SearchResult:
         return self.trials[0]
 
     @property
+    def candidate(self) -> Candidate:
+        """The candidate to use: the winner of dev, or the original."""
+        winner = self.verdict.winner if self.verdict.is_adopted else None
+        return (winner or self.original).candidate
+
+    @property
     def front(self) -> list[Trial]:
         """The Pareto front of accuracy and tokens on dev."""
         return pareto_front(self.trials)
 
-
-@dataclass
-class Search:
-    """A search; `run` runs it.
-
-    Attributes:
-        evaluator: Measures; its folder then belongs to this search.
-        split: The questions.
-        work: Optimizers, each with the predictor that it tunes.
-        reflector: Writes instructions; None where no optimizer needs that.
-        texts: Instructions to measure before the first round.
-        rounds: The most rounds.
-        threshold: Relative gain of E³ below which a round is the last.
-        seed: Of everything drawn by chance.
-        callback: Called with every `Event`.
-    """
-
-    evaluator: Evaluator
-    split: Split
-    work: Sequence[tuple[Optimizer, str]]
-    reflector: Reflector | None = None
-    texts: Sequence[str] = ()
-    rounds: int = 3
-    threshold: float = 0.01
-    seed: int = 0
-    callback: Callback = field(default=lambda _: None)
-    trials: dict[str, Trial] = field(default_factory=dict)
-    turns: list[str] = field(default_factory=list)
-
-    def run(self, original: Candidate) -> SearchResult:
-        """Search from the original on; the same call with the same folder resumes.
-
-        Returns:
-            The result. A spent budget ends the search, not the call.
-
-        Raises:
-            InputError: Every answer wrong, a budget below one round's, or a folder of another run.
-            ReflectionError: The reflection model is silent, and no candidate was measured.
-            OutageError: The model is out of reach.
-            StorageError: The disk is full.
-        """
-        self._check()
-        check_run_conditions(self.evaluator.run_dir, self._conditions(original))
-        held_out = _COMPARED * len(self.split.held_out)
-        self._tell(
-            f"{len(self.split.dev)} dev and {len(self.split.held_out)} held-out questions; "
-            f"{held_out} answers are kept back for the comparison at the end."
-        )
-        self.evaluator.hold_back(held_out)
-        self._measure(original, "original", 0)
-        first = self.trials[original.identity]
-        _ = first.measurement.reference  # refuses what cannot be improved on
-        optimizer, predictor = self.work[0]
-        if self.texts:
-            self._turn(OPTIMIZERS["candidates"](texts=self.texts), predictor, "pool")
-        ended = self._rounds()
-        winner = winner_of(list(self.trials.values()), first)
-        self.evaluator.hold_back(0)
-        if winner is not None:
-            self._tell("The best of dev and the original answer the held-out questions.")
-        verdict = judge(self.evaluator, first, winner, self.split)
-        return SearchResult(
-            candidate=winner.candidate if winner and verdict.is_adopted else original,
-            verdict=verdict,
-            trials=list(self.trials.values()),
-            rounds=self.turns,
-            ended=ended,
-            split=self.split,
-            optimizer=optimizer.name,
-            seed=self.seed,
-            spent=self.evaluator.spent,
-        )
+    @property
+    def spent(self) -> Spending:
+        """The cost of the run folder."""
+        return self.evaluator.spent
 
     @property
     def incumbent(self) -> Trial:
         """The best so far; of equals the first."""
-        return max(self.trials.values(), key=lambda trial: trial.measurement.e3)
-
-    def _check(self) -> None:
-        dev, held_out = len(self.split.dev), len(self.split.held_out)
-        required, budget = 2 * dev + _COMPARED * held_out, self.evaluator.budget.answers
-        if budget is not None and budget < required:
-            msg = (
-                f"{budget} answers are too few: the original and one candidate on {dev} dev and "
-                f"{held_out} held-out questions take {required}. Raise the budget "
-                "(--budget-answers), or give fewer questions (--limit)."
-            )
-            raise InputError(msg)
-        shows_examples = any(optimizer.tunes == "examples" for optimizer, _ in self.work)
-        if shows_examples and self.split.train is self.split.dev:
-            msg = "examples are found among training questions, and there are none: give some"
-            raise InputError(msg)
+        return max(self.trials, key=lambda trial: trial.measurement.e3)
 
     def _conditions(self, original: Candidate) -> dict[str, object]:
         """Return what a folder must not mix."""
@@ -190,11 +163,9 @@ class Search:
             "tuned": "+".join(name for _, name in self.work),
             "optimizer": self.work[0][0].name,
             "options": repr(dict(self.work[0][0].options)),
-            "pool": list(self.texts),
             "reflection": self.reflector.identity if self.reflector else None,
             "rounds": self.rounds,
-            "threshold": self.threshold,
-            "tuning_seed": self.seed,
+            "seed": self.seed,
         }
 
     def _rounds(self) -> str:
@@ -204,7 +175,7 @@ class Search:
             before = self.incumbent.measurement.e3
             for optimizer, predictor in turns:
                 if self.evaluator.refusal is None:
-                    self._turn(optimizer, predictor, optimizer.name)
+                    self._turn(optimizer, predictor)
             refusal = self.evaluator.refusal
             if isinstance(refusal, OutageError | StorageError):
                 raise refusal
@@ -215,14 +186,14 @@ class Search:
                 if len(self.trials) == 1:
                     raise silent
                 return str(silent)  # what was measured counts
-            if turns and self.incumbent.measurement.e3 / before - 1.0 < self.threshold:
-                return f"the last round gained less than {self.threshold:.1%}"
+            if turns and self.incumbent.measurement.e3 / before - 1.0 < _MIN_GAIN:
+                return f"the last round gained less than {_MIN_GAIN:.1%}"
         return "every round was made"
 
-    def _turn(self, optimizer: Optimizer, predictor: str, origin: str) -> None:
-        number = len(self.turns) + 1
+    def _turn(self, optimizer: Optimizer, predictor: str) -> None:
+        self.turns += 1
         before = self.incumbent
-        self._tell(f"Round {number}: {origin}, from E³ {before.measurement.e3:.2f}.")
+        self.callback(f"Round {self.turns}: {optimizer.name}, from E³ {before.measurement.e3:.2f}.")
         task = OptimizerTask(
             evaluator=self.evaluator,
             incumbent=before.candidate,
@@ -232,24 +203,22 @@ class Search:
             predictor=predictor,
             reflector=self.reflector,
             answers=self._answers(optimizer),
-            seed=self.seed + number,
+            seed=self.seed + self.turns,
         )
         with suppress(BudgetSpentError):  # of a user's optimizer that measures beyond the budget
             for candidate in optimizer.candidates(task):
-                if candidate.identity not in self.trials:
+                if all(candidate.identity != one.candidate.identity for one in self.trials):
                     with suppress(BudgetSpentError, OutageError):  # others may be cached
-                        self._measure(candidate, origin, number)
-        self.turns.append(origin)
+                        self._measure(candidate, optimizer.name)
 
-    def _measure(self, candidate: Candidate, origin: str, number: int) -> None:
-        measurement = Measurement(self.evaluator.measure(candidate, self.split.dev))
-        trial = Trial(candidate, measurement, origin, number)
-        self.trials[candidate.identity] = trial
-        better = ", the best so far" if number and trial is self.incumbent else ""
-        self._tell(
-            f"{origin}: E³ {measurement.e3:.2f} (accuracy {measurement.accuracy:.1f} %, "
-            f"T {measurement.tokens:.0f}){better}",
-            trial,
+    def _measure(self, candidate: Candidate, origin: str) -> None:
+        found = Measurement(self.evaluator.measure(candidate, self.split.dev))
+        trial = Trial(candidate, found, origin)
+        self.trials.append(trial)
+        better = ", the best so far" if self.turns and trial is self.incumbent else ""
+        self.callback(
+            f"{origin}: E³ {found.e3:.2f} (accuracy {found.accuracy:.1f} %, "
+            f"T {found.tokens:.0f}){better}"
         )
 
     def _answers(self, optimizer: Optimizer) -> int:
@@ -265,6 +234,72 @@ class Search:
         share = (whole if optimizer.once else budget // 2) // len(self.work)
         return max(_MIN_PASSES * dev, share)
 
-    def _tell(self, text: str, trial: Trial | None = None) -> None:
-        best = self.incumbent if self.trials else None
-        self.callback(Event(text, trial, best, self.evaluator.spent))
+
+def questions_of(given: Iterable[Any]) -> list[Question]:
+    """Return questions as they are, and examples as questions.
+
+    Raises:
+        InputError: An example that is no question, or one that is there twice.
+    """
+    found: dict[str, Question] = {}
+    for place, item in enumerate(given, start=1):
+        try:
+            question = question_of(item)
+        except InputError as error:
+            msg = f"example {place}: {error}"
+            raise InputError(msg) from error
+        if question.id in found:
+            msg = f"example {place} is a question that is there already ({question.id})"
+            raise InputError(msg)
+        found[question.id] = question
+    return list(found.values())
+
+
+def split_of(
+    train: Sequence[Question],
+    dev: Sequence[Question],
+    held_out: Sequence[Question] | None,
+    seed: int,
+) -> Split:
+    """Check the sets; without held-out questions, hold out a third of dev, evenly by level.
+
+    Raises:
+        InputError: Too few dev questions, none held out, or a question that is in two sets.
+    """
+    if not dev or (held_out is not None and not held_out):
+        empty, purpose = ("held-out", "judge the winner") if dev else ("dev", "choose candidates")
+        msg = f"the {empty} split is empty: give questions to {purpose} by"
+        raise InputError(msg)
+    if held_out is None:
+        if len(dev) < _FEWEST_DEV:
+            msg = (
+                f"{len(dev)} dev questions are too few, as a third of them is held out for the "
+                f"last comparison: give at least {_FEWEST_DEV}, better 60"
+            )
+            raise InputError(msg)
+        held_out, dev = split_fraction(dev, _HELD_OUT, seed)
+    for one, other, names in (
+        (train, dev, "dev and train"),
+        (train, held_out, "held-out and train"),
+        (dev, held_out, "held-out and dev"),
+    ):
+        texts = {normalized(question.question) for question in one}
+        both = [question.id for question in other if normalized(question.question) in texts]
+        if both:
+            named = ", ".join(both[:_NAMED])
+            msg = f"{names} share {len(both)} questions ({named}): remove them from one set"
+            raise InputError(msg)
+    return Split(train or dev, dev, held_out)
+
+
+def split_fraction(
+    questions: Sequence[Question], of: int, seed: int
+) -> tuple[list[Question], list[Question]]:
+    """Draw one of every ``of`` questions, evenly by level; return them, and the rest in order."""
+    levels = drawn_by_level(questions, seed)
+    lined_up = [item for level in sorted(levels, key=str) for item in levels[level]]
+    chosen = {item.id for item in lined_up[::of]}
+    return (
+        [item for item in questions if item.id in chosen],
+        [item for item in questions if item.id not in chosen],
+    )

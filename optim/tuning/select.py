@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from optim.e3 import (
-    Interval,
     ReferencePoint,
     Sample,
+    accuracy_interval,
     compare,
     describe,
     e3,
     interval,
     smoothed_e3,
+    token_interval,
 )
 from optim.reporting.formatting import format_confidence
 from optim.statistics.estimates import PERCENT
@@ -22,10 +23,10 @@ from optim.tuning.evaluator import BudgetSpentError, OutageError
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
+    from optim.datasets import Question
     from optim.e3 import Comparison
     from optim.tuning.candidate import Candidate
     from optim.tuning.evaluator import Evaluator, Result
-    from optim.tuning.split import Split
 
 SURE = 0.9
 """One-sided confidence on the held-out questions from which the winner of dev is called better."""
@@ -66,11 +67,6 @@ class Measurement:
         return sum(self.costs) / len(self.results)
 
     @property
-    def input_tokens(self) -> float:
-        """Mean prompt tokens: no part of T, but examples are not free."""
-        return sum(one.report["usage"]["input_tokens"] for one in self.results) / len(self.results)
-
-    @property
     def e3(self) -> float:
         """A²/T; 0 when nothing is right."""
         return e3(self.scores, self.costs) if any(self.scores) else 0.0
@@ -81,16 +77,11 @@ class Measurement:
         return smoothed_e3(self.scores, self.costs) if any(self.costs) else 0.0
 
     @property
-    def interval(self) -> Interval:
-        """E³ with its 95 % interval."""
-        return interval(self.scores, self.costs, clusters=[r.question for r in self.results])
-
-    @property
     def reference(self) -> ReferencePoint:
         """The point at which the tangent touches.
 
         Raises:
-            InputError: Nothing is right, or nothing cost anything.
+            InputError: Nothing is right.
         """
         if not any(self.scores):
             reasons = [" ".join(one.error.split()) for one in self.results if one.error]
@@ -105,20 +96,33 @@ class Measurement:
 
     def against(self, other: Measurement) -> Comparison:
         """Compare with another measurement of the same questions, paired."""
-        return compare(self._samples(), other._samples())
+        mine, others = (
+            [Sample(one.question, one.score, one.tokens) for one in measured.results]
+            for measured in (self, other)
+        )
+        return compare(mine, others)
 
-    def _samples(self) -> list[Sample]:
-        return [Sample(r.question, r.score, r.tokens) for r in self.results]
+    def figures(self) -> dict[str, float | None]:
+        """Return accuracy, tokens and E³ with the ends of their 95 % intervals, by column."""
+        spread = interval(self.scores, self.costs, clusters=[r.question for r in self.results])
+        inputs = sum(one.report["usage"]["input_tokens"] for one in self.results)
+        found: dict[str, float | None] = {"n": len(self.results)}
+        for name, value, (lower, upper) in (
+            ("accuracy", self.accuracy, accuracy_interval(self.scores)),
+            ("tokens", self.tokens, token_interval(self.costs)),
+            ("e3", self.e3, (spread.lower, spread.upper)),
+        ):
+            found |= {name: value, f"{name}_lower": lower, f"{name}_upper": upper}
+        return found | {"input_tokens": inputs / len(self.results)}
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A candidate that was measured on the whole of dev; the original's round is 0."""
+    """A candidate that was measured on the whole of dev, and the optimizer that proposed it."""
 
     candidate: Candidate
     measurement: Measurement
     origin: str
-    round: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +135,8 @@ class Verdict:
             no known improvement. ``kept``: the original stays.
         reason: One or two sentences with the held-out ratio.
         winner: The best of dev; None when nothing was above the original.
-        original: The original on the held-out questions; None when nothing was compared.
-        measurement: The winner on them; None likewise.
-        comparison: Winner against original, paired by question; None likewise.
+        original: The original on the held-out questions; None when nothing was compared, as are
+            ``measurement`` (the winner's) and ``comparison`` (paired by question).
     """
 
     verdict: VerdictName
@@ -168,8 +171,7 @@ def decide(winner: Measurement, original: Measurement, comparison: Comparison) -
     """Judge the winner of dev by the held-out questions.
 
     Only this candidate is tested, once, on questions that had no part in choosing it: a program
-    that is no better is called better in at most one run of ten. Several looks, as with a budget
-    that was raised after a verdict, err more often.
+    that is no better is called better in at most one run of ten. Several looks err more often:
     ``tests/benchmarks/verdict_simulation.py`` measures how often.
     """
     same = winner.scores == original.scores and winner.costs == original.costs
@@ -179,32 +181,29 @@ def decide(winner: Measurement, original: Measurement, comparison: Comparison) -
     return "better" if sure is not None and sure >= SURE else "undecided"
 
 
-def judge(evaluator: Evaluator, original: Trial, winner: Trial | None, split: Split) -> Verdict:
+def judge(
+    evaluator: Evaluator, original: Trial, winner: Trial | None, held_out: Sequence[Question]
+) -> Verdict:
     """Compare the winner of dev with the original on the held-out questions, and decide.
 
     A question that could not be answered is left out for both.
-
-    Raises:
-        OutageError: The model is out of reach.
-        StorageError: The disk is full.
     """
     if winner is None:
         return Verdict("kept", "No candidate had a higher E³ on dev than the original.")
     pair = (original.candidate, winner.candidate)
     for candidate in pair:
         try:
-            evaluator.measure(candidate, split.held_out)
+            evaluator.measure(candidate, held_out)
         except BudgetSpentError:
             continue
         except OutageError:
             if evaluator.refusal is not None:
                 raise
-    answered = [one for one in split.held_out if one.id not in evaluator.unanswered]
-    failed = len(split.held_out) - len(answered)
+    answered = [one for one in held_out if one.id not in evaluator.unanswered]
+    failed = len(held_out) - len(answered)
     if failed and len(answered) < _FEWEST:
-        return Verdict(
-            "kept", "Too few held-out questions were answered; the others failed.", winner
-        )
+        reason = "Too few held-out questions were answered; the others failed."
+        return Verdict("kept", reason, winner)
     if not all(evaluator.is_cached(candidate, answered) for candidate in pair):
         reason = "The budget did not suffice for a comparison on the held-out questions."
         return Verdict("kept", reason, winner)
@@ -222,8 +221,7 @@ def judge(evaluator: Evaluator, original: Trial, winner: Trial | None, split: Sp
 def _reason(
     verdict: VerdictName, comparison: Comparison, before: Measurement, after: Measurement
 ) -> str:
-    same = before.scores == after.scores and before.costs == after.costs
-    if same and any(after.scores):
+    if before.scores == after.scores and before.costs == after.costs and any(after.scores):
         n = comparison.questions
         return f"It gives the same results as the original on all {n} held-out questions."
     share = comparison.probability_higher

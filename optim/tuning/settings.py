@@ -10,9 +10,9 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from optim.datasets.loading import sample
@@ -41,42 +41,6 @@ DIMENSIONS: dict[str, tuple[Any, ...]] = {
 }
 """Values by dimension; the budget as k of a factor 2^(k/2) on all its levels."""
 
-Point = dict[str, Any]
-"""A value for each dimension."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The rungs that a number of answers pays for.
-
-    Attributes:
-        settings: Settings of the first rung, the original among them.
-        rungs: Questions of each rung; the last is all of dev.
-    """
-
-    settings: int
-    rungs: Sequence[int]
-
-    @classmethod
-    def of(cls, questions: int, answers: int, most: int = MOST) -> Plan:
-        """Return the widest first rung that the answers pay for, the original's included."""
-        doubled = itertools.takewhile(
-            lambda count: count < questions, (FIRST * 2**k for k in itertools.count())
-        )
-        rungs = [*doubled, questions]
-        left = max(0, answers - questions)
-        fitting = (n for n in range(most, 1, -1) if cls(n, rungs).answers() <= left)
-        return cls(next(fitting, 2), rungs)
-
-    def kept(self, rung: int) -> int:
-        """Return the number of settings in a rung, without the original."""
-        return max(1, math.ceil((self.settings - 1) / (1 << rung)))
-
-    def answers(self) -> int:
-        """Return the answers of all rungs, without the original's."""
-        steps = zip(self.rungs, [0, *self.rungs], strict=False)
-        return sum(self.kept(rung) * (count - past) for rung, (count, past) in enumerate(steps))
-
 
 def search_settings(task: OptimizerTask, *, most: int = MOST) -> list[Candidate]:
     """Return the settings that were measured on the whole of dev, the highest E³ first.
@@ -87,9 +51,9 @@ def search_settings(task: OptimizerTask, *, most: int = MOST) -> list[Candidate]
         task: The round.
         most: The most settings in the first rung.
     """
-    plan = Plan.of(len(task.dev), task.answers, most)
+    rungs = rungs_of(len(task.dev), task.answers, most)
     questions = sample(task.dev, len(task.dev), task.seed)
-    entered = first_rung(task.incumbent.settings, plan.settings, task.seed)
+    entered = first_rung(task.incumbent.settings, 1 + rungs[0][0], task.seed)
     original, *racing = [replace(task.incumbent, settings=settings) for settings in entered]
     found: dict[str, Measurement] = {}
 
@@ -110,8 +74,8 @@ def search_settings(task: OptimizerTask, *, most: int = MOST) -> list[Candidate]
 
     with suppress(BudgetSpentError, OutageError):
         extend(original, len(questions))
-        for rung, count in enumerate(plan.rungs):
-            racing = sorted(racing, key=rank)[: plan.kept(rung)]
+        for kept, count in rungs:
+            racing = sorted(racing, key=rank)[:kept]
             racing = [candidate for candidate in racing if extend(candidate, count)]
     whole = [
         candidate
@@ -121,30 +85,41 @@ def search_settings(task: OptimizerTask, *, most: int = MOST) -> list[Candidate]
     return sorted(whole, key=lambda candidate: -found[candidate.identity].e3)
 
 
+def rungs_of(questions: int, answers: int, most: int = MOST) -> list[tuple[int, int]]:
+    """Return the settings beside the original, and the questions, of each rung.
+
+    Args:
+        questions: Of dev; the last rung asks them all.
+        answers: Answers that the rungs may take, those of the original included.
+        most: The most settings in the first rung, the original included.
+    """
+    counts = [*(FIRST << k for k in range(16) if FIRST << k < questions), questions]
+    for width in range(most - 1, 0, -1):
+        rungs = [(math.ceil(width / (1 << k)), count) for k, count in enumerate(counts)]
+        new = zip(rungs, [0, *counts], strict=False)
+        if sum(kept * (count - past) for (kept, count), past in new) <= answers - questions:
+            return rungs
+    return [(1, count) for count in counts]
+
+
 def first_rung(base: Settings, count: int, seed: int) -> list[Settings]:
     """Return the original, the methods without a plan, and a balanced set of settings around it."""
-    chosen: dict[str, Settings] = {}
-
-    def enter(settings: Settings) -> None:
-        chosen.setdefault(settings.model_dump_json(), settings)
-
-    own = point_of(base)
-    enter(base)
-    for name in REFERENCES:
-        enter(_changed(base, {"method": name}))
-    enter(settings_at(base, own))
+    own = {name: 0 if name == "budget" else getattr(base, name) for name in DIMENSIONS}
+    entered = [base, *(_changed(base, {"method": name}) for name in REFERENCES)]
+    chosen = {one.model_dump_json(): one for one in (*entered, settings_at(base, own))}
     for point in itertools.islice(design(own, count - len(chosen), seed), 10 * MOST):
         if len(chosen) >= count:
             break
-        enter(settings_at(base, point))
+        settings = settings_at(base, point)
+        chosen.setdefault(settings.model_dump_json(), settings)
     return list(chosen.values())[:count]
 
 
-def design(own: Point, count: int, seed: int) -> Iterator[Point]:
+def design(own: dict[str, Any], count: int, seed: int) -> Iterator[dict[str, Any]]:
     """Yield points that leave each dimension alone in half of the cases, and else vary it evenly.
 
     Args:
-        own: The original's point.
+        own: The original's value of each dimension.
         count: Size of a balanced set; more sets follow, as points may come to the same settings.
         seed: Of the draw.
     """
@@ -162,12 +137,7 @@ def design(own: Point, count: int, seed: int) -> Iterator[Point]:
         yield from (dict(zip(columns, row, strict=True)) for row in rows)
 
 
-def point_of(base: Settings) -> Point:
-    """Return the point of settings; their budget is the unit."""
-    return {name: 0 if name == "budget" else getattr(base, name) for name in DIMENSIONS}
-
-
-def settings_at(base: Settings, point: Point) -> Settings:
+def settings_at(base: Settings, point: dict[str, Any]) -> Settings:
     """Return plan-and-budget at a point; what is not searched stays as in the base."""
     changes = {name: value for name, value in point.items() if name != "budget"}
     if point["budget"]:

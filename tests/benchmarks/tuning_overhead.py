@@ -20,8 +20,7 @@ from optim.tuning.candidate import Candidate
 from optim.tuning.evaluator import Evaluator
 from optim.tuning.options import OPTIMIZERS, TuneBudget
 from optim.tuning.reflection import Reflector
-from optim.tuning.search import Search
-from optim.tuning.split import split_of
+from optim.tuning.search import Search, split_of
 from pb_graph import Settings, build_graph
 from tests.benchmarks.graph_overhead import InstantChat
 from tests.support.questions import generate

@@ -60,9 +60,9 @@ def answers(rng: np.random.Generator, hardness: Floats, factor: float = 1.0) -> 
 def run(rng: np.random.Generator, held_out: int, candidates: int, factor: float) -> str:
     """The verdict of one tuning; the first candidate is better by the factor."""
     dev, rest = rng.standard_normal(2 * held_out), rng.standard_normal(held_out)
-    original = Trial(cast("Any", "original"), answers(rng, dev), "original", 0)
+    original = Trial(cast("Any", "original"), answers(rng, dev), "original")
     trials = [
-        Trial(cast("Any", number), answers(rng, dev, factor if number == 0 else 1.0), "c", 1)
+        Trial(cast("Any", number), answers(rng, dev, factor if number == 0 else 1.0), "c")
         for number in range(candidates)
     ]
     winner = winner_of([original, *trials], original)

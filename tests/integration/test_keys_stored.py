@@ -88,7 +88,13 @@ def everything_made(model: ChatOpenAI | str, folder: Path) -> list[str]:
     program = GraphProgram(model, settings={"method": "planned_vanilla", "max_retries": 0})
     program.save(folder / "saved.json")
     found = tune(
-        program, (), questions, scorer=right, optimizer="random", budget=20, run_dir=folder / "run"
+        program,
+        (),
+        questions,
+        scorer=right,
+        optimizer="candidates",
+        budget=20,
+        run_dir=folder / "run",
     )
     found.program.save(folder / "tuned.json")
     with endpoint_of(model) as url, openai.OpenAI(base_url=url, api_key="none") as client:

@@ -66,7 +66,9 @@ def writes() -> dspy.LM:
 
 def program_of(model: ScriptedChat | None = None) -> GraphProgram:
     return GraphProgram(
-        model or world(), settings={"method": "planned_vanilla"}, cap_policy=with_schema
+        model or world(),
+        settings={"method": "planned_vanilla", "plan_from": 1},
+        cap_policy=with_schema,
     )
 
 

@@ -21,13 +21,12 @@ from optim.tuning.candidate import Candidate, predictors_of
 from optim.tuning.evaluator import Evaluator
 from optim.tuning.options import Optimizer, TuneBudget
 from optim.tuning.reflection import Reflector
-from optim.tuning.search import Search, SearchResult
-from optim.tuning.split import Split, split_of
+from optim.tuning.search import Search, Split, split_of
 from pb_graph import Settings
 from tests.support.chat_model import Call, Said, ScriptedChat, with_schema
 from tests.support.questions import generate
 
-MINIMAL = "Be MINIMAL: ask only for what is needed."
+MINIMAL = "Be MINIMAL and ask only for what is needed."
 THOROUGH = "Be THOROUGH: ask for everything, and twice."
 PLAIN = "Plan the steps."
 DEV = generate(60, split="dev")
@@ -135,13 +134,13 @@ def search(  # noqa: PLR0913 -- all but three by name
     tuned: str = "decompose",
     reflector: Reflector | None = None,
     **options: Any,  # noqa: ANN401
-) -> SearchResult:
+) -> Search:
     """Search with one optimizer for every predictor that is tuned."""
     work = [(optimizer, name) for name in predictors_of(start.settings, tuned)]
     return Search(bench, split, work, reflector, **options).run(start)
 
 
-def searched(bench: Evaluator, optimizer: Optimizer, **options: Any) -> SearchResult:  # noqa: ANN401
+def searched(bench: Evaluator, optimizer: Optimizer, **options: Any) -> Search:  # noqa: ANN401
     """Search on 60 dev questions, and compare on 100 others."""
     split = split_of(TRAIN, DEV, HELD_OUT, 0)
     return search(bench, split, optimizer, start=original(), **options)

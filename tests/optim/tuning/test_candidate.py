@@ -14,7 +14,6 @@ from optim.tuning.candidate import (
     DEFAULT_INSTRUCTIONS,
     MAX_CHARACTERS,
     Candidate,
-    default_instructions,
     predictors_of,
     read_instructions,
 )
@@ -40,7 +39,6 @@ def test_identity_is_prompts_and_the_settings_that_bear_on_answers() -> None:
 @pytest.mark.parametrize(
     ("instructions", "complaint"),
     [
-        ({"plan": "x"}, "no predictor 'plan'; there are: decompose"),
         ({"decompose": " "}, "1 to 8000 characters, not 0"),
         ({"decompose": "x" * (MAX_CHARACTERS + 1)}, "not 8001"),
     ],
@@ -122,7 +120,7 @@ def file(folder: Path, content: str) -> Path:
 
 def test_instructions_are_read_between_lines_of_dashes(tmp_path: Path) -> None:
     content = "---\nOne - or two --- words.\n---\n\nTwo,\nin lines.\n-----  \nThree.\n---\n"
-    assert read_instructions(file(tmp_path, content)) == [
+    assert read_instructions(file(tmp_path, content), "decompose") == [
         "One - or two --- words.",
         "Two,\nin lines.",
         "Three.",
@@ -131,16 +129,16 @@ def test_instructions_are_read_between_lines_of_dashes(tmp_path: Path) -> None:
 
 def test_a_file_without_instructions_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no instruction"):
-        read_instructions(file(tmp_path, "---\n \n---"))
+        read_instructions(file(tmp_path, "---\n \n---"), "decompose")
     with pytest.raises(InputError, match="cannot read the candidates"):
-        read_instructions(tmp_path / "none")
+        read_instructions(tmp_path / "none", "decompose")
 
 
 def test_the_packages_list_has_eight_usable_styles_and_none_for_other_predictors() -> None:
-    found = default_instructions("decompose")
+    found = read_instructions(None, "decompose")
     assert len({Candidate({"decompose": text}).identity for text in found}) == len(found) >= 8
     assert OWN not in found
     for text in found:
         assert not {"json", "list of", "number your", "format"} & set(text.lower().split())
     with pytest.raises(InputError, match="give --candidates"):
-        default_instructions("estimate")
+        read_instructions(None, "estimate")

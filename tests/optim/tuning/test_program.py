@@ -112,16 +112,6 @@ def test_every_open_predictor_is_traced_as_itself() -> None:
     assert [name for name, _ in program.named_predictors()] == ["decompose", "estimate", "level"]
 
 
-async def test_calls_are_traced_in_an_event_loop_too() -> None:
-    program = program_of()
-    with dspy.context(trace=[]):
-        await program.acall(question=DEV[0].question)
-        ((predictor, given, said),) = dspy.settings.trace
-    assert predictor is program.decompose
-    assert given["problem"] == DEV[0].question
-    assert said.plan.steps[0].question == "What follows from a usual plan?"
-
-
 def test_the_solvers_own_answers_become_its_worked_examples() -> None:
     model = world()
     program = bootstrapped(program_of(model, **SOLVING))
@@ -150,11 +140,6 @@ def test_a_mistyped_model_is_raised_and_no_empty_answer(settings: dict[str, Any]
     program = GraphProgram("nosuch:x", settings=settings)
     with pytest.raises(ModelSetupError, match="nosuch"):
         program(question="What?")
-
-
-async def test_also_where_it_is_awaited() -> None:
-    with pytest.raises(ModelSetupError, match="nosuch"):
-        await GraphProgram("nosuch:x").acall(question="What?")
 
 
 def test_an_answer_that_failed_is_wrong_at_what_it_cost() -> None:

@@ -9,7 +9,6 @@ import pytest
 from dspy.utils.exceptions import AdapterParseError
 
 from optim.tuning.evaluator import BudgetSpentError
-from optim.tuning.program import MIPRO_PREFIX_GUARD
 from optim.tuning.reflection import ReflectionAdapter, ReflectionError, Reflector, instruction_in
 from tests.support.chat_model import ScriptedChat
 from tests.support.tuning_world import DEV, bench_in, original, reflector_of, says
@@ -129,11 +128,6 @@ def test_a_reply_without_the_asked_form_is_the_instruction(
 def test_what_has_no_stand_in_is_an_error(signature: Any, reply: str) -> None:  # noqa: ANN401
     with pytest.raises(AdapterParseError):
         ReflectionAdapter().parse(signature, reply)
-
-
-def test_a_guard_is_put_before_instructions_on_request() -> None:
-    fields = ReflectionAdapter(is_guarded=True).parse(Proposing, "Be brief: ask.")
-    assert fields["proposed_instruction"] == f"{MIPRO_PREFIX_GUARD}Be brief: ask."
 
 
 def test_a_misformed_reply_is_not_asked_and_paid_for_again(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from optim.extras import MissingPackageError
 from optim.scorers import Score
 from optim.tuning import GraphProgram, TuneBudget, TuneResult, tune
 from optim.tuning.candidate import DEFAULT_INSTRUCTIONS
-from optim.tuning.options import OPTIMIZERS, SETTINGS_SEARCH, Optimizer
-from optim.tuning.split import questions_of
+from optim.tuning.options import OPTIMIZERS, SETTINGS_SEARCH
+from optim.tuning.search import questions_of
 from pb_graph import InputError, Settings, build_graph
 from pb_graph.program import PlannerProgram
 from tests.support.chat_model import ScriptedChat, with_schema
@@ -32,8 +32,7 @@ from tests.support.tuning_world import (
     world,
 )
 
-candidates, random_search = (OPTIMIZERS[name] for name in ("candidates", "random"))
-settings_search = SETTINGS_SEARCH
+candidates = OPTIMIZERS["candidates"]
 
 FEW, REST = DEV[:12], HELD_OUT[:6]
 
@@ -117,46 +116,38 @@ def test_where_nothing_is_better_the_original_is_kept(tmp_path: Path) -> None:
 def test_the_record_names_questions_models_and_cost(tmp_path: Path) -> None:
     result = run(tmp_path, dataset="my questions", budget=TuneBudget(answers=300))
     record = result.record
-    data, cost = record.data, result.search.spent
-    assert (data.name, data.train, data.dev, data.held_out) == ("my questions", 0, 12, 6)
-    assert (record.models["solver"], record.models.get("reflection")) == ("scripted-1", None)
-    assert (record.answers, record.tokens) == (cost.answers, cost.tokens) == (60, cost.tokens)
-    assert [one.role for one in record.candidates] == ["original", "other", "other", "chosen"]
-    chosen = record.candidates[-1]
-    assert chosen.instructions == {"decompose": MINIMAL}
-    assert chosen.figures.e3 == pytest.approx(chosen.figures.accuracy**2 / chosen.figures.tokens)
-    assert [one.is_on_front for one in record.candidates] == [False, False, True, True]
+    cost, listed = result.search.spent, record["candidates"]
+    assert (record["dataset"], record["train"], record["dev"]) == ("my questions", 0, 12)
+    assert record["models"]["solver"] == "scripted-1"
+    assert record["models"]["reflection"] is None
+    assert (record["answers"], record["tokens"]) == (cost.answers, cost.tokens) == (60, cost.tokens)
+    assert [one["role"] for one in listed] == ["original", "other", "other", "chosen"]
+    chosen = listed[-1]
+    assert chosen["instructions"] == {"decompose": MINIMAL}
+    assert chosen["e3"] == pytest.approx(chosen["accuracy"] ** 2 / chosen["tokens"])
+    assert [one["is_on_front"] for one in listed] == [False, False, True, True]
 
 
-def test_given_candidates_are_the_list_or_come_before_an_optimizer(tmp_path: Path) -> None:
-    own = Optimizer("own", "a list", lambda task, *, texts: task.candidates(texts), chooses=True)
-    for name, optimizer in {"own": own, "candidates": candidates}.items():
-        result = run(tmp_path / name, optimizer=optimizer, candidates=[PLAIN, MINIMAL])
-        assert set(result.search.rounds) == {name}
-        assert result.program.candidate.instructions == {"decompose": MINIMAL}
-    first = run(tmp_path / "1", optimizer=random_search(texts=[MINIMAL]), candidates=[PLAIN])
-    assert first.search.rounds == ["pool", "random"]
+def test_candidates_are_given_in_a_list_or_a_file(tmp_path: Path) -> None:
     path = tmp_path / "mine.txt"
     path.write_text(MINIMAL)
-    assert tried(run(tmp_path / "2", candidates=path)) == [
-        DEFAULT_INSTRUCTIONS["decompose"],
-        MINIMAL,
-    ]
+    for number, given in enumerate(([MINIMAL], path)):
+        found = run(tmp_path / str(number), candidates=given)
+        assert tried(found) == [DEFAULT_INSTRUCTIONS["decompose"], MINIMAL]
 
 
 def test_without_a_reflection_model_the_planners_writes(tmp_path: Path) -> None:
     thinks = world()
     thinks.solve = lambda _: MINIMAL
     program = program_of(planner=thinks)
-    result = run(tmp_path, program=program, optimizer="copro", candidates=[PLAIN], rounds=1)
-    assert result.search.rounds == ["pool", "copro"]
+    result = run(tmp_path, program=program, optimizer="copro", candidates=None, rounds=1)
     assert result.program.candidate.instructions == {"decompose": MINIMAL}
 
 
 def test_settings_are_tuned_by_the_same_call(tmp_path: Path) -> None:
-    optimizer = settings_search(most=8)
+    optimizer = SETTINGS_SEARCH(most=8)
     result = run(tmp_path, tuned="settings", optimizer=optimizer, candidates=None, budget=200)
-    assert result.search.optimizer == "settings"
+    assert result.record["optimizer"] == "settings"
     assert result.program.settings == result.artefact.settings
 
 
@@ -189,15 +180,12 @@ def test_progress_goes_to_standard_error_unless_a_callback_listens(
             {"tuned": "estimate", "program": program_of(settings={"method": "global_budget"})},
             "the level of every question is known",
         ),
-        ({"reflection_model": "openai:gpt-4o"}, "asks no reflection model"),
-        ({"objectives": 2}, r"2 \(accuracy and tokens\) for gepa"),
-        ({"tuned": "all"}, "a list for one prompt"),
-        ({"optimizer": "shortest"}, "examples for the solver: tune solve"),
-        ({"tuned": "settings"}, "leave out --optimizer and --candidates"),
-        (
-            {"tuned": "settings", "optimizer": None, "candidates": None, "objectives": 2},
-            "leave out --objectives",
-        ),
+        ({"reflection_model": "openai:gpt-4o"}, "makes no use of --reflection-model"),
+        ({"objectives": 2}, "makes no use of --objectives"),
+        ({"tuned": "all"}, "candidates tunes decompose, estimate, solve, not all"),
+        ({"optimizer": "shortest"}, "shortest tunes solve, not decompose"),
+        ({"optimizer": "gepa"}, "gepa makes no use of --candidates"),
+        ({"tuned": "settings", "optimizer": None}, "settings makes no use of --candidates"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_is_paid(

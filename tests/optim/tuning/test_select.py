@@ -9,8 +9,7 @@ from optim.datasets import Question
 from optim.e3 import describe
 from optim.reporting.formatting import format_confidence
 from optim.tuning.options import OPTIMIZERS
-from optim.tuning.search import SearchResult
-from optim.tuning.split import split_of
+from optim.tuning.search import Search, split_of
 from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat
 from tests.support.tuning_world import (
     DEV,
@@ -37,7 +36,7 @@ def judged(
     model: ScriptedChat,
     texts: list[str] | None = None,
     held_out: int = 6,
-) -> SearchResult:
+) -> Search:
     split = split_of((), DEV[:12], HELD_OUT[:held_out], 0)
     with bench_in(folder, model, answers=300) as bench:
         return search(bench, split, candidates(texts=texts or [MINIMAL]), start=original())

@@ -17,26 +17,23 @@ from optim.tuning.candidate import Candidate
 from optim.tuning.evaluator import BudgetSpentError, OutageError, Result
 from optim.tuning.optimizers import OptimizerTask
 from optim.tuning.options import SETTINGS_SEARCH
+from optim.tuning.search import split_of
 from optim.tuning.settings import (
     DIMENSIONS,
     MOST,
     REFERENCES,
-    Plan,
     design,
     first_rung,
-    point_of,
+    rungs_of,
     scale_budget,
     search_settings,
     settings_at,
 )
-from optim.tuning.split import split_of
 from pb_graph.budget.rules import Fixed, LevelTable, PerLevel
 from pb_graph.settings import Settings
 from tests.support.chat_model import Call, Said, ScriptedChat
 from tests.support.questions import generate
 from tests.support.tuning_world import bench_in, luck, search
-
-settings_search = SETTINGS_SEARCH
 
 DEV = generate(40, split="settings")
 SPLIT = split_of([], DEV[:18], None, seed=0)
@@ -50,6 +47,7 @@ START = Settings(
     enforcement="force",
     budget=LevelTable(),
 )
+OWN = {name: 0 if name == "budget" else getattr(START, name) for name in DIMENSIONS}
 FIRST_LEVEL = {round(200 * 2 ** (step / 2)): step for step in range(-4, 5)}
 
 World = Callable[[Settings], tuple[float, float]]
@@ -125,7 +123,7 @@ def best_there_is(bench: FakeBench) -> float:
         ("stepwise", "single_pass"), ("two_call", "fused"), ("prompt", "cap", "force"), range(-4, 5)
     )
     names = ("execution", "planning", "enforcement", "budget")
-    points = (point_of(START) | dict(zip(names, one, strict=True)) for one in values)
+    points = (OWN | dict(zip(names, one, strict=True)) for one in values)
     return max(e3_of(bench, Candidate(settings=settings_at(START, point))) for point in points)
 
 
@@ -135,15 +133,16 @@ def best_there_is(bench: FakeBench) -> float:
 @pytest.mark.parametrize("answers", [100, 200, 400, 1000])
 @pytest.mark.parametrize("questions", [8, 20, 40, 67])
 def test_a_plan_stays_within_its_answers(questions: int, answers: int) -> None:
-    plan = Plan.of(questions, answers)
-    assert plan.settings == 2 or plan.answers() <= answers - questions
-    wider = Plan(plan.settings + 1, plan.rungs)
-    assert wider.answers() > answers - questions or plan.settings == MOST
+    rungs = rungs_of(questions, answers)
+    asked = [0, *(count for _, count in rungs)]
+    paid = sum(kept * (count - past) for (kept, count), past in zip(rungs, asked, strict=False))
+    assert rungs[0][0] == 1 or paid <= answers - questions
+    assert rungs[0][0] == MOST - 1 or paid > 0.6 * (answers - questions)
 
 
 def test_questions_double_until_they_are_all_of_dev() -> None:
-    assert Plan.of(67, 400).rungs == [5, 10, 20, 40, 67]
-    assert Plan.of(4, 400).rungs == [4]
+    assert [count for _, count in rungs_of(67, 400)] == [5, 10, 20, 40, 67]
+    assert [count for _, count in rungs_of(4, 400)] == [4]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -159,14 +158,13 @@ def test_forty_questions_and_four_hundred_answers_vary_everything(seed: int) -> 
 
 
 def test_each_dimension_is_left_alone_in_half_of_the_cases() -> None:
-    own = point_of(START)
-    points = list(itertools.islice(design(own, 12, seed=1), 12))
-    assert {sum(point[name] == own[name] for point in points) for name in DIMENSIONS} == {6}
+    points = list(itertools.islice(design(OWN, 12, seed=1), 12))
+    assert {sum(point[name] == OWN[name] for point in points) for name in DIMENSIONS} == {6}
 
 
 def test_it_begins_with_the_original_and_the_methods_without_a_plan() -> None:
     entered = first_rung(START, 10, seed=0)
-    assert entered[0] == START == settings_at(START, point_of(START))
+    assert entered[0] == START == settings_at(START, OWN)
     assert [settings.method for settings in entered[1:3]] == list(REFERENCES)
     assert len({settings.model_dump_json() for settings in entered}) == 10
     plain = first_rung(Settings(method="vanilla", cutoff=700), 5, seed=0)
@@ -280,11 +278,10 @@ def test_better_settings_of_the_graph_are_found_judged_and_adopted(tmp_path: Pat
     model, results, calls = ScriptedChat(solve=needs_a_plan), [], []
     for _ in range(2):
         with bench_in(tmp_path, model) as bench:
-            chosen, start = settings_search(most=16), Candidate(settings=START)
+            chosen, start = SETTINGS_SEARCH(most=16), Candidate(settings=START)
             results.append(search(bench, SPLIT, chosen, start=start, tuned="settings"))
         calls.append(len(model.calls))
     first, second = results
     assert first.candidate.settings.execution == "single_pass"
-    assert first.optimizer == "settings"
     assert second.candidate == first.candidate
     assert calls[1] == calls[0]

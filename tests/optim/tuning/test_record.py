@@ -1,0 +1,133 @@
+"""A recorded tuning (tests/golden/program.json): read, shown, drawn and put on a page."""
+
+from __future__ import annotations
+
+import json
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from optim import cli
+from optim.tuning.record import document, html, plot_candidates
+from pb_graph.planner.planner import Planner
+from pb_graph.program import PlannerProgram
+from pb_graph.settings import Settings
+from tests.support.golden import FRUGAL, PROGRAM
+
+Record = dict[str, Any]
+
+HOSTILE = "[red]x[/red] \x1b[2J</pre><script>alert(1)</script><img src=x onerror=owned()>"
+
+
+@pytest.fixture
+def program() -> PlannerProgram:
+    return PlannerProgram.load(PROGRAM)
+
+
+@pytest.fixture
+def record(program: PlannerProgram) -> Record:
+    assert program.tuning is not None
+    return program.tuning
+
+
+def changed(record: Record, **fields: Any) -> PlannerProgram:  # noqa: ANN401
+    return PlannerProgram.load(PROGRAM).model_copy(update={"tuning": record | fields})
+
+
+def show(path: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(cli.app, ["show", str(path), *arguments])
+
+
+def lines_with(result: Result, *words: str) -> list[str]:
+    assert result.exit_code == 0, result.output
+    return [line for line in result.stdout.splitlines() if all(word in line for word in words)]
+
+
+# The record
+
+
+# At a terminal
+
+
+def test_it_says_what_came_of_the_tuning_and_what_it_cost(record: Record) -> None:
+    shown = show(PROGRAM)
+    assert shown.stdout.startswith("The tuned program is ")
+    assert " ".join(record["reason"].split()) in " ".join(shown.stdout.split())
+    for name in ("optimizer: candidates", "seed: 0", f"answers: {record['answers']}", "date: 20"):
+        assert lines_with(shown, name)
+    assert lines_with(shown, "chosen, held out", " %")
+    assert lines_with(shown, "Dev questions flatter the winner")
+
+
+def test_a_changed_prompt_stands_below_the_packages_own() -> None:
+    text = show(PROGRAM).stdout
+    own = Planner().decompose.signature.instructions.splitlines()[0]
+    assert text.index(f"- {own}") < text.index("+ Use two FRUGAL sub-questions.")
+    assert "estimate: the package's own prompt" in text
+
+
+def test_a_kept_original_is_told_as_one(record: Record, tmp_path: Path) -> None:
+    alone = record["candidates"][:1]
+    kept = changed(record, verdict="kept", reason="None.", held_out=None, candidates=alone)
+    kept.save(tmp_path / "kept.json")
+    shown = show(tmp_path / "kept.json")
+    assert shown.stdout.startswith("The original is kept. None.")
+    assert not lines_with(shown, "original, held out")
+
+
+def test_settings_are_shown_where_they_differ(tmp_path: Path) -> None:
+    path = tmp_path / "by_hand.json"
+    settings = Settings(budget=250, schedule="linear")
+    Planner().program().model_copy(update={"settings": settings}).save(path)
+    shown = show(path)
+    assert lines_with(shown, "schedule", "linear")
+    assert lines_with(shown, "budget", "250")
+    assert not lines_with(shown, "enforcement")
+
+
+def test_text_of_a_model_is_shown_as_text(record: Record, tmp_path: Path) -> None:
+    changed(record, reason=HOSTILE, optimizer=HOSTILE).save(tmp_path / "hostile.json")
+    shown = show(tmp_path / "hostile.json").stdout
+    assert "[red]x[/red]" in shown
+    assert "\x1b[2J" not in shown
+
+
+def test_json_is_the_whole_file_with_the_prompts(program: PlannerProgram) -> None:
+    printed = json.loads(show(PROGRAM, "--json").stdout)
+    assert printed == json.loads(json.dumps(document(program)))
+    assert printed["prompts"]["decompose"]["tuned"] == FRUGAL
+    assert printed["prompts"]["decompose"]["changed"]
+
+
+# On a page
+
+
+def test_the_page_has_every_candidate_and_how_it_came_about(record: Record) -> None:
+    page = html(record)
+    assert record["reason"] in unescape(page)
+    for one in record["candidates"]:
+        assert f'<th scope="row">{one["name"]}' in page
+        assert all(text in unescape(page) for text in one["instructions"].values())
+    for name in Settings.model_fields:
+        assert f"{name} = " in page
+    assert "original" in plot_candidates(record).to_json()
+
+
+def test_nothing_on_the_page_can_run(record: Record) -> None:
+    first, *others = record["candidates"]
+    hostile = first | {"name": HOSTILE, "instructions": {"decompose": HOSTILE}}
+    page = html(record | {"candidates": [*others, hostile], "reason": HOSTILE})
+    tags: set[str] = set()
+
+    class Reader(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            tags.add(tag)
+            assert not any(name.startswith("on") for name, _ in attrs)
+
+    Reader().feed(page)
+    assert not tags & {"script", "img"}
+    assert "default-src 'none'" in unescape(page)
