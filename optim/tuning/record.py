@@ -5,6 +5,7 @@ A planner program (`pb_graph.program`) carries the record unread.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from rich.table import Table
 from rich.text import Text
 
 from optim.reporting.formatting import (
@@ -24,7 +26,6 @@ from optim.reporting.formatting import (
     setting,
     settings,
     settings_in_full,
-    text_table,
 )
 from optim.statistics.comparison import MIN_UNBIASED_QUESTIONS
 from optim.tuning.candidate import DEFAULT_INSTRUCTIONS
@@ -49,9 +50,7 @@ _VERDICTS = {
     "kept": "The original is kept.",
 }
 _BEST = 12  # candidates at a terminal
-_FIGURES = [
-    one for one in COLUMNS if one.head in ("n", "accuracy, %", "completion", "prompt", "E³")
-]
+_FIGURES = ("n", "accuracy, %", "completion", "prompt", "E³")
 _ROLES = {"other": "candidate", "chosen": "best on dev", "original": "original"}  # drawn last
 
 
@@ -151,13 +150,13 @@ def shown(program: PlannerProgram) -> Iterator[RenderableType]:
         reason = safe(f" {record['reason']}", "not bold default")
         yield Text(_VERDICTS[record["verdict"]], style).append_text(reason)
         yield safe("\n".join(f"{name}: {value}" for name, value in _facts(record).items()))
-        yield text_table(_compared(record))
+        yield _grid(_compared(record))
         yield Text(_note(record), "dim")
     if changes := whole["settings_changed"]:
         cells = {
             name: {side: setting(pair[side]) for side in pair} for name, pair in changes.items()
         }
-        yield text_table([{"setting": name} | pair for name, pair in cells.items()])
+        yield _grid([{"setting": name} | pair for name, pair in cells.items()])
     for name, prompt in whole["prompts"].items():
         examples = f", {prompt['examples']} examples" if prompt["examples"] else ""
         if not prompt["changed"]:
@@ -168,7 +167,7 @@ def shown(program: PlannerProgram) -> Iterator[RenderableType]:
         yield from (safe(f"+ {line}", "green") for line in prompt["tuned"].splitlines())
     if record is not None:
         listed = _listed(record)
-        yield text_table(listed[:_BEST])
+        yield _grid(listed[:_BEST])
         if len(listed) > _BEST:
             yield Text(f"and {len(listed) - _BEST} more", "dim")
 
@@ -231,7 +230,8 @@ def _facts(record: Record) -> dict[str, str]:
 
 
 def _figures(row: Mapping[str, Any]) -> dict[str, str]:
-    return {column.head: column.show(row) for column in _FIGURES}
+    known = defaultdict(lambda: None, row)  # one run has no deviations
+    return {head: COLUMNS[head](known) for head in _FIGURES}
 
 
 def _compared(record: Record) -> list[dict[str, str]]:
@@ -278,3 +278,10 @@ def _note(record: Record) -> str:
     note = "Dev questions flatter the winner, which was chosen by them."
     few = min(record["dev"], record["held_out_questions"]) < MIN_UNBIASED_QUESTIONS
     return note + (" E³ of few questions is biased upwards, and so are its ratios." if few else "")
+
+
+def _grid(rows: list[dict[str, str]]) -> Table:
+    grid = Table(*rows[0], box=None, header_style="bold", pad_edge=False)
+    for row in rows:
+        grid.add_row(*map(safe, row.values()))
+    return grid
