@@ -27,6 +27,9 @@ pytestmark = [
     *tolerates_inspect,
     # The supervisor package builds on what LangGraph has since moved to LangChain.
     pytest.mark.filterwarnings("ignore::langgraph.warnings.LangGraphDeprecatedSinceV10"),
+    # A page asks by a model of DSPy's own, which leaves an event loop and its sockets open.
+    pytest.mark.filterwarnings("ignore:unclosed event loop:ResourceWarning"),
+    pytest.mark.filterwarnings(r"ignore:unclosed <socket.socket fd=\d+, family=1:ResourceWarning"),
     pytest.mark.integration,
 ]
 

@@ -56,8 +56,8 @@ _TAIL = """
 - **Your own words.** `planner_program` replaces the instructions and examples of the planner, and
   with a `solve` predictor those of the solver:
   [the planner's words](concepts/plan.md#change-the-planners-words).
-- **An agent under a budget** gets your prompts unchanged. When little is left, the middleware adds
-  one line with the number of tokens; the last call gets this line:
+- **An agent under a budget** gets your prompts unchanged. After a round of tools, and when little
+  is left, the middleware adds one line that says how much is left; the last call gets this line:
 """
 
 
