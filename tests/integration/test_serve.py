@@ -265,7 +265,7 @@ class TestAdmission:
 
 
 class Waiting(ScriptedChat):
-    """Plans, begins to solve, and would never end."""
+    """Judges the level, begins to plan, and would never end."""
 
     begun: Any = Field(default_factory=threading.Event)
     stopped: Any = Field(default_factory=threading.Event)
@@ -289,10 +289,10 @@ def test_a_client_that_leaves_cancels_its_question(stream: bool) -> None:
     model = Waiting()
 
     async def leave(url: str) -> None:
-        body = {"model": "plan_and_budget", "messages": ASKED, "stream": stream}
+        body = {"model": "plan_and_budget:plan_from=1", "messages": ASKED, "stream": stream}
         async with httpx.AsyncClient() as client:
             task = asyncio.ensure_future(client.post(f"{url}/chat/completions", json=body))
-            await asyncio.to_thread(model.begun.wait)
+            assert await asyncio.to_thread(model.begun.wait, 30)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         assert await asyncio.to_thread(model.stopped.wait, 30)
