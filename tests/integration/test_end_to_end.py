@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from langchain_core.callbacks import UsageMetadataCallbackHandler
 
+from optim.rivals import adaptive_consistency, certaindex
 from pb_graph import NoAnswerError, Settings, build_graph
 from pb_graph.errors import WeightsError
 from pb_graph.local import server as local
@@ -74,7 +75,7 @@ def assert_planned(report: Report) -> None:
 
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
 def test_stepwise_solves_each_part_within_its_share(way: str) -> None:
-    report, seen = answered(way, execution="stepwise", enforcement="force", budget=BUDGET)
+    report, seen = answered(way, plan_from=1, execution="stepwise", budget=BUDGET)
     assert_accounts(report, seen)
     assert_planned(report)
     assert report["budget"] == BUDGET
@@ -87,7 +88,7 @@ def test_stepwise_solves_each_part_within_its_share(way: str) -> None:
 
 
 def test_a_single_pass_keeps_to_the_whole_budget() -> None:
-    report, seen = answered(execution="single_pass", enforcement="force", budget=BUDGET)
+    report, seen = answered(plan_from=1, execution="single_pass", budget=BUDGET)
     assert_accounts(report, seen)
     assert_planned(report)
     assert report["usage"]["by_node"]["answer"]["output_tokens"] <= BUDGET
@@ -96,11 +97,12 @@ def test_a_single_pass_keeps_to_the_whole_budget() -> None:
 
 def test_plan_and_grades_in_one_call() -> None:
     report, seen = answered(
-        planning="fused", execution="single_pass", enforcement="cap", budget=BUDGET
+        plan_from=1, planning="fused", execution="single_pass", enforcement="cap", budget=BUDGET
     )
     assert_accounts(report, seen)
     assert_planned(report)
-    assert set(report["usage"]["by_node"]) == {"plan", "answer"}
+    assert "plan" in report["usage"]["by_node"]
+    assert "estimate" not in report["usage"]["by_node"]
 
 
 def test_vanilla_is_one_call_within_the_cutoff() -> None:
@@ -110,10 +112,12 @@ def test_vanilla_is_one_call_within_the_cutoff() -> None:
     assert seen <= 48 == report["ceiling"]
 
 
-def test_certaindex_goes_on_from_its_own_pieces() -> None:
+def test_certaindex_goes_on_from_its_own_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Told nothing of its pieces, the model writes what it would have written in one."""
+    monkeypatch.setattr(certaindex, "PROBE_EVERY", 16)
+    monkeypatch.setattr(certaindex, "PROBES_AGREE", 20)
     whole, _ = answered(method="vanilla", cutoff=64)
-    report, seen = answered(method="certaindex", cutoff=64, probe_every=16, probes_agree=20)
+    report, seen = answered(method="certaindex", cutoff=64)
     assert_accounts(report, seen)
     assert report["usage"]["by_node"]["answer"]["output_tokens"] <= 64
     assert report["usage"]["by_node"]["probe"]["calls"] >= 2
@@ -122,8 +126,9 @@ def test_certaindex_goes_on_from_its_own_pieces() -> None:
     assert len(pieces) == pytest.approx(len(once), abs=12)
 
 
-def test_samples_of_one_model_differ() -> None:
-    report, seen = answered(method="adaptive_consistency", cutoff=32, samples=2)
+def test_samples_of_one_model_are_all_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adaptive_consistency, "SAMPLES", 2)
+    report, seen = answered(method="adaptive_consistency", cutoff=32)
     assert_accounts(report, seen)
     assert report["usage"]["calls"] == 2
     assert seen <= 64 == report["ceiling"]

@@ -154,7 +154,7 @@ def test_its_mcp_page_says_what_the_tool_is_for(server: Server) -> None:
         said = reply.read().decode()
     tools = json.loads(said[said.index("{") :])["result"]["tools"]
     (description,) = [tool["description"] for tool in tools if tool["name"] == GRAPH]
-    assert "within a budget of tokens" in description
+    assert "ceiling of tokens" in description
 
 
 def test_assistants_differ_in_their_settings(server: Server) -> None:
