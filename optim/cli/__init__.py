@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 import typer
 
 from optim.cli import evaluate, logs, tune
-from pb_graph.cli.options import FAILED, INTERRUPTED, USAGE, Version, escape_unknown_letters
+from pb_graph.cli.options import FAILED, INTERRUPTED, USAGE, Version, run_command
 
 __all__ = ["FAILED", "INTERRUPTED", "USAGE", "app", "main"]
 
@@ -27,7 +25,5 @@ app.command()(tune.show)
 
 
 def main() -> None:
-    """Entry point of the console script."""
-    os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # as `pb-graph` does
-    escape_unknown_letters()
-    app()
+    """Run the console script."""
+    run_command(app)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from io import TextIOWrapper
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -44,6 +45,25 @@ class Exits:
 
 
 exits = Exits("pb-graph")
+
+
+def run_command(app: Callable[[], object]) -> None:
+    """Run a console script and end its process.
+
+    A process that served a local model ends without exit handlers, since llama.cpp's destructor can
+    wait for ever for a call that was abandoned.
+    """
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # waiting threads leave their core to others
+    escape_unknown_letters()
+    try:
+        app()
+    except SystemExit as end:
+        server: Any = sys.modules.get("pb_graph.local.server")
+        if server is None or not server.is_serving():
+            raise
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(int(end.code or 0))
 
 
 def escape_unknown_letters() -> None:

@@ -134,6 +134,11 @@ def local_chat_model(
     return ChatOpenAI(**(settings | options))
 
 
+def is_serving() -> bool:
+    """Return whether this process serves a model."""
+    return bool(_servers)
+
+
 def is_served(url: str) -> bool:
     """Return whether a base URL is that of a model served by this process."""
     return any(server.url == url.rstrip("/") for server in [*_servers.values()])
