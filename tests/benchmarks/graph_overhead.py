@@ -23,7 +23,7 @@ from langgraph.types import Send
 from pb_graph import Settings, build_graph
 
 STEPS, QUERIES, AT_ONCE, REPETITIONS = 4, 30, 500, 5
-QUESTION = {"question": "How many pens does $14 buy at 3 for $2?"}
+QUESTION = {"question": "How many pens does $14 buy at 3 for $2?", "level": 3}
 PLAN = {"steps": [f"What is part {number}?" for number in range(1, STEPS + 1)]}
 GRADES = {"level": 3, "levels": [3] * STEPS, "credits": [25] * STEPS}
 
@@ -130,7 +130,11 @@ def compare(name: str, seconds: Callable[[Any], float], ours: Any, bare: Any, ti
 def main() -> None:
     """Print three comparisons."""
     chosen = Settings(
-        method="plan_and_budget", execution="stepwise", planning="two_call", schedule="cosine"
+        method="plan_and_budget",
+        execution="stepwise",
+        plan_from=1,
+        planning="two_call",
+        schedule="cosine",
     )
     ours: Any = build_graph(InstantChat(), settings=chosen)
     report = ours.invoke(QUESTION)["report"]

@@ -74,7 +74,7 @@ def chat(url: str) -> ChatOpenAI:
 
 async def ours(url: str, queries: int, at_once: int) -> Measured:
     """Plan and budget, stepwise."""
-    graph: Any = build_graph(chat(url), settings=Settings(execution="stepwise"))
+    graph: Any = build_graph(chat(url), settings=Settings(execution="stepwise", plan_from=1))
 
     async def ask(number: int) -> int:
         report = (await graph.ainvoke({"question": f"What is {number} times 3?"}))["report"]
@@ -109,7 +109,7 @@ class Listener(BaseCallbackHandler):
 async def bare(url: str, calls: int, at_once: int) -> Measured:
     """As many calls as the graph made, with the same messages and arguments."""
     model, listener = chat(url), Listener()
-    graph: Any = build_graph(model, settings=Settings(execution="stepwise"))
+    graph: Any = build_graph(model, settings=Settings(execution="stepwise", plan_from=1))
     await graph.ainvoke({"question": "What is 0 times 3?"}, {"callbacks": [listener]})
 
     async def ask(number: int) -> int:

@@ -159,7 +159,7 @@ def main() -> int:
     options = ("--rate", str(given.rate), "--latency", str(LATENCY), "--stall", str(STALL))
     with serving(*options) as url:
         os.environ |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "sk-none"}
-        settings = Settings(timeout=TIMEOUT, max_retries=RETRIES, execution="stepwise")
+        settings = Settings(timeout=TIMEOUT, max_retries=RETRIES, execution="stepwise", plan_from=1)
         graph = build_graph("openai:m", settings=settings)
         begin = time.perf_counter()
         tally = asyncio.run(soak(graph, given.queries, given.concurrency, given.seconds))
