@@ -265,7 +265,7 @@ class Fit:
 
     @property
     def is_identified(self) -> bool:
-        """Whether the answers bound beta on both sides."""
+        """Return whether the answers bound beta on both sides."""
         return self.beta_lower > _MIN_BETA and self.beta_upper < _MAX_BETA
 
 

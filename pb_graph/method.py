@@ -1,4 +1,4 @@
-"""What a method is, the decorator that registers one, and the table of all methods."""
+"""Define `Method`, the decorator that registers a method, and the table of all methods."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ __all__ = ["METHODS", "PAPER", "Method", "MethodInput", "method"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodInput:
-    """What a method gets to answer.
+    """The input of a method.
 
     Attributes:
         query: The question and what was given with it.

@@ -32,7 +32,7 @@ class Example(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How the solver is to write.
+    """A way for the solver to write.
 
     Attributes:
         instruction: How to work.

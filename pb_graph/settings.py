@@ -256,14 +256,14 @@ class Settings(BaseModel):
 
     @property
     def has_budget(self) -> bool:
-        """Whether there is a total: the method's own, or one that was set and is enforced."""
+        """Return whether there is a total: the method's own, or a set one that is enforced."""
         chosen = METHODS[self.method]
         is_enforced = self.budget is not None and self.enforcement != "prompt"
         return chosen.budgets or (is_enforced and chosen.is_prompt)
 
     @property
     def needs_level(self) -> bool:
-        """Whether a question's level bears on its plan or on its budget."""
+        """Return whether a question's level bears on its plan or on its budget."""
         is_by_level = self.has_plan and self.plan_from is not None and self.plan_from > 1
         return is_by_level or (self.has_budget and self.budget_rule.needs_level)
 

@@ -70,7 +70,7 @@ class State(Input, total=False):
     run_id: str
     """The run's identity, by which accounts around it count once what it spent before a pause."""
     budget_used_up: Annotated[bool, operator.or_]
-    """Whether a call was refused because nothing was left for it."""
+    """Return whether a call was refused because nothing was left for it."""
     effort: str | None
     answer: str
     finish: Finish | None

@@ -8,7 +8,7 @@ from typing import Any, Literal, NotRequired
 from typing_extensions import TypedDict  # pydantic cannot read typing's own before Python 3.12
 
 Finish = Literal["stop", "length", "forced", "error"]
-"""How an answer or a step ended: by itself, at its cap, by a forced statement, or not at all."""
+"""The end of an answer or a step: by itself, at its cap, by a forced statement, or not at all."""
 
 
 EASY = 2
@@ -17,12 +17,12 @@ EASY = 2
 
 @dataclass(frozen=True, slots=True)
 class Purpose:
-    """What a call is made for, as the ledger and the traces show it."""
+    """The purpose of a call, as the ledger and the traces show it."""
 
     node: str
     step: int | None = None
     level: int | None = None
-    """How hard it is, as far as that is known."""
+    """Difficulty, as far as it is known."""
 
 
 class Charge(TypedDict):
@@ -43,7 +43,7 @@ class Charge(TypedDict):
     finish: str
     """Why it ended: stop, length, filter or error."""
     measured: bool
-    """Whether the provider reported the tokens; otherwise they are estimated."""
+    """True if the provider reported the tokens; otherwise they are estimated."""
     model: NotRequired[str | None]
     """The model's name as its provider knows it."""
     bill: NotRequired[list[Any]]
@@ -90,7 +90,7 @@ class SubQuestion(TypedDict):
 
 
 class StepResult(TypedDict):
-    """What solving one sub-question gave, and the share it was given for that."""
+    """The result of one sub-question, with the share that it was given."""
 
     index: int
     budget: int
@@ -135,9 +135,9 @@ class Report(TypedDict):
     """The bare answer, such as "9": without its working, its box or its "Final answer:". None where
     the answer states no result, or was cut off before it did."""
     finish: Finish | None
-    """How the answer ended; None where a method makes it of several replies."""
+    """The end of the answer; None where a method makes it of several replies."""
     cut_off: bool
-    """Whether the solver ran into its cap before it was done."""
+    """True if the solver ran into its cap before it was done."""
     steps: list[StepReport]
     usage: QueryUsage
     warnings: list[str]
@@ -153,6 +153,6 @@ class Query(TypedDict):
     domain: str
     level: int | None
     conversation: NotRequired[str | None]
-    """What was said beside the question, marked off as data; None for a question of its own."""
+    """The conversation around the question, marked off as data; None without one."""
     media: NotRequired[list[dict[str, Any]]]
     """Images and files for the solver: content blocks as the host wrote them, plain JSON."""

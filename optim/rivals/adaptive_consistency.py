@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SAMPLES = 40
 """The most answers that are sampled, as in the paper."""
 CONFIDENCE = 0.95
-"""How sure the leading answer must be to stop sampling, as in the paper."""
+"""The confidence in the leading answer at which sampling stops, as in the paper."""
 
 
 @method(

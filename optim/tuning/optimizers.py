@@ -101,7 +101,7 @@ class OptimizerTask(SharedOnDeepcopy):
 
     @property
     def is_refused(self) -> bool:
-        """Whether nothing more can be paid for."""
+        """Return whether nothing more can be paid for."""
         return self.evaluator.refusal is not None
 
     def metric(self, *, objectives: bool = False) -> E3Metric:

@@ -148,7 +148,7 @@ class Verdict:
 
     @property
     def is_adopted(self) -> bool:
-        """Whether the winner is used from now on: ``better`` or ``undecided``."""
+        """Return whether the winner is used from now on: ``better`` or ``undecided``."""
         return self.verdict != "kept"
 
 

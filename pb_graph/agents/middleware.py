@@ -53,9 +53,9 @@ class BudgetPause(TypedDict):
     unit: Unit
     total: float
     spent: float
-    """What was spent, in `unit`; unknown bills count as the most they can be."""
+    """The amount spent, in `unit`; unknown bills count as the most they can be."""
     left: float
-    """What is left, in `unit`: the reserve for the final answer."""
+    """The amount left, in `unit`: the reserve for the final answer."""
     tokens: Spending
     """Tokens spent by model."""
     asked: str
@@ -63,7 +63,7 @@ class BudgetPause(TypedDict):
 
 
 class BudgetDecision(BaseModel):
-    """What resumes an agent that was paused: `Command(resume={"action": "raise", "by": 2000})`."""
+    """The value that resumes a paused agent: `Command(resume={"action": "raise", "by": 2000})`."""
 
     action: Decision = Field(
         description="raise: go on with more. finish: give a final answer out of the reserve. stop: "
@@ -94,7 +94,7 @@ class TokenBudgetState(AgentState[Any]):
     """Tokens that this run has spent by model, with the agents below it: output, input, cached
     input, input written to a cache, and the input of the largest call."""
     budget_per_tool_call: NotRequired[Annotated[float, PrivateStateAttr]]
-    """What each tool call of the last message may spend, in the budget's unit."""
+    """The share of each tool call of the last message, in the budget's unit."""
     budget_total: NotRequired[Annotated[float, PrivateStateAttr]]
     """The run's total, in the budget's unit, which may have been raised."""
     token_budget_run: NotRequired[Annotated[str, PrivateStateAttr]]

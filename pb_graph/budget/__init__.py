@@ -1,4 +1,4 @@
-"""What a question may spend, and which part of it where; and `Budget`, which many callers share."""
+"""Rules for the budget of a question and its shares; and `Budget`, which many callers share."""
 
 from pb_graph.budget.account import Budget, Reservation
 from pb_graph.budget.bam import optimal_allocation

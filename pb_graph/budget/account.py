@@ -142,7 +142,7 @@ class Budget:
 
     @property
     def used(self) -> float:
-        """What was spent, and what is unknown."""
+        """Return the tokens that were spent, and those of unknown bills."""
         return self.rate.value(self._spent + self._unknown)
 
     @property
@@ -159,7 +159,7 @@ class Budget:
 
     @property
     def left_after_pending(self) -> float:
-        """What a call could reserve if all calls under way turned out to cost nothing."""
+        """Return what a call could reserve if all calls under way cost nothing."""
         with _LOCK:
             return self.rate.value(max(0, self._free(with_pending=True)))
 
@@ -172,7 +172,7 @@ class Budget:
 
     @property
     def needs_input(self) -> bool:
-        """Whether this account, or one above it, counts the input of calls."""
+        """Return whether this account, or one above it, counts the input of calls."""
         return any(one.rate.needs_input for one in _upwards(self))
 
     def tokens_left(self, model: str = "", *, with_grants: bool = False) -> list[int]:

@@ -24,7 +24,7 @@ _PER_MILLION = 10**6
 
 
 class Bill(NamedTuple):
-    """What calls to one model cost, or may cost at most.
+    """The cost of calls to one model, or a bound of it.
 
     Attributes:
         model: The model's key: ``provider:name``, ``name at address`` or its plain name.

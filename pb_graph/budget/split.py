@@ -9,7 +9,7 @@ from pb_graph.budget.rates import whole_number
 from pb_graph.budget.schedules import Schedule, Shape, real_number, schedule_weights
 
 Remainder = Literal["largest", "floor"]
-"""What becomes of the tokens that rounding down leaves: handed out, or left unspent."""
+"""The rule for tokens that rounding down leaves: hand them out, or leave them unspent."""
 
 # Weights carry rounding noise: 0.1 + 0.2 + 0.3 is not 0.6. Quotas are counted in whole millionths
 # of a token, so that noise neither costs a token nor decides a tie.

@@ -1,4 +1,4 @@
-"""What commands share: options that several of them take, and how they end with an error."""
+"""Share options between commands, and end commands with an error message."""
 
 from __future__ import annotations
 

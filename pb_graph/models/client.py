@@ -166,7 +166,7 @@ class FallbackClient(WrapperClient):
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often a call is tried again after a transient fault, and how long is waited before.
+    """Limits for retries after transient faults, and the waits before them.
 
     The wait is drawn from 0 to ``initial_interval`` seconds, and the upper end doubles with every
     attempt up to ``max_interval`` (exponential backoff with full jitter), so that many callers that

@@ -1,4 +1,4 @@
-"""What one model call is asked for, decided in one place and handed through unread."""
+"""Describe one model call: options made in one place and handed through unread."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
 Thinking = Literal["free", "bounded", "off"]
-"""How much a model may think before it answers, where its provider lets one say.
+"""The limit on thinking before an answer, for providers that let callers set one.
 
 ``free``: as much as it does by itself; the cap is a safety net, not a budget. ``bounded``: so much
 that an answer still fits into the cap. ``off``: not at all, or as little as the provider allows,

@@ -48,7 +48,7 @@ def checkpointer() -> BaseCheckpointSaver[Any] | None:
 
 
 class Journal:
-    """What came of the calls of one node, beside the checkpoint that the node started from.
+    """Keep the outcomes of a node's calls beside the checkpoint that the node started from.
 
     The entries are pending writes of LangGraph's, which belong to no task of its own and which it
     ignores. They are found by the node's task id, which is the same when the node starts over, and

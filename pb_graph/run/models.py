@@ -32,7 +32,7 @@ else:  # whoever reads annotations at run time is not to load DSPy for it
 
 Model = BaseChatModel | Runnable[Any, Any] | ModelClient | str | None
 Role = Literal["solver", "easy", "planner", "estimator"]
-"""What a model is asked for."""
+"""The task that a model is asked to do."""
 
 
 class Models:

@@ -1,4 +1,4 @@
-"""What a node has besides the state: its settings, its account of tokens, and its calls."""
+"""Give a node its settings, its account of tokens, and its model calls."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _NO_CEILING = 10**9
 
 
 class BudgetedReply(NamedTuple):
-    """What came of a request within its budget.
+    """The outcome of a request within its budget.
 
     Attributes:
         text: The answer.
@@ -71,7 +71,7 @@ class BudgetedReply(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GraphOptions:
-    """What `build_graph` was given beside models and settings."""
+    """The arguments of `build_graph` beside models and settings."""
 
     prices: Dollars | None = None
     answer_type: AnswerType | None = None
