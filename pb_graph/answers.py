@@ -89,7 +89,7 @@ def _bare(content: str) -> str:
 
 
 def _closes_at_end(content: str) -> bool:
-    """Whether the brace that opens the text is closed by its last character."""
+    """Return whether the brace that opens the text is closed by its last character."""
     depth = 0
     for token in re.finditer(r"\\[\\{}]|[{}]", content):
         depth += {"{": 1, "}": -1}.get(token[0], 0)
@@ -99,7 +99,7 @@ def _closes_at_end(content: str) -> bool:
 
 
 def final_answer(text: str) -> str | None:
-    """What the last "Final answer:" line says: its paragraph, or the one below where it ends.
+    """Return the paragraph of the last "Final answer:" line, or the one below where it ends.
 
     None where there is no such line, or nothing on it.
     """

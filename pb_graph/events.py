@@ -1,4 +1,4 @@
-"""What a run tells on its way: the progress events of ``stream_mode="custom"``, plain JSON."""
+"""The progress events of a run, in ``stream_mode="custom"``, plain JSON."""
 
 from __future__ import annotations
 

@@ -34,10 +34,10 @@ Method = Annotated[
     AfterValidator(known_method),
     Field(json_schema_extra=lambda schema: schema.update(enum=list(methods()))),
 ]
-"""How the question is answered: a name of `pb_graph.methods.METHODS`."""
+"""A name of `pb_graph.methods.METHODS`."""
 
 Schedule = Literal[PositionalSchedule, "bam"]
-"""How a total is split over the sub-questions: by position, or by the Budget Allocation Model."""
+"""A rule that splits a total: by position, or by the Budget Allocation Model."""
 
 
 def default_budget() -> LevelTable:
@@ -60,7 +60,7 @@ _BUDGETS = (
 
 
 class Settings(BaseModel):
-    """How the graph plans, budgets and solves. Immutable; unknown fields are refused."""
+    """Settings for planning, budgeting and solving. Immutable; unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -251,7 +251,7 @@ class Settings(BaseModel):
 
     @property
     def has_plan(self) -> bool:
-        """Whether the method decomposes the question."""
+        """Return whether the method decomposes the question."""
         return METHODS[self.method].plans
 
     @property
@@ -269,17 +269,17 @@ class Settings(BaseModel):
 
     @property
     def splits_budget(self) -> bool:
-        """Whether the method splits its budget over the sub-questions."""
+        """Return whether the method splits its budget over the sub-questions."""
         return METHODS[self.method].splits
 
     @property
     def needs_credits(self) -> bool:
-        """Whether the split depends on the grades of the sub-questions."""
+        """Return whether the split depends on the grades of the sub-questions."""
         return self.splits_budget and self.schedule != "uniform"
 
     @property
     def is_stepwise(self) -> bool:
-        """Whether each sub-question gets a call of its own."""
+        """Return whether each sub-question gets a call of its own."""
         return self.splits_budget and self.execution == "stepwise"
 
 
@@ -335,7 +335,7 @@ CONTEXT_KEY = "plan_and_budget"
 
 @dataclass(kw_only=True)
 class Context:
-    """What a run may change: ``graph.invoke(..., context=Context(...))``, or an assistant's config.
+    """Choices of one run: ``graph.invoke(..., context=Context(...))``, or an assistant's config.
 
     Inside a host graph the runtime context is the host's own object; the host can still reach us
     by keeping one of these, or a mapping of its fields, under the name ``plan_and_budget``.

@@ -1,4 +1,4 @@
-"""What travels through the graph: plain JSON and LangChain's messages; nothing needs a pickle."""
+"""The state of the graph: plain JSON and LangChain's messages; nothing needs a pickle."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pb_graph.types import Charge, Finish, Query, Report, StepResult, SubQuestio
 
 
 class Input(TypedDict, total=False):
-    """What a caller may give: ``question`` or ``messages``, and what helps to answer it.
+    """The input of the graph: ``question`` or ``messages``, and options of the question.
 
     All but the messages live for one step only: the next question on the same thread must not
     inherit the level or the reference of the last one.
@@ -35,7 +35,7 @@ class Input(TypedDict, total=False):
 
 
 class Output(TypedDict):
-    """What a caller gets back."""
+    """The output of the graph."""
 
     messages: Annotated[list[AnyMessage], add_messages]
     answer: str
@@ -102,7 +102,7 @@ def reset_values() -> dict[str, Any]:
 
 
 class SolveTask(TypedDict):
-    """What one ``solve`` node needs to know, sent to it by ``allocate``."""
+    """The input of one ``solve`` node, sent by ``allocate``."""
 
     settings: dict[str, Any]
     run_models: NotRequired[dict[str, str | None]]
@@ -116,4 +116,4 @@ class SolveTask(TypedDict):
     spent: Spending
     """Tokens that the run may have been billed before this step was sent, by model."""
     closing: NotRequired[bool]
-    """Whether this step also has to give the final answer."""
+    """True if this step also has to give the final answer."""

@@ -1,4 +1,4 @@
-"""How every command ends and prints: one line for an error, and only JSON where that is asked."""
+"""Print and end commands: one line for an error, and only JSON where that is asked."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ class Comparison:
 
     @property
     def accuracy_undecided(self) -> bool:
-        """Whether both sides score alike on every question, so that nothing tells them apart."""
+        """Return whether both sides score alike on every question."""
         return self.discordant == 0
 
 

@@ -1,4 +1,4 @@
-"""What one method achieves: A, T and E³ = A²/T, with an interval for each.
+"""Estimate A, T and E³ = A²/T of one method, with an interval for each.
 
 **Delta method.** On log E³ = 2 log A - log T the influence of answer i is psi_i / n, with
 psi_i = 2(a_i - A)/A - (t_i - T)/T. Questions are independent; several answers to one question are

@@ -1,4 +1,4 @@
-"""What each model call was charged, and the sums that a report shows."""
+"""Sum up the charges of model calls, as a report shows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a host's messages say beside the question: an instruction, earlier turns, images, files."""
+"""Read an instruction, earlier turns, images and files from the messages of a host."""
 
 from __future__ import annotations
 

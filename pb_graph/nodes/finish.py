@@ -74,7 +74,7 @@ def _usage_metadata(usage: QueryUsage) -> UsageMetadata:
 
 
 def _essentials(report: Report) -> dict[str, Any]:
-    """What a host should know that sees the message only: the report without its steps."""
+    """Return the report without its steps, for hosts that see only the message."""
     usage = report["usage"]
     models = [name for part in usage["by_node"].values() for name in part.get("models", [])]
     kept = (

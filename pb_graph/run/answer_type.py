@@ -42,7 +42,7 @@ class AnswerType:
 
     @property
     def form(self) -> str:
-        """What the answer has to look like, for the prompt."""
+        """Return the form of the answer, for the prompt."""
         schema = json.dumps(self.schema, ensure_ascii=False)
         return f"End with the final answer as one JSON object that follows this schema: {schema}"
 

@@ -201,7 +201,7 @@ def budget(case: Case) -> str | None:
 
 
 def room_rule(case: Case) -> str | None:
-    """What the travellers bring or do is not forbidden in any accommodation."""
+    """Check that no accommodation forbids anything that the travellers bring or do."""
     wish = str(case.query.constraints["house rule"])
     # The data set misspells it in places, as its evaluation once did.
     forbidden = f"No {wish.replace('parities', 'parties')}".lower()

@@ -1,4 +1,4 @@
-"""What a TravelPlanner item says: the wishes, the tables of that trip, and what a plan costs."""
+"""Read a TravelPlanner item: its wishes, the tables of the trip, and the cost of a plan."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SEATS = {"self-driving": 5, "taxi": 4}
 
 @dataclass(frozen=True)
 class Query:
-    """What the traveller asks for.
+    """The wishes of the traveller.
 
     Attributes:
         origin: The city the trip starts and ends in.
