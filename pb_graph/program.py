@@ -10,24 +10,12 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Protocol, Self, runtime_checkable
+from typing import Any, Literal, Protocol, Self, runtime_checkable
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pb_graph.errors import PlannerProgramError
 from pb_graph.settings import Settings
-
-FORMAT: Final = "plan-and-budget planner"
-VERSION: Final = 1
-
-
-def _encodable(value: object) -> object:
-    """Return text without the lone surrogates that a model may write and no file can hold."""
-    return value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else value
-
-
-Text = Annotated[str, BeforeValidator(_encodable), Field(max_length=20_000)]
-"""Text of a bounded length that a file can hold."""
 
 
 class PlannerProgram(BaseModel):
@@ -42,8 +30,8 @@ class PlannerProgram(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    format: Literal["plan-and-budget planner"] = FORMAT
-    version: Literal[1] = VERSION
+    format: Literal["plan-and-budget planner"] = "plan-and-budget planner"
+    version: Literal[1] = 1
     state: dict[str, Any]
     settings: Settings | None = None
     tuning: dict[str, Any] | None = None
@@ -82,7 +70,12 @@ class PlannerProgram(BaseModel):
             msg = f"Cannot read the planner program {path}: {error.strerror}."
             raise PlannerProgramError(msg) from error
         except ValidationError as error:
-            raise PlannerProgramError(describe_damage(path, error)) from error
+            fault = error.errors(include_url=False, include_input=False)[0]
+            msg = (
+                f"{path} is no planner program, or is damaged: {'.'.join(map(str, fault['loc']))}: "
+                f"{fault['msg']}. Give a file that `pb-optim tune` or Planner.save wrote."
+            )
+            raise PlannerProgramError(msg) from error
 
 
 @runtime_checkable
@@ -96,19 +89,3 @@ class HasPlanner(Protocol):
     @property
     def settings(self) -> Settings:
         """The settings of the graph."""
-
-
-def describe_damage(path: Path | str, error: ValidationError, within: str = "") -> str:
-    """Return the first fault of a file, and its place.
-
-    Args:
-        path: The file.
-        error: The faults that pydantic found.
-        within: The part of the file that was validated; empty for all of it.
-    """
-    fault = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(map(str, (*filter(None, [within]), *fault["loc"])))
-    return (
-        f"{path} is no planner program, or is damaged: {place}: {fault['msg']}. "
-        "Give a file that `pb-optim tune` or Planner.save wrote."
-    )

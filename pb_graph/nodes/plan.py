@@ -13,15 +13,14 @@ from pb_graph.budget.account import Budget
 from pb_graph.budget.context import available_tokens, use_budget
 from pb_graph.budget.ledger import most_billed
 from pb_graph.errors import ModelCallError
-from pb_graph.planner.cleaning import clean_graded_plan, clean_plan, grade_steps
+from pb_graph.planner.cleaning import clean_plan, grade_steps
 from pb_graph.planner.parsing import Difficulty
 from pb_graph.planner.requests import (
     LEVEL_CAP,
     UnreadableReplyError,
-    decompose_request,
     estimate_request,
-    fused_request,
     level_request,
+    plan_request,
 )
 from pb_graph.types import Query, SubQuestion
 
@@ -110,14 +109,12 @@ async def _decompose(query: Query, run: Run) -> tuple[list[SubQuestion], list[st
     """Return the sub-questions, none where none can be had, and warnings."""
     settings, notes = run.settings, list[str]()
     steps: list[SubQuestion] = []
-    if settings.planning == "fused" and settings.splits_budget:
-        graded, warnings = await run.ask_planner_with_repair(fused_request(query, settings))
-        if graded:
-            steps, notes = clean_graded_plan(graded, query, settings.max_steps)
-    else:
-        found, warnings = await run.ask_planner_with_repair(decompose_request(query, settings))
-        if found:
-            steps, notes = clean_plan(found, query, settings.max_steps)
+    graded = settings.planning == "fused" and settings.splits_budget
+    found, warnings = await run.ask_planner_with_repair(
+        plan_request(query, settings, graded=graded)
+    )
+    if found:
+        steps, notes = clean_plan(found, query, settings.max_steps)
     if not steps:
         notes = [*notes, "plan: the question is solved as one step"]
     return steps, [*warnings, *notes]

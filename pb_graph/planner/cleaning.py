@@ -16,8 +16,6 @@ from pb_graph.types import Query, SubQuestion
 
 EASIEST, MIDDLE, HARDEST = 1, 3, 5
 ALL_CREDITS = 100.0
-_ROUNDING = 0.5
-"""Credits per sub-question that a sum may be off by."""
 
 _CONSTANT = 10
 """Numbers up to this one are part of a method ("mod 8", "k ≥ 3"), unless they follow an "="."""
@@ -50,32 +48,19 @@ def clean_plan(plan: Plan, query: Query, max_steps: int) -> tuple[list[SubQuesti
         max_steps: The most sub-questions to keep.
 
     Returns:
-        The sub-questions, not graded; and a warning for each kind of correction.
+        The sub-questions, graded if the plan is a `GradedPlan`; and a warning for each kind of
+        correction.
     """
     kept, warnings = _keep_steps(plan, query, max_steps)
-    return [*kept.values()], warnings
-
-
-def clean_graded_plan(
-    plan: GradedPlan, query: Query, max_steps: int
-) -> tuple[list[SubQuestion], list[str]]:
-    """Clean a plan that came with its grades, as `clean_plan` and `grade_steps` do.
-
-    Args:
-        plan: The plan as the planner wrote it.
-        query: The question.
-        max_steps: The most sub-questions to keep.
-
-    Returns:
-        The graded sub-questions, and the warnings.
-    """
-    kept, warnings = _keep_steps(plan, query, max_steps)
-    planned = [plan.steps[old] for old in kept]
-    found = Difficulty(
-        levels=[step.level for step in planned], credits=[step.credit for step in planned]
-    )
-    _, steps, more = grade_steps(found, [*kept.values()], query["level"] or MIDDLE)
-    return steps, warnings + more
+    steps = [step for _, step in kept]
+    if isinstance(plan, GradedPlan):
+        found = Difficulty(
+            levels=[written.level for written, _ in kept],
+            credits=[written.credit for written, _ in kept],
+        )
+        _, steps, more = grade_steps(found, steps, query["level"] or MIDDLE)
+        warnings += more
+    return steps, warnings
 
 
 def grade_steps(
@@ -97,17 +82,15 @@ def grade_steps(
         warnings.append(f"the level of the question was {found.level}: {level} is used")
     if not steps:
         return level, [], warnings
-    levels = [_fit_level(value, level) for value in _fit_length(found.levels, len(steps))]
-    if levels != found.levels:
-        warnings.append(f"the levels {found.levels} of the sub-questions became {levels}")
-    credit = _fit_credits(_fit_length(found.credits, len(steps)))
-    given = [-1 if value is None else value for value in found.credits]
-    if len(given) != len(steps) or min(given) < 0:
+    levels = found.levels if len(found.levels) == len(steps) else [None] * len(steps)
+    fitted = [_fit_level(value, level) for value in levels]
+    if fitted != found.levels:
+        warnings.append(f"the levels {found.levels} of the sub-questions became {fitted}")
+    credit = _fit_credits(found.credits, len(steps))
+    if [round(given or 0) for given in found.credits] != [round(used) for used in credit]:
         warnings.append(f"the credits {found.credits} of the sub-questions became {credit}")
-    elif abs(sum(given) - ALL_CREDITS) > _ROUNDING * len(steps):
-        warnings.append(f"the credits summed to {sum(given):g}: re-scaled to 100")
     graded = [
-        step | SubQuestion(level=levels[place], credit=credit[place])  # type: ignore[typeddict-item]
+        step | SubQuestion(level=fitted[place], credit=credit[place])  # type: ignore[typeddict-item]
         for place, step in enumerate(steps)
     ]
     return level, graded, warnings
@@ -156,50 +139,49 @@ def gives_value(hint: str, known: str) -> bool:
 
 def _keep_steps(
     plan: Plan, query: Query, max_steps: int
-) -> tuple[dict[int, SubQuestion], list[str]]:
-    """Return the sub-questions that are kept by their index in the plan, and the warnings."""
+) -> tuple[list[tuple[PlannedStep, SubQuestion]], list[str]]:
+    """Return the steps that are kept, as written and as cleaned, and the warnings."""
     about = (query["question"], query["reference"], query.get("conversation"))
     known = "\n".join(filter(None, about))
-    kept: dict[int, SubQuestion] = {}
-    places: dict[int, int] = {}  # from an index in the plan to one in what is kept
+    kept: list[tuple[PlannedStep, SubQuestion]] = []
+    places: dict[int, int] = {}  # from a number in the plan to an index in what is kept
     first: dict[str, int] = {}
     counts = Counter[str]()
-    for old, step in enumerate(plan.steps):
+    for number, step in enumerate(plan.steps, 1):
         question = ask_for_result(step.question, known)
         counts["result(s) stated in the plan: replaced by '?'"] += question != step.question
         key = _key(question)
         if key in _EMPTY:
             counts["empty sub-question(s): dropped"] += 1
             continue
-        places[old] = first.setdefault(key, len(kept))
-        if places[old] < len(kept):
+        place = places[number] = first.setdefault(key, len(kept))
+        if place < len(kept):
             counts["repeated sub-question(s): dropped"] += 1
             continue
         known += f"\n{question}"
         has_value = gives_value(step.hint, known)
         counts["hint(s) with a value: dropped"] += has_value
-        kept[old] = SubQuestion(
-            index=places[old],
+        needs = _depends_on(step, places, place)
+        counts["sub-question(s) said to need others than earlier ones: corrected"] += place in needs
+        asked = SubQuestion(
+            index=place,
             question=question,
             hint="" if has_value else step.hint,
-            depends_on=_depends_on(step, places, places[old], counts),
+            depends_on=sorted(needs - {place}),
             level=None,
             credit=None,
         )
+        kept.append((step, asked))
     counts[f"sub-question(s) beyond the first {max_steps}: dropped"] = len(kept) - max_steps
     warnings = [f"plan: {count} {what}" for what, count in counts.items() if count > 0]
-    return dict(list(kept.items())[:max_steps]), warnings
+    return kept[:max_steps], warnings
 
 
-def _depends_on(
-    step: PlannedStep, places: Mapping[int, int], place: int, counts: Counter[str]
-) -> list[int]:
-    """Return the earlier sub-questions that a step needs, which also rules out circles."""
+def _depends_on(step: PlannedStep, places: Mapping[int, int], place: int) -> set[int]:
+    """Return what a step needs: earlier places, and its own for a need that is no earlier step."""
     if step.after is None:
-        return list(range(place)[-1:])
-    needed = {places.get(number - 1, place) for number in step.after}
-    counts["sub-question(s) said to need others than earlier ones: corrected"] += place in needed
-    return sorted(needed - {place})
+        return {place - 1} if place else set()
+    return {places.get(number, place) for number in step.after}
 
 
 def _key(question: str) -> str:
@@ -225,20 +207,13 @@ def _squeeze(text: str) -> str:
     return _NOT_COMPARED.sub("", text.casefold())
 
 
-def _fit_length(values: Sequence[float | None], count: int) -> Sequence[float | None]:
-    """Return the values, or none where their number is wrong: they cannot be matched up."""
-    return values if len(values) == count else [None] * count
-
-
 def _fit_level(value: float | None, default: int) -> int:
     return default if value is None else min(max(round(value), EASIEST), HARDEST)
 
 
-def _fit_credits(values: Sequence[float | None]) -> list[float]:
-    """Return credits that sum to 100; the mean stands in for one that cannot be used."""
+def _fit_credits(values: Sequence[float | None], count: int) -> list[float]:
+    """Return credits that sum to 100: the given ones, or equal ones if not all can be used."""
     usable = [value for value in values if value is not None and value >= 0]
-    if not sum(usable):
-        return [ALL_CREDITS / len(values)] * len(values)
-    mean = sum(usable) / len(usable)
-    full = [value if value is not None and value >= 0 else mean for value in values]
-    return [round(value / sum(full) * ALL_CREDITS, 2) for value in full]
+    if not len(usable) == len(values) == count or not sum(usable):
+        usable = [1.0] * count
+    return [round(value / sum(usable) * ALL_CREDITS, 2) for value in usable]

@@ -8,7 +8,7 @@ no history.
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import dspy
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
@@ -19,7 +19,7 @@ from pb_graph.models.io import IO, AsyncIO, BlockingIO, run_sync
 from pb_graph.models.options import TIMEOUT, CallOptions
 from pb_graph.models.provider_errors import to_model_call_error
 from pb_graph.planner.requests import PlannerRequest, UnreadableReplyError
-from pb_graph.planner.signatures import PlannerAdapter, output_name, select_inputs
+from pb_graph.planner.signatures import PlannerAdapter, select_inputs
 from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
@@ -43,13 +43,13 @@ class LangChainEngine:
 
     Attributes:
         replies: Every reply in order, for the ledger.
-        errors: The errors that ended calls, as they were before DSPy wrapped them.
+        error: The error that ended the last call, as it was before DSPy wrapped it.
     """
 
     def __init__(self, client: ModelClient, options: CallOptions) -> None:
         self.client, self.options = client, options
         self.replies: list[Reply] = []
-        self.errors: list[Exception] = []
+        self.error: Exception | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self  # optimizers copy predictors; the connection is shared
@@ -71,7 +71,7 @@ class LangChainEngine:
         try:
             reply = await self.client.call(messages, self.options, io)
         except Exception as error:
-            self.errors.append(error)
+            self.error = error
             raise
         self.replies.append(reply)
         charge = reply.charge
@@ -142,13 +142,12 @@ async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the cal
         given = select_inputs(predictor.signature, request.inputs) | {"lm": dspy.settings.lm}
         try:
             prediction = await io.call(predictor, predictor.acall, **given)
+        except AdapterParseError as error:
+            reason = str(error.__cause__ or "it was empty")
+            raise UnreadableReplyError(reason) from error
         except Exception as error:
-            if engine.errors:
-                last = engine.errors[-1]
-                raise to_model_call_error(last) from last.__cause__
-            if engine.replies or isinstance(error, AdapterParseError):
-                reason = str(error.__cause__ or "it was empty")
-                raise UnreadableReplyError(reason) from error
-            raise to_model_call_error(error) from error
-    value: T = prediction[output_name(predictor.signature)]
-    return value
+            if not engine.error:
+                raise to_model_call_error(error) from error
+            raise to_model_call_error(engine.error) from engine.error.__cause__
+    (value,) = prediction.values()
+    return cast("T", value)

@@ -9,24 +9,16 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import islice
 from typing import Annotated, Any, Self
 
 from json_repair import repair_json
-from pydantic import (
-    AliasChoices,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 MAX_TEXT = 20_000
 MAX_REPAIRED = 2_000
 """Characters of broken JSON to repair: the time for it grows with the square of the length."""
 MAX_ITEMS = 100
-MAX_NUMBER = 1e9
 MAX_QUESTION = 500
 MAX_HINT = 200
 
@@ -42,38 +34,31 @@ _NUMBERED = re.compile(
 _HINT_LINE = re.compile(r"^\W*hint\b\W*(.*)$", re.IGNORECASE)
 _AFTER = re.compile(r"^\W*after\b(.*)$", re.IGNORECASE)
 _BAR = re.compile(r"(?:^|\s)\|(?=\s|$)")  # |x - 3| and P(A|B) are mathematics
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_NUMBER = re.compile(r"-?\d{1,9}(?:\.\d+)?")
+_STEP_NUMBER = re.compile(r"-?\d{1,3}")
 _LEVEL = re.compile(r"(?<![\w.-])[Ll]?([1-5])(?!\w|\.\d)")
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def _to_number(value: object) -> float | None:
-    """Return a finite number, also out of text such as "20 points"; None for anything else."""
-    if isinstance(value, str):
-        found = _NUMBER.search(value[:MAX_QUESTION])
-        value = float(found.group()) if found else None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if -MAX_NUMBER < value < MAX_NUMBER else None
+    """Return the number in a value such as 4, "4" or "20 points"; None if there is none."""
+    found = _NUMBER.search(str(value)[:MAX_QUESTION])
+    return float(found.group()) if found else None
 
 
 def _to_numbers(values: object) -> list[float | None]:
-    """Return the numbers in a list; none for anything else."""
     return [_to_number(value) for value in values[:MAX_ITEMS]] if isinstance(values, list) else []
 
 
 def _to_step_numbers(value: object) -> list[int] | None:
-    """Return step numbers, also out of text such as "1 and 3"; None for None."""
+    """Return the step numbers in a value such as [1, 3] or "1 and 3"."""
     if value is None:
         return None
-    found = _to_numbers(value if isinstance(value, list) else _NUMBER.findall(str(value)))
-    return [int(number) for number in found if number is not None]
+    return [int(number) for number in _STEP_NUMBER.findall(str(value)[:MAX_QUESTION])]
 
 
-def _to_line(text: object) -> str:
+def _to_line(text: str) -> str:
     """Return text on one line, without control characters and the Markdown around it."""
-    if not isinstance(text, str):
-        return ""
     line = " ".join(_UNPRINTABLE.sub(" ", text).split())
     return line.strip("*_` ").replace("**", "")
 
@@ -81,8 +66,6 @@ def _to_line(text: object) -> str:
 _Number = Annotated[float | None, BeforeValidator(_to_number)]
 _Numbers = Annotated[list[float | None], BeforeValidator(_to_numbers)]
 _StepNumbers = Annotated[list[int] | None, BeforeValidator(_to_step_numbers)]
-_LEVEL_NAMES = AliasChoices("level", "evaluated_level")
-_CREDIT_NAMES = AliasChoices("credit", "credits", "points")
 
 
 class PlannedStep(BaseModel):
@@ -100,26 +83,23 @@ class PlannedStep(BaseModel):
 
     question: str
     hint: str = ""
-    after: _StepNumbers = Field(
-        default=None, validation_alias=AliasChoices("after", "depends_on", "needs")
-    )
-    level: _Number = Field(default=None, validation_alias=_LEVEL_NAMES)
-    credit: _Number = Field(default=None, validation_alias=_CREDIT_NAMES)
+    after: _StepNumbers = None
+    level: _Number = None
+    credit: _Number = None
 
     @model_validator(mode="before")
     @classmethod
     def _split(cls, item: object) -> dict[str, Any]:
         """Take the parts of a text with bars apart."""
         fields = dict(item) if isinstance(item, Mapping) else {"question": item}
-        names = ("question", "sub_question", "sub-question", "step", "text")
-        text = next((text for name in names if isinstance(text := fields.get(name), str)), "")
-        question, *rest = [_to_line(part) for part in _BAR.split(text)]
+        text = fields.get("question") or fields.get("sub_question")
+        question, *rest = map(_to_line, _BAR.split(text) if isinstance(text, str) else [""])
         if label := _NUMBERED.match(question):
             question = _to_line(label[2])
         if not any(character.isalnum() for character in question):
             msg = "a sub-question is missing"
             raise ValueError(msg)
-        hints = [_to_line(fields.get("hint"))]
+        hints = [_to_line(str(fields.get("hint") or ""))]
         for part in rest:
             if needs := _AFTER.match(part):
                 fields["after"] = needs[1]
@@ -150,12 +130,15 @@ class Plan(BaseModel):
         Raises:
             ValueError: The reply holds no sub-question.
         """
-        steps = _readable_steps(_items(_find_json(text)))
-        steps = steps or _readable_steps([*_numbered_items(text)])
-        if not steps:
-            msg = "no sub-question found: write each as an item of its own"
-            raise ValueError(msg)
-        return cls(steps=steps)
+        for items in (_items(_find_json(text)), _numbered_items(text)):
+            steps = []
+            for item in islice(items, MAX_ITEMS):
+                with suppress(ValidationError):  # no text, or nothing in it
+                    steps.append(PlannedStep.model_validate(item))
+            if steps:
+                return cls(steps=steps)
+        msg = "no sub-question found: write each as an item of its own"
+        raise ValueError(msg)
 
     def to_text(self) -> str:
         """Return the plan as the JSON that a planner is asked for; `read` reads it back."""
@@ -185,7 +168,7 @@ class Difficulty(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    level: _Number = Field(default=None, validation_alias=_LEVEL_NAMES)
+    level: _Number = None
     levels: _Numbers = []
     credits: _Numbers = []
 
@@ -216,7 +199,7 @@ class Level(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    level: float
+    level: int
 
     @classmethod
     def read(cls, text: str) -> Self:
@@ -229,28 +212,19 @@ class Level(BaseModel):
         if found is None:
             msg = "no level found: write L1, L2, L3, L4 or L5"
             raise ValueError(msg)
-        return cls(level=float(found[1]))
+        return cls(level=int(found[1]))
 
     def to_text(self) -> str:
         """Return the level as a planner is asked to write it, such as "L3"."""
-        return f"L{self.level:.0f}"
-
-
-def _readable_steps(items: list[Any]) -> list[PlannedStep]:
-    """Return the items that are steps."""
-    steps = []
-    for item in items[:MAX_ITEMS]:
-        with suppress(ValidationError):
-            steps.append(PlannedStep.model_validate(item))
-    return steps
+        return f"L{self.level}"
 
 
 def _items(found: object) -> list[Any]:
     """Return the items of a plan, by whatever name the model called their list."""
     if isinstance(found, Mapping):
-        lists = (found.get(name) for name in ("steps", "plan", "sub_questions", "questions"))
-        numbered = [value for name, value in found.items() if str(name).strip().isdigit()]
-        found = next((named for named in lists if isinstance(named, list)), numbered)
+        numbered = [value for name, value in found.items() if name.isdigit()]
+        lists = (found.get(name) for name in ("steps", "plan", "sub_questions"))
+        found = next((value for value in lists if isinstance(value, list)), numbered)
     return found if isinstance(found, list) else []
 
 
@@ -268,16 +242,12 @@ def _numbered_items(text: str) -> Iterator[str]:
 
 def _find_json(text: str) -> object:
     """Return the JSON value in a reply, repaired if it was cut off or misspelt, else None."""
-    text = text[:MAX_TEXT]
-    start = _JSON_START.search(text)
+    start = _JSON_START.search(text[:MAX_TEXT])
     if start is None:
         return None
-    body = _BARE_LATEX.sub(r"\\\\", text[start.end() :])
-    try:
+    body = _BARE_LATEX.sub(r"\\\\", text[start.end() : MAX_TEXT])
+    with suppress(ValueError, RecursionError):
         return json.JSONDecoder(strict=False).raw_decode(body)[0]
-    except (ValueError, RecursionError):
-        pass
-    try:
+    with suppress(ValueError, RecursionError):
         return repair_json(body[:MAX_REPAIRED], return_objects=True)
-    except (ValueError, RecursionError):  # nested deeper than the parsers go
-        return None
+    return None

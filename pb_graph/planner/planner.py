@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Self, TypeVar, cast
 
 import dspy
 
 from pb_graph.errors import PlannerProgramError
-from pb_graph.planner.cleaning import clean_graded_plan, clean_plan
-from pb_graph.planner.requests import (
-    PlannerRequest,
-    decompose_request,
-    fused_request,
-    level_request,
-)
+from pb_graph.planner.cleaning import clean_plan
+from pb_graph.planner.requests import PlannerRequest, level_request, plan_request
 from pb_graph.planner.signatures import (
     Decompose,
     DecomposeAndEstimate,
@@ -22,13 +17,14 @@ from pb_graph.planner.signatures import (
     JudgeLevel,
     PlannerAdapter,
     Solve,
-    output_name,
     select_inputs,
 )
 from pb_graph.program import PlannerProgram
 from pb_graph.prompts import Example, Style
 from pb_graph.settings import Settings
 from pb_graph.types import Query
+
+T = TypeVar("T")
 
 
 class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
@@ -76,15 +72,6 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         Raises:
             AdapterParseError: The reply holds no plan.
         """
-
-        def ask(request: PlannerRequest[Any]) -> Any:  # noqa: ANN401 -- type of the request's answer
-            predictor = getattr(self, request.predictor)
-            with dspy.context(adapter=PlannerAdapter(request.form, request.examples)):
-                prediction = predictor(
-                    **select_inputs(predictor.signature, request.inputs | fields)
-                )
-            return prediction[output_name(predictor.signature)]
-
         settings = settings or Settings()
         query: Query = {
             "question": question,
@@ -95,14 +82,18 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
             "level": level,
         }
         if level is None:
-            query["level"] = round(ask(level_request(query, settings)).level)
-        if settings.planning == "fused":
-            graded = ask(fused_request(query, settings))
-            plan, warnings = clean_graded_plan(graded, query, settings.max_steps)
-        else:
-            written = ask(decompose_request(query, settings))
-            plan, warnings = clean_plan(written, query, settings.max_steps)
+            query["level"] = self._ask(level_request(query, settings), fields).level
+        request = plan_request(query, settings, graded=settings.planning == "fused")
+        written = self._ask(request, fields)
+        plan, warnings = clean_plan(written, query, settings.max_steps)
         return dspy.Prediction(plan=plan, level=query["level"], warnings=warnings)
+
+    def _ask(self, request: PlannerRequest[T], fields: dict[str, str]) -> T:
+        predictor = getattr(self, request.predictor)
+        with dspy.context(adapter=PlannerAdapter(request.form, request.examples)):
+            prediction = predictor(**select_inputs(predictor.signature, request.inputs | fields))
+        (value,) = prediction.values()
+        return cast("T", value)
 
     @property
     def teaching(self) -> Style | None:
@@ -174,12 +165,4 @@ def load_planner(program: Program | None) -> Planner:
         return program
     if isinstance(program, PlannerProgram):
         return Planner().adopt(program)
-    if program is None:
-        return Planner()
-    if isinstance(program, str | Path):
-        return Planner().load(program)
-    msg = (
-        f"a planner program is a file, a PlannerProgram, a Planner or a GraphProgram, not a "
-        f"{type(program).__name__}"
-    )
-    raise PlannerProgramError(msg)
+    return Planner() if program is None else Planner().load(program)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from pb_graph.planner.parsing import Difficulty, GradedPlan, Level, Plan
-
 if TYPE_CHECKING:
+    from pb_graph.planner.parsing import Difficulty, Level, Plan
     from pb_graph.settings import Settings
     from pb_graph.types import Query, SubQuestion
 
@@ -29,8 +28,11 @@ Level 5: How many ways are there to tile a 2 by 12 board with dominoes and 2 by 
 squares such that no two squares touch?"""
 
 _PENS = "A shop sells pens at 3 for $2. How many pens can be bought with $14?"
-_GROUPS = "How many groups of 3 pens does $14 pay for? | divide by the price of a group"
-_PENS_IN_ALL = "How many pens is that? | multiply by the group size"
+_PENS_STEPS = (
+    "How many groups of 3 pens does $14 pay for? | divide by the price of a group",
+    "How many pens is that? | multiply by the group size",
+)
+_PENS_CREDITS = (60, 40)
 _LEVEL_LINE = re.compile(r"^Level ([1-5]):", re.MULTILINE)
 _MIXED = "31524"
 """Order in which problems of known level are shown: in a rising order a model continues it."""
@@ -56,12 +58,11 @@ class UnreadableReplyError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PlannerRequest(Generic[T_co]):
-    """One request to a planner.
+    """One request to a planner, for a value of one type.
 
     Attributes:
         predictor: Name of the planner's predictor.
         node: Name of the node that the call is charged to.
-        answer: Type of the value that is asked for.
         inputs: Values of input fields by name; those that the signature has not are not sent.
         form: The form of the reply, in words.
         schema: The form as a JSON schema, for servers that constrain decoding; None for no JSON.
@@ -72,7 +73,6 @@ class PlannerRequest(Generic[T_co]):
 
     predictor: str
     node: str
-    answer: type[T_co]
     inputs: dict[str, str]
     form: str
     schema: dict[str, Any] | None = field(repr=False)
@@ -84,41 +84,37 @@ class PlannerRequest(Generic[T_co]):
         return replace(self, inputs=self.inputs | {"correction": complaint})
 
 
-def decompose_request(query: Query, settings: Settings) -> PlannerRequest[Plan]:
+def plan_request(query: Query, settings: Settings, *, graded: bool = False) -> PlannerRequest[Plan]:
     """Return the request for a plan.
 
     Args:
         query: The question; its level, if it has one, is told.
         settings: Settings of the run.
+        graded: Whether to ask for the level and the credit of each step, too.
     """
-    most = settings.max_steps
-    form = (
-        f'Reply with JSON only: {{"steps": ["sub-question | hint", ...]}}, at most {most} steps. '
-        "Where a step does not need the one before it, add the numbers of those it needs: "
-        '"sub-question | hint | after 1".'
-    )
-    inputs = _inputs(query)
-    schema = _object(steps=_array(_STEP, min(2, most), most))
-    example = Example(_example_inputs(inputs), json.dumps({"steps": [_GROUPS, _PENS_IN_ALL]}))
-    return PlannerRequest("decompose", "plan", Plan, inputs, form, schema, (example,))
-
-
-def fused_request(query: Query, settings: Settings) -> PlannerRequest[GradedPlan]:
-    """Return the request for a plan with levels and credits.
-
-    Args:
-        query: The question; its level, if it has one, is told.
-        settings: Settings of the run.
-    """
-    most, inputs = settings.max_steps, _inputs(query) | _level_examples(settings)
-    step = '{"question": "sub-question | hint", "level": N, "credit": N}'
-    form = f'Reply with JSON only: {{"steps": [{step}, ...]}}, at most {most} steps.'
-    graded = _object(question=_STEP, level=_LEVEL, credit=_CREDIT)
-    schema = _object(steps=_array(graded, min(2, most), most))
-    grades = ((_GROUPS, 60), (_PENS_IN_ALL, 40))
-    rows = [{"question": text, "level": 1, "credit": credit} for text, credit in grades]
-    example = Example(_example_inputs(inputs), json.dumps({"steps": rows}))
-    return PlannerRequest("fused", "plan", GradedPlan, inputs, form, schema, (example,))
+    most, inputs = settings.max_steps, _inputs(query)
+    steps: Sequence[object]
+    if graded:
+        inputs |= _level_examples(settings)
+        written = '{"question": "sub-question | hint", "level": N, "credit": N}'
+        advice = ""
+        item = _object(question=_STEP, level=_LEVEL, credit=_CREDIT)
+        steps = [
+            {"question": text, "level": 1, "credit": credit}
+            for text, credit in zip(_PENS_STEPS, _PENS_CREDITS, strict=True)
+        ]
+    else:
+        written = '"sub-question | hint"'
+        advice = (
+            " Where a step does not need the one before it, add the numbers of those it needs: "
+            '"sub-question | hint | after 1".'
+        )
+        item, steps = _STEP, _PENS_STEPS
+    form = f'Reply with JSON only: {{"steps": [{written}, ...]}}, at most {most} steps.{advice}'
+    example = Example(_example_inputs(inputs), json.dumps({"steps": steps}))
+    schema = _object(steps=_array(item, min(2, most), most))
+    predictor = "fused" if graded else "decompose"
+    return PlannerRequest(predictor, "plan", inputs, form, schema, (example,))
 
 
 def estimate_request(
@@ -131,25 +127,23 @@ def estimate_request(
         plan: The sub-questions to grade; none to ask for the level of the question only.
         settings: Settings of the run.
     """
-    parts: dict[str, tuple[str, dict[str, Any], object]] = {}
-    if query["level"] is None:
-        parts["level"] = ("level of the whole problem", _LEVEL, 1)
-    if count := len(plan):
-        parts["levels"] = (f"{count} levels, in order", _array(_LEVEL, count, count), [1, 1])
-        parts["credits"] = (f"{count} credits, sum 100", _array(_CREDIT, count, count), [60, 40])
-    words = ", ".join(f'"{name}": <{meaning}>' for name, (meaning, _, _) in parts.items())
-    schema = _object(**{name: schema for name, (_, schema, _) in parts.items()})
-    reply = json.dumps({name: value for name, (_, _, value) in parts.items()})
-    inputs = _inputs(query) | _level_examples(settings) | {"sub_questions": _lines(plan)}
+    words: list[str] = []
+    parts: dict[str, dict[str, Any]] = {}
+    reply: dict[str, object] = {}
+    inputs = _inputs(query) | _level_examples(settings)
     shown = _example_inputs(inputs)
-    if plan:
-        shown["sub_questions"] = "\n".join(
-            f"{place}. {text.partition(' | ')[0]}"
-            for place, text in enumerate((_GROUPS, _PENS_IN_ALL), 1)
-        )
-    form = f"Reply with one line of JSON only: {{{words}}}"
-    example = Example(shown, reply)
-    return PlannerRequest("estimate", "estimate", Difficulty, inputs, form, schema, (example,))
+    if query["level"] is None:
+        words.append('"level": <level of the whole problem>')
+        parts["level"], reply["level"] = _LEVEL, 1
+    if count := len(plan):
+        words += [f'"levels": <{count} levels, in order>', f'"credits": <{count} credits, sum 100>']
+        parts["levels"], parts["credits"] = (_array(one, count, count) for one in (_LEVEL, _CREDIT))
+        reply |= {"levels": [1] * len(_PENS_STEPS), "credits": _PENS_CREDITS}
+        inputs["sub_questions"] = _numbered(step["question"] for step in plan)
+        shown["sub_questions"] = _numbered(text.partition(" | ")[0] for text in _PENS_STEPS)
+    form = f"Reply with one line of JSON only: {{{', '.join(words)}}}"
+    example = Example(shown, json.dumps(reply))
+    return PlannerRequest("estimate", "estimate", inputs, form, _object(**parts), (example,))
 
 
 def level_request(query: Query, settings: Settings) -> PlannerRequest[Level]:
@@ -169,12 +163,13 @@ def level_request(query: Query, settings: Settings) -> PlannerRequest[Level]:
         inputs["examples"] = ""
         if inputs["domain"].casefold() in _LIKE_EXAMPLES:
             inputs["domain"] = ""
-        known = sorted(
-            zip(parts[::2], parts[1::2], strict=True), key=lambda line: _MIXED.index(line[0])
-        )
-        examples = [Example({"problem": text.strip()}, f"L{level}") for level, text in known]
+        known = zip(parts[::2], parts[1::2], strict=True)
+        examples = [
+            Example({"problem": text.strip()}, f"L{level}")
+            for level, text in sorted(known, key=lambda line: _MIXED.index(line[0]))
+        ]
     return PlannerRequest(
-        "level", "estimate", Level, inputs, LEVEL_FORM, None, tuple(examples), LEVEL_CAP
+        "level", "estimate", inputs, LEVEL_FORM, None, tuple(examples), cap=LEVEL_CAP
     )
 
 
@@ -186,13 +181,14 @@ def _inputs(query: Query) -> dict[str, str]:
     if media := query.get("media"):
         problem += f"\n({len(media)} image(s) or file(s), which only the solver gets to see.)"
     level = query["level"]
-    others = ("reference", "instruction", "answer_format")
     return {
         "domain": "" if query["domain"] == _ANY_DOMAIN else query["domain"],
         "problem": problem,
         "level": "" if level is None else f"level {level} of 5",
         "correction": "",
-        **{name: str(query[name] or "") for name in others},  # type: ignore[literal-required]
+        "reference": query["reference"] or "",
+        "instruction": query["instruction"] or "",
+        "answer_format": query["answer_format"] or "",
     }
 
 
@@ -206,8 +202,8 @@ def _level_examples(settings: Settings) -> dict[str, str]:
     return {"examples": LEVEL_EXAMPLES if own is None else own}
 
 
-def _lines(plan: Sequence[SubQuestion]) -> str:
-    return "\n".join(f"{step['index'] + 1}. {step['question']}" for step in plan)
+def _numbered(questions: Iterable[str]) -> str:
+    return "\n".join(f"{place}. {question}" for place, question in enumerate(questions, 1))
 
 
 def _object(**properties: dict[str, Any]) -> dict[str, Any]:

@@ -113,14 +113,14 @@ class PlannerAdapter(dspy.Adapter):  # type: ignore[misc]
         self, signature: Any, demos: list[dict[str, Any]], inputs: dict[str, Any]
     ) -> list[dict[str, Any]]:
         """Return the messages: instructions and form, then the examples, then the inputs."""
-        name = output_name(signature)
+        name, reply_type = output_of(signature)
         shown = [demo for demo in demos if is_demo(signature, demo)]
         shown = shown or [{**asked, name: reply} for asked, reply in self.examples]
         messages = [{"role": "system", "content": f"{signature.instructions}\n\n{self.form}"}]
         for demo in shown:
             reply = demo[name]
             if not isinstance(reply, str):  # a demo that was saved and loaded is a mapping
-                reply = signature.output_fields[name].annotation.model_validate(reply).to_text()
+                reply = reply_type.model_validate(reply).to_text()
             messages.append({"role": "user", "content": _render(signature, demo)})
             messages.append({"role": "assistant", "content": reply})
         return [*messages, {"role": "user", "content": _render(signature, inputs)}]
@@ -131,9 +131,9 @@ class PlannerAdapter(dspy.Adapter):  # type: ignore[misc]
         Raises:
             AdapterParseError: The output type found nothing that it can use.
         """
-        name = output_name(signature)
+        name, reply_type = output_of(signature)
         try:
-            return {name: signature.output_fields[name].annotation.read(completion)}
+            return {name: reply_type.read(completion)}
         except ValueError as error:
             raise AdapterParseError(
                 adapter_name=type(self).__name__,
@@ -143,10 +143,10 @@ class PlannerAdapter(dspy.Adapter):  # type: ignore[misc]
             ) from error
 
 
-def output_name(signature: Any) -> str:
-    """Return the name of the one output field of a planner signature."""
-    (name,) = signature.output_fields
-    return str(name)
+def output_of(signature: Any) -> tuple[str, Any]:
+    """Return the name and the type of the one output field of a planner signature."""
+    ((name, field),) = signature.output_fields.items()
+    return name, field.annotation
 
 
 def select_inputs(signature: Any, inputs: Mapping[str, str]) -> dict[str, str]:
@@ -166,9 +166,8 @@ def is_demo(signature: Any, demo: Any) -> bool:
         signature: The signature of the predictor that shows the demo.
         demo: A mapping or ``dspy.Example``.
     """
-    name = output_name(signature)
-    kinds = (signature.output_fields[name].annotation, str, dict)
-    return bool(demo.get("problem")) and isinstance(demo.get(name), kinds)
+    name, reply_type = output_of(signature)
+    return bool(demo.get("problem")) and isinstance(demo.get(name), reply_type | str | dict)
 
 
 def _render(signature: Any, values: Any) -> str:

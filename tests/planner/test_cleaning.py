@@ -6,13 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pb_graph.planner.cleaning import (
-    ask_for_result,
-    clean_graded_plan,
-    clean_plan,
-    gives_value,
-    grade_steps,
-)
+from pb_graph.planner.cleaning import ask_for_result, clean_plan, gives_value, grade_steps
 from pb_graph.planner.parsing import Difficulty, GradedPlan, Plan, PlannedStep
 from pb_graph.types import Query, SubQuestion
 
@@ -43,12 +37,9 @@ def cleaned(plan: Plan, **fields: str) -> list[tuple[str, list[int]]]:
 
 class TestSteps:
     def test_a_sound_plan_is_taken_as_it_is(self) -> None:
-        sound = plan("a", "b", "c", a=[], b=[0], c=[0, 1])
-        assert cleaned(sound) == [("a", []), ("b", [0]), ("c", [0, 1])]
+        sound = plan("a", "b", "c", "d", a=[], b=[], c=[0, 1])
+        assert cleaned(sound) == [("a", []), ("b", []), ("c", [0, 1]), ("d", [2])]
         assert clean_plan(sound, query(), 5)[1] == []
-
-    def test_a_step_that_names_no_needs_builds_on_the_one_before(self) -> None:
-        assert cleaned(plan("a", "b", "c", b=[])) == [("a", []), ("b", []), ("c", [1])]
 
     @pytest.mark.parametrize("needs", [[1], [2], [7], [-1]])
     def test_only_earlier_steps_can_be_needed(self, needs: list[int]) -> None:
@@ -71,7 +62,7 @@ class TestSteps:
     def test_a_plan_that_is_too_long_is_cut(self) -> None:
         steps, warnings = clean_plan(plan(*"abcdefgh"), query(), 5)
         assert [step["question"] for step in steps] == list("abcde")
-        assert warnings == ["plan: 3 sub-question(s) beyond the first 5: dropped"]
+        assert len(warnings) == 1
 
 
 class TestStatedResults:
@@ -203,11 +194,10 @@ class TestGrades:
             (Difficulty(level=9, levels=[2.4, -3], credits=[50, 50]), (5, [2, 1], [50, 50], 2)),
             (Difficulty(level=3, levels=[3, 3], credits=[10, 30]), (3, [3, 3], [25, 75], 1)),
             (Difficulty(level=3, levels=[3, 3], credits=[-1, 40]), (3, [3, 3], [50, 50], 1)),
-            (Difficulty(level=3, levels=[3, 3], credits=[0, 0]), (3, [3, 3], [50, 50], 1)),
             (Difficulty(level=2, levels=[1], credits=[1, 2, 3]), (2, [2, 2], [50, 50], 2)),
             (Difficulty(), (3, [3, 3], [50, 50], 3)),
         ],
-        ids=["sound", "out of range", "other sum", "negative", "zeros", "wrong length", "none"],
+        ids=["sound", "out of range", "other sum", "negative", "wrong length", "none"],
     )
     def test_levels_are_1_to_5_and_credits_sum_to_100(
         self, found: Difficulty, expected: Graded
@@ -221,7 +211,7 @@ class TestGrades:
         steps = [
             PlannedStep(question=q, level=n, credit=10 * n) for n, q in enumerate("aabc", start=1)
         ]
-        found, _ = clean_graded_plan(GradedPlan(steps=steps), query(), 2)
+        found, _ = clean_plan(GradedPlan(steps=steps), query(), 2)
         assert [(s["question"], s["level"], s["credit"]) for s in found] == [
             ("a", 1, 25),
             ("b", 3, 75),

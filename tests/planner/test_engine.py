@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import copy
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -18,18 +17,14 @@ from pb_graph.errors import ModelCallError
 from pb_graph.models.client import ChatClient
 from pb_graph.models.io import AsyncIO, BlockingIO, run_sync
 from pb_graph.models.options import CallOptions
-from pb_graph.planner.engine import (
-    LangChainEngine,
-    ask_planner,
-    language_model,
-)
+from pb_graph.planner.engine import LangChainEngine, ask_planner, language_model
 from pb_graph.planner.parsing import Plan
 from pb_graph.planner.planner import Planner
 from pb_graph.planner.requests import (
     PlannerRequest,
     UnreadableReplyError,
-    decompose_request,
     level_request,
+    plan_request,
 )
 from pb_graph.planner.signatures import Decompose
 from pb_graph.settings import Settings
@@ -45,7 +40,7 @@ QUERY: Query = {
     "domain": "arithmetic",
     "level": None,
 }
-REQUEST = decompose_request(QUERY, SETTINGS)
+REQUEST = plan_request(QUERY, SETTINGS)
 Ask = Callable[..., Any]
 
 
@@ -74,6 +69,8 @@ class TestOneRequest:
         model = ScriptedChat()
         assert isinstance(ask(model), Plan)
         assert [call.schema for call in model.calls] == [REQUEST.schema]
+        kinds = [type(message) for message in model.calls[0].messages]
+        assert kinds == [SystemMessage, HumanMessage, AIMessage, HumanMessage]
 
     @pytest.mark.parametrize(("cutoff", "cap"), [(8192, 100), (60, 60)])
     def test_the_cap_holds_and_the_cutoff_too(self, ask: Ask, cutoff: int, cap: int) -> None:
@@ -86,12 +83,6 @@ class TestOneRequest:
         model = ScriptedChat(planner="L4")
         assert ask(model, level_request(QUERY, SETTINGS)).level == 4
         assert [call.cap for call in model.calls] == [2]
-
-    def test_the_messages_keep_their_roles(self, ask: Ask) -> None:
-        model = ScriptedChat()
-        ask(model)
-        kinds = [type(message) for message in model.calls[0].messages]
-        assert kinds == [SystemMessage, HumanMessage, AIMessage, HumanMessage]
 
     def test_tuned_text_and_a_further_field_are_used(self, ask: Ask) -> None:
         planner, model = Planner(), ScriptedChat()
@@ -124,11 +115,6 @@ class TestOneRequest:
         planner.set_lm(dspy.LM("openai/some-model", cache=False, num_retries=0))
         ask(model, planner=planner)
         assert [call.cap for call in model.calls] == [100]
-
-    def test_equal_requests_are_separate_calls(self, ask: Ask) -> None:
-        model = ScriptedChat()
-        assert ask(model) == ask(model)
-        assert len(model.calls) == 2
 
 
 def host_settings() -> dict[str, Any]:
@@ -164,17 +150,6 @@ def numbered(number: int) -> tuple[ChatClient, PlannerRequest[Plan]]:
     model = ScriptedChat(planner=lambda call: f"1. {call.ask.splitlines()[-1]}?")
     about = REQUEST.inputs | {"domain": "", "problem": f"Question {number}"}
     return ChatClient(model, with_schema), replace(REQUEST, inputs=about)
-
-
-def test_threads_do_not_get_into_each_others_way() -> None:
-    def ask_one(number: int) -> str:
-        client, made = numbered(number)
-        work = ask_planner(Planner(), client, made, SETTINGS, traced=False, io=BlockingIO())
-        return run_sync(work).steps[0].question
-
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(ask_one, range(20)))
-    assert found == [f"Question {number}?" for number in range(20)]
 
 
 async def test_tasks_do_not_get_into_each_others_way() -> None:

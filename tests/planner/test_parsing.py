@@ -92,7 +92,7 @@ def test_latex_survives_json_whether_or_not_its_backslash_was_doubled(latex: str
         ("What? | - | after nothing", PlannedStep(question="What?", after=[])),
         ("What? | divide by 7", PlannedStep(question="What?", hint="divide by 7")),
         (
-            {"question": "Q | h", "depends_on": ["1"], "evaluated_level": "level 4", "points": 12},
+            {"question": "Q | h", "after": ["1"], "level": "level 4", "credit": 12},
             PlannedStep(question="Q", hint="h", after=[1], level=4, credit=12),
         ),
     ],

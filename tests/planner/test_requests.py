@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 from pb_graph.planner.parsing import Difficulty, Level
 from pb_graph.planner.planner import Planner
-from pb_graph.planner.requests import (
-    PlannerRequest,
-    decompose_request,
-    estimate_request,
-    fused_request,
-    level_request,
-)
+from pb_graph.planner.requests import PlannerRequest, estimate_request, level_request, plan_request
 from pb_graph.planner.signatures import PlannerAdapter
 from pb_graph.settings import Settings
 from pb_graph.types import Query, SubQuestion
@@ -41,8 +34,8 @@ def query(level: int | None = None, **fields: Any) -> Query:  # noqa: ANN401
 def all_requests(about: Query, settings: Settings | None = None) -> list[PlannerRequest[Any]]:
     settings = settings or Settings()
     return [
-        decompose_request(about, settings),
-        fused_request(about, settings),
+        plan_request(about, settings),
+        plan_request(about, settings, graded=True),
         estimate_request(about, PLAN, settings),
         level_request(about, settings),
     ]
@@ -54,25 +47,22 @@ def prompt(request: PlannerRequest[Any]) -> list[str]:
     return [message["content"] for message in adapter.format(signature, [], request.inputs)]
 
 
-@pytest.mark.parametrize("request_", all_requests(query()), ids=lambda made: made.predictor)
-def test_a_prompt_is_short(request_: PlannerRequest[Any]) -> None:
-    """At about four characters a token, every one has fewer than 500 tokens."""
-    assert sum(map(len, prompt(request_))) < 4 * 450
-
-
 @pytest.mark.parametrize("request_", all_requests(query(2)), ids=lambda made: made.predictor)
-def test_an_example_can_be_read_as_a_reply_is(request_: PlannerRequest[Any]) -> None:
+def test_a_prompt_is_short_and_its_example_can_be_read_as_a_reply_is(
+    request_: PlannerRequest[Any],
+) -> None:
+    signature = getattr(Planner(), request_.predictor).signature
+    assert sum(map(len, prompt(request_))) < 4 * 450  # about four characters a token
     for example in request_.examples:
-        assert request_.answer.read(example.reply)
+        assert PlannerAdapter(request_.form).parse(signature, example.reply)
 
 
-@pytest.mark.parametrize("make", [decompose_request, fused_request])
-def test_a_plan_is_asked_for_with_the_level_where_it_is_known(make: Any) -> None:  # noqa: ANN401
-    example, asked = prompt(make(query(3), Settings()))[1::2]
+@pytest.mark.parametrize("graded", [False, True])
+def test_a_plan_is_asked_for_with_the_level_where_it_is_known(graded: bool) -> None:
+    example, asked = prompt(plan_request(query(3), Settings(), graded=graded))[1::2]
     assert "level 1 of 5" in example
     assert "level 3 of 5" in asked
-    example, asked = prompt(make(query(), Settings()))[1::2]
-    assert "of 5" not in example + asked
+    assert "of 5" not in "".join(prompt(plan_request(query(), Settings(), graded=graded))[1::2])
 
 
 def test_what_is_known_is_not_asked_for() -> None:
@@ -83,9 +73,9 @@ def test_what_is_known_is_not_asked_for() -> None:
         {"levels", "credits"},
         set(),
     ]
-    _, _, estimate, _ = all_requests(query())
-    assert "level" in (estimate.schema or {})["properties"]
-    assert Difficulty.read(estimate.examples[0].reply).level == 1
+    estimate = estimate_request(query(), [], Settings())
+    assert set((estimate.schema or {})["properties"]) == {"level"}
+    assert Difficulty.read(estimate.examples[0].reply) == Difficulty(level=1)
 
 
 def test_a_plan_has_no_more_steps_than_the_settings_say() -> None:
@@ -116,18 +106,17 @@ def test_levels_in_words_of_the_user_stay_as_they_are(told: str) -> None:
 
 def test_the_conversation_and_images_belong_to_the_problem() -> None:
     about = query(conversation="It was 5 before.", media=[{"type": "image", "url": "x"}])
-    problem = decompose_request(about, Settings()).inputs["problem"]
+    problem = plan_request(about, Settings()).inputs["problem"]
     assert problem.startswith("It was 5 before.\n\n")
     assert "1 image(s)" in problem
 
 
 def test_the_default_domain_is_not_told() -> None:
-    assert decompose_request(query(), Settings()).inputs["domain"] == "mathematics"
+    assert "Field:" in prompt(plan_request(query(), Settings()))[-1]
     about = query(domain=Settings().domain)
-    assert decompose_request(about, Settings()).inputs["domain"] == ""
+    assert "Field:" not in prompt(plan_request(about, Settings()))[-1]
 
 
 def test_a_repair_carries_the_complaint() -> None:
-    request = decompose_request(query(), Settings()).corrected("NO STEPS FOUND")
-    assert prompt(request)[-1].endswith("NO STEPS FOUND")
-    assert json.dumps(request.schema) == json.dumps(decompose_request(query(), Settings()).schema)
+    request = plan_request(query(), Settings())
+    assert prompt(request.corrected("NO STEPS FOUND"))[-1].endswith("NO STEPS FOUND")

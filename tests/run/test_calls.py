@@ -18,7 +18,7 @@ from pb_graph.models.client import ChatClient
 from pb_graph.models.io import run_sync
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply
-from pb_graph.planner.requests import decompose_request
+from pb_graph.planner.requests import plan_request
 from pb_graph.run.models import Models
 from pb_graph.run.node import Node
 from pb_graph.run.run import Run
@@ -98,7 +98,7 @@ def test_nor_is_a_plan(way: Way) -> None:
     plans = []
 
     async def work(run: Run, _: int) -> None:
-        plans.append(await run.ask_planner(decompose_request(query, Settings())))
+        plans.append(await run.ask_planner(plan_request(query, Settings())))
         await ask(run, "second")
 
     model = ScriptedChat(plan=CHAIN, solve="1. What is given?\n2. What follows?")
