@@ -6,6 +6,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.graph import Graph
 from langchain_core.tools import BaseTool
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
@@ -25,10 +27,10 @@ from pb_graph.probe import load_caps
 from pb_graph.program import HasPlanner, PlannerProgram
 from pb_graph.run.answer_type import AnswerType
 from pb_graph.run.models import Model, Models, Program
-from pb_graph.run.node import Node
+from pb_graph.run.node import Node, read_settings
 from pb_graph.run.run import GraphOptions
 from pb_graph.run.tools import normalize_tools
-from pb_graph.settings import Context, Settings, read_settings, require_run_budget
+from pb_graph.settings import Context, Settings, require_run_budget
 from pb_graph.state import Input, Output, SolveTask, State
 
 
@@ -123,16 +125,40 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     builder.add_edge("answer", "finish")
     builder.add_edge("synthesize", "finish")
     builder.add_edge("no_answer", END)
-    for name, (route, targets) in _choices(settings).items():
-        builder.add_conditional_edges(name, route, _Targets({node: node for node in targets}))
-    return builder.compile(checkpointer=checkpointer, name="plan_and_budget")
+    routes: dict[str, Callable[[State], Any]] = {
+        "intake": _after_intake,
+        "plan": _after_plan,
+        "review": _after_review,
+        "allocate": _after_allocate,
+        "finish": _after_finish,
+    }
+    for name, nodes in _next_nodes(settings).items():
+        builder.add_conditional_edges(name, routes[name], _Targets({node: node for node in nodes}))
+    compiled = builder.compile(checkpointer=checkpointer, name="plan_and_budget")
+    compiled.__class__ = _Graph  # `compile` has no other way to choose the class
+    return compiled
+
+
+class _Graph(CompiledStateGraph[State, Context, Input, Output]):
+    """The compiled graph, drawn without the nodes that its settings cannot reach."""
+
+    def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Graph:
+        """Return the drawing of the graph."""
+        drawing = super().get_graph(config, xray=xray)
+        linked = {name for edge in drawing.edges for name in (edge.source, edge.target)}
+        for name in drawing.nodes.keys() - linked:
+            drawing.remove_node(drawing.nodes[name])
+        return drawing
+
+    async def aget_graph(
+        self, config: RunnableConfig | None = None, *, xray: int | bool = False
+    ) -> Graph:
+        """Return the drawing of the graph."""
+        return self.get_graph(config, xray=xray)
 
 
 class _Targets(dict[Hashable, str]):
-    """The nodes that the graph's settings lead to, for its drawing.
-
-    A run's context may change the settings: it can go to any other node, too.
-    """
+    """The nodes that the graph's settings lead to; a run with other settings can go elsewhere."""
 
     def copy(self) -> _Targets:
         return self
@@ -141,51 +167,46 @@ class _Targets(dict[Hashable, str]):
         return cast("str", node)
 
 
-def _choices(settings: Settings) -> dict[str, tuple[Callable[[State], Any], list[str]]]:
-    """Return the conditional edge of each node, with the nodes that the settings lead to."""
-    start = "estimate" if settings.has_budget else "answer"
-    planned = ["estimate", "allocate"] if settings.has_budget else ["answer"]
-    if settings.plan_from is None and settings.has_budget:
-        planned = ["allocate"]
+def _next_nodes(settings: Settings) -> dict[str, list[str]]:
+    """Return the nodes that can follow each node with a choice, the usual one first."""
     solving = ["solve", "synthesize"] if settings.splits_budget else []
     solving += [] if settings.is_stepwise else ["answer"]
-    reviewed = settings.has_plan and settings.review_plan
-    if reviewed and not settings.has_budget:
+    first, planned, reviewed = "answer", ["answer"], ["answer"]
+    if settings.has_budget:
+        first, planned, reviewed = "estimate", ["allocate", "estimate"], ["allocate", *solving]
+    elif settings.review_plan:
         planned = ["review"]
+    allocated = ["review", *solving] if settings.has_plan and settings.review_plan else solving
     return {
-        "intake": (_after_intake, ["plan"] if settings.has_plan else [start]),
-        "plan": (_after_plan, planned),
-        "review": (_after_review, ["allocate", *solving] if settings.has_budget else ["answer"]),
-        "allocate": (_after_allocate, ["review"] if reviewed else solving),
-        "finish": (_after_finish, ["no_answer", END]),
+        "intake": ["plan"] if settings.has_plan else [first],
+        "plan": planned[:1] if settings.plan_from is None else planned,
+        "review": reviewed,
+        "allocate": allocated,
+        "finish": [END, "no_answer"],
     }
 
 
 def _after_intake(state: State) -> str:
-    settings = read_settings(state["settings"])
-    if settings.has_plan:
-        return "plan"
-    return "estimate" if settings.has_budget else "answer"
+    return _next_nodes(read_settings(state))["intake"][0]
 
 
 def _after_plan(state: State) -> str:
-    settings = read_settings(state["settings"])
-    if settings.has_budget:
-        return "estimate" if len(state["plan"]) > 1 else "allocate"
-    return "review" if settings.review_plan else "answer"
+    """One step needs no grades."""
+    nodes = _next_nodes(read_settings(state))["plan"]
+    return nodes[-1] if len(state["plan"]) > 1 else nodes[0]
 
 
 def _after_allocate(state: State) -> str | list[Send]:
-    settings = read_settings(state["settings"])
-    reviewed = settings.has_plan and settings.review_plan
-    return "review" if reviewed else route_next_wave(state, settings)
+    settings = read_settings(state)
+    is_reviewed = settings.has_plan and settings.review_plan
+    return "review" if is_reviewed else route_next_wave(state, settings)
 
 
 def _after_review(state: State) -> str | list[Send]:
     """An edited plan has no budgets yet; an accepted one goes the way it would have gone."""
-    settings = read_settings(state["settings"])
-    to_share_out = settings.has_budget and state["total"] is None
-    return "allocate" if to_share_out else route_next_wave(state, settings)
+    settings = read_settings(state)
+    has_shares = not settings.has_budget or state["total"] is not None
+    return route_next_wave(state, settings) if has_shares else "allocate"
 
 
 def _after_finish(state: State) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast, get_args, get_origin
 
@@ -15,17 +14,16 @@ from pydantic import (
     ConfigDict,
     Field,
     PositiveInt,
-    TypeAdapter,
     ValidationError,
+    ValidatorFunctionWrapHandler,
     field_validator,
 )
 
 from pb_graph.budget.account import Budget
 from pb_graph.budget.context import require_budget
-from pb_graph.budget.rules import BudgetRule, Fixed, Level, LevelTable, PerLevel
-from pb_graph.budget.schedules import Bam as Bam  # noqa: PLC0414 -- for others, too
+from pb_graph.budget.rules import BudgetRule, Fixed, Level, LevelTable
+from pb_graph.budget.schedules import Bam, Shape
 from pb_graph.budget.schedules import Schedule as PositionalSchedule
-from pb_graph.budget.schedules import Shape
 from pb_graph.errors import InputError, describe_errors, did_you_mean
 from pb_graph.method import METHODS, known_method, methods
 
@@ -51,8 +49,6 @@ def default_budget() -> LevelTable:
 PLANNED = "plan_and_budget"
 """The default method."""
 
-_RULE: TypeAdapter[LevelTable | PerLevel | Fixed] = TypeAdapter(BudgetRule)
-_RULES = [kind.model_fields["rule"].default for kind in (LevelTable, PerLevel, Fixed)]
 _BUDGETS = (
     "a budget is a whole number of tokens, at least 1, such as 400, or a rule by level, such as "
     '{"rule": "level_table", "tokens": {"1": 200, "2": 250, "3": 350, "4": 450, "5": 600}}'
@@ -96,7 +92,7 @@ class Settings(BaseModel):
         default="largest",
         description="Tokens that flooring leaves: to the largest remainders, or dropped (paper).",
     )
-    budget: BudgetRule | PositiveInt | None = Field(
+    budget: BudgetRule | Annotated[int, Field(strict=True, ge=1)] | None = Field(
         default=None,
         description="Total solving tokens of a question: a number, or a rule by its level. None: "
         "twice the paper's totals by level for methods that have a budget, else no budget. One "
@@ -171,21 +167,14 @@ class Settings(BaseModel):
         "for the package's own, which are mathematics.",
     )
 
-    @field_validator("budget", mode="before")
+    @field_validator("budget", mode="wrap")
     @classmethod
-    def _a_rule_or_a_number(cls, budget: object) -> object:
-        """Told apart here: pydantic would say of each mistake why it is no number, too."""
-        if isinstance(budget, Mapping) and budget.get("rule") in _RULES:
-            try:
-                return _RULE.validate_python(budget)
-            except ValidationError as error:
-                raise ValueError(describe_errors(error)) from error
-        if budget is None:
-            return None
-        number = isinstance(budget, int) and not isinstance(budget, bool) and budget >= 1
-        if not (number or isinstance(budget, LevelTable | PerLevel | Fixed)):
-            raise ValueError(_BUDGETS)
-        return budget
+    def _explain(cls, budget: object, validate: ValidatorFunctionWrapHandler) -> object:
+        """Say once what a budget is: pydantic would say of each kind why it is none."""
+        try:
+            return validate(budget)
+        except ValidationError as error:
+            raise ValueError(_BUDGETS) from error
 
     @classmethod
     def read(cls, given: object) -> Self:
@@ -225,11 +214,23 @@ class Settings(BaseModel):
         """
         row: dict[str, Any] = {"method": method, "style": "prose", "plan_from": 1}
         row |= {"enforcement": "prompt", "min_step": 0, "remainder": "floor"}
-        if methods()[known_method(method)].budgets:
+        chosen = methods()[known_method(method)]
+        if chosen.budgets:
             row["budget"] = LevelTable()
-        if methods()[method].splits:
+        if chosen.splits:
             row["prompt_unit"] = "words_as_tokens"
         return cls.read(row | changes)
+
+    def merged_with(self, changes: Self | None) -> Self:
+        """Return these settings with the fields that `changes` sets itself.
+
+        Args:
+            changes: Settings of a run, or None.
+        """
+        if changes is None:
+            return self
+        changed = {name: getattr(changes, name) for name in changes.model_fields_set}
+        return type(self).model_validate(dict(self) | changed)
 
     @property
     def budget_rule(self) -> BudgetRule:
@@ -283,16 +284,6 @@ class Settings(BaseModel):
         return self.splits_budget and self.execution == "stepwise"
 
 
-def read_settings(fields: dict[str, Any]) -> Settings:
-    """Return the settings that a run keeps in its state, as JSON; they are validated once."""
-    return _validated(json.dumps(fields, sort_keys=True))
-
-
-@lru_cache(maxsize=256)
-def _validated(settings: str) -> Settings:
-    return Settings.model_validate_json(settings)
-
-
 def fields_of(file: Path) -> dict[str, Any]:
     """Return the fields of settings in a JSON file, unchecked: `Settings.read` checks them.
 
@@ -337,98 +328,55 @@ CONTEXT_KEY = "plan_and_budget"
 class Context:
     """Choices of one run: ``graph.invoke(..., context=Context(...))``, or an assistant's config.
 
-    Inside a host graph the runtime context is the host's own object; the host can still reach us
-    by keeping one of these, or a mapping of its fields, under the name ``plan_and_budget``.
+    A host graph with a context of its own keeps a `Context`, or a mapping of its fields, under the
+    name ``plan_and_budget``.
+
+    Attributes:
+        settings: Settings of the run. The fields that are set here replace those of the graph.
+        model: A chat model, or ``provider:model``, that solves.
+        planner: A chat model, or ``provider:model``, that plans.
+        planner_program: A `Planner`, a `GraphProgram`, or what was saved of one, to plan with. Its
+            settings, if it has some, replace those of the graph.
+        budget: The most that the run may cost, planning included: completion tokens, or a `Budget`.
+
+    Raises:
+        InputError: The settings or the budget are wrong.
     """
 
-    settings: Settings | None = field(
-        default=None,
-        metadata={"description": "Fields set here replace those the graph was built with."},
-    )
-    model: str | Any = field(
-        default=None,
-        metadata={"description": "'provider:model', or a chat model object, that solves."},
-    )
-    planner: str | Any = field(default=None, metadata={"description": "The same for planning."})
-    planner_program: Any = field(
-        default=None,
-        metadata={
-            "description": "A Planner, a GraphProgram, or what was saved of one, to plan with. Its "
-            "settings, where it has some, replace the graph's."
-        },
-    )
-    budget: Any = field(
-        default=None,
-        metadata={
-            "description": "The most that this run may cost, planning included: completion tokens, "
-            "or a Budget that it draws on."
-        },
-    )
+    settings: Settings | None = None
+    model: str | Any = None
+    planner: str | Any = None
+    planner_program: Any = None
+    budget: Any = None
 
-    def settings_over(self, base: Settings) -> Settings:
-        """Return ``base`` with the fields that this context sets itself."""
-        if self.settings is None:
-            return base
-        changed = {name: getattr(self.settings, name) for name in self.settings.model_fields_set}
-        return Settings.model_validate(dict(base) | changed)
-
-    @property
-    def run_models(self) -> dict[str, str | None]:
-        """Names of the run's own models and program, as JSON; None for an object."""
-        given = {name: getattr(self, name) for name in ("model", "planner", "planner_program")}
-        return {
-            name: str(one) if isinstance(one, str | Path) else None
-            for name, one in given.items()
-            if one is not None
-        }
-
-    def resume_with(self, run_models: Mapping[str, str | None]) -> Context:
-        """Return the context of a resumed run, with the models that are not given again.
-
-        Args:
-            run_models: As the property of the context that the run began with.
-
-        Raises:
-            InputError: The run began with a model object, which no checkpoint holds.
-        """
-        missing: dict[str, Any] = {
-            name: kept for name, kept in run_models.items() if getattr(self, name) is None
-        }
-        for name, kept in missing.items():
-            if kept is None:
-                msg = f"the run began with a {name} of its own, which no checkpoint can hold: "
-                msg += f"give it again, as context=Context({name}=…)"
-                raise InputError(msg)
-        return replace(self, **missing)
+    def __post_init__(self) -> None:
+        """Read settings that a server passes on as JSON, and check the budget."""
+        if self.settings is not None:
+            self.settings = Settings.read(self.settings)
+        require_run_budget("a context's budget", self.budget)
 
     @classmethod
-    def resolve(cls, found: object) -> Context:
-        """Return our context, found in a runtime's nothing, context, mapping or host object.
+    def resolve(cls, found: object) -> Self:
+        """Return the context of a run, from what LangGraph holds as such.
+
+        Args:
+            found: None, a `Context`, or the context of a host graph: a mapping or an object.
 
         Raises:
-            InputError: Our part is there, but it, or a field of it, cannot be used; it says what
-                can. Or settings stand in the place of a context.
+            InputError: Settings, or something else, stand in the place of our context.
         """
-        ours: object = found
         if not isinstance(found, cls | Settings):
-            get = found.get if isinstance(found, Mapping) else partial(getattr, found)
-            ours = get(CONTEXT_KEY, None)
-        if ours is None:
-            return cls()
-        names = cls.__dataclass_fields__
-        known: Any = (
-            {name: getattr(ours, name) for name in names} if isinstance(ours, cls) else ours
-        )
-        if not isinstance(known, Mapping) or set(known) - set(names):
-            given = [*known] if isinstance(known, Mapping) else type(known).__name__
-            msg = f"a context has the fields {', '.join(names)}, not {given}: "
-            msg += "settings of a run are given as context=Context(settings=...)"
-            raise InputError(msg)
-        context = cls(**known)
-        if context.settings is not None:  # which a server hands over as JSON
-            context.settings = Settings.read(context.settings)
-        require_run_budget("a context's budget", context.budget)
-        return context
+            if isinstance(found, Mapping):
+                found = found.get(CONTEXT_KEY)
+            else:
+                found = getattr(found, CONTEXT_KEY, None)
+        if found is None or isinstance(found, Mapping):
+            return cls(**found or {})
+        if isinstance(found, cls):
+            return found
+        msg = f"The context of a run is a Context, not {found!r:.100}. "
+        msg += "Give settings as context=Context(settings=...)."
+        raise InputError(msg)
 
 
 def require_run_budget(name: str, given: object) -> int | Budget | None:
@@ -437,6 +385,6 @@ def require_run_budget(name: str, given: object) -> int | Budget | None:
     Raises:
         InputError: It is none of these.
     """
-    if isinstance(given, int) and not isinstance(given, bool) and given >= 1:
+    if isinstance(given, int) and given >= 1:
         return given
     return require_budget(name, given)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from functools import cache
-from typing import Annotated, Any, Literal, NotRequired, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NotRequired, get_args, get_origin, get_type_hints
 
 from langchain_core.messages import AnyMessage
 from langgraph.channels import EphemeralValue
@@ -13,7 +13,7 @@ from langgraph.types import Overwrite
 from typing_extensions import TypedDict  # pydantic cannot read typing's own before Python 3.12
 
 from pb_graph.budget.rates import Spending
-from pb_graph.types import Charge, Finish, Query, Report, StepResult, SubQuestion
+from pb_graph.types import Charge, Finish, LevelSource, Query, Report, StepResult, SubQuestion
 
 
 class Input(TypedDict, total=False):
@@ -49,8 +49,6 @@ class State(Input, total=False):
 
     settings: dict[str, Any]
     """The settings of this run as JSON, so that a resumed run keeps the ones it began with."""
-    run_models: dict[str, str | None]
-    """Names of the models that the run's context brought, likewise; None for an object."""
     query: Query
     plan: list[SubQuestion]
     total: int | None
@@ -59,7 +57,7 @@ class State(Input, total=False):
     """Completion tokens that the question cannot exceed; it may fall, and never rises."""
     planning_bound: int
     """The part of the first ceiling that is for planning."""
-    level_source: Literal["given", "estimated"] | None
+    level_source: LevelSource | None
     shares: dict[str, int]
     """Tokens of each step by its index (as text: JSON has no other keys)."""
     results: Annotated[list[StepResult], operator.add]
@@ -105,7 +103,6 @@ class SolveTask(TypedDict):
     """The input of one ``solve`` node, sent by ``allocate``."""
 
     settings: dict[str, Any]
-    run_models: NotRequired[dict[str, str | None]]
     query: Query
     plan: list[SubQuestion]
     results: list[StepResult]

@@ -10,6 +10,8 @@ from typing_extensions import TypedDict  # pydantic cannot read typing's own bef
 Finish = Literal["stop", "length", "forced", "error"]
 """The end of an answer or a step: by itself, at its cap, by a forced statement, or not at all."""
 
+LevelSource = Literal["given", "estimated"]
+"""Where the level of a question comes from."""
 
 EASY = 2
 """The highest level that a smaller model solves, if there is one."""
@@ -121,7 +123,7 @@ class Report(TypedDict):
     effort: str | None
     """The reasoning effort that the answer was asked with, and why; None if none was asked for."""
     level: int | None
-    level_source: Literal["given", "estimated"] | None
+    level_source: LevelSource | None
     budget: int | None
     """Solving tokens the question was given; None for methods without a budget."""
     ceiling: int | None
@@ -156,3 +158,83 @@ class Query(TypedDict):
     """The conversation around the question, marked off as data; None without one."""
     media: NotRequired[list[dict[str, Any]]]
     """Images and files for the solver: content blocks as the host wrote them, plain JSON."""
+
+
+class QuestionTaken(TypedDict):
+    """The question was read and checked."""
+
+    event: Literal["intake"]
+    method: str
+    ceiling: int
+    """Completion tokens that the question cannot exceed, planning included."""
+
+
+class PlanMade(TypedDict):
+    """There is a plan; again when a reviewer, or too small a budget, has changed it."""
+
+    event: Literal["plan"]
+    steps: list[SubQuestion]
+
+
+class DifficultyEstimated(TypedDict):
+    """The level of the question, and of its sub-questions where they matter, is known."""
+
+    event: Literal["estimate"]
+    level: int | None
+    level_source: LevelSource
+    steps: list[SubQuestion]
+
+
+class BudgetsSet(TypedDict):
+    """The budget was split; again before each wave of sub-questions that gets what is left."""
+
+    event: Literal["budgets"]
+    level: int | None
+    budget: int
+    """Solving tokens in all."""
+    shares: list[int]
+    """Tokens of each sub-question, finished ones included; empty for a method without shares."""
+
+
+class StepStarted(TypedDict):
+    """A sub-question is being solved."""
+
+    event: Literal["step_started"]
+    index: int
+    budget: int
+
+
+class StepDone(StepResult):
+    """A sub-question is solved, or has failed; with the tokens it took."""
+
+    event: Literal["step_done"]
+
+
+class CallMade(Charge):
+    """A model was called, and this is what it was charged.
+
+    Told again when its node starts over after a crash; the report counts it once.
+    """
+
+    event: Literal["call"]
+
+
+class Answered(TypedDict):
+    """The run is over; the answer is empty when there is none."""
+
+    event: Literal["answer"]
+    answer: str
+    usage: QueryUsage
+
+
+Event = (
+    QuestionTaken
+    | PlanMade
+    | DifficultyEstimated
+    | BudgetsSet
+    | StepStarted
+    | StepDone
+    | CallMade
+    | Answered
+)
+"""A progress event in ``stream_mode="custom"``; ``event`` tells which."""

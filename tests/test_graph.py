@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -10,6 +13,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from pb_graph import build_graph
 from pb_graph.settings import choices
 from tests.support import worlds
 from tests.support.chat_model import (
@@ -24,6 +28,7 @@ from tests.support.chat_model import (
 from tests.support.graphs import CHAIN, DIAMOND, Way, report_of
 from tests.support.worlds import followed
 
+README = Path(__file__).parent.parent / "README.md"
 SCHEDULES = choices("schedule")
 METHODS = [
     *({"method": method} for method in choices("method") if method != "plan_and_budget"),
@@ -123,6 +128,43 @@ def test_under_force_every_step_that_can_state_a_result_does() -> None:
     assert [step["finish"] for step in report["steps"]] == ["forced"] * 4
     assert all(step["answer"] == "Final answer: 42" for step in report["steps"])
     assert report["usage"]["output_tokens"] <= report["ceiling"]
+
+
+INNER = {"__start__", "__end__", "no_answer"}
+
+
+def arrows_of(**settings: Any) -> set[tuple[str, str]]:  # noqa: ANN401
+    edges = build_graph(ScriptedChat(), settings=settings).get_graph().edges
+    return {(edge.source, edge.target) for edge in edges if not {edge.source, edge.target} & INNER}
+
+
+def test_the_drawing_of_the_readme_is_that_of_the_default() -> None:
+    drawing = README.read_text("utf-8").partition("```mermaid")[2].partition("```")[0]
+    lines = [re.sub(r'"[^"]*"', "", line) for line in drawing.splitlines() if ">" in line]
+    shown = {pair for line in lines for pair in pairwise(re.findall(r"[a-z]+", line))}
+    assert shown == arrows_of()
+
+
+@pytest.mark.parametrize(
+    ("chosen", "nodes"),
+    [
+        ({"method": "vanilla"}, {"intake", "answer", "finish"}),
+        ({"method": "global_budget"}, {"intake", "estimate", "allocate", "answer", "finish"}),
+        ({"method": "planned_vanilla"}, {"intake", "plan", "answer", "finish"}),
+        (
+            {**STEPWISE, "review_plan": True, "plan_from": None},
+            {"intake", "plan", "allocate", "review", "solve", "synthesize", "finish"},
+        ),
+    ],
+    ids=lambda value: "-".join(map(str, value)),
+)
+def test_a_graph_draws_the_nodes_that_its_settings_can_reach(
+    chosen: dict[str, Any], nodes: set[str]
+) -> None:
+    graph = build_graph(ScriptedChat(), settings=chosen)
+    for drawing in (graph.get_graph(), asyncio.run(graph.aget_graph())):
+        assert drawing.nodes.keys() - INNER == nodes
+    assert {name for arrow in arrows_of(**chosen) for name in arrow} == nodes
 
 
 @hypothesis_settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ from pydantic import ValidationError
 
 from pb_graph import Context, InputError, Settings
 from pb_graph.budget import LEVELS, Fixed, LevelTable, PerLevel
-from pb_graph.settings import Bam, choices, default_budget
+from pb_graph.budget.schedules import Bam
+from pb_graph.settings import choices, default_budget
 from tests.support import worlds
 
 
@@ -28,8 +30,6 @@ from tests.support import worlds
         ({"budget": 0.5}, "at least 1"),
         ({"budget": True}, "at least 1"),
         ({"budget": float("nan")}, "budget"),
-        ({"budget": {"rule": "fixed", "tokens": 0}}, "greater than or equal to 1"),
-        ({"budget": {"rule": "level_table", "tokens": {1: 100}}}, "levels 1 to 5"),
         ({"power": 0}, "greater than 0"),
         ({"power": float("inf")}, "less than or equal to 10"),
         ({"gamma": 1.5}, "less than or equal to 1"),
@@ -58,20 +58,18 @@ def test_what_is_out_of_range_is_refused_with_the_range(
 
 
 @pytest.mark.parametrize(
-    ("rule", "complaint"),
+    "rule",
     [
-        ({"tokens": {"1": 200}}, "budget: a budget is a whole number of tokens"),
-        ({"1": 200, "2": 250}, "budget: a budget is a whole number of tokens"),
-        ({"rule": "flat", "tokens": 300}, "budget: a budget is a whole number of tokens"),
-        ({"rule": ["fixed"], "tokens": 300}, "budget: a budget is a whole number of tokens"),
-        (Bam(), "budget: a budget is a whole number of tokens"),
-        ({"rule": "level_table", "tokens": {"1": 9}}, "budget: level_table.tokens: tokens must"),
-        ({"rule": "per_level", "initial": 9}, "budget: per_level.per_level: Field required"),
+        {"tokens": {"1": 200}},
+        {"rule": "flat", "tokens": 300},
+        {"rule": "level_table", "tokens": {"1": 9}},
+        {"rule": "per_level", "initial": 9},
+        "400",
     ],
     ids=str,
 )
-def test_what_is_no_rule_of_a_budget_is_refused_in_one_sentence(rule: Any, complaint: str) -> None:  # noqa: ANN401
-    with pytest.raises(InputError, match=rf"^{complaint}[^;]*$"):
+def test_what_is_no_budget_is_refused_in_one_sentence(rule: object) -> None:
+    with pytest.raises(InputError, match=r"^budget: a budget is a whole number of tokens[^;]*$"):
         Settings.read({"budget": rule})
 
 
@@ -136,31 +134,62 @@ def test_a_misspelt_method_is_set_right() -> None:
         Settings.read({"method": "plan_and_budgets"})
 
 
-def test_a_context_replaces_only_what_it_sets_itself() -> None:
+def test_settings_of_a_run_replace_only_what_they_set_themselves() -> None:
     base = Settings(method="vanilla", cutoff=77, budget=100)
     rule = PerLevel(initial=10, per_level=5)
-    merged = Context(settings=Settings(budget=rule)).settings_over(base)
-    assert merged == Settings(method="vanilla", cutoff=77, budget=rule)
-    assert Context().settings_over(base) is base
+    assert base.merged_with(Settings(budget=rule)) == base.model_copy(update={"budget": rule})
+    assert base.merged_with(None) is base
 
 
 @pytest.mark.parametrize(
-    ("sent", "complaint"),
+    ("given", "complaint"),
     [
         ({"settings": {"methd": "vanilla"}}, "unknown setting methd; there are: method, "),
         ({"settings": {"budget": 0}}, "budget: a budget is a whole number of tokens"),
         ({"settings": "cosine"}, "a Settings or a mapping of its fields, not 'cosine'"),
+        ({"budget": 0}, "a context's budget must be a Budget"),
     ],
     ids=str,
 )
-def test_a_context_that_cannot_be_used_says_what_can(sent: Any, complaint: str) -> None:  # noqa: ANN401
+def test_a_context_that_cannot_be_used_says_what_can(given: Any, complaint: str) -> None:  # noqa: ANN401
     with pytest.raises(InputError, match=complaint):
-        Context.resolve({"plan_and_budget": sent})
+        Context(**given)
 
 
-def test_a_servers_context_holds_its_settings_as_json() -> None:
-    resolved = Context.resolve(Context(settings={"budget": 7}))  # type: ignore[arg-type]
-    assert resolved.settings == Settings(budget=7)
+@dataclass
+class Host:
+    """A host's own context."""
+
+    user: str = "someone"
+    plan_and_budget: Any = None
+
+
+OWN = Context(settings=Settings(budget=222))
+
+
+@pytest.mark.parametrize(
+    ("found", "context"),
+    [
+        (None, Context()),
+        (OWN, OWN),
+        ({"settings": "the host's own"}, Context()),
+        ({"plan_and_budget": {"settings": {"budget": 222}}}, OWN),
+        (Host(), Context()),
+        (Host(plan_and_budget=OWN), OWN),
+        (Host(plan_and_budget={"settings": {"budget": 222}}), OWN),
+    ],
+    ids=str,
+)
+def test_our_context_is_found_in_that_of_a_host(found: object, context: Context) -> None:
+    assert Context.resolve(found) == context
+
+
+@pytest.mark.parametrize(
+    "wrong", [Settings(), Host(plan_and_budget=Settings()), {"plan_and_budget": 7}]
+)
+def test_what_stands_in_the_place_of_a_context_is_not_ignored(wrong: object) -> None:
+    with pytest.raises(InputError, match=r"Give settings as context=Context\(settings="):
+        Context.resolve(wrong)
 
 
 def test_the_default_plans_whatever_else_is_said() -> None:

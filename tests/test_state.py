@@ -10,7 +10,7 @@ from typing import get_type_hints
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from pb_graph import Context, Report
+from pb_graph import Report
 from pb_graph.graph import graph
 from pb_graph.state import Input, Output, SolveTask, State, reset_values
 from tests.support.chat_model import ScriptedChat
@@ -80,7 +80,6 @@ def test_the_declared_type_of_a_report_refuses_what_is_none() -> None:
 def test_the_exported_graph_has_no_checkpointer_and_its_name() -> None:
     assert graph.checkpointer is None
     assert graph.name == "plan_and_budget"
-    assert Context.__dataclass_fields__["settings"].metadata["description"]
 
 
 def test_a_new_question_finds_every_key_of_the_state_emptied_but_those_it_writes() -> None:

@@ -19,9 +19,9 @@ from langgraph.graph import START, MessagesState, StateGraph
 from pydantic import Field, SecretStr, TypeAdapter
 
 from pb_graph import Settings, build_graph, plan_and_budget_tool
-from pb_graph.events import Event
 from pb_graph.settings import choices
 from pb_graph.state import State
+from pb_graph.types import Event
 from tests.support.chat_model import Call, HTTPError, Reply, ScriptedChat, in_turn
 from tests.support.fault_server import CHAIN, Fault, FaultServer
 from tests.support.graphs import DIAMOND, QUESTION, Way, checked, graph_of, run

@@ -17,7 +17,7 @@ from optim.scorers import NAMES as SCORERS
 from optim.scorers import as_scorer
 from pb_graph.errors import InputError
 from pb_graph.program import PlannerProgram
-from pb_graph.settings import Context, Settings
+from pb_graph.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -198,7 +198,7 @@ class Experiment:
         saved = PlannerProgram.load(program) if isinstance(program, str | Path) else None
         takes_them = is_ours and method.name.partition("@")[0] in {"default", ESTIMATED}
         if takes_them and saved and saved.settings:
-            settings = Context(settings=settings).settings_over(saved.settings)
+            settings = saved.settings.merged_with(settings)
         return replace(
             method,
             settings=settings.model_copy(update={"method": settings.method}),

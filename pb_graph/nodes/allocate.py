@@ -153,7 +153,6 @@ def _task(state: State, index: int, settings: Settings) -> Send:
     needed = transitive_dependencies(state["plan"], index, settings)
     task = SolveTask(
         settings=state["settings"],
-        run_models=state.get("run_models", {}),
         query=state["query"],
         plan=state["plan"],
         results=[done[earlier] for earlier in needed],

@@ -39,7 +39,7 @@ async def plan(state: State, run: Run) -> State:
     query, steps = state["query"], list[SubQuestion]()
     with _planning(state):
         if settings.needs_level and query["level"] is None:
-            update = await _level_update(query, [], run)
+            update = await _level_update(state, [], run)
             query = update["query"]
         if _is_planned(settings, query["level"]):
             steps, notes = await _decompose(query, run)
@@ -58,7 +58,7 @@ async def estimate(state: State, run: Run) -> State:
     if not ungraded and (query["level"] is not None or not run.settings.needs_level):
         return {}
     with _planning(state):
-        return await _level_update(query, ungraded, run)
+        return await _level_update(state, ungraded, run)
 
 
 def single_step(query: Query) -> SubQuestion:
@@ -120,21 +120,21 @@ async def _decompose(query: Query, run: Run) -> tuple[list[SubQuestion], list[st
     return steps, [*warnings, *notes]
 
 
-async def _level_update(query: Query, steps: list[SubQuestion], run: Run) -> State:
+async def _level_update(state: State, steps: list[SubQuestion], run: Run) -> State:
     """Estimate the level of the question, and grades of its steps, and return what is written."""
+    query, source = state["query"], state["level_source"] or "estimated"
     found, warnings = (None, []) if steps else await _level_alone(query, run)
     if found is None:
         request = estimate_request(query, steps, run.settings)
         found, more = await run.ask_planner_with_repair(request)
         warnings += more
     level, graded, notes = grade_steps(found or Difficulty(), steps, query["level"])
-    run.emit({"event": "estimate", "level": level, "steps": graded})
+    run.emit({"event": "estimate", "level": level, "level_source": source, "steps": graded})
     update: State = {
         "query": {**query, "level": level},
+        "level_source": source,
         "warnings": warnings + [f"estimate: {note}" for note in notes],
     }
-    if query["level"] is None:
-        update["level_source"] = "estimated"
     return {**update, "plan": graded} if steps else update
 
 

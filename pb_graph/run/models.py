@@ -160,7 +160,7 @@ class Models:
             path = program
             program = self._get(_stamp(path), lambda: PlannerProgram.load(path), path)
         own = program.settings if isinstance(program, PlannerProgram | HasPlanner) else None
-        return context.settings_over(own or self.settings)
+        return (own or self.settings).merged_with(context.settings)
 
     def _get(self, key: Hashable, make: Callable[[], object], source: object) -> Any:  # noqa: ANN401
         if key not in self._made:

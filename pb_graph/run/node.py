@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
@@ -17,7 +19,7 @@ from pb_graph.budget.ledger import most_billed
 from pb_graph.models.io import IO, AsyncIO, BlockingIO, run_sync
 from pb_graph.run.models import Models
 from pb_graph.run.run import GraphOptions, Run
-from pb_graph.settings import Context, read_settings
+from pb_graph.settings import Context, Settings
 from pb_graph.state import State
 
 if TYPE_CHECKING:
@@ -25,6 +27,16 @@ if TYPE_CHECKING:
 
 NodeFunction = Callable[[Any, Run], State | Awaitable[State]]
 """Takes the state, or what was sent to it; returns what it adds to the state."""
+
+
+def read_settings(state: State) -> Settings:
+    """Return the settings that a run keeps in its state, as JSON; they are validated once."""
+    return _validated(json.dumps(state["settings"], sort_keys=True))
+
+
+@lru_cache(maxsize=256)
+def _validated(settings: str) -> Settings:
+    return Settings.model_validate_json(settings)
 
 
 class Node(Runnable[Any, State]):
@@ -39,8 +51,8 @@ class Node(Runnable[Any, State]):
         models: The models and the planner of the graph.
         options: What the graph was built with besides.
         is_entry: Whether this is the first node. It takes the graph's settings and the run's
-            context; the others take what it then wrote into the state, so that a query that is
-            resumed keeps the settings it began with.
+            context; the others take the settings that it wrote into the state, so that a query
+            that is resumed keeps the settings it began with.
     """
 
     def __init__(
@@ -77,15 +89,14 @@ class Node(Runnable[Any, State]):
         context = Context.resolve(get_runtime().context)
         opening: State = {}
         if self._is_entry:
-            settings = context.settings_over(self._models.settings)
+            settings = self._models.settings.merged_with(context.settings)
             if context.planner_program is not None:  # which may be a file
                 settings = await io.load(self._models.run_settings, context)
             # Those in the state are an earlier question's.
             state = {**state, "disabled_models": {}, "charges": [], "ceiling": None}
-            opening = {"run_models": context.run_models, "run_id": uuid4().hex}
+            opening = {"run_id": uuid4().hex}
         else:
-            settings = read_settings(state["settings"])
-            context = context.resume_with(state.get("run_models", {}))
+            settings = read_settings(state)
         shared = self._models.budget if context.budget is None else context.budget
         if isinstance(shared, int):  # of this run alone, which has spent some of it
             shared = Budget(shared)

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
     from pb_graph.budget.rates import Dollars
-    from pb_graph.events import Event
     from pb_graph.prompts import PromptMessage
+    from pb_graph.types import Event
 
 T = TypeVar("T")
 

@@ -192,35 +192,6 @@ def test_a_resumed_run_keeps_the_settings_it_began_with() -> None:
     assert out["report"]["budget"] == 555
 
 
-@pytest.mark.parametrize("execution", ["single_pass", "stepwise"])
-def test_a_resumed_run_keeps_the_models_that_it_began_with(
-    execution: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = {"fake:solver": ScriptedChat(), "fake:planner": ScriptedChat()}
-    monkeypatch.setattr("pb_graph.run.models.resolve", lambda name, _: made[name])
-    model = ScriptedChat()
-    graph = graph_of(model, checkpointer=InMemorySaver(), review_plan=True, execution=execution)
-    context = Context(model="fake:solver", planner="fake:planner")
-    run(graph, QUESTION, config=THREAD, context=context)
-    run(graph, Command(resume=True), config=THREAD)
-    assert made["fake:solver"].solving()
-    assert not model.calls
-    run(graph, QUESTION, config=THREAD)  # the next question has the graph's own again
-    assert model.calls
-
-
-def test_a_resumed_run_asks_for_the_model_that_no_checkpoint_can_hold() -> None:
-    model, own = ScriptedChat(), ScriptedChat()
-    graph = graph_of(model, checkpointer=InMemorySaver(), review_plan=True)
-    run(graph, QUESTION, config=THREAD, context=Context(model=own))
-    with pytest.raises(InputError, match=r"a model of its own.*Context\(model="):
-        run(graph, Command(resume=True), config=THREAD)
-    out = run(graph, Command(resume=True), config=THREAD, context=Context(model=own))
-    assert out["answer"] == "Final answer: 42"
-    assert own.solving()
-    assert not model.calls
-
-
 def test_a_model_that_was_out_of_reach_is_asked_again_after_a_review() -> None:
     gone = ScriptedChat(planner=HTTPError(404))
     review = Review(model=gone)

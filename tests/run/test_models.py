@@ -13,7 +13,6 @@ from langchain_core.runnables import RunnableLambda
 
 from pb_graph import (
     Context,
-    InputError,
     ModelSetupError,
     NoAnswerError,
     PlannerProgramError,
@@ -57,34 +56,6 @@ def test_a_run_may_change_settings(context: object, budget: int) -> None:
     assert report["method"] == "global_budget"
 
 
-@pytest.mark.parametrize(
-    ("found", "budget"),
-    [
-        (Host(), 111),
-        (Host(plan_and_budget=Context(settings=OWN)), 222),
-        (Host(plan_and_budget={"settings": {"budget": 222}}), 222),
-        ({"user": "someone"}, 111),
-        ({"settings": "the host's own"}, 111),
-        ({"plan_and_budget": {"settings": {"budget": 222}}}, 222),
-    ],
-)
-def test_our_part_is_found_in_a_hosts_context(found: object, budget: int) -> None:
-    settings = Context.resolve(found).settings_over(Settings(**BASE))
-    assert settings.budget == budget
-
-
-def test_settings_in_the_place_of_a_context_are_not_ignored() -> None:
-    with pytest.raises(InputError, match=r"context=Context\(settings="):
-        run(graph_of(ScriptedChat(), **BASE), context=OWN)
-
-
-@pytest.mark.parametrize("ours", [OWN, {"cutoff": 222}, {"setings": OWN}, "vanilla"])
-def test_what_a_host_has_under_our_name_is_not_ignored(ours: object) -> None:
-    for found in (Host(plan_and_budget=ours), {"plan_and_budget": ours}):
-        with pytest.raises(InputError, match=r"has the fields settings, .*context=Context\(sett"):
-            Context.resolve(found)
-
-
 def test_inside_a_host_graph_its_context_reaches_us() -> None:
     from langgraph.graph import START, MessagesState, StateGraph  # noqa: PLC0415
 
@@ -97,11 +68,6 @@ def test_inside_a_host_graph_its_context_reaches_us() -> None:
     host.invoke(asked, context=Host(plan_and_budget=Context(settings=OWN)))
     host.invoke(asked, context=Host())
     assert [call.cap for call in model.solving()] == [222, 111]
-
-
-def test_settings_that_do_not_exist_are_refused() -> None:
-    with pytest.raises(InputError, match="unknown setting budgt; there are: method"):
-        run(graph_of(ScriptedChat(), **BASE), context={"settings": {"budgt": 1}})
 
 
 def test_one_model_may_plan_and_another_solve() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from pb_graph.budget.rules import Fixed, LevelTable, PerLevel
-from pb_graph.settings import Bam, Settings, choices
+from pb_graph.budget.schedules import Bam
+from pb_graph.settings import Settings, choices
 
 HEAD = """\
 # Settings
