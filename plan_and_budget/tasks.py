@@ -49,7 +49,7 @@ def _registered(dataset: str) -> Callable[..., Task]:
             skip_bad_rows: Whether to leave out rows that are no questions.
         """
         given = {name: value for name, value in locals().items() if name != "dataset"}
-        from optim.evaluation.registered import task_for  # noqa: PLC0415 -- LangGraph takes a second
+        from optim.evaluation.task import task_for  # noqa: PLC0415 -- LangGraph takes a second
 
         return task_for(dataset, **given)
 

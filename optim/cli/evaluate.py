@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from optim.cli.options import AsJson, with_options
+from optim.cli.options import AsJson, PriceRatio, PricesOption, read_prices, with_options
 from optim.cli.terminal import echo, exits, numbers
 from optim.evaluation.experiment import Experiment
 from optim.methods import Grid, method_from_file
-from optim.records.shards import DEFAULT_SHARDS
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -44,19 +43,16 @@ def evaluate_methods(  # noqa: PLR0913 -- one parameter for each option
             rich_help_panel="Methods",
         ),
     ] = None,
-    grid_initial: Annotated[
+    grid: Annotated[
         str | None,
-        typer.Option(help="Budgets: values of B_init.", rich_help_panel="Methods"),
-    ] = None,
-    grid_per_level: Annotated[
-        str | None, typer.Option(help="Values of B_per_level.", rich_help_panel="Methods")
+        typer.Option(
+            help="B_init+B_per_level, as 50,100+25,50.",
+            rich_help_panel="Methods",
+        ),
     ] = None,
     ray: Annotated[
-        bool, typer.Option("--ray", help="Run in parts on Ray.", rich_help_panel="Limits")
-    ] = False,
-    parts: Annotated[
         int | None,
-        typer.Option(help=f"Parts on Ray. Default: {DEFAULT_SHARDS}.", rich_help_panel="Limits"),
+        typer.Option(metavar="N", help="Run in N parts on Ray.", rich_help_panel="Limits"),
     ] = None,
     yes: Annotated[
         bool,
@@ -64,33 +60,31 @@ def evaluate_methods(  # noqa: PLR0913 -- one parameter for each option
             "--yes", "-y", help="Do not ask before a large run.", rich_help_panel="Limits"
         ),
     ] = False,
+    prices: PricesOption = "auto",
+    price_ratio: PriceRatio = 4.0,
     as_json: AsJson = False,
 ) -> None:
     """Answer questions with methods, score the answers, and print the table.
 
     The same command continues a run, and pays for nothing twice.
     """
-    if parts and not ray:
-        msg = "--parts is for --ray; one part for each of several machines is --part 1/16"
-        raise InputError(msg)
     mine = [method_from_file(file, options["settings"]) for file in settings_file or ()]
-    experiment = Experiment(
-        **options | {"methods": [options["methods"], *mine]},
-        grid=_grid(grid_initial, grid_per_level),
-    )
+    rules = _grid(grid) if grid else None
+    experiment = Experiment(**options | {"methods": [options["methods"], *mine]}, grid=rules)
+    listed = read_prices(prices)
     from optim.evaluation import evaluate  # noqa: PLC0415 -- Inspect takes seconds
+    from optim.reporting.tables import answers  # noqa: PLC0415 -- pandas takes a second
 
-    def confirm(size: str, answers: int) -> None:
+    def confirm(size: str, count: int) -> None:
         typer.echo(size, err=True)
-        asks = answers > _ASKS_ABOVE and not yes and is_interactive()
+        asks = count > _ASKS_ABOVE and not yes and is_interactive()
         if asks and not typer.confirm("Begin?", err=True):
             raise typer.Abort
 
-    how: dict[str, Any] = {"engine": "ray", "parts": parts or DEFAULT_SHARDS} if ray else {}
-    evaluation = evaluate(
-        experiment, planners=tuple(dict.fromkeys(planner or ())), confirm=confirm, **how
-    )
-    _show(evaluation, as_json=as_json, by_budget=grid_initial is not None)
+    planners = tuple(dict.fromkeys(planner or ()))
+    evaluation = evaluate(experiment, planners=planners, confirm=confirm, ray_parts=ray)
+    table = answers(evaluation.records, prices=listed, price_ratio=price_ratio)
+    _show(evaluation, table, as_json=as_json, by_budget=rules is not None)
     _fail_if_nothing(evaluation)
 
 
@@ -99,13 +93,12 @@ def is_interactive() -> bool:
     return sys.stdin.isatty()
 
 
-def _grid(initial: str | None, per_level: str | None) -> Grid | None:
-    if initial is None and per_level is None:
-        return None
-    if initial is None or per_level is None:
-        msg = "a grid needs both --grid-initial and --grid-per-level"
+def _grid(text: str) -> Grid:
+    initial, plus, per_level = text.partition("+")
+    if not plus:
+        msg = f"--grid wants B_init+B_per_level, such as 50,100+25,50, not {text!r}"
         raise InputError(msg)
-    return Grid(numbers("--grid-initial", initial), numbers("--grid-per-level", per_level))
+    return Grid(numbers("--grid", initial), numbers("--grid", per_level))
 
 
 def _fail_if_nothing(evaluation: Evaluation) -> None:
@@ -117,10 +110,9 @@ def _fail_if_nothing(evaluation: Evaluation) -> None:
         exits.fail(f"nothing was answered: {error or 'the limit of tokens was reached before'}")
 
 
-def _show(evaluation: Evaluation, *, as_json: bool, by_budget: bool) -> None:
-    from optim.reporting import formatting, tables  # noqa: PLC0415 -- pandas takes a second
+def _show(evaluation: Evaluation, answers: pd.DataFrame, *, as_json: bool, by_budget: bool) -> None:
+    from optim.reporting import formatting, tables  # noqa: PLC0415
 
-    answers = tables.answers(evaluation.records)
     figures = tables.figures(answers)
     grid = tables.budget_grid(answers) if by_budget else None
     if as_json:
@@ -134,13 +126,11 @@ def _show(evaluation: Evaluation, *, as_json: bool, by_budget: bool) -> None:
             found["budget_grid"] = tables.to_rows(grid.reset_index())
         echo(found)
         return
-    typer.echo(formatting.text_table(formatting.displayed(figures)))
-    for remark in formatting.remarks(figures):
-        typer.echo(remark)
+    lines = [formatting.text_table(formatting.displayed(figures)), *formatting.remarks(figures)]
     if grid is not None:
-        typer.echo(f"\nE³ by B_init (down) and B_per_level (across)\n{grid.round(2)}")
-    for note in [*_errors(evaluation), *_comparisons(answers), *_notes(evaluation)]:
-        typer.echo(note)
+        lines.append(f"\nE³ by B_init (down) and B_per_level (across)\n{grid.round(2)}")
+    for line in [*lines, *_errors(evaluation), *_comparisons(answers), *_notes(evaluation)]:
+        typer.echo(line)
 
 
 def _errors(evaluation: Evaluation) -> Iterator[str]:

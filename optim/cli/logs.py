@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optim.cli.options import AsJson, Logs
+from optim.cli.options import AsJson, Logs, PriceRatio, PricesOption, read_prices
 from optim.cli.terminal import echo, plain_errors
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     from optim.reporting.page import Kind
-    from optim.reporting.tables import Prices
-
-PricesOption = Annotated[
-    str,
-    typer.Option(
-        metavar="auto|none|FILE",
-        help="US $ per million tokens: of genai-prices, or a JSON file with "
-        '{"MODEL": [input, output, cached]}. Unknown prices: units at --price-ratio.',
-    ),
-]
-PriceRatio = Annotated[
-    float, typer.Option(min=0, help="Units of a completion token; a prompt token is one unit.")
-]
 
 
 @plain_errors("inspect_ai")
@@ -137,19 +123,3 @@ def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     shown = formatting.displayed(found.rows).join(pd.DataFrame(trials).fillna(formatting.DASH))
     typer.echo(formatting.text_table(shown))
     typer.echo(found.sentence)
-
-
-def read_prices(text: str) -> Literal["auto"] | Prices | None:
-    """Return what ``--prices`` says.
-
-    Raises:
-        InputError: The file cannot be read.
-    """
-    if text in {"auto", "none"}:
-        return "auto" if text == "auto" else None
-    try:
-        document: dict[str, Any] = json.loads(Path(text).read_text(encoding="utf-8"))
-        return {model: (float(a), float(b), float(c)) for model, (a, b, c) in document.items()}
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        msg = f"cannot read the prices in {text}: {error}. Give {{MODEL: [input, output, cached]}}"
-        raise InputError(msg) from error

@@ -8,22 +8,47 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from optim.cli.terminal import numbers, plain_errors
 from optim.evaluation.experiment import Experiment
 from pb_graph.cli.options import read_assignments, read_set
+from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+    from optim.reporting.tables import Prices
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON only.", rich_help_panel="Output")]
 Logs = Annotated[
     list[str], typer.Argument(metavar="DIR...", help="A --log-dir of `pb-optim eval`, or several.")
+]
+
+PricesOption = Annotated[
+    str,
+    typer.Option(
+        "--prices",
+        metavar="FILE",
+        help="US $ of models: auto, none or a JSON file.",
+        show_default=False,
+        rich_help_panel="Output",
+    ),
+]
+PriceRatio = Annotated[
+    float,
+    typer.Option(
+        metavar="N",
+        help="Without: units of a completion token (4).",
+        show_default=False,
+        rich_help_panel="Output",
+    ),
 ]
 
 _TYPES: dict[object, Any] = {
@@ -39,6 +64,25 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "levels": lambda text: numbers("--levels", text) if text else None,
 }
 """Functions that make a field's value of the text on the command line."""
+
+
+def read_prices(text: str) -> Literal["auto"] | Prices | None:
+    """Return the prices that ``--prices`` names: those of genai-prices, a file's, or none.
+
+    Raises:
+        InputError: The file cannot be read.
+    """
+    if text in {"auto", "none"}:
+        return "auto" if text == "auto" else None
+    try:
+        document: dict[str, Any] = json.loads(Path(text).read_text(encoding="utf-8"))
+        return {model: (float(a), float(b), float(c)) for model, (a, b, c) in document.items()}
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        msg = (
+            f"cannot read the prices in {text}: {error}. Give US $ per million tokens as JSON: "
+            '{"MODEL": [input, output, cached]}.'
+        )
+        raise InputError(msg) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from optim.datasets.dataset import (
-    Question,
-    Row,
-    accepted_answers,
-    dataset,
-    parse_level,
-    required_text,
-)
+from optim.datasets.dataset import Question, Row, dataset
 
 
 @dataset(
@@ -36,9 +29,4 @@ def parse(row: Row) -> Question:
     Raises:
         InputError: A missing id, question or answer, or a level outside 1 to 5.
     """
-    return Question(
-        required_text(row, "id"),
-        required_text(row, "question"),
-        parse_level(row),
-        accepted_answers(row, ("answer",)),
-    )
+    return Question(row.text("id"), row.text("question"), row.level(), row.targets("answer"))

@@ -1,12 +1,14 @@
-"""Questions and data sets, the data sets by name, and readers for the columns of a row."""
+"""Questions, rows and data sets, the data sets by name."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from math import isnan
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -14,9 +16,8 @@ from typing import Any
 from pb_graph.errors import InputError, did_you_mean
 
 LEVELS = (1, 2, 3, 4, 5)
-Row = Mapping[str, Any]
 
-_LEVEL = re.compile(r"(?:level\s*)?([0-9]+)(?:\.0+)?", re.IGNORECASE)
+_LEVEL = re.compile(r"(?:level\s*)?([1-5])(?:\.0+)?", re.IGNORECASE)
 _ID_DIGITS = 12
 
 
@@ -62,8 +63,88 @@ class Question:
             msg = f"level {self.level!r} is outside 1 to 5"
             raise InputError(msg)
 
+    @property
+    def identity(self) -> str:
+        """A digest of what bears on an answer: all but targets and metadata."""
+        fields = asdict(self)
+        del fields["metadata"], fields["targets"]
+        return digest(fields)
+
+
+class Row(dict[str, Any]):
+    """One row of a data set by its columns, with readers that say what is wrong with a value."""
+
+    def text(self, column: str) -> str:
+        """Return a column that must hold some text; a number is taken as its digits.
+
+        Raises:
+            InputError: The column is absent, empty, or no text.
+        """
+        value = self.optional_text(column)
+        if value is None:
+            present = ", ".join(map(str, self)) or "none"
+            missing = f"no {column!r} (columns: {present})"
+            msg = missing if column not in self else f"{column!r} is empty"
+            raise InputError(msg)
+        return value
+
+    def optional_text(self, column: str) -> str | None:
+        """Return a column's text without outer white space, or None when it is absent or empty.
+
+        Raises:
+            InputError: The column holds no text and no number.
+        """
+        value = self.get(column)
+        if _is_missing(value):
+            return None
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+            msg = f"{column!r} holds {type(value).__name__}, not text"
+            raise InputError(msg)
+        return str(value).strip() or None
+
+    def as_list(self, column: str) -> Any:  # noqa: ANN401 - whatever a file holds
+        """Return the list that a table's cell holds as JSON; any other value as it is."""
+        value = self.get(column)
+        if isinstance(value, str) and value.lstrip().startswith("["):
+            with suppress(ValueError):
+                return json.loads(value)
+        return value
+
+    def targets(self, *columns: str) -> tuple[str, ...]:
+        """Return the accepted answers from the first of these columns that is present.
+
+        A column may hold one answer or a list of them. The same answer twice counts once.
+
+        Raises:
+            InputError: All columns are absent (the error names the last), or one holds no text.
+        """
+        column = next((name for name in columns if not _is_missing(self.get(name))), columns[-1])
+        value = self.as_list(column) if column == "answers" else self.get(column)
+        if not isinstance(value, (list, tuple)):
+            return (self.text(column),)
+        if not value:
+            msg = f"{column!r} is an empty list"
+            raise InputError(msg)
+        return tuple(dict.fromkeys(Row({column: item}).text(column) for item in value))
+
+    def level(self) -> int | None:
+        """Return the column ``level`` as 1 to 5, or None without one; "Level 3" is read as 3.
+
+        Raises:
+            InputError: The level is outside 1 to 5.
+        """
+        value = self.optional_text("level")
+        if value is None:
+            return None
+        match = _LEVEL.fullmatch(value)
+        if not match:
+            msg = f"level {value!r} is outside 1 to 5"
+            raise InputError(msg)
+        return int(match[1])
+
 
 Reader = Callable[[Row], Question]
+Parser = Callable[[Mapping[str, Any]], Question]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +191,17 @@ class DataSet:
     read: Reader
     hub: HubSource | None = None
     file: Path | None = None
-    expand: Callable[[Row], Iterable[Row]] | None = None
-    generate: Callable[[str, int], Iterable[Row]] | None = None
+    expand: Callable[[Row], Iterable[Mapping[str, Any]]] | None = None
+    generate: Callable[[str, int], Iterable[Mapping[str, Any]]] | None = None
     task: str = ""
 
-    def parse(self, row: Row) -> Question:
+    def parse(self, row: Mapping[str, Any]) -> Question:
         """Read one row into a question, with the data set's defaults.
 
         Raises:
             InputError: The row is no question; the message says why.
         """
-        question = self.read(row)
+        question = self.read(Row(row))
         return replace(
             question,
             domain=question.domain or self.domain,
@@ -134,7 +215,7 @@ DATASETS: Mapping[str, DataSet] = MappingProxyType(_DATASETS)
 """The data sets by name: those of this folder, and all others under `dataset`."""
 
 
-def dataset(name: str, **about: Any) -> Callable[[Reader], Reader]:  # noqa: ANN401 - see below
+def dataset(name: str, **about: Any) -> Callable[[Reader], Parser]:  # noqa: ANN401 - see below
     """Make a data set of the function that reads one of its rows.
 
     Args:
@@ -148,7 +229,7 @@ def dataset(name: str, **about: Any) -> Callable[[Reader], Reader]:  # noqa: ANN
         ValueError: There is a data set with this name already.
     """
 
-    def register(read: Reader) -> Reader:
+    def register(read: Reader) -> Parser:
         if name in _DATASETS:
             msg = f"there is a data set named {name!r} already"
             raise ValueError(msg)
@@ -177,81 +258,6 @@ def data_set(name: str) -> DataSet:
     return replace(found, name=name, task=task)
 
 
-def required_text(row: Row, column: str) -> str:
-    """Return a column that must hold some text; a number is taken as its digits.
-
-    Raises:
-        InputError: The column is absent, empty, or no text.
-    """
-    value = optional_text(row, column)
-    if value is None:
-        present = ", ".join(map(str, row)) or "none"
-        msg = f"no {column!r} (columns: {present})" if column not in row else f"{column!r} is empty"
-        raise InputError(msg)
-    return value
-
-
-def optional_text(row: Row, column: str) -> str | None:
-    """Return a column's text without outer white space, or None when it is absent or empty.
-
-    Raises:
-        InputError: The column holds no text and no number.
-    """
-    value = row.get(column)
-    if _is_missing(value):
-        return None
-    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        msg = f"{column!r} holds {type(value).__name__}, not text"
-        raise InputError(msg)
-    return str(value).strip() or None
-
-
-def accepted_answers(row: Row, columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the accepted answers from the first of these columns that is present.
-
-    A column may hold one answer or a list of them. The same answer twice counts once.
-
-    Raises:
-        InputError: All columns are absent (the error names the last), or one holds no text.
-    """
-    column = next((name for name in columns if not _is_missing(row.get(name))), columns[-1])
-    value = parse_list(row.get(column)) if column == "answers" else row.get(column)
-    if not isinstance(value, (list, tuple)):
-        return (required_text(row, column),)
-    found = tuple(dict.fromkeys(required_text({column: item}, column) for item in value))
-    if not found:
-        msg = f"{column!r} is an empty list"
-        raise InputError(msg)
-    return found
-
-
-def parse_list(value: object) -> object:
-    """Return the list that a table's cell holds as JSON; any other value as it is."""
-    if isinstance(value, str) and value.lstrip().startswith("["):
-        try:
-            return json.loads(value)
-        except ValueError:
-            return value
-    return value
-
-
-def parse_level(row: Row, *, required: bool = False) -> int | None:
-    """Return a difficulty from 1 to 5; "Level 3" and "3" are read as 3.
-
-    Raises:
-        InputError: The level is outside 1 to 5, or missing although it is required.
-    """
-    value = required_text(row, "level") if required else optional_text(row, "level")
-    if value is None:
-        return None
-    match = _LEVEL.fullmatch(value)
-    number = int(match[1]) if match and len(match[1]) == 1 else None
-    if number not in LEVELS:
-        msg = f"level {value!r} is outside 1 to 5"
-        raise InputError(msg)
-    return number
-
-
 def content_id(prefix: str, content: str) -> str:
     """Return an id made of the content: the same text has it in any file and order."""
     return f"{prefix}-{hashlib.sha256(content.encode()).hexdigest()[:_ID_DIGITS]}"
@@ -264,5 +270,5 @@ def digest(value: object) -> str:
 
 
 def _is_missing(value: Any) -> bool:  # noqa: ANN401 - whatever a file holds
-    # NaN is what tables hold for an empty cell, and the only value unlike itself.
-    return value is None or value == "" or (isinstance(value, float) and value != value)  # noqa: PLR0124
+    # NaN is what tables hold for an empty cell.
+    return value is None or value == "" or (isinstance(value, float) and isnan(value))

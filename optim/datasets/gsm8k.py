@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import re
 
-from optim.datasets.dataset import (
-    HubSource,
-    Question,
-    Row,
-    content_id,
-    dataset,
-    parse_level,
-    required_text,
-)
+from optim.datasets.dataset import HubSource, Question, Row, content_id, dataset
 from pb_graph.errors import InputError
 
 _CALCULATOR = re.compile(r"<<[^<>]*>>")  # the annotations that GSM8K's authors trained with
@@ -37,7 +29,7 @@ def parse(row: Row) -> Question:
     Raises:
         InputError: A missing question, or an answer without a number after ``####``.
     """
-    question, answer = required_text(row, "question"), required_text(row, "answer")
+    question, answer = row.text("question"), row.text("answer")
     solution, marker, final = answer.rpartition("####")
     target = final.strip().strip("$").replace(",", "")
     if not marker or not _NUMBER.fullmatch(target):
@@ -46,7 +38,7 @@ def parse(row: Row) -> Question:
     return Question(
         id=content_id("gsm8k", question),
         question=question,
-        level=parse_level(row),
+        level=row.level(),
         targets=(target,),
         metadata={"solution": _CALCULATOR.sub("", solution).strip()},
     )

@@ -20,17 +20,7 @@ from __future__ import annotations
 from dataclasses import replace
 from string import ascii_uppercase
 
-from optim.datasets.dataset import (
-    Question,
-    Row,
-    accepted_answers,
-    content_id,
-    dataset,
-    optional_text,
-    parse_level,
-    parse_list,
-    required_text,
-)
+from optim.datasets.dataset import Question, Row, content_id, dataset
 from pb_graph.errors import InputError
 
 _LETTER = r"Close with the letter of your choice alone inside the braces of one \boxed command."
@@ -59,29 +49,27 @@ def parse(row: Row) -> Question:
         InputError: A missing question or answer, a level outside 1 to 5, choices that are no list
             of texts, or an answer that is the letter of none.
     """
-    question = required_text(row, "question")
+    question = row.text("question")
     read = Question(
-        id=optional_text(row, "id") or content_id("q", question),
+        id=row.optional_text("id") or content_id("q", question),
         question=question,
-        level=parse_level(row),
-        targets=accepted_answers(row, ("answers", "answer")),
-        reference=optional_text(row, "reference"),
-        instruction=optional_text(row, "instruction") or "",
-        answer_format=optional_text(row, "answer_format") or "",
-        domain=optional_text(row, "domain") or "",
+        level=row.level(),
+        targets=row.targets("answers", "answer"),
+        reference=row.optional_text("reference"),
+        instruction=row.optional_text("instruction") or "",
+        answer_format=row.optional_text("answer_format") or "",
+        domain=row.optional_text("domain") or "",
     )
-    given = parse_list(row.get("choices"))
-    if isinstance(given, list | tuple) or optional_text(row, "choices") is not None:
-        return _with_choices(read, given)
-    return read
+    return _with_choices(read, row) if row.get("choices") else read
 
 
-def _with_choices(question: Question, given: object) -> Question:
-    if not isinstance(given, list | tuple) or not 1 < len(given) <= len(ascii_uppercase):
-        msg = f"'choices' is a list of 2 to {len(ascii_uppercase)} texts"
+def _with_choices(question: Question, row: Row) -> Question:
+    given, letters = row.as_list("choices"), ascii_uppercase
+    if not isinstance(given, list | tuple) or not 1 < len(given) <= len(letters):
+        msg = f"'choices' is a list of 2 to {len(letters)} texts"
         raise InputError(msg)
-    choices = [required_text({"choices": choice}, "choices") for choice in given]
-    letters = ascii_uppercase[: len(choices)]
+    choices = [Row(choices=choice).text("choices") for choice in given]
+    letters = letters[: len(choices)]
     if not {target.upper() for target in question.targets} <= set(letters):
         msg = f"the answer of a question with choices is a letter from A to {letters[-1]}"
         raise InputError(msg)

@@ -14,16 +14,16 @@ from collections import defaultdict
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from optim.datasets.dataset import LEVELS, SkipRow, data_set
+from optim.datasets.dataset import LEVELS, Row, SkipRow, data_set
 from optim.extras import import_or_explain
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from optim.datasets.dataset import DataSet, Question, Row
+    from optim.datasets.dataset import DataSet, Question
 
     Rows = Iterable[tuple[int, object]]
 
@@ -264,7 +264,9 @@ def normalized(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def read_rows(path: Path, expand: Callable[[Row], Iterable[Row]] | None = None) -> Rows:
+def read_rows(
+    path: Path, expand: Callable[[Row], Iterable[Mapping[str, Any]]] | None = None
+) -> Rows:
     """Read a .jsonl, .ndjson, .json, .csv or .parquet file.
 
     The standard library reads JSON and CSV: `datasets` gives a column one type, and so refuses a
@@ -303,7 +305,7 @@ def read_rows(path: Path, expand: Callable[[Row], Iterable[Row]] | None = None) 
         msg = f"{path.name} is no valid {ending.removeprefix('.')} file in UTF-8: {error}"
         raise InputError(msg) from error
     if isinstance(document, dict) and expand is not None:
-        document = list(expand(document))
+        document = list(expand(Row(document)))
     if not isinstance(document, list):
         msg = f"{path.name} holds {type(document).__name__}, not a list of objects"
         raise InputError(msg)
@@ -311,14 +313,12 @@ def read_rows(path: Path, expand: Callable[[Row], Iterable[Row]] | None = None) 
 
 
 def _read_csv(path: Path) -> Iterator[tuple[int, object]]:
+    """Yield the rows of a table, each with the line that it ends on."""
     before = csv.field_size_limit(_LONGEST_CELL)
     try:
         with path.open(encoding="utf-8-sig", newline="") as lines:
             reader = csv.DictReader(lines)
-            start = reader.line_num + 1 if reader.fieldnames else 1
-            for row in reader:
-                yield start, row
-                start = reader.line_num + 1
+            yield from ((reader.line_num, row) for row in reader)
     finally:
         csv.field_size_limit(before)
 

@@ -2,16 +2,7 @@ r"""MATH-500: competition mathematics with one final answer (HuggingFaceH4/MATH-
 
 from __future__ import annotations
 
-from optim.datasets.dataset import (
-    HubSource,
-    Question,
-    Row,
-    content_id,
-    dataset,
-    optional_text,
-    parse_level,
-    required_text,
-)
+from optim.datasets.dataset import HubSource, Question, Row, content_id, dataset
 
 
 @dataset(
@@ -33,11 +24,12 @@ def parse(row: Row) -> Question:
     Raises:
         InputError: A missing problem, answer or level, or a level outside 1 to 5.
     """
-    problem = required_text(row, "problem")
+    problem = row.text("problem")
+    row.text("level")  # is required
     return Question(
-        id=optional_text(row, "unique_id") or content_id("math500", problem),
+        id=row.optional_text("unique_id") or content_id("math500", problem),
         question=problem,
-        level=parse_level(row, required=True),
-        targets=(required_text(row, "answer"),),
-        metadata={name: optional_text(row, name) for name in ("subject", "solution")},
+        level=row.level(),
+        targets=(row.text("answer"),),
+        metadata={name: row.optional_text(name) for name in ("subject", "solution")},
     )

@@ -8,17 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from optim.datasets.dataset import (
-    Question,
-    Row,
-    SkipRow,
-    accepted_answers,
-    content_id,
-    dataset,
-    optional_text,
-    parse_level,
-    required_text,
-)
+from optim.datasets.dataset import Question, Row, SkipRow, content_id, dataset
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,7 +18,7 @@ _ANSWERS = ("answers", "answer")
 _EXAMPLES_KEPT = 2  # as many positive examples as the official evaluation shows
 
 
-def instances(task: Row) -> Iterator[Row]:
+def instances(task: Row) -> Iterator[dict[str, Any]]:
     """Turn an official task into rows: its definition goes before each instance's input.
 
     Raises:
@@ -78,17 +68,17 @@ def parse(row: Row) -> Question:
             sample: nothing is like it.
         InputError: A missing query or answer, or a level outside 1 to 5.
     """
-    query = required_text(row, "query")
+    query = row.text("query")
     given = [row[name] for name in _ANSWERS if row.get(name) is not None]
     if given and all(map(_is_blank, given)):
         msg = "its reference answer is empty"
         raise SkipRow(msg)
     metadata = row.get("metadata")  # put there by `instances`; a file's own column may be anything
     return Question(
-        id=optional_text(row, "id") or content_id("ni", query),
+        id=row.optional_text("id") or content_id("ni", query),
         question=query,
-        level=parse_level(row),
-        targets=accepted_answers(row, _ANSWERS),
+        level=row.level(),
+        targets=row.targets(*_ANSWERS),
         metadata=metadata if isinstance(metadata, dict) else {},
     )
 

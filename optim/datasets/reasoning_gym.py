@@ -20,7 +20,7 @@ SIZE = 100
 """Questions of each level."""
 
 
-def generate(task: str, seed: int) -> Iterator[Row]:
+def generate(task: str, seed: int) -> Iterator[dict[str, Any]]:
     """Make the rows of a task, `SIZE` of each level.
 
     Args:

@@ -10,16 +10,7 @@ import ast
 import json
 from typing import TYPE_CHECKING, Any
 
-from optim.datasets.dataset import (
-    HubSource,
-    Question,
-    Row,
-    content_id,
-    dataset,
-    optional_text,
-    parse_level,
-    required_text,
-)
+from optim.datasets.dataset import HubSource, Question, Row, content_id, dataset
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -73,16 +64,16 @@ def parse(row: Row) -> Question:
         InputError: A missing or unreadable field. The official test split has queries only, and
             so nothing that can be checked.
     """
-    query = required_text(row, "query")
+    query = row.text("query")
     tables = _tables(_structure(row, "reference_information"))
     named = str(row.get("level")).strip().lower()
     return Question(
-        id=optional_text(row, "id") or content_id("travelplanner", query),
+        id=row.optional_text("id") or content_id("travelplanner", query),
         question=query,
-        level=_LEVELS[named] if named in _LEVELS else parse_level(row),
+        level=_LEVELS[named] if named in _LEVELS else row.level(),
         reference="\n\n".join(map(_table_text, tables)),
         metadata={
-            **{name: required_text(row, name) for name in ("org", "dest")},
+            **{name: row.text(name) for name in ("org", "dest")},
             **{name: _whole(row, name) for name in _NUMBERS},
             **_optional(row),
             "reference_information": tables,
@@ -91,7 +82,7 @@ def parse(row: Row) -> Question:
 
 
 def _whole(row: Row, column: str) -> int:
-    value = required_text(row, column).lstrip("$").replace(",", "")
+    value = row.text(column).lstrip("$").replace(",", "")
     try:
         number = float(value)
     except ValueError:
@@ -119,7 +110,7 @@ def _structure(row: Row, column: str) -> Any:  # noqa: ANN401 - whatever the lit
     value = row.get(column)
     if isinstance(value, (list, tuple, dict)):
         return value
-    written = required_text(row, column)
+    written = row.text(column)
     if len(written) > _LONGEST_LITERAL:
         msg = f"{column!r} is longer than {_LONGEST_LITERAL} characters"
         raise InputError(msg)

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
+import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pb_graph
 from optim.datasets import DATASETS, data_set, level_examples
+from optim.datasets.dataset import digest
 from optim.datasets.loading import Source, select
-from optim.evaluation.identity import provenance, scorer_code, scorer_name
 from optim.methods import ESTIMATED, NAMES, PAPER, RIVALS, Grid, Method, check_distinct, methods
 from optim.records import REMOTE
 from optim.records.shards import Shard
 from optim.scorers import NAMES as SCORERS
 from optim.scorers import as_scorer
+from optim.scorers.base import FunctionScorer
+from optim.scorers.inspect_scorers import is_inspect_scorer
 from pb_graph.errors import InputError
 from pb_graph.program import PlannerProgram
 from pb_graph.settings import Settings
@@ -113,9 +120,9 @@ class Experiment:
     concurrency: int = _option("Questions answered at once.", _LIMITS, 8)
     max_tokens_total: int | None = _option("Tokens after which no answer begins.", _LIMITS, None)
     retry_errors: bool = _option("Answer failed questions again.", _LIMITS, default=False)
-    log_dir: str | Path = _option("Folder of logs and paid replies.", _OUTPUT, "logs", reads=str)
+    log_dir: str | Path = _option("Folder of logs and replies.", _OUTPUT, "logs", reads=str)
     work_dir: str | Path | None = _option(
-        "Folder of paid replies where --log-dir is s3://….", _OUTPUT, None
+        "Folder of replies where --log-dir is s3://….", _OUTPUT, None
     )
 
     def __post_init__(self) -> None:
@@ -145,22 +152,16 @@ class Experiment:
             self.dataset, self.data, self.split, self.fields, self.skip_bad_rows, self.seed
         )
 
-    def draw(self, pool: Sequence[Question] | None = None) -> list[Question]:
-        """Return the questions that all parts ask together.
-
-        Args:
-            pool: All questions of `source`, to be read no second time; read when not given.
-        """
-        pool = self.source.read() if pool is None else pool
+    def draw(self, pool: Sequence[Question]) -> list[Question]:
+        """Return the questions that all parts ask together, of all questions of `source`."""
         return select(pool, limit=self.limit, seed=self.seed, levels=self.levels)
 
-    def chosen_methods(self, pool: Sequence[Question] | None = None) -> tuple[Method, ...]:
+    def chosen_methods(self, pool: Sequence[Question]) -> tuple[Method, ...]:
         """Return the methods with the overrides, their estimated twins, and the grid applied.
 
         Args:
-            pool: All questions of `source`, to be read no second time; read when not given.
+            pool: All questions of `source`.
         """
-        pool = self.source.read() if pool is None else pool
         questions = self.draw(pool)
         asked = [self.methods] if isinstance(self.methods, str) else self.methods
         chosen = [
@@ -240,3 +241,56 @@ def _with_estimated_level(method: Method, taken: set[str]) -> tuple[Method, ...]
     if f"{base}_estimated" not in NAMES or twin in taken or not method.settings.needs_level:
         return (method,)
     return method, replace(method, name=twin, estimate_level=True)
+
+
+def provenance(
+    dataset: str, *, data: str | Path | None, split: str | None, seed: int
+) -> dict[str, Any]:
+    """Return the origin of a run for its readers. Of paths only the names are told."""
+    hub = None if data else data_set(dataset).hub
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "version": pb_graph.__version__,
+        "command": shlex.join(_without_folders(argument) for argument in sys.argv),
+        "data": Path(data).name if data else hub.path if hub else None,
+        "split": split or (hub.split if hub else None),
+        "seed": seed,
+    }
+
+
+def _without_folders(argument: str) -> str:
+    """Return an argument of the command without the folders of paths outside the working folder."""
+    option, equals, value = argument.rpartition("=")
+    local = "local:" if value.startswith("local:") else ""
+    path = value.removeprefix(local)
+    outside = path.startswith(("~", "..")) or Path(path).is_absolute()
+    return f"{option}{equals}{local}{Path(path).name}" if outside else argument
+
+
+def scorer_name(scorer: object) -> str:
+    """Return the name of a scorer, else that of its function or class."""
+    if isinstance(scorer, str):
+        return scorer
+    if is_inspect_scorer(scorer):  # its arguments are part of its name
+        scorer = as_scorer(scorer)
+    name = getattr(scorer, "name", None) or getattr(scorer, "__name__", None)
+    return str(name or type(scorer).__qualname__)
+
+
+def scorer_code(scorer: object) -> str:
+    """Return a digest of the module in which a scorer of the user's own is written, or "".
+
+    The whole module counts, since a mended helper changes scores as well. Scorers that are known by
+    name have no such code.
+    """
+    if scorer is None or isinstance(scorer, str) or is_inspect_scorer(scorer):
+        return ""
+    scorer = scorer.function if isinstance(scorer, FunctionScorer) else scorer
+    scorer = inspect.unwrap(scorer) if callable(scorer) else scorer
+    written: Any = scorer if inspect.isroutine(scorer) or isinstance(scorer, type) else type(scorer)
+    try:
+        lines, _ = inspect.findsource(written)
+    except (OSError, TypeError):  # typed at a prompt, or not in Python
+        return ""
+    code = getattr(written, "__code__", None)
+    return digest([written.__qualname__, code and code.co_firstlineno, "".join(lines)])

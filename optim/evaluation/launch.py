@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, redirect_stdout
+from contextlib import ExitStack, closing, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from optim.evaluation.experiment import Experiment
-from optim.evaluation.progress import Progress
+from optim.evaluation.limits import Progress
 from optim.evaluation.run import Evaluation, EvaluationError, run_here
-from optim.evaluation.store import lock_run_dir, spent_in
+from optim.evaluation.store import REPLIES, ReplyCache, lock_run_dir
 from optim.extras import require_modules
 from optim.records import REMOTE, Records, read_records
-from optim.records.shards import DEFAULT_SHARDS, Shard
+from optim.records.shards import Shard
 from pb_graph.errors import InputError, PlanAndBudgetError
 
 if TYPE_CHECKING:
@@ -28,14 +28,13 @@ _RESTARTS = 3  # of a part whose worker died
 _LOOK_EVERY = 1.0  # seconds between two looks at the progress
 
 
-def evaluate(  # noqa: PLR0913 -- all but one by name
+def evaluate(
     experiment: Experiment,
     *,
     planners: Sequence[ModelSpec] = (),
     confirm: Callable[[str, int], None] | None = None,
     console: Console | None = None,
-    engine: Literal["here", "ray"] = "here",
-    parts: int = DEFAULT_SHARDS,
+    ray_parts: int | None = None,
 ) -> Evaluation:
     """Run an experiment, or the rest of it. In an event loop, call it in `asyncio.to_thread`.
 
@@ -46,11 +45,10 @@ def evaluate(  # noqa: PLR0913 -- all but one by name
         confirm: Called before the run begins, with its size in a sentence and its number of
             answers. An error that it raises prevents the run.
         console: Where progress is shown; standard error when not given.
-        engine: ``here`` runs in this process. ``ray`` runs parts of the questions as Ray tasks, on
-            the cluster of ``RAY_ADDRESS`` or the cores of this machine, each with a folder of its
-            own in the log folder. The limit of tokens is for all of them together, and
-            ``concurrency`` for each.
-        parts: Number of parts on Ray.
+        ray_parts: Run so many parts of the questions as Ray tasks, on the cluster of
+            ``RAY_ADDRESS`` or the cores of this machine, each with a folder of its own in the log
+            folder. The limit of tokens is for all of them together, and ``concurrency`` for each.
+            None runs in this process.
 
     Returns:
         The records and the table. An error in one answer is a record, and ends nothing.
@@ -65,16 +63,19 @@ def evaluate(  # noqa: PLR0913 -- all but one by name
         EvaluationError: A task failed.
     """
     console = console or Console(stderr=True)
-    if engine == "ray":
+    if ray_parts is not None:
+        Shard.parse(f"1/{ray_parts}")
         require_modules("ray")
     each = [replace(experiment, planner=planner) for planner in planners] or [experiment]
     questions = experiment.source.read()
     if confirm is not None:
         confirm(*_size(experiment, questions, len(each)))
-    if engine == "here":
-        runs = [run_here(one, console, questions) for one in each]
-    else:
-        runs = [_run_parts(one, parts, console, questions) for one in each]
+    runs = [
+        run_here(one, console, questions)
+        if ray_parts is None
+        else _run_parts(one, ray_parts, console, questions)
+        for one in each
+    ]
     # A run on Ray returns the records of other planners in the folder, too.
     found = {(r.method, r.planner, r.question, r.epoch): r for run in runs for r in run.records}
     not_started = sum(run.not_started for run in runs)
@@ -135,12 +136,12 @@ def _run_parts(
     others = sorted(set(root.glob("part-*-of-*")) - set(folders.values()))
     if others:
         cut = others[0].name.rpartition("-")[2]
-        msg = f"{root} is cut in {cut} parts, not in {parts}: use --parts {cut}, or another folder"
+        msg = f"{root} is cut in {cut} parts, not in {parts}: use --ray {cut}, or another folder"
         raise InputError(msg)
     methods = [method.name for method in experiment.chosen_methods(questions)]
     samples = len(experiment.draw(questions)) * len(methods) * experiment.epochs
     with lock_run_dir(root), ExitStack() as ended:
-        spent = {n: spent_in(folder) for n, folder in folders.items()}
+        spent = {number: _spent_in(folder) for number, folder in folders.items()}
         ended.enter_context(redirect_stdout(sys.stderr))  # Ray reports dead workers there
         if not ray.is_initialized():
             ray.init(log_to_driver=False, configure_logging=False)
@@ -153,7 +154,8 @@ def _run_parts(
         }
         outcomes: list[tuple[int, int]] = []
         try:
-            with Progress(samples, experiment.max_tokens_total, console) as progress:
+            before, limit = sum(spent.values()), experiment.max_tokens_total
+            with Progress(samples, before, limit, console) as progress:
                 while tasks:
                     ready, _ = ray.wait(list(tasks), num_returns=len(tasks), timeout=_LOOK_EVERY)
                     outcomes += [_outcome(task, tasks.pop(task)) for task in ready]
@@ -184,6 +186,14 @@ def _run_part(experiment: Experiment, account: Any, number: int) -> tuple[int, i
     found = run_here(experiment, console, questions, total_spent=total_spent, on_end=on_end)
     ray.get(account.spend.remote(number, found.spent))
     return found.spent, found.not_started
+
+
+def _spent_in(folder: Path) -> int:
+    """Return the completion tokens that earlier runs in a folder spent."""
+    if not (folder / REPLIES).exists():
+        return 0
+    with closing(ReplyCache(folder / REPLIES)) as cache:
+        return cache.spent
 
 
 def _outcome(task: Any, number: int) -> tuple[int, int]:  # noqa: ANN401

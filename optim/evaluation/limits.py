@@ -1,21 +1,26 @@
-"""The limits of an evaluation over all its methods: answers at once, and completion tokens."""
+"""The limits of an evaluation over all its methods, and its progress."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from inspect_ai.util import EarlyStop
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
+    from rich.console import Console
 
     from optim.evaluation.store import ReplyCache
 
     TotalSpent = Callable[[int], Awaitable[int]]
+
+_EVERY = 30.0  # seconds between two lines of progress where nothing can be drawn over
+_FIRST = 5  # answers, from which the tokens of all are estimated
 
 
 class Limits:
@@ -29,7 +34,6 @@ class Limits:
 
     Attributes:
         skipped: Number of answers that were not begun.
-        interrupted: Whether a sample was cancelled.
     """
 
     def __init__(
@@ -41,7 +45,6 @@ class Limits:
     ) -> None:
         self.tokens = tokens
         self.skipped = 0
-        self.interrupted = False
         self._cache, self._total_spent = cache, total_spent
         self._semaphore = asyncio.Semaphore(places)
         self._holders: set[object] = set()
@@ -95,11 +98,10 @@ class EarlyStopping:
     async def schedule_sample(self, id: str | int, epoch: int) -> EarlyStop | None:  # noqa: A002
         """Let a sample start once it has a place, or leave it out."""
         holder = (self.task, str(id), epoch)
-        with self._watched():
-            await self.limits.acquire(holder)
-            reason = await self.limits.stop_reason()
-            if reason is None or await self.is_free(str(id), epoch):
-                return None
+        await self.limits.acquire(holder)
+        reason = await self.limits.stop_reason()
+        if reason is None or await self.is_free(str(id), epoch):
+            return None
         self.limits.release(holder)
         self.limits.skipped += 1
         return EarlyStop(id=id, epoch=epoch, reason=reason)
@@ -108,8 +110,7 @@ class EarlyStopping:
     def place(self, question: str, epoch: int) -> Iterator[None]:
         """Keep the place of a sample, and give it back at the end."""
         try:
-            with self._watched():
-                yield
+            yield
         finally:
             self.limits.release((self.task, question, epoch))
 
@@ -121,10 +122,47 @@ class EarlyStopping:
         """Return the tokens that had been spent when the task ended."""
         return {"completion_tokens_spent": self.limits.spent, "limit": self.limits.tokens}
 
-    @contextmanager
-    def _watched(self) -> Iterator[None]:
-        try:
-            yield
-        except asyncio.CancelledError:
-            self.limits.interrupted = True
-            raise
+
+class Progress:
+    """A context manager that shows how far a run is: a live line, or at no terminal some lines.
+
+    Args:
+        samples: Number of answers of the run.
+        spent: Completion tokens before the run.
+        limit: Completion tokens after which no answer begins, or None.
+        console: The console to draw on.
+    """
+
+    def __init__(self, samples: int, spent: int, limit: int | None, console: Console) -> None:
+        self._samples, self._before, self._console = samples, spent, console
+        self._of = "" if limit is None else f" of {limit}"
+        self._began = self._printed = time.monotonic()
+        self._status = console.status("")
+
+    def __enter__(self) -> Self:
+        self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._status.stop()
+
+    def show(self, spent: int, answers: int, errors: int) -> None:
+        """Show the counts of the whole run so far, and an estimate of all its tokens.
+
+        Args:
+            spent: Completion tokens.
+            answers: Answers, errors included.
+            errors: Answers without a score.
+        """
+        now = time.monotonic()
+        line = (
+            f"{answers} of {self._samples} answers, {errors} errors, {spent} completion tokens "
+            f"spent{self._of}, {now - self._began:.0f} s"
+        )
+        if _FIRST <= answers < self._samples:
+            total = self._before + (spent - self._before) * self._samples / answers
+            line += f"; about {total:.0f} tokens in all"
+        self._status.update(line)
+        if not self._console.is_terminal and now - self._printed >= _EVERY:
+            self._printed = now
+            self._console.print(line)

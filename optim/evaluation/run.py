@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -22,13 +22,12 @@ from inspect_ai import eval as inspect_eval
 from inspect_ai.model import get_model
 from rich.console import Console
 
-from optim.evaluation.limits import Limits
+from optim.evaluation.inspect_models import PROVIDER
+from optim.evaluation.limits import Limits, Progress
 from optim.evaluation.models import build_models
-from optim.evaluation.progress import Progress
-from optim.evaluation.store import REPLIES, ReplyCache, lock_run_dir, report_disk_errors
+from optim.evaluation.store import REPLIES, ReplyCache, lock_run_dir, storage_error
 from optim.evaluation.task import MethodTask, OnEnd, make_method_task, make_task
-from optim.evaluation.transcript import PROVIDER
-from optim.records import BY_RUN, Records, differences, log_headers, pool, records_of
+from optim.records import BY_RUN, Records, differences, log_headers, pool
 from optim.reporting.formatting import displayed, remarks, text_table
 from optim.reporting.tables import answers, figures
 from pb_graph.errors import InputError, PlanAndBudgetError
@@ -100,33 +99,27 @@ def run_here(
     """
     drawn, methods = experiment.draw(questions), experiment.chosen_methods(questions)
     judge, folder = experiment.build_scorer(), experiment.folder
-    with lock_run_dir(folder):
-        cache = ReplyCache(folder / REPLIES)
-        try:
-            models = build_models(
-                experiment.model,
-                experiment.planner,
-                program=experiment.planner_program,
-                settings=_model_settings([method.settings for method in methods]),
-                cache=cache,
-                cap_policy=experiment.cap_policy,
-                sampling=experiment.sampling,
-                fresh_plans=experiment.fresh_plans,
-            )
-            most = experiment.max_tokens_total
-            limits = Limits(experiment.concurrency, most, cache, total_spent)
-            tasks = [make_method_task(experiment, method, drawn, models) for method in methods]
-            if left := _left_to_do(tasks, experiment):
-                with report_disk_errors(folder, cache), _restore_logging():
-                    _run(left, judge, limits, experiment, console, on_end)
-                _delete_unfinished_logs(left, experiment)
-            latest = _latest_logs(experiment)
-            logs = [latest[task.key] for task in tasks if task.key in latest]
-            records = Records(
-                one for log in logs for one in pool([(log, list(records_of(log)))], partial=True)
-            )
-        finally:
-            cache.close()
+    with lock_run_dir(folder), closing(ReplyCache(folder / REPLIES)) as cache:
+        models = build_models(
+            experiment.model,
+            experiment.planner,
+            program=experiment.planner_program,
+            settings=_model_settings([method.settings for method in methods]),
+            cache=cache,
+            cap_policy=experiment.cap_policy,
+            sampling=experiment.sampling,
+            fresh_plans=experiment.fresh_plans,
+        )
+        most = experiment.max_tokens_total
+        limits = Limits(experiment.concurrency, most, cache, total_spent)
+        tasks = [make_method_task(experiment, method, drawn, models) for method in methods]
+        if left := _left_to_do(tasks, experiment):
+            with _report_disk_errors(folder, cache), _restore_logging():
+                _run(left, judge, limits, experiment, console, on_end)
+            _delete_unfinished_logs(left, experiment)
+        latest = _latest_logs(experiment)
+        logs = [latest[task.key] for task in tasks if task.key in latest]
+        records = Records(one for log in logs for one in pool([log], partial=True))
     return Evaluation(records, limits.spent, limits.skipped, experiment.log_dir)
 
 
@@ -145,14 +138,14 @@ def _run(  # noqa: PLR0913, PLR0917
         KeyboardInterrupt: The run was interrupted, which Inspect keeps to itself.
     """
     ended: list[bool] = []
-    progress = Progress(sum(task.samples for task in tasks), limits.tokens, console)
 
     def count(is_scored: bool) -> None:
         ended.append(is_scored)
         progress.show(limits.spent, len(ended), ended.count(False))
         on_end(is_scored)
 
-    with progress:
+    samples = sum(task.samples for task in tasks)
+    with Progress(samples, limits.spent, limits.tokens, console) as progress:
         logs = inspect_eval(
             [make_task(task, judge, limits, count) for task in tasks],
             model=get_model(f"{PROVIDER}/{tasks[0].metadata['model']}"),
@@ -168,7 +161,7 @@ def _run(  # noqa: PLR0913, PLR0917
             ctl_server=False,
             log_header_only=True,
         )
-    if limits.interrupted or any(log.status == "cancelled" for log in logs):
+    if any(log.status == "cancelled" for log in logs):
         raise KeyboardInterrupt
     failed = next((log for log in logs if log.status != "success"), None)
     if failed or len(logs) < len(tasks):
@@ -185,6 +178,21 @@ def _model_settings(rows: Sequence[Settings]) -> Settings:
     if any(row.timeout is not None for row in rows):
         most["timeout"] = max(row.timeout or TIMEOUT for row in rows)
     return rows[0].model_copy(update=most)
+
+
+@contextmanager
+def _report_disk_errors(folder: Path, cache: ReplyCache) -> Iterator[None]:
+    """Raise `StorageError` if a run failed, or went on, with a folder that is not writable."""
+    try:
+        yield
+    except Exception as error:
+        cause: BaseException | None = error
+        while cause is not None and not (isinstance(cause, OSError) and cause.errno):
+            cause = cause.__cause__ or cause.__context__
+        failure = storage_error(folder, cause) if isinstance(cause, OSError) else error
+        raise cache.failure or failure from error
+    if cache.failure is not None:
+        raise cache.failure
 
 
 @contextmanager

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from optim.evaluation.cache import CacheMissError, Call, Recording, recording
-from optim.evaluation.store import StorageError
+from optim.evaluation.store import CacheMissError, Call, OnCall, Recording, StorageError, recording
 from optim.records import is_empty_paid_answer
 from optim.scorers import Score
 from pb_graph.budget.ledger import by_node, most_billed
@@ -63,7 +62,12 @@ class Runner:
         )
 
     async def answer(
-        self, question: Question, epoch: int = 1, *, replay_only: bool = False
+        self,
+        question: Question,
+        epoch: int = 1,
+        *,
+        replay_only: bool = False,
+        on_call: OnCall | None = None,
     ) -> Outcome:
         """Answer a question. A failure is an outcome, too.
 
@@ -71,12 +75,13 @@ class Runner:
             question: The question.
             epoch: Number of the repetition, from 1.
             replay_only: Whether no model may be asked.
+            on_call: Awaited after each model call.
 
         Raises:
             StorageError: A reply cannot be kept.
             CacheMissError: There is no such reply, and no model may be asked.
         """
-        with recording(Recording(epoch, replay_only)) as record:
+        with recording(Recording(epoch, replay_only, on_call)) as record:
             try:
                 output = await self._graph.ainvoke(self._input(question))
             except NoAnswerError as error:
@@ -85,9 +90,8 @@ class Runner:
             except (StorageError, CacheMissError):
                 raise
             except Exception as error:  # noqa: BLE001 -- one question must not end the others
-                reason = f"{type(error).__name__}: {error}"
                 report = _failed_report(self.method.settings, question.level, record.calls)
-                return Outcome(report, record.calls, reason)
+                return Outcome(report, record.calls, f"{type(error).__name__}: {error}")
             return Outcome(output["report"], record.calls)
 
     async def replay(self, question: Question, epoch: int = 1) -> Outcome | None:
@@ -117,11 +121,12 @@ async def score_answer(scorer: Scorer, report: Report, question: Question) -> Sc
 
 def _failed_report(settings: Settings, level: int | None, calls: Sequence[Call]) -> Report:
     """Return the report of a question that ended with an error: the cost of its calls."""
-    local = settings.method == PLANNED
+    is_planned = settings.method == PLANNED
+    charges = [call["charge"] for call in calls]
     return Report(
         method=settings.method,
-        execution=settings.execution if local else None,
-        schedule=settings.schedule if local else None,
+        execution=settings.execution if is_planned else None,
+        schedule=settings.schedule if is_planned else None,
         style=None,
         effort=None,
         level=level,
@@ -133,7 +138,7 @@ def _failed_report(settings: Settings, level: int | None, calls: Sequence[Call])
         finish=None,
         cut_off=False,
         steps=[],
-        usage=by_node(call["charge"] for call in calls),
-        most_billed=most_billed(call["charge"] for call in calls),
+        usage=by_node(charges),
+        most_billed=most_billed(charges),
         warnings=[],
     )

@@ -1,7 +1,13 @@
-"""The folder of a run: its lock, its conditions, and one SQLite file of everything paid for.
+"""The folder of a run: its lock, and one SQLite file of every reply that was paid for.
 
 A reply is on disk when `ReplyCache.put` returns, and a killed process leaves whole rows only. One
 process writes the file: it holds the folder's lock.
+
+`CachedClient` stands in front of every model of a run, in evaluations and in tuning. It asks for
+each reply once. A reply is identified by its request: the model, the messages as they are sent, the
+cap, the schema, and the number of the sample. So a killed run continues within a question, methods
+with the same request share the reply, and a change of this package costs only the requests that it
+changes.
 """
 
 from __future__ import annotations
@@ -10,21 +16,39 @@ import asyncio
 import json
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 from weakref import WeakValueDictionary
 
 from filelock import FileLock, Timeout
 
-from pb_graph.errors import InputError, PlanAndBudgetError
+from optim.datasets.dataset import digest
+from pb_graph.budget.context import accounts_in_scope
+from pb_graph.budget.ledger import spending
+from pb_graph.errors import InputError, ModelCallError, PlanAndBudgetError
+from pb_graph.models.client import ModelClient, WrapperClient
+from pb_graph.models.io import IO, BlockingIO
 from pb_graph.models.reply import Reply
 from pb_graph.types import Charge, Purpose
 
 if TYPE_CHECKING:
     from filelock import AcquireReturnProxy
+    from langchain_core.messages import BaseMessage
+
+    from pb_graph.models.options import CallOptions
 
 LOCK, RUN, REPLIES = ".pb-optim.lock", "run.json", "replies.sqlite"
 """Names of the files in a run folder."""
@@ -41,11 +65,15 @@ class StorageError(PlanAndBudgetError):
     """The run folder cannot be written, so nothing more is paid for."""
 
 
-def _storage_error(path: str | Path, error: Exception) -> StorageError:
-    reason = getattr(error, "strerror", None) or error
+class CacheMissError(PlanAndBudgetError):
+    """A replay came to a request that has no reply yet."""
+
+
+def storage_error(path: Path, error: Exception) -> StorageError:
+    """Return the error for a file that cannot be written."""
     return StorageError(
-        f"cannot write {path}: {reason}. Free some space or mend the folder, and rerun the same "
-        "command: what was written before is not paid for again."
+        f"cannot write {path}: {getattr(error, 'strerror', None) or error}. Free some space or "
+        "mend the folder, and rerun the same command: nothing is paid for twice."
     )
 
 
@@ -99,7 +127,6 @@ class ReplyCache:
 
     Attributes:
         failure: The reason why nothing more can be written. From then on no model is asked.
-        results: Scores of answers under their keys, for tuning.
 
     Raises:
         StorageError: The file cannot be opened or written, or is no database.
@@ -119,8 +146,7 @@ class ReplyCache:
             self._db.executescript(_TABLES)
             self._spent = int(self._db.execute(_SPENT).fetchone()[0])
         except sqlite3.Error as error:
-            raise _storage_error(path, error) from error
-        self.results = Results(self)
+            raise storage_error(path, error) from error
 
     @property
     def spent(self) -> int:
@@ -160,7 +186,7 @@ class ReplyCache:
             return
         text = json.dumps(reply.to_json())
         with self._lock:
-            self.write("INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", key, text, reply.tokens)
+            self._write("INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", key, text, reply.tokens)
             self._spent += reply.tokens
 
     def put_lost(self, key: str, lost: Iterable[Charge]) -> None:
@@ -169,65 +195,157 @@ class ReplyCache:
         tokens = sum(charge["output_tokens"] for charge in charges)
         if charges:
             with self._lock:
-                self.write("INSERT INTO lost VALUES (?, ?, ?)", key, json.dumps(charges), tokens)
+                self._write("INSERT INTO lost VALUES (?, ?, ?)", key, json.dumps(charges), tokens)
                 self._spent += tokens
+
+    def count_results(self) -> int:
+        """Return the number of results."""
+        return int(self.execute("SELECT COUNT(*) FROM results").fetchone()[0])
+
+    def get_result(self, key: str) -> dict[str, Any] | None:
+        """Return the result of an answer, as tuning keeps it, or None."""
+        row = self.execute("SELECT entry FROM results WHERE key = ?", key).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    def put_result(self, key: str, entry: Mapping[str, Any]) -> None:
+        """Keep a result as JSON, in the place of an earlier one."""
+        text = json.dumps(dict(entry))
+        self._write("INSERT OR REPLACE INTO results VALUES (?, ?)", key, text)
 
     def execute(self, statement: str, *values: object) -> sqlite3.Cursor:
         """Execute one statement; threads take turns."""
         with self._lock:
             return self._db.execute(statement, values)
 
-    def write(self, statement: str, *values: object) -> None:
+    def _write(self, statement: str, *values: object) -> None:
         """Execute one statement that writes, or raise `StorageError` and keep it in `failure`."""
         try:
             self.execute(statement, *values)
         except sqlite3.Error as error:
-            self.failure = _storage_error(self._path, error)
+            self.failure = storage_error(self._path, error)
             raise self.failure from error
 
 
-def spent_in(folder: Path) -> int:
-    """Return the completion tokens that earlier runs in a folder spent."""
-    if not (folder / REPLIES).exists():
-        return 0
-    cache = ReplyCache(folder / REPLIES)
-    cache.close()
-    return cache.spent
+class Message(TypedDict):
+    """One message of a prompt; its role is ``system``, ``human`` or ``ai``."""
+
+    role: str
+    content: str
 
 
-class Results:
-    """JSON objects under keys, in the file of a `ReplyCache`."""
+class Call(TypedDict):
+    """One model call as plain JSON: the model, its prompt, the reply, and the charge."""
 
-    def __init__(self, cache: ReplyCache) -> None:
-        self._cache = cache
+    model: str
+    messages: list[Message]
+    text: str
+    charge: Charge
 
-    def __len__(self) -> int:
-        return int(self._cache.execute("SELECT COUNT(*) FROM results").fetchone()[0])
 
-    def __contains__(self, key: str) -> bool:
-        return self.get(key) is not None
+OnCall = Callable[[Call], Awaitable[None]]
 
-    def get(self, key: str) -> dict[str, Any] | None:
-        """Return the object under a key, or None."""
-        row = self._cache.execute("SELECT entry FROM results WHERE key = ?", key).fetchone()
-        return None if row is None else json.loads(row[0])
 
-    def put(self, key: str, entry: Mapping[str, Any]) -> None:
-        """Keep an object under a key, in the place of an earlier one."""
-        text = json.dumps(dict(entry))
-        self._cache.write("INSERT OR REPLACE INTO results VALUES (?, ?)", key, text)
+@dataclass(slots=True)
+class Recording:
+    """The calls of one answer.
+
+    Attributes:
+        sample: Number of the sample of sampled replies, from 1: an evaluation's epoch.
+        replay_only: Whether no model may be asked.
+        calls: Every attempt in order; those of a shared reply stand in each answer that used it.
+        request_counts: Count of identical requests so far. The n-th one gets the n-th reply.
+        on_call: Awaited after each call.
+    """
+
+    sample: int = 1
+    replay_only: bool = False
+    on_call: OnCall | None = None
+    calls: list[Call] = field(default_factory=list)
+    request_counts: Counter[str] = field(default_factory=Counter)
+
+
+_recording: ContextVar[Recording | None] = ContextVar("recording", default=None)
 
 
 @contextmanager
-def report_disk_errors(folder: Path, cache: ReplyCache) -> Iterator[None]:
-    """Raise `StorageError` if a run failed, or went on, with a folder that is not writable."""
+def recording(record: Recording) -> Iterator[Recording]:
+    """Record the calls that are made in this context, also by tasks that start in it."""
+    token = _recording.set(record)
     try:
-        yield
-    except Exception as error:
-        cause: BaseException | None = error
-        while cause is not None and not (isinstance(cause, OSError) and cause.errno):
-            cause = cause.__cause__ or cause.__context__
-        failure = _storage_error(folder, cause) if isinstance(cause, OSError) else error
-        raise cache.failure or failure from error
-    if cache.failure is not None:
-        raise cache.failure
+        yield record
+    finally:
+        _recording.reset(token)
+
+
+class CachedClient(WrapperClient):
+    """Asks a model for each reply once, and records every call in the current `recording`.
+
+    A known reply has its original tokens and seconds, lost attempts included, as if it had been
+    made anew: each method is charged the plan that it shares with others.
+
+    Args:
+        client: Asks the model.
+        name: The name of the model in logs.
+        identity: Identifies the model with everything besides the request that bears on its words.
+        cache: Keeps the replies.
+        one_sample: Whether every epoch gets the same replies.
+        before: Called before the model is really asked. An error that it raises prevents the call.
+    """
+
+    def __init__(  # noqa: PLR0913 -- all but four by name
+        self,
+        client: ModelClient,
+        name: str,
+        identity: str,
+        cache: ReplyCache,
+        *,
+        one_sample: bool = False,
+        before: Callable[[], None] | None = None,
+    ) -> None:
+        super().__init__(client)
+        self._name, self._identity, self._cache = name, identity, cache
+        self._one_sample, self._before = one_sample, before
+
+    async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
+        """Make one call, or return the reply that it once had; identical requests wait for it."""
+        record = _recording.get() or Recording()
+        asked = [Message(role=one.type, content=str(one.text)) for one in messages]
+        key = self._key(asked, options, record)
+        async with self._cache.exclusive(key, blocking=isinstance(io, BlockingIO)):
+            reply = self._cache.get(key, options.purpose)
+            if reply is not None:  # the question's budgets pay as if the model had been asked
+                for account in accounts_in_scope():
+                    account.charge(spending(reply.charges))
+            elif record.replay_only:
+                raise CacheMissError(key)
+            elif self._cache.failure is not None:
+                raise self._cache.failure
+            else:
+                reply = await self._ask(key, messages, options, io)
+        for charge, text in [*((lost, "") for lost in reply.lost), (reply.charge, reply.text)]:
+            call = Call(model=self._name, messages=asked, text=text, charge=charge)
+            record.calls.append(call)
+            if record.on_call is not None:
+                await record.on_call(call)
+        return reply
+
+    def _key(self, asked: list[Message], options: CallOptions, record: Recording) -> str:
+        sample = 1 if self._one_sample and not options.sampling else record.sample
+        request: list[object] = [options.cap, options.schema, options.thinking, sample]
+        request += [how for how in ("sampling", "continue_last") if getattr(options, how)]
+        key = digest([self._identity, asked, *request])
+        record.request_counts[key] += 1
+        return f"{key}-{record.request_counts[key]}"
+
+    async def _ask(
+        self, key: str, messages: Sequence[BaseMessage], options: CallOptions, io: IO
+    ) -> Reply:
+        if self._before is not None:
+            self._before()
+        try:
+            reply = await self.wrapped.call(messages, options, io)
+        except ModelCallError as error:
+            self._cache.put_lost(key, error.lost)
+            raise
+        self._cache.put(key, reply)
+        return reply

@@ -2,6 +2,10 @@
 
 Inspect computes the metrics over the samples that have a score. Samples that ended in an error have
 none; they are counted in the log, and tables show them beside the figures.
+
+With ``inspect eval plan_and_budget/math500`` Inspect's ``--model`` answers: retries, time limits,
+cache, connections and log are Inspect's. The cap of a call is its ``max_tokens``; all other options
+of Inspect's command line apply. `pb-optim report` reads the log.
 """
 
 from __future__ import annotations
@@ -15,18 +19,23 @@ from typing import TYPE_CHECKING, Any, cast
 
 from inspect_ai import Task
 from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.log import transcript
+from inspect_ai.model import ChatMessageAssistant, Model, ModelOutput, get_model
 from inspect_ai.scorer import Metric, MetricProtocol, SampleScore, Score, Value, metric, scorer
 from inspect_ai.solver import solver
 
 from optim.datasets.dataset import digest
 from optim.e3 import interval
-from optim.evaluation.identity import question_identity, scorer_code
+from optim.evaluation.experiment import Experiment, scorer_code
+from optim.evaluation.inspect_models import InspectChat, show_call, to_inspect
 from optim.evaluation.limits import EarlyStopping
+from optim.evaluation.models import Models, load_program
 from optim.evaluation.runner import RETRY_SETTINGS, Runner, score_answer
-from optim.evaluation.transcript import show_outcome
-from optim.records import planning_tokens
+from optim.records import PLANNING, planning_tokens
 from optim.records.shards import Shard
 from pb_graph.errors import InputError, PlanAndBudgetError
+from pb_graph.models.caps import generic
+from pb_graph.models.client import ChatClient, RetryPolicy
 
 if TYPE_CHECKING:
     from inspect_ai.scorer import Scorer as InspectScorer
@@ -34,15 +43,17 @@ if TYPE_CHECKING:
     from inspect_ai.solver import Generate, Solver, TaskState
 
     from optim.datasets import Question
-    from optim.evaluation.experiment import Experiment
     from optim.evaluation.limits import Limits
-    from optim.evaluation.models import Models
+    from optim.evaluation.runner import Outcome
     from optim.methods import Method
     from optim.scorers import Scorer
     from pb_graph.types import Report
 
 OnEnd = Callable[[bool], None]
 """Called when a sample ends, with whether it has a score."""
+
+_PLANNER = "planner"  # the role of the model that plans: --model-role planner=openai/gpt-5-nano
+_OVERVIEW = ("level", "budget", "ceiling", "steps", "warnings")
 
 
 @dataclass(frozen=True)
@@ -94,7 +105,7 @@ def make_method_task(
     code = scorer_code(experiment.scorer)
 
     def asked(questions: Sequence[Question]) -> str:
-        texts = [[question_identity(one), list(one.targets)] for one in questions]
+        texts = [[one.identity, list(one.targets)] for one in questions]
         return digest([experiment.dataset, texts])
 
     questions = [one for one in drawn if part is None or part.has(one.id)]
@@ -178,8 +189,8 @@ def _make_solver(task: MethodTask, stopping: EarlyStopping | None, on_end: OnEnd
         async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001
             question = task.questions[str(state.sample_id)]
             with stopping.place(question.id, state.epoch) if stopping else nullcontext():
-                outcome = await task.runner.answer(question, state.epoch)
-            await show_outcome(outcome, state)
+                outcome = await task.runner.answer(question, state.epoch, on_call=show_call)
+            _show_outcome(outcome, state)
             if outcome.error is not None:
                 on_end(False)
                 # Inspect records the sample as an error, without a score.
@@ -189,6 +200,21 @@ def _make_solver(task: MethodTask, stopping: EarlyStopping | None, on_end: OnEnd
         return solve
 
     return make()
+
+
+def _show_outcome(outcome: Outcome, state: TaskState) -> None:
+    """Write an outcome into a sample: the report, plan and budgets, the solver's last messages."""
+    report = outcome.report
+    state.store.set("report", report)
+    state.store.set("error", outcome.error)
+    overview: dict[str, Any] = {name: value for name, value in report.items() if name in _OVERVIEW}
+    transcript().info(overview, source="plan and budgets")
+    solving = [call for call in outcome.calls if call["charge"]["node"] not in PLANNING]
+    if solving:  # none are known where Inspect's own model answers
+        state.messages = to_inspect(solving[-1]["messages"])
+    answer = solving[-1]["text"] if solving else report["answer"]
+    state.messages.append(ChatMessageAssistant(content=answer))
+    state.output = ModelOutput.from_content(state.model.name, report["answer"])
 
 
 def _make_scorer(task: MethodTask, judge: Scorer, on_end: OnEnd) -> InspectScorer:
@@ -260,3 +286,52 @@ def _mean_of(name: str, scale: float = 1.0) -> MetricProtocol:
 
 def _values(score: SampleScore) -> Mapping[str, float]:
     return cast("Mapping[str, float]", score.score.value)
+
+
+def task_for(
+    dataset: str,
+    *,
+    method: str,
+    settings: dict[str, Any] | None,
+    program: str | None,
+    levels: int | Sequence[int] | None,
+    **options: Any,  # noqa: ANN401 -- fields of `Experiment`
+) -> Task:
+    """Make the task of one data set and one method, as `plan_and_budget.tasks` says.
+
+    Raises:
+        InputError: As `Experiment`; or several methods, of which each is a task of its own.
+    """
+    one_level = [levels] if isinstance(levels, int) else levels
+    experiment = Experiment(
+        dataset=dataset,
+        methods=method,
+        settings=settings or {},
+        planner_program=program,
+        levels=one_level and [int(level) for level in one_level],
+        fresh_plans=True,  # there is no cache to take them from
+        **options,
+    )
+    questions = experiment.source.read()
+    chosen = next(iter(experiment.chosen_methods(questions)))
+    if chosen.name != method:
+        msg = f"a task has one method, not {method!r}: name one, and run the others as well"
+        raise InputError(msg)
+    solver, planner = get_model(), get_model(role=_PLANNER)
+    models = Models(  # the log has all of their calls, so none is cached
+        solver=ChatClient(InspectChat(), generic, RetryPolicy(max_retries=0)),
+        planner=ChatClient(InspectChat(role=_PLANNER), generic, RetryPolicy(max_retries=0)),
+        program=load_program(program),
+        solver_identity=_identity(solver),
+        planner_identity=_identity(planner),
+        model=str(solver),
+        planner_model=str(planner),
+    )
+    task = make_method_task(experiment, chosen, experiment.draw(questions), models)
+    # Epochs and temperature are options of Inspect's command line.
+    task.metadata["made_by"] = experiment.provenance(chosen)
+    return make_task(task, experiment.build_scorer())
+
+
+def _identity(model: Model) -> str:
+    return f"{model} {digest(model.config.model_dump(exclude_none=True))}"

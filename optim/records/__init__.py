@@ -10,7 +10,6 @@ from optim.records.logs import (
     log_headers,
     pool,
     read_records,
-    records_of,
 )
 from optim.records.record import (
     PLANNING,
@@ -36,6 +35,5 @@ __all__ = [
     "planning_tokens",
     "pool",
     "read_records",
-    "records_of",
     "was_truncated",
 ]

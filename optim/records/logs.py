@@ -40,7 +40,7 @@ _LABELS = {  # conditions that are digests, which say nothing to a person
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class LogHeader:
     """One log of `pb-optim eval`, without its samples.
 
@@ -69,10 +69,9 @@ class LogHeader:
         return about["dataset"], about["method"], about["model"], about["planner"]
 
     @property
-    def part(self) -> dict[str, Any] | None:
-        """Metadata of its part (`Shard.metadata`), or None."""
-        found: dict[str, Any] | None = self.metadata.get("part")
-        return found
+    def part(self) -> dict[str, Any]:
+        """Metadata of its part (`Shard.metadata`); empty if it is a whole."""
+        return self.metadata.get("part") or {}
 
     @property
     def folder(self) -> str:
@@ -89,6 +88,22 @@ class LogHeader:
 
         summaries = read_eval_log_sample_summaries(self.location)
         return sum(1 for summary in summaries if summary.error), len(summaries)
+
+    def records(self) -> list[Record]:
+        """Read the answers, in the order of the data set."""
+        from inspect_ai.log import read_eval_log_samples  # noqa: PLC0415
+
+        samples = read_eval_log_samples(
+            self.location,
+            all_samples_required=False,
+            resolve_attachments="core",
+            exclude_fields={"events", "messages"},
+        )
+        answered = [sample for sample in samples if "report" in sample.store]
+        made_by = {"date": self.log.eval.created, **self.metadata["made_by"]}
+        if answered:
+            made_by["prompt"] = _prompt(self.location, answered[0])
+        return [_record(self, sample, made_by) for sample in answered]
 
 
 def differences(
@@ -161,67 +176,51 @@ def read_records(
     require_modules("inspect_ai")
     given = [log_dir] if isinstance(log_dir, str | Path) else log_dir
     found = {folder: log_headers(folder) for folder in given}
-    empty = [folder for folder, headers in found.items() if not headers]
     latest = {
-        (folder, header.task, header.part and (header.part["number"], header.part["of"])): header
+        (folder, header.task, header.part.get("number"), header.part.get("of")): header
         for folder, headers in found.items()
         for header in headers
         if not methods or header.task[1] in methods
     }
-    headers = list(latest.values())
     # A part without a question has no log, and one that is missing is told of by the others.
-    if not headers or (empty and not all(header.part for header in headers)):
-        msg = f"{', '.join(map(str, empty)) or 'no folder'} holds no log of `pb-optim eval`"
+    empty = [str(folder) for folder, headers in found.items() if not headers]
+    if not latest or (empty and not all(header.part for header in latest.values())):
+        msg = f"{', '.join(empty) or 'no folder'} holds no log of `pb-optim eval`"
         raise InputError(msg)
     tasks: dict[Task, list[LogHeader]] = {}
-    for header in headers:
+    for header in latest.values():
         tasks.setdefault(header.task, []).append(header)
     records = Records(
-        record
-        for task in sorted(tasks, key=_rank)
-        for record in pool([(h, list(records_of(h))) for h in tasks[task]], partial=partial)
+        record for task in sorted(tasks, key=_rank) for record in pool(tasks[task], partial=partial)
     )
     _refuse_other_questions(records)
     return records
 
 
-def records_of(header: LogHeader) -> Iterator[Record]:
-    """Read the answers of one log, in the order of its data set."""
-    from inspect_ai.log import read_eval_log_samples  # noqa: PLC0415
-
-    samples = read_eval_log_samples(
-        header.location,
-        all_samples_required=False,
-        resolve_attachments="core",
-        exclude_fields={"events", "messages"},
-    )
-    return (_record(header, sample) for sample in samples if "report" in sample.store)
-
-
-def pool(
-    logs: Sequence[tuple[LogHeader, Sequence[Record]]], *, partial: bool = False
-) -> list[Record]:
-    """Pool the answers of one task's logs. Their ``made_by`` names what is missing under ``gaps``.
+def pool(logs: Iterable[LogHeader], *, partial: bool = False) -> list[Record]:
+    """Read and pool one task's logs. Their ``made_by`` names what is missing under ``gaps``.
 
     Raises:
         InputError: Logs under different conditions or of different draws, an answer in two logs, or
             a missing part, unless the answers may be ``partial``.
     """
-    logs = sorted(logs, key=lambda log: _place(log[0]))
-    first, about = logs[0][0], logs[0][0].part
+    headers = sorted(logs, key=_number)
+    first, records = headers[0], {header: header.records() for header in headers}
     name = f"{first.metadata['method']!r} on {first.metadata['dataset']!r}"
     seen: dict[tuple[str, int], LogHeader] = {}
-    for header, records in logs:
-        differ = differences(first.conditions, header.conditions, _BY_MACHINE)
-        ours, theirs = about or {}, header.part or {}
-        differ += [f"{k} of the parts" for k in ("of", "drawn") if ours.get(k) != theirs.get(k)]
+    for header, answers in records.items():
+        differ = differences(first.conditions, header.conditions, _BY_MACHINE) + [
+            f"{key} of the parts"
+            for key in ("of", "drawn")
+            if first.part.get(key) != header.part.get(key)
+        ]
         if differ:
             msg = (
                 f"{name} differs between {first.folder} and {header.folder} in "
                 f"{', '.join(differ)}. Pool logs of the same conditions only."
             )
             raise InputError(msg)
-        for record in records:
+        for record in answers:
             other = seen.setdefault((record.question, record.epoch), header)
             if other is not header:
                 msg = (
@@ -229,16 +228,20 @@ def pool(
                     f"{other.folder} and in {header.folder}. Leave one of these folders out."
                 )
                 raise InputError(msg)
-    gaps = list(_gaps(logs))
-    if about and gaps and not partial:
-        msg = (
-            f"{name} is cut in {about['of']} parts: {'; '.join(gaps)}. Run it with --part, or "
-            "report without it: --partial."
-        )
-        raise InputError(msg)
-    told = {"parts": about["of"]} if about else {}
-    told |= {"gaps": "; ".join(gaps)} if gaps else {}
-    return [replace(one, made_by={**one.made_by, **told}) for _, each in logs for one in each]
+    about: dict[str, Any] = {"parts": first.part["of"]} if first.part else {}
+    if gaps := "; ".join(_gaps(records)):
+        if first.part and not partial:
+            msg = (
+                f"{name} is cut in {first.part['of']} parts: {gaps}. Run it with --part, or report "
+                "without it: --partial."
+            )
+            raise InputError(msg)
+        about["gaps"] = gaps
+    return [
+        replace(record, made_by={**record.made_by, **about})
+        for answers in records.values()
+        for record in answers
+    ]
 
 
 def _without_protocol(folder: str | Path) -> str:
@@ -246,23 +249,23 @@ def _without_protocol(folder: str | Path) -> str:
     return path.strip("/") if mark else str(Path(folder).resolve())
 
 
-def _place(header: LogHeader) -> int:
-    return 0 if header.part is None else int(header.part["number"])
+def _number(header: LogHeader) -> int:
+    return int(header.part.get("number", 0))
 
 
-def _gaps(logs: Sequence[tuple[LogHeader, Sequence[Record]]]) -> Iterator[str]:
+def _gaps(records: Mapping[LogHeader, Sequence[Record]]) -> Iterator[str]:
     """Yield the parts with questions that are missing, and the logs that lack answers."""
-    about = logs[0][0].part
-    there = {_place(header) for header, _ in logs}
-    if about and (missing := sorted(set(map(int, about["sizes"])) - there)):
+    headers = list(records)
+    sizes = headers[0].part.get("sizes", {})
+    if missing := sorted(set(map(int, sizes)) - set(map(_number, headers))):
         named = ", ".join(map(str, missing))
         yield f"parts {named} are missing" if missing[1:] else f"part {named} is missing"
-    for header, records in logs:
+    for header, answers in records.items():
         spec = header.log.eval
         asked = len(spec.dataset.sample_ids or ()) * (spec.config.epochs or 1)
-        if len(records) < asked:
-            log = f"part {_place(header)}" if about else "its log"
-            yield f"{log} has {len(records)} of its {asked} answers"
+        if len(answers) < asked:
+            log = f"part {_number(header)}" if header.part else "its log"
+            yield f"{log} has {len(answers)} of its {asked} answers"
 
 
 def _rank(task: Task) -> tuple[str, str, str, int, str]:
@@ -291,7 +294,21 @@ def _refuse_other_questions(records: Records) -> None:
             raise InputError(msg)
 
 
-def _record(header: LogHeader, sample: EvalSample) -> Record:
+def _prompt(location: str, answered: EvalSample) -> str:
+    """Return the prompts of an answer; of those with the same first message the first one."""
+    from inspect_ai.event import ModelEvent  # noqa: PLC0415
+    from inspect_ai.log import read_eval_log_sample  # noqa: PLC0415
+
+    sample = read_eval_log_sample(location, answered.id, answered.epoch, resolve_attachments="core")
+    prompts: dict[str, str] = {}
+    for event in sample.events:
+        if isinstance(event, ModelEvent) and event.input:
+            text = "\n\n".join(f"[{message.role}]\n{message.text}" for message in event.input)
+            prompts.setdefault(event.input[0].text, text)
+    return "\n\n".join(prompts.values())
+
+
+def _record(header: LogHeader, sample: EvalSample, made_by: Mapping[str, Any]) -> Record:
     dataset, method, model, planner = header.task
     report: Report = sample.store["report"]
     level = (sample.metadata or {}).get("level")
@@ -320,5 +337,5 @@ def _record(header: LogHeader, sample: EvalSample) -> Record:
         explanation=(score.explanation or "") if score else "",
         level_source=source,
         score_metadata=(score.metadata or {}) if score else {},
-        made_by={"date": header.log.eval.created, **header.metadata["made_by"]},
+        made_by=made_by,
     )

@@ -43,7 +43,7 @@ class Record:
         level_source: The source of the level, or None where the method used none.
         score_metadata: Details of the scorer.
         made_by: Origin of the log: date, version, command, data, split, seed, scorer, epochs,
-            temperature, top_p, and the settings in full.
+            temperature, top_p, the settings in full, and the prompts of one answer.
     """
 
     dataset: str

@@ -15,9 +15,6 @@ from typing import Any, Self
 
 from pb_graph.errors import InputError
 
-DEFAULT_SHARDS = 16
-"""Parts of an experiment on Ray, unless a number is given."""
-
 
 @dataclass(frozen=True, slots=True)
 class Shard:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from anyio.from_thread import start_blocking_portal
 
 from optim.datasets.dataset import digest
-from optim.evaluation.identity import planner_identity, question_identity, scorer_code, scorer_name
-from optim.evaluation.models import build_models
+from optim.evaluation.experiment import scorer_code, scorer_name
+from optim.evaluation.models import build_models, planner_identity
 from optim.evaluation.runner import Runner, score_answer
 from optim.evaluation.store import REPLIES, ReplyCache, StorageError, lock_run_dir
 from optim.methods import Method
@@ -144,8 +144,8 @@ class Evaluator(SharedOnDeepcopy):
             "scorer": self._scorer_name,
             "estimate_level": estimate_level,
         }
-        self._results, self._begun = self.replies.results, set[str]()
-        self._earlier = len(self._results)
+        self._begun = set[str]()
+        self._earlier = self.replies.count_results()
         self._places = asyncio.Semaphore(concurrency)
         self._runners: dict[str, Runner] = {}
         self._known: dict[_Key, Result] = {}
@@ -262,7 +262,7 @@ class Evaluator(SharedOnDeepcopy):
                 outcome = await self._replayed(candidate, question, epoch)
                 if outcome is None:
                     self.check()
-                    if key not in self._results:
+                    if self.replies.get_result(key) is None:
                         self._begun.add(key)
                     outcome = await self._answered(candidate, question, epoch)
                 result = await self._scored(key, outcome, question)
@@ -276,7 +276,7 @@ class Evaluator(SharedOnDeepcopy):
         self, candidate: Candidate, question: Question, epoch: int
     ) -> Outcome | None:
         """Return an answer that was counted before, from the cache alone; None without one."""
-        if self._key(candidate, question, epoch) not in self._results:
+        if self.replies.get_result(self._key(candidate, question, epoch)) is None:
             return None
         outcome = await self._runner_of(candidate).replay(question, epoch)
         return None if outcome is None or outcome.error is not None else outcome
@@ -305,7 +305,7 @@ class Evaluator(SharedOnDeepcopy):
 
     async def _scored(self, key: str, outcome: Outcome, question: Question) -> Result:
         """Score an answer, or return an earlier start's score unless the scorer has changed."""
-        report, entry = outcome.report, self._results.get(key)
+        report, entry = outcome.report, self.replies.get_result(key)
         facts = {"answer": digest(report["answer"])} | self._written
         if entry is None or entry["error"] or not facts.items() <= entry.items():
             score, error = 0.0, None
@@ -315,12 +315,12 @@ class Evaluator(SharedOnDeepcopy):
                 kind = "" if isinstance(failure, ScorerError) else f"{type(failure).__name__}: "
                 error = f"{kind}{failure}"
             entry = {**facts, "question": question.id, "score": score, "error": error}
-            self._results.put(key, entry)
+            self.replies.put_result(key, entry)
         tokens = report["usage"]["output_tokens"]
         return Result(question.id, entry["score"], tokens, report, entry["error"])
 
     def _key(self, candidate: Candidate, question: Question, epoch: int) -> str:
-        asked = [question_identity(question), list(question.targets), epoch]
+        asked = [question.identity, list(question.targets), epoch]
         return digest([candidate.identity, self._scorer_name, *asked])
 
     def _runner_of(self, candidate: Candidate) -> Runner:

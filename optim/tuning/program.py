@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import dspy
 
-from optim.datasets.dataset import parse_level
+from optim.datasets.dataset import Row
 from optim.methods import reject_plan_review
 from optim.tuning.candidate import Candidate, SharedOnDeepcopy, active_predictors, candidate_of
 from pb_graph.errors import InputError, NoAnswerError
@@ -156,7 +156,7 @@ class GraphProgram(TunableProgram):
         """
         graph = self.graph.compiled(self.settings)
         known = {name: inputs[name] for name in _INPUTS if inputs.get(name) is not None}
-        known |= {"level": parse_level(known)} if "level" in known else {}  # "Level 3" as well
+        known |= {"level": Row(known).level()} if "level" in known else {}  # "Level 3" as well
         asked = cast("Input", {**known, "question": question})
         error: str | None = None
         try:

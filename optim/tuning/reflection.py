@@ -10,8 +10,8 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 from langchain_core.messages import HumanMessage
 
-from optim.evaluation.cache import CachedClient, Recording, recording
-from optim.evaluation.identity import model_identity
+from optim.evaluation.models import model_identity
+from optim.evaluation.store import CachedClient, Recording, recording
 from pb_graph.errors import PlanAndBudgetError
 from pb_graph.models.client import ChatClient, WrapperClient
 from pb_graph.models.io import IO, AsyncIO, BlockingIO, run_sync

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from optim.datasets import data_set, load
-from optim.evaluation.identity import provenance, scorer_name
+from optim.evaluation.experiment import provenance, scorer_name
 from optim.extras import require_modules
 from optim.reporting import write
 from optim.reporting.formatting import plain_text

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from optim.datasets.dataset import digest
 from optim.datasets.loading import drawn_by_level, normalized
-from optim.evaluation.identity import question_identity
 from optim.evaluation.store import StorageError, check_run_conditions
 from optim.tangent import question_of
 from optim.tuning.evaluator import BudgetSpentError, OutageError
@@ -58,7 +57,7 @@ class Split:
         """A digest of each set, targets included: they bear on the scores."""
         sets = {"train": self.train, "dev": self.dev, "held_out": self.held_out}
         return {
-            name: digest([[question_identity(q), list(q.targets)] for q in questions])
+            name: digest([[q.identity, list(q.targets)] for q in questions])
             for name, questions in sets.items()
         }
 

@@ -48,11 +48,11 @@ evaluate(alone, console=Console(quiet=True))
 ray.init(log_to_driver=False, configure_logging=False)
 os.environ.update(TTY_COMPATIBLE="1", COLUMNS="200")
 console = Console(stderr=True, width=200)
-found = evaluate(whole, console=console, engine="ray", parts=2)
+found = evaluate(whole, console=console, ray_parts=2)
 one = replace(whole, methods="cosine")  # other rows of the folder are not its own
-again = evaluate(one, console=Console(quiet=True), engine="ray", parts=2)
+again = evaluate(one, console=Console(quiet=True), ray_parts=2)
 limited = replace(whole, methods="vanilla", log_dir=root.with_name("limited"), concurrency=1)
-cut = evaluate(replace(limited, max_tokens_total=12), console=console, engine="ray", parts=2)
+cut = evaluate(replace(limited, max_tokens_total=12), console=console, ray_parts=2)
 ray.shutdown()
 print(json.dumps({
     "records": len(found.records), "left": found.not_started,

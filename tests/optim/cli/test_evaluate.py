@@ -71,6 +71,23 @@ def test_json_is_all_that_json_prints() -> None:
     assert (document["spent"], document["not_started"]) == (1234, 0)
 
 
+def test_money_is_counted_as_asked(stub: Stub, tmp_path: Path) -> None:
+    prices = tmp_path / "prices.json"
+    names = {name for record in stub.records for name in (record.model, record.planner)}
+    prices.write_text(json.dumps(dict.fromkeys(names, (1, 8, 0.1))))
+    units, double, dollars = (
+        json.loads(evaluation("--json", *options).stdout)["figures"][0]
+        for options in (
+            ("--prices", "none", "--price-ratio", 4),
+            ("--prices", "none", "--price-ratio", 8),
+            ("--prices", prices),
+        )
+    )
+    assert units["money_unit"] == "units"
+    assert double["money"] - units["money"] == pytest.approx(4 * units["tokens"])
+    assert dollars["money_unit"].startswith("US $")
+
+
 def test_options_say_what_is_evaluated(stub: Stub, tmp_path: Path) -> None:
     mine = tmp_path / "mine.json"
     mine.write_text('{"method": "global_budget", "budget": 60}')
@@ -126,7 +143,7 @@ def test_of_several_planners_what_is_compared_says_whose_it_is(stub: Stub) -> No
 
 
 def test_a_grid_of_budgets_shows_budgets_against_tokens(stub: Stub) -> None:
-    grid = ("--methods", "global_budget", "--grid-initial", "10,20", "--grid-per-level", "5")
+    grid = ("--methods", "global_budget", "--grid", "10,20+5")
     expected = ["global_budget[10+5L]", "global_budget[20+5L]"]
     stub.records = records(expected, errors=False, level_source="label")
     done = evaluation(*grid)
@@ -173,8 +190,8 @@ def test_a_limit_says_what_was_left_out(stub: Stub) -> None:
         (["--set", "cutoff"], "--set wants NAME=VALUE, not 'cutoff'"),
         (["--set", "cutoff=0"], "cutoff: Input should be greater than 0"),
         (["--settings", "nowhere.json"], "cannot read the settings file nowhere.json"),
-        (["--grid-initial", "1"], "a grid needs both"),
-        (["--grid-initial", "x", "--grid-per-level", "1"], "--grid-initial wants whole numbers"),
+        (["--grid", "1"], "--grid wants B_init+B_per_level"),
+        (["--grid", "x+1"], "--grid wants whole numbers"),
         (["--levels", "7"], "levels lie between 1 and 5"),
         (["--split", "dev"], "a file is read as a whole"),
         (["--epochs", "0"], "epochs must be at least 1"),
@@ -182,7 +199,7 @@ def test_a_limit_says_what_was_left_out(stub: Stub) -> None:
         (["--dataset", "maths500"], "; did you mean 'math500'?"),
         (["--methods", "vanilla", "--scorer", "maths"], "; did you mean 'math'?"),
         (["--field", "x"], "--field wants NAME=VALUE"),
-        (["--parts", "4"], "--parts is for --ray; one part for each of several machines is --part"),
+        (["--prices", "nowhere.json"], "cannot read the prices in nowhere.json"),
     ],
 )
 def test_bad_input_is_refused_with_the_reason(

@@ -9,8 +9,15 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage
 
-from optim.evaluation.cache import CachedClient, CacheMissError, Recording, recording
-from optim.evaluation.store import REPLIES, ReplyCache, StorageError
+from optim.evaluation.store import (
+    REPLIES,
+    CachedClient,
+    CacheMissError,
+    Recording,
+    ReplyCache,
+    StorageError,
+    recording,
+)
 from pb_graph import Budget, ModelCallError
 from pb_graph.budget.context import use_budget
 from pb_graph.models.client import ChatClient, RetryPolicy
@@ -210,16 +217,8 @@ def test_a_full_disk_is_said_plainly_and_nothing_more_is_paid_for(
 
 def test_any_text_survives(tmp_path: Path) -> None:
     nasty = 'é\n\r\u2028\x00"\\ \ud800 😀'
-    ReplyCache(tmp_path / REPLIES).results.put("a", {"text": nasty})
-    assert ReplyCache(tmp_path / REPLIES).results.get("a") == {"text": nasty}
-
-
-def test_of_two_results_under_one_key_the_last_counts(tmp_path: Path) -> None:
-    results = ReplyCache(tmp_path / REPLIES).results
-    results.put("a", {"n": 1})
-    results.put("a", {"n": 2})
-    for one in (results, ReplyCache(tmp_path / REPLIES).results):
-        assert (one.get("a"), len(one), "a" in one, "b" in one) == ({"n": 2}, 1, True, False)
+    ReplyCache(tmp_path / REPLIES).put_result("a", {"text": nasty})
+    assert ReplyCache(tmp_path / REPLIES).get_result("a") == {"text": nasty}
 
 
 def test_a_file_that_is_no_store_is_named(tmp_path: Path) -> None:

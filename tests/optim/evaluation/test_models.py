@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from langchain_ollama import ChatOllama
 
-from optim.evaluation.identity import scorer_code
+from optim.evaluation.experiment import scorer_code
 from optim.evaluation.models import Models, build_models
 from optim.evaluation.store import ReplyCache
 from pb_graph import InputError

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from optim.evaluation.cache import CachedClient
 from optim.evaluation.models import build_models
 from optim.evaluation.runner import Runner
-from optim.evaluation.store import REPLIES, ReplyCache
+from optim.evaluation.store import REPLIES, CachedClient, ReplyCache
 from optim.methods import methods
 from pb_graph import build_graph
 from pb_graph.models.client import ChatClient

@@ -490,7 +490,7 @@ def test_a_terminal_shows_live_totals(tmp_path: Path) -> None:
 def test_elsewhere_a_line_says_now_and_then_how_far_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("optim.evaluation.progress._EVERY", 0.0)
+    monkeypatch.setattr("optim.evaluation.limits._EVERY", 0.0)
     out = io.StringIO()
     shown(ScriptedChat(solve=solves), tmp_path, Console(file=out, width=100))
     lines = out.getvalue().splitlines()
@@ -612,16 +612,24 @@ def test_levels_are_judged_by_examples_of_the_questions_own_field(
         dataset="natural_instructions", data=file, limit=limit, methods="vanilla,cosine",
         estimate_level=estimates,
     )  # fmt: skip
-    vanilla, cosine = (method.settings.level_examples for method in experiment.chosen_methods())
+    vanilla, cosine = (
+        method.settings.level_examples
+        for method in experiment.chosen_methods(experiment.source.read())
+    )
     assert vanilla is None  # it judges none
     assert cosine is not None  # else ours are taken, which are mathematics
     assert [line.partition(":")[0] for line in cosine.splitlines()] == levels
-    assert not any(question.question in cosine for question in experiment.draw())
+    assert not any(
+        question.question in cosine for question in experiment.draw(experiment.source.read())
+    )
 
 
 def test_mathematics_is_judged_by_our_own_examples() -> None:
     experiment = Experiment(dataset="arithmetic", methods="default", limit=5)
-    examples = {method.settings.level_examples for method in experiment.chosen_methods()}
+    examples = {
+        method.settings.level_examples
+        for method in experiment.chosen_methods(experiment.source.read())
+    }
     assert examples == {None}
 
 

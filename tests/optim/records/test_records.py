@@ -103,6 +103,16 @@ def test_a_record_tells_how_it_was_made(run: Evaluation) -> None:
     assert names <= run.records[0].made_by.keys()
 
 
+def test_a_record_has_the_prompts_of_its_row_each_kind_once(run: Evaluation) -> None:
+    prompts = {record.method: record.made_by["prompt"] for record in run.records}
+    assert prompts["vanilla"].count("<question>") == 1
+    assert prompts["vanilla"].startswith("[system]\n")
+    planned = prompts["stepwise"]
+    assert planned.count("[system]") == 3  # plan, estimate, the first of two steps
+    assert "Solve sub-question 1 now" in planned
+    assert "Solve sub-question 2 now" not in planned
+
+
 def test_the_scorers_metadata_reaches_the_record(run: Evaluation) -> None:
     scored = [r for r in run.records if r.score is not None]
     assert {r.score_metadata["boxed"] for r in scored} == {True}

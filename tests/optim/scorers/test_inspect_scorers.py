@@ -21,7 +21,7 @@ from inspect_ai.scorer import (
 from inspect_ai.solver import TaskState
 
 from optim.datasets import Question
-from optim.evaluation.identity import scorer_name
+from optim.evaluation.experiment import scorer_name
 from optim.scorers import ScorerError, as_scorer
 from tests.support.chat_model import ScriptedChat
 from tests.support.evaluations import evaluated, leaks_collected, solves, tolerates_inspect

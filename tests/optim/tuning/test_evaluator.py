@@ -251,7 +251,7 @@ def test_a_full_disk_refuses_every_further_answer(
         def full(*_: object) -> None:
             raise StorageError
 
-        monkeypatch.setattr(bench._results, "put", full)
+        monkeypatch.setattr(bench.replies, "put_result", full)
         for question in FEW[1:3]:
             with pytest.raises(StorageError):
                 bench.one(original(), question)
