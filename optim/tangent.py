@@ -262,7 +262,7 @@ def feedback(
         if step["answer"] is not None:
             how = f"{step['tokens']} tokens{_ENDS.get(step['finish'] or '', '')}"
             yield f"Step {step['index'] + 1} ({how}) gave: {_shortened(step['answer'])}"
-    yield from (f"Note: {_shortened(warning)}" for warning in report["warnings"])
+    yield from (f"Note: {_shortened(warning['message'])}" for warning in report["warnings"])
 
 
 def _shortened(text: str) -> str:

@@ -13,7 +13,16 @@ from langgraph.types import Overwrite
 from typing_extensions import TypedDict  # pydantic cannot read typing's own before Python 3.12
 
 from pb_graph.budget.rates import Spending
-from pb_graph.types import Charge, Finish, LevelSource, Query, Report, StepResult, SubQuestion
+from pb_graph.types import (
+    Charge,
+    Finish,
+    LevelSource,
+    Query,
+    Report,
+    ReportWarning,
+    StepResult,
+    SubQuestion,
+)
 
 
 class Input(TypedDict, total=False):
@@ -62,7 +71,7 @@ class State(Input, total=False):
     """Tokens of each step by its index (as text: JSON has no other keys)."""
     results: Annotated[list[StepResult], operator.add]
     charges: Annotated[list[Charge], operator.add]
-    warnings: Annotated[list[str], operator.add]
+    warnings: Annotated[list[ReportWarning], operator.add]
     disabled_models: Annotated[dict[str, str], operator.or_]
     """Why a model, by its role, is not asked again for this question."""
     run_id: str

@@ -112,6 +112,39 @@ class StepReport(SubQuestion):
     answer: str | None
 
 
+WarningCode = Literal[
+    "answer_from_step",  # the answer of a sub-question stands for the whole
+    "budget_lowered",  # a shared budget had fewer tokens left than the question's own
+    "call_failed",
+    "cap_ignored",  # the server wrote more tokens than it was asked for
+    "ceiling_exceeded",  # more may be billed than the ceiling, after a server ignored its cap
+    "ceiling_reached",  # steps were not asked
+    "conversation_cut",
+    "empty_reply",
+    "forced_ending_failed",
+    "grades_corrected",  # levels or credits
+    "media_left_out",  # images and files of other messages
+    "method",  # a method's own, such as a rival's
+    "no_budget_left",
+    "no_structured_response",
+    "plan_corrected",
+    "single_step",  # without a plan, or a budget for one
+    "tools_unused",
+    "unknown_bill",  # a lost attempt may have been billed
+    "unreadable_reply",  # of the planner
+    "usage_estimated",  # the server's own account cannot be right
+]
+"""The kinds of `ReportWarning`."""
+
+
+class ReportWarning(TypedDict):
+    """What did not go as planned, and what was done instead."""
+
+    code: WarningCode
+    message: str
+    """A sentence for people; begins with the node or the sub-question."""
+
+
 class Report(TypedDict):
     """The account of one query, plain JSON. ``usage["output_tokens"]`` is its T."""
 
@@ -142,7 +175,7 @@ class Report(TypedDict):
     """True if the solver ran into its cap before it was done."""
     steps: list[StepReport]
     usage: QueryUsage
-    warnings: list[str]
+    warnings: list[ReportWarning]
 
 
 class Query(TypedDict):

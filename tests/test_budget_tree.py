@@ -40,7 +40,7 @@ from tests.support.chat_model import (
     runs_on,
     until_forced,
 )
-from tests.support.graphs import CHAIN, QUESTION, Way, checked, graph_of, run
+from tests.support.graphs import CHAIN, QUESTION, Way, checked, codes, graph_of, run
 
 ASK = {"messages": [HumanMessage("Go.")]}
 THREAD: Any = {"configurable": {"thread_id": "1"}}
@@ -467,7 +467,7 @@ class TestGraph:
         assert report["usage"]["output_tokens"] == model.output_tokens == budget.spent <= 100
         assert report["budget"] < 100
         assert report["ceiling"] <= 100
-        assert any("shared budget had" in warning for warning in report["warnings"])
+        assert "budget_lowered" in codes(report)
 
     @pytest.mark.parametrize("method", ["vanilla", "global_budget", "plan_and_budget"])
     @pytest.mark.parametrize("enforcement", ["prompt", "force"])
@@ -492,7 +492,7 @@ class TestGraph:
         outs = graph_of(model, shared_budget=budget, method="vanilla").batch([QUESTION] * 4)
         for report in (out["report"] for out in outs):
             assert report["usage"]["output_tokens"] <= report["ceiling"] <= 1000
-            assert not any("above the ceiling" in warning for warning in report["warnings"])
+            assert "ceiling_exceeded" not in codes(report)
 
     @pytest.mark.parametrize("total", [900, 1300])
     def test_questions_at_once_leave_each_other_their_forced_endings(self, total: int) -> None:

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from typer.main import get_command
@@ -16,7 +16,7 @@ import pb_graph.cli.app
 from optim.methods import NAMES, methods
 from pb_graph import Settings, build_graph
 from pb_graph.settings import choices
-from pb_graph.types import Report
+from pb_graph.types import Report, WarningCode
 from tests.support import models_table, prompts_page, settings_page
 from tests.support.chat_model import ScriptedChat, with_schema
 from tests.support.documents import PAGES, ROOT, name_of, snippets
@@ -157,6 +157,7 @@ def test_the_fields_of_the_report_are_those_of_a_run() -> None:
     assert set(report) <= documented("Report") == set(Report.__annotations__)
     assert set(report["steps"][0]) == documented("Step")
     assert set(report["usage"]) == documented("Usage")
+    assert documented("Warnings") == set(get_args(WarningCode))
     parts = report["usage"]["by_node"].values()
     assert all(set(part) == documented("Usage") - {"by_node"} | {"models"} for part in parts)
 

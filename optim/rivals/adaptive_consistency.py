@@ -12,7 +12,7 @@ from pb_graph.errors import ModelCallError
 from pb_graph.methods import MethodInput, method
 from pb_graph.models.options import CallOptions
 from pb_graph.prompts import STYLES, single_call_prompt
-from pb_graph.types import Purpose
+from pb_graph.types import Purpose, ReportWarning
 
 if TYPE_CHECKING:
     from pb_graph.run.run import Run
@@ -44,14 +44,15 @@ async def adaptive_consistency(given: MethodInput, run: Run) -> State:
     options = CallOptions(settings.cutoff, purpose=purpose, thinking="free", sampling=True)
     texts: dict[str, str] = {}
     votes: Counter[str] = Counter()
-    last, warnings = "", []
+    last, warnings = "", list[ReportWarning]()
     for number in range(1, SAMPLES + 1):
         try:
             reply = await run.ask(prompt, options)
         except ModelCallError as failure:
             if number == 1:
                 raise
-            warnings.append(f"answer: sample {number} failed. {failure}")
+            note = f"answer: sample {number} failed. {failure}"
+            warnings.append(ReportWarning(code="call_failed", message=note))
             break
         last = reply.text or last
         if stated := _stated(reply.text, given, run):

@@ -10,7 +10,7 @@ from pb_graph.errors import ModelCallError
 from pb_graph.methods import MethodInput, method
 from pb_graph.models.options import CallOptions
 from pb_graph.prompts import STYLES, PromptMessage, final_line, single_call_prompt
-from pb_graph.types import Purpose
+from pb_graph.types import Purpose, ReportWarning
 
 if TYPE_CHECKING:
     from pb_graph.models.reply import Reply
@@ -65,7 +65,8 @@ async def certaindex(given: MethodInput, run: Run) -> State:
         except ModelCallError as failure:
             if not written:
                 raise
-            return {"answer": without_thinking(written), "warnings": [f"answer: {failure}"]}
+            failed = ReportWarning(code="call_failed", message=f"answer: {failure}")
+            return {"answer": without_thinking(written), "warnings": [failed]}
         found = result_in(probe.text)
         if found is None or (agreed and comparable(found) != comparable(agreed[-1])):
             agreed = []
@@ -86,7 +87,8 @@ async def _piece(
 
 async def _unprobed(prompt: list[PromptMessage], left: int, purpose: Purpose, run: Run) -> State:
     """Return the answer in one call, where thinking is hidden and there is nothing to probe."""
-    note = "answer: the server hides what the model thinks, so there was nothing to probe"
+    said = "answer: the server hides what the model thinks, so there was nothing to probe"
+    note = ReportWarning(code="method", message=said)
     if left <= 0:
         return {"answer": "", "warnings": [note]}
     reply = await run.ask(prompt, CallOptions(left, purpose=purpose, thinking="free"))

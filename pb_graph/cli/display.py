@@ -84,7 +84,7 @@ class Display:
         if result != answer.strip():
             self._console.print(safe(answer, "dim"), "", sep="\n")
         for warning in report["warnings"]:
-            self._console.print(safe(f"note: {warning}", "yellow"))
+            self._console.print(safe(f"note: {warning['message']}", "yellow"))
         usage, seconds = report["usage"], report["usage"]["seconds"]
         planning = sum(
             usage["by_node"][node]["output_tokens"]

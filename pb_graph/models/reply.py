@@ -18,7 +18,7 @@ from pb_graph.answers import without_thinking
 from pb_graph.budget.ledger import most_billed, spent
 from pb_graph.models.options import CallOptions
 from pb_graph.models.provider_errors import may_be_billed
-from pb_graph.types import Charge
+from pb_graph.types import Charge, ReportWarning
 
 LENGTH_REASONS = frozenset(
     {
@@ -79,7 +79,7 @@ class Reply:
     finish: str
     charge: Charge
     lost: tuple[Charge, ...] = ()
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[ReportWarning, ...] = ()
     tool_message: dict[str, Any] | None = None
     message_id: str | None = field(default=None, compare=False)
 
@@ -130,12 +130,16 @@ def read_reply(  # noqa: PLR0913 -- what a call is made of
     """
     finish, cap = finish_of(message), options.cap
     tokens = read_usage(message, cap)
-    warnings = [f"{tokens}; estimated instead"] if isinstance(tokens, str) and tokens else []
+    warnings: list[ReportWarning] = []
     if not isinstance(tokens, Tokens):
+        if tokens:
+            note = f"{tokens}; estimated instead"
+            warnings.append(ReportWarning(code="usage_estimated", message=note))
         tokens = estimate(message, prompt)
         tokens = tokens._replace(output=_plausible(tokens.output, finish, cap))
     if tokens.output > cap:
-        warnings.append(f"{model} ignored its cap of {cap} tokens and wrote {tokens.output}")
+        note = f"{model} ignored its cap of {cap} tokens and wrote {tokens.output}"
+        warnings.append(ReportWarning(code="cap_ignored", message=note))
     text = (
         _continuation(message, prompt, echoes) if options.continue_last else visible_text(message)
     )

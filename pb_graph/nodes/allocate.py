@@ -15,7 +15,7 @@ from pb_graph.nodes.plan import planning_bound, single_step
 from pb_graph.planner.cleaning import MIDDLE
 from pb_graph.settings import Settings
 from pb_graph.state import SolveTask, State
-from pb_graph.types import Query, SubQuestion
+from pb_graph.types import Query, ReportWarning, SubQuestion
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -32,10 +32,11 @@ def allocate(state: State, run: Run) -> State:
     update: State = {"total": total, "warnings": notes}
     plan = state["plan"]
     if settings.splits_budget and total < len(plan):
-        note = f"{total} tokens cannot pay {len(plan)} sub-questions: solved as one step"
+        note = f"allocate: {total} tokens cannot pay {len(plan)} sub-questions: solved as one step"
         plan = [single_step(query)]
         run.emit({"event": "plan", "steps": plan})
-        update |= {"plan": plan, "warnings": [*notes, f"allocate: {note}"]}
+        notes = [*notes, ReportWarning(code="single_step", message=note)]
+        update |= {"plan": plan, "warnings": notes}
     if settings.splits_budget:
         update["shares"] = _allocate_shares(total, plan, plan, query["level"], settings)
     update["ceiling"] = lower_ceiling(state, solving_bound(settings, query, total, len(plan)))
@@ -166,14 +167,14 @@ def _task(state: State, index: int, settings: Settings) -> Send:
     return Send("solve", task)
 
 
-def _total(state: State, run: Run) -> tuple[int, list[str]]:
+def _total(state: State, run: Run) -> tuple[int, list[ReportWarning]]:
     """Return the question's budget, or what is left for it around it, and a note of that, once."""
     wanted = run.settings.budget_rule.total(state["query"]["level"])
     if (left := available_tokens(wanted, model=run.price_key)) == wanted:
         return wanted, []
     note = f"allocate: the shared budget had {left} tokens left: the question's budget of {wanted}"
-    note += " shrank to it"
-    return max(1, left), [note] * (note not in state["warnings"])
+    warning = ReportWarning(code="budget_lowered", message=f"{note} shrank to it")
+    return max(1, left), [] if warning in state["warnings"] else [warning]
 
 
 def _reallocate(state: State, run: Run) -> State:

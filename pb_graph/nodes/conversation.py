@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 
 from pb_graph.errors import InputError
 from pb_graph.prompts import as_data, text_of
+from pb_graph.types import ReportWarning
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,7 +33,7 @@ class Conversation(NamedTuple):
     instruction: str | None = None
     turns: str | None = None
     media: Sequence[dict[str, Any]] = ()
-    warnings: Sequence[str] = ()
+    warnings: Sequence[ReportWarning] = ()
 
 
 def read_conversation(messages: Sequence[AnyMessage]) -> Conversation:
@@ -59,16 +60,19 @@ def read_conversation(messages: Sequence[AnyMessage]) -> Conversation:
         turns.pop()
     shown, left_out = _newest([turn for turn in turns if turn])
     media, unsent = _media(messages, asked)
-    notes = {
-        "earlier turn(s) were left out or cut, as the conversation is too long": left_out,
-        "image(s) or file(s) of other messages were not passed on": unsent,
-    }
+    warnings: list[ReportWarning] = []
+    if left_out:
+        note = f"intake: {left_out} earlier turn(s) were left out or cut, as the conversation is "
+        warnings.append(ReportWarning(code="conversation_cut", message=f"{note}too long"))
+    if unsent:
+        note = f"intake: {unsent} image(s) or file(s) of other messages were not passed on"
+        warnings.append(ReportWarning(code="media_left_out", message=note))
     return Conversation(
         question=text_of(messages[asked].content),
         instruction="\n\n".join(filter(None, system)) or None,
         turns="\n".join(["<conversation>", *shown, "</conversation>"]) if shown else None,
         media=media,
-        warnings=[f"intake: {count} {what}" for what, count in notes.items() if count],
+        warnings=warnings,
     )
 
 

@@ -12,7 +12,7 @@ from pb_graph.budget.ledger import by_node, most_billed, spent
 from pb_graph.budget.rates import Dollars
 from pb_graph.errors import NoAnswerError
 from pb_graph.state import State
-from pb_graph.types import QueryUsage, Report, StepReport
+from pb_graph.types import QueryUsage, Report, ReportWarning, StepReport
 
 if TYPE_CHECKING:
     from pb_graph.run.run import Run
@@ -27,8 +27,10 @@ def finish(state: State, run: Run) -> State:
     answer_type, typed = run.options.answer_type, None
     if answer_type and report["answer"]:
         typed = answer_type.read(report["answer"])
-        note = "finish: the answer holds no JSON that fits response_format"
-        report["warnings"] = report["warnings"] + [note] * (typed is None)
+        if typed is None:
+            note = "finish: the answer holds no JSON that fits response_format"
+            unfit = ReportWarning(code="no_structured_response", message=note)
+            report["warnings"] = [*report["warnings"], unfit]
     run.emit({"event": "answer", "answer": report["answer"], "usage": report["usage"]})
     if not report["answer"]:
         return {"report": report}
@@ -54,7 +56,8 @@ def no_answer(state: State, run: Run) -> State:
     del run
     report = state["report"]
     # Once a model is known to be out of reach, all else that went wrong goes wrong for that.
-    reasons = list(dict.fromkeys(state["disabled_models"].values())) or report["warnings"]
+    reasons = list(dict.fromkeys(state["disabled_models"].values()))
+    reasons = reasons or [warning["message"] for warning in report["warnings"]]
     spent = report["usage"]["output_tokens"]
     lines = [f"No answer, after {spent} completion tokens.", *reasons]
     if not reasons:
@@ -104,7 +107,8 @@ def build_report(state: State, settings: Settings, prices: Dollars | None = None
     most, usage, splits = most_billed(charges), by_node(charges, prices), settings.splits_budget
     if ceiling is not None and most > ceiling:
         note = f"up to {most} completion tokens may be billed, above the ceiling of {ceiling}"
-        warnings = [*warnings, f"{note}: a server ignored its cap, as `pb-graph probe` shows"]
+        note += ": a server ignored its cap, as `pb-graph probe` shows"
+        warnings = [*warnings, ReportWarning(code="ceiling_exceeded", message=note)]
     answer, ended = state.get("answer", ""), state.get("finish")
     return Report(
         method=settings.method,

@@ -13,7 +13,7 @@ from pb_graph.nodes.allocate import first_ceiling
 from pb_graph.nodes.conversation import Conversation, read_conversation
 from pb_graph.run.journal import checkpointer
 from pb_graph.state import State, reset_values
-from pb_graph.types import Query
+from pb_graph.types import Query, ReportWarning
 
 if TYPE_CHECKING:
     from pb_graph.run.run import Run
@@ -71,7 +71,7 @@ async def intake(state: State, run: Run) -> State:
     return cast("State", update)
 
 
-def _settings(budget: object, run: Run) -> tuple[Settings, list[str]]:
+def _settings(budget: object, run: Run) -> tuple[Settings, list[ReportWarning]]:
     """The settings of this question, and a warning for what is given and has no use."""
     settings = run.settings
     if budget is not None:
@@ -79,10 +79,10 @@ def _settings(budget: object, run: Run) -> tuple[Settings, list[str]]:
             msg = f"A budget is a whole number of tokens, at least 1, not {budget!r}."
             raise InputError(msg)
         settings = settings.model_copy(update={"budget": budget})
-    notes = []
-    if run.options.tools and not METHODS[settings.method].tools:
-        notes.append(f"the method {settings.method!r} calls no tools: those given were not used")
-    return settings, [f"intake: {note}" for note in notes]
+    if not run.options.tools or METHODS[settings.method].tools:
+        return settings, []
+    note = f"intake: the method {settings.method!r} calls no tools: those given were not used"
+    return settings, [ReportWarning(code="tools_unused", message=note)]
 
 
 def _question(given: object) -> str:

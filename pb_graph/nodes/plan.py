@@ -22,7 +22,7 @@ from pb_graph.planner.requests import (
     level_request,
     plan_request,
 )
-from pb_graph.types import Query, SubQuestion
+from pb_graph.types import Query, ReportWarning, SubQuestion
 
 if TYPE_CHECKING:
     from pb_graph.run.run import Run
@@ -105,9 +105,9 @@ def _planning(state: State) -> AbstractContextManager[None]:
     return use_budget(account)
 
 
-async def _decompose(query: Query, run: Run) -> tuple[list[SubQuestion], list[str]]:
+async def _decompose(query: Query, run: Run) -> tuple[list[SubQuestion], list[ReportWarning]]:
     """Return the sub-questions, none where none can be had, and warnings."""
-    settings, notes = run.settings, list[str]()
+    settings, notes = run.settings, list[ReportWarning]()
     steps: list[SubQuestion] = []
     graded = settings.planning == "fused" and settings.splits_budget
     found, warnings = await run.ask_planner_with_repair(
@@ -116,7 +116,8 @@ async def _decompose(query: Query, run: Run) -> tuple[list[SubQuestion], list[st
     if found:
         steps, notes = clean_plan(found, query, settings.max_steps)
     if not steps:
-        notes = [*notes, "plan: the question is solved as one step"]
+        note = "plan: the question is solved as one step"
+        notes = [*notes, ReportWarning(code="single_step", message=note)]
     return steps, [*warnings, *notes]
 
 
@@ -133,12 +134,12 @@ async def _level_update(state: State, steps: list[SubQuestion], run: Run) -> Sta
     update: State = {
         "query": {**query, "level": level},
         "level_source": source,
-        "warnings": warnings + [f"estimate: {note}" for note in notes],
+        "warnings": warnings + notes,
     }
     return {**update, "plan": graded} if steps else update
 
 
-async def _level_alone(query: Query, run: Run) -> tuple[Difficulty | None, list[str]]:
+async def _level_alone(query: Query, run: Run) -> tuple[Difficulty | None, list[ReportWarning]]:
     """Return the level from a reply of two tokens; None where it is to be asked in full.
 
     Some models cannot answer so shortly: they think all the same, or their server refuses.
@@ -146,9 +147,11 @@ async def _level_alone(query: Query, run: Run) -> tuple[Difficulty | None, list[
     try:
         judged = await run.ask_planner(level_request(query, run.settings))
     except UnreadableReplyError:
-        return None, ["estimate: no level in a reply of two tokens: asked for in full"]
+        note = "estimate: no level in a reply of two tokens: asked for in full"
+        return None, [ReportWarning(code="unreadable_reply", message=note)]
     except ModelCallError as failure:
-        if failure.status in _REFUSED:
-            return None, [f"estimate: {failure} Asked for in full."]
-        return Difficulty(), [f"estimate: {failure} Going on without."]
+        is_refused = failure.status in _REFUSED
+        note = f"estimate: {failure} {'Asked for in full.' if is_refused else 'Going on without.'}"
+        warnings = [ReportWarning(code="call_failed", message=note)]
+        return None if is_refused else Difficulty(), warnings
     return Difficulty(level=judged.level), []

@@ -9,7 +9,7 @@ from pb_graph.methods import METHODS, MethodInput
 from pb_graph.nodes.allocate import lower_ceiling, solving_bound, synthesis_cap
 from pb_graph.prompts import single_call_prompt, step_prompt, synthesis_prompt
 from pb_graph.run.run import BudgetedReply
-from pb_graph.types import Purpose, StepResult
+from pb_graph.types import Purpose, ReportWarning, StepResult
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ async def solve(task: SolveTask, run: Run) -> State:
     is_final = task.get("closing", False)
     run.emit({"event": "step_started", "index": index, "budget": budget})
     name = f"sub-question {index + 1}"
-    warnings: list[str] = []
+    warnings: list[ReportWarning] = []
     try:
         reply = await run.call_within_budget(
             await _prompt(task, run, is_final=is_final),
@@ -38,7 +38,7 @@ async def solve(task: SolveTask, run: Run) -> State:
         )
     except ModelCallError as failure:
         reply = BudgetedReply("", failure.tokens, "error")
-        warnings.append(f"{name}: {failure}")
+        warnings.append(ReportWarning(code="call_failed", message=f"{name}: {failure}"))
     result = StepResult(
         index=index,
         budget=budget,
@@ -66,23 +66,29 @@ async def synthesize(state: State, run: Run) -> State:
         return _answer_of(found[-1]) if found else {"answer": ""}
     if missing:
         note = f"synthesize: the ceiling was reached before the last {missing} step(s) were asked"
-        return _fallback(found, [note])
-    warnings = [] if by_call else ["synthesize: the last step gave no answer; asked once more"]
+        return _fallback(found, ReportWarning(code="ceiling_reached", message=note))
+    warnings: list[ReportWarning] = []
+    if not by_call:
+        note = "synthesize: the last step gave no answer; asked once more"
+        warnings.append(ReportWarning(code="empty_reply", message=note))
     budget = min(
         synthesis_cap(state["total"] or 0, len(plan), run.settings),
         int(run.budget.left),
     )
     if budget < 1:
-        return _fallback(found, ["synthesize: no budget left for a final call"])
+        note = "synthesize: no budget left for a final call"
+        return _fallback(found, ReportWarning(code="no_budget_left", message=note))
     messages = synthesis_prompt(state["query"], run.settings, plan, found, budget=budget)
     try:
         reply = await run.call_within_budget(
             messages, budget, state["query"], Purpose("synthesize", level=state["query"]["level"])
         )
     except ModelCallError as failure:
-        return _fallback(found, [*warnings, f"synthesize: {failure}"])
+        failed = ReportWarning(code="call_failed", message=f"synthesize: {failure}")
+        return _fallback(found, *warnings, failed)
     if not reply.text:
-        return _fallback(found, [*warnings, "synthesize: the reply was empty"])
+        empty = ReportWarning(code="empty_reply", message="synthesize: the reply was empty")
+        return _fallback(found, *warnings, empty)
     return reply.update("synthesize") | {"warnings": warnings + reply.warnings("synthesize")}
 
 
@@ -113,7 +119,8 @@ async def answer(state: State, run: Run) -> State:
         )
         return update | reply.update()
     except ModelCallError as failure:
-        return update | {"warnings": [f"answer: {failure}"]}
+        failed = ReportWarning(code="call_failed", message=f"answer: {failure}")
+        return update | {"warnings": [failed]}
 
 
 def _is_single_step(plan: Sequence[SubQuestion], query: Query) -> bool:
@@ -139,9 +146,10 @@ async def _prompt(task: SolveTask, run: Run, *, is_final: bool) -> list[PromptMe
     )
 
 
-def _fallback(found: Sequence[StepResult], warnings: list[str]) -> State:
+def _fallback(found: Sequence[StepResult], *warnings: ReportWarning) -> State:
     note = f"synthesize: the answer of sub-question {found[-1]['index'] + 1} stands for the whole"
-    return _answer_of(found[-1]) | {"warnings": [*warnings, note]}
+    taken = ReportWarning(code="answer_from_step", message=note)
+    return _answer_of(found[-1]) | {"warnings": [*warnings, taken]}
 
 
 def _answer_of(step: StepResult) -> State:

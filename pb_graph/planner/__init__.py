@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import TypedDict
 
-from pb_graph.types import SubQuestion
+from pb_graph.types import ReportWarning, SubQuestion
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -25,7 +25,7 @@ class QuestionPlan(TypedDict):
     """Tokens of each step; empty for a method without shares."""
     tokens: int
     """Completion tokens that planning took."""
-    warnings: list[str]
+    warnings: list[ReportWarning]
 
 
 def plan_question(

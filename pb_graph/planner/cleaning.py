@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from pb_graph.planner.parsing import Difficulty, GradedPlan, Plan, PlannedStep
-from pb_graph.types import Query, SubQuestion
+from pb_graph.types import Query, ReportWarning, SubQuestion
 
 EASIEST, MIDDLE, HARDEST = 1, 3, 5
 ALL_CREDITS = 100.0
@@ -37,7 +37,9 @@ _LATEX = re.compile(r"\\[a-z]+", re.IGNORECASE)
 _LETTER = re.compile(r"[^\W\d_]")
 
 
-def clean_plan(plan: Plan, query: Query, max_steps: int) -> tuple[list[SubQuestion], list[str]]:
+def clean_plan(
+    plan: Plan, query: Query, max_steps: int
+) -> tuple[list[SubQuestion], list[ReportWarning]]:
     """Turn a plan into sub-questions that ask, are all different, and need only earlier ones.
 
     A sub-question that names no others depends on the one before it.
@@ -65,7 +67,7 @@ def clean_plan(plan: Plan, query: Query, max_steps: int) -> tuple[list[SubQuesti
 
 def grade_steps(
     found: Difficulty, steps: Sequence[SubQuestion], known_level: int | None
-) -> tuple[int, list[SubQuestion], list[str]]:
+) -> tuple[int, list[SubQuestion], list[ReportWarning]]:
     """Fit levels to 1 to 5, and credits to a sum of 100.
 
     Args:
@@ -77,23 +79,27 @@ def grade_steps(
         The level of the question, the graded sub-questions, and a warning for each correction.
     """
     level = known_level or _fit_level(found.level, MIDDLE)
-    warnings = []
+    notes = []
     if level not in (known_level, found.level):
-        warnings.append(f"the level of the question was {found.level}: {level} is used")
+        notes.append(f"the level of the question was {found.level}: {level} is used")
     if not steps:
-        return level, [], warnings
+        return level, [], _corrections(notes)
     levels = found.levels if len(found.levels) == len(steps) else [None] * len(steps)
     fitted = [_fit_level(value, level) for value in levels]
     if fitted != found.levels:
-        warnings.append(f"the levels {found.levels} of the sub-questions became {fitted}")
+        notes.append(f"the levels {found.levels} of the sub-questions became {fitted}")
     credit = _fit_credits(found.credits, len(steps))
     if [round(given or 0) for given in found.credits] != [round(used) for used in credit]:
-        warnings.append(f"the credits {found.credits} of the sub-questions became {credit}")
+        notes.append(f"the credits {found.credits} of the sub-questions became {credit}")
     graded = [
         step | SubQuestion(level=fitted[place], credit=credit[place])  # type: ignore[typeddict-item]
         for place, step in enumerate(steps)
     ]
-    return level, graded, warnings
+    return level, graded, _corrections(notes)
+
+
+def _corrections(notes: Sequence[str]) -> list[ReportWarning]:
+    return [ReportWarning(code="grades_corrected", message=f"estimate: {note}") for note in notes]
 
 
 def ask_for_result(question: str, known: str) -> str:
@@ -139,7 +145,7 @@ def gives_value(hint: str, known: str) -> bool:
 
 def _keep_steps(
     plan: Plan, query: Query, max_steps: int
-) -> tuple[list[tuple[PlannedStep, SubQuestion]], list[str]]:
+) -> tuple[list[tuple[PlannedStep, SubQuestion]], list[ReportWarning]]:
     """Return the steps that are kept, as written and as cleaned, and the warnings."""
     about = (query["question"], query["reference"], query.get("conversation"))
     known = "\n".join(filter(None, about))
@@ -173,7 +179,11 @@ def _keep_steps(
         )
         kept.append((step, asked))
     counts[f"sub-question(s) beyond the first {max_steps}: dropped"] = len(kept) - max_steps
-    warnings = [f"plan: {count} {what}" for what, count in counts.items() if count > 0]
+    warnings = [
+        ReportWarning(code="plan_corrected", message=f"plan: {count} {what}")
+        for what, count in counts.items()
+        if count > 0
+    ]
     return kept[:max_steps], warnings
 
 

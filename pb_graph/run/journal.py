@@ -25,7 +25,7 @@ from pb_graph.models.client import ModelClient, WrapperClient
 from pb_graph.models.io import IO
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply
-from pb_graph.types import Charge
+from pb_graph.types import Charge, ReportWarning
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
@@ -37,7 +37,7 @@ _CHANNEL = "plan_and_budget:call"
 # name. Without it no call is kept for a restart.
 _CHECKPOINTER = "__pregel_checkpointer"
 
-Record = Callable[[Sequence[Charge], Sequence[str]], None]
+Record = Callable[[Sequence[Charge], Sequence[ReportWarning]], None]
 """Is told the charges of a call and its warnings, also of a call that was found."""
 
 

@@ -29,7 +29,7 @@ from pb_graph.run.models import Models, Role
 from pb_graph.run.tools import MAX_ROUNDS, call_tool, without_tools
 from pb_graph.settings import Context, Settings
 from pb_graph.state import State
-from pb_graph.types import EASY, Charge, Finish, Purpose, Query
+from pb_graph.types import EASY, Charge, Finish, Purpose, Query, ReportWarning, WarningCode
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage, BaseMessage, MessageLikeRepresentation
@@ -64,9 +64,10 @@ class BudgetedReply(NamedTuple):
         """Return what the node that asked adds to the state, if this is the answer."""
         return {"answer": self.text, "finish": self.finish, "warnings": self.warnings(node)}
 
-    def warnings(self, what: str) -> list[str]:
-        """Return what a reader of the report should know about this request."""
-        return [f"{what}: its forced ending failed. {self.failure}"] if self.failure else []
+    def warnings(self, what: str) -> list[ReportWarning]:
+        """Return the warning that the forced ending of a node or a step failed, if it did."""
+        note = f"{what}: its forced ending failed. {self.failure}"
+        return [ReportWarning(code="forced_ending_failed", message=note)] if self.failure else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ class Run:
         self._update: State = {}
         self._journal: Journal | None = None
         self._charges: list[Charge] = []
-        self._warnings: list[str] = []
+        self._warnings: list[ReportWarning] = []
 
     @cached_property
     def budget(self) -> Budget:
@@ -257,24 +258,26 @@ class Run:
 
     async def ask_planner_with_repair(
         self, request: PlannerRequest[T]
-    ) -> tuple[T | None, list[str]]:
+    ) -> tuple[T | None, list[ReportWarning]]:
         """Ask the planner; when the reply cannot be read, say why and ask once more.
 
         Returns:
             The value, or None when there is none to be had, and what to put into the warnings.
         """
-        node = request.node
+        value: T | None = None
+        code: WarningCode = "unreadable_reply"
         try:
             try:
                 return await self.ask_planner(request), []
             except UnreadableReplyError as unreadable:
                 complaint = str(unreadable)
             value = await self.ask_planner(request.corrected(complaint))
+            note = f"the first reply could not be read ({complaint})"
         except UnreadableReplyError as unreadable:
-            return None, [f"{node}: two replies could not be read ({unreadable}); going on without"]
+            note = f"two replies could not be read ({unreadable}); going on without"
         except ModelCallError as failure:
-            return None, [f"{node}: {failure} Going on without."]
-        return value, [f"{node}: the first reply could not be read ({complaint})"]
+            code, note = "call_failed", f"{failure} Going on without."
+        return value, [ReportWarning(code=code, message=f"{request.node}: {note}")]
 
     async def use_tools(self, asked: Mapping[str, Any]) -> list[BaseMessage]:
         """Call the tools that a reply asks for, one after another; none twice after a restart.
@@ -332,7 +335,7 @@ class Run:
             return self.settings.cutoff
         return min(budget, self.settings.cutoff)
 
-    def state_update(self, node: str, warnings: Sequence[str]) -> State:
+    def state_update(self, node: str, warnings: Sequence[ReportWarning]) -> State:
         """Return what the calls of a node add to the state: charges, warnings, disabled models.
 
         Args:
@@ -343,12 +346,14 @@ class Run:
         if self._charges:
             update["charges"] = self._charges
         lost = sum(call["finish"] == "error" and not call["measured"] for call in self._charges)
-        notes = [f"{node}: {warning}" for warning in dict.fromkeys(self._warnings)]
+        notes = {note["message"]: note for note in self._warnings}  # each once
         if lost:
-            note = f"{node}: {lost} attempt(s) broke off without an account of their tokens; "
-            notes.append(note + "each may be billed up to its cap")
+            said = f"{lost} attempt(s) broke off without an account of their tokens; "
+            said += "each may be billed up to its cap"
+            notes[said] = ReportWarning(code="unknown_bill", message=said)
         if notes:
-            update["warnings"] = [*warnings, *notes]
+            ours = [note | {"message": f"{node}: {said}"} for said, note in notes.items()]
+            update["warnings"] = [*warnings, *ours]
         return update
 
     async def _ask(
@@ -448,7 +453,7 @@ class Run:
         self._journal = self._journal or Journal()
         return JournaledClient(client, self._journal, self._record)
 
-    def _record(self, charges: Sequence[Charge], warnings: Sequence[str]) -> None:
+    def _record(self, charges: Sequence[Charge], warnings: Sequence[ReportWarning]) -> None:
         self._charges += charges
         self._warnings += warnings
         for charge in charges:

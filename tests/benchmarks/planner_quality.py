@@ -16,12 +16,11 @@ from statistics import mean
 from optim.datasets import Question, load
 from pb_graph import NoAnswerError, Report, Settings, build_graph
 from pb_graph.budget import PerLevel
+from pb_graph.types import WarningCode
 
 SETTINGS = Settings(
     execution="single_pass", enforcement="cap", budget=PerLevel(initial=8, per_level=0)
 )
-FALLBACK = "solved as one step"
-REPAIR = "the first reply could not be read"
 
 
 async def plan_all(questions: Sequence[Question], model: str, concurrency: int) -> list[Report]:
@@ -47,9 +46,9 @@ def tokens(reports: Sequence[Report], node: str) -> float:
     return mean(by_node[node]["output_tokens"] if node in by_node else 0 for by_node in nodes)
 
 
-def warned(reports: Sequence[Report], words: str) -> int:
-    """How many reports have a warning with these words."""
-    return sum(any(words in warning for warning in report["warnings"]) for report in reports)
+def warned(reports: Sequence[Report], code: WarningCode) -> int:
+    """How many reports have a warning of this kind."""
+    return sum(any(code == note["code"] for note in report["warnings"]) for report in reports)
 
 
 def main() -> None:
@@ -67,8 +66,8 @@ def main() -> None:
     steps = mean(len(report["steps"]) for report in reports)
     plan, estimate = tokens(reports, "plan"), tokens(reports, "estimate")
     print(f"{len(reports)} questions, {steps:.1f} sub-questions each")
-    print(f"plans without the fallback: {len(reports) - warned(reports, FALLBACK)}")
-    print(f"of these after one repair: {warned(reports, REPAIR)}")
+    print(f"plans without the fallback: {len(reports) - warned(reports, 'single_step')}")
+    print(f"with a reply that could not be read: {warned(reports, 'unreadable_reply')}")
     print(f"completion tokens: {plan:.1f} plan + {estimate:.1f} estimate = {plan + estimate:.1f}")
 
 

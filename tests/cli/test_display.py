@@ -115,7 +115,7 @@ def test_counts_and_durations_read_as_english() -> None:
 def test_warnings_are_shown() -> None:
     text, report = shown(ScriptedChat(credits=[40, 40]))
     assert report["warnings"]
-    assert f"note: {report['warnings'][0]}"[:60] in text
+    assert f"note: {report['warnings'][0]['message']}"[:60] in text
 
 
 def test_without_a_plan_there_is_no_table() -> None:

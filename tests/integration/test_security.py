@@ -99,5 +99,5 @@ async def test_a_key_that_a_server_repeats_is_blanked_out_in_the_report() -> Non
     script: Script = only_the_solver
     with FaultServer(script) as server:
         out = await graph_to(server, InMemorySaver()).ainvoke(QUESTION, THREAD)
-    (warning,) = [text for text in out["report"]["warnings"] if "HTTP 401" in text]
-    assert "Incorrect API key provided: [hidden]" in warning
+    (warning,) = out["report"]["warnings"]
+    assert "Incorrect API key provided: [hidden]" in warning["message"]

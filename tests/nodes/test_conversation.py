@@ -128,9 +128,9 @@ def test_a_long_conversation_loses_its_oldest_turns_and_says_so() -> None:
     assert "00050" not in str(found.turns)
     assert str(found.turns).count("[…]") == 1
     missing = 100 - str(found.turns).count("<turn") + 1
-    assert [note.partition(" as ")[0] for note in found.warnings] == [
-        f"intake: {missing} earlier turn(s) were left out or cut,"
-    ]
+    (warning,) = found.warnings
+    assert warning["code"] == "conversation_cut"
+    assert f" {missing} earlier" in warning["message"]
 
 
 def test_a_turn_that_is_too_long_keeps_its_end() -> None:
@@ -169,7 +169,7 @@ def test_an_image_that_a_tool_made_is_not_passed_on_and_that_is_said() -> None:
     shot = ToolMessage([{"type": "text", "text": "Done."}, IMAGE], tool_call_id="1")
     found = read_conversation([HumanMessage("Look."), shot])
     assert found.media == []
-    assert "1 image(s) or file(s) of other messages" in found.warnings[0]
+    assert [warning["code"] for warning in found.warnings] == ["media_left_out"]
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,7 @@ def test_the_reviewers_total_is_the_budget_of_the_run_and_its_ceiling() -> None:
 def test_a_shared_budget_that_has_less_is_spoken_of_once() -> None:
     review = Review(shared_budget=Budget(300), budget=400)
     (note,) = review.asked["warnings"]
+    assert note["code"] == "budget_lowered"
     review.answer({"plan": STEPS})
     assert review.out["report"]["warnings"] == [note]
 
@@ -197,7 +198,7 @@ def test_a_model_that_was_out_of_reach_is_asked_again_after_a_review() -> None:
     review = Review(model=gone)
     (step,), warnings = review.asked["plan"], review.asked["warnings"]
     assert step["question"] == QUESTION["question"]
-    assert any("HTTP 404" in warning for warning in warnings)
+    assert "call_failed" in [warning["code"] for warning in warnings]
     review.answer({"plan": STEPS})
     assert review.out["answer"] == "Final answer: 42"
 

@@ -19,7 +19,7 @@ from tests.support.chat_model import (
     runs_on,
     with_schema,
 )
-from tests.support.graphs import QUESTION, Way, checked, run
+from tests.support.graphs import QUESTION, Way, checked, codes, run
 
 both_ways = pytest.mark.parametrize("way", get_args(Way))
 
@@ -102,7 +102,7 @@ def test_a_server_that_cannot_constrain_is_asked_in_words() -> None:
 def test_what_does_not_fit_is_none_and_said(said: str) -> None:
     out = run(graph_with(ScriptedChat(solve=said)))
     assert out["structured_response"] is None
-    assert "no JSON that fits response_format" in out["report"]["warnings"][-1]
+    assert codes(out["report"])[-1] == "no_structured_response"
 
 
 def test_the_next_question_on_a_thread_does_not_inherit_it() -> None:

@@ -62,6 +62,11 @@ def checked(report: Any) -> dict[str, Any]:  # noqa: ANN401 -- that is the quest
     return dict(valid)
 
 
+def codes(report: Any) -> list[str]:  # noqa: ANN401
+    """The codes of a report's warnings."""
+    return [warning["code"] for warning in report["warnings"]]
+
+
 def timeless(report: dict[str, Any]) -> dict[str, Any]:
     """A report without what a clock decides."""
     for usage in (report["usage"], *report["usage"]["by_node"].values()):

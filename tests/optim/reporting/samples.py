@@ -94,7 +94,11 @@ def report(method: str, level: int, chance: random.Random) -> Report:
         answer="",
         steps=steps,
         usage={**_usage(sum(nodes.values()), len(nodes)), "by_node": by_node},
-        warnings=["estimate: the credits were re-normalised"] if stepwise and level == 5 else [],
+        warnings=[
+            {"code": "grades_corrected", "message": "estimate: the credits were re-normalised"}
+        ]
+        if stepwise and level == 5
+        else [],
     )
 
 

@@ -8,7 +8,7 @@ from optim.rivals import certaindex
 from optim.rivals.certaindex import PROBE, PROBE_TOKENS, result_in
 from pb_graph import ModelSetupError, Settings, build_graph
 from tests.support.chat_model import Call, HTTPError, Reply, Said, Script, ScriptedChat
-from tests.support.graphs import QUESTION, Way, report_of, run
+from tests.support.graphs import QUESTION, Way, codes, report_of, run
 
 METHOD = {"method": "certaindex"}
 LONG = "and so on " * 1000
@@ -98,7 +98,7 @@ def test_a_call_that_fails_keeps_what_is_written() -> None:
     chat = model("1}", writes=lambda call: HTTPError(400) if len(call.messages) > 2 else LONG)
     report = report_of(chat, cutoff=500, **METHOD)
     assert report["answer"] == "and so on and so on and so"
-    assert report["warnings"]
+    assert codes(report) == ["call_failed"]
 
 
 def test_hidden_thinking_cannot_be_probed_and_is_said() -> None:
@@ -106,7 +106,7 @@ def test_hidden_thinking_cannot_be_probed_and_is_said() -> None:
     report = report_of(chat, cutoff=500, **METHOD)
     assert report["answer"] == "Final answer: 42"
     assert [call.cap for call in chat.calls] == [8, 492]
-    assert "nothing to probe" in report["warnings"][0]
+    assert codes(report) == ["method"]
 
 
 def test_a_server_that_cannot_continue_is_refused_before_anything_is_paid() -> None:
