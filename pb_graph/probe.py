@@ -64,37 +64,6 @@ class Finding(NamedTuple):
     observed: str
 
 
-class Observation(NamedTuple):
-    """One call, and what came of it."""
-
-    cap: int
-    message: AIMessage | None
-    error: Exception | None = None
-
-    @property
-    def text(self) -> str:
-        """Return the answer without thinking."""
-        return visible_text(self.message) if self.message else ""
-
-    @property
-    def tokens(self) -> int:
-        """Return the completion tokens, by the server's report or our estimate."""
-        return tokens_of(self.message, []).output if self.message else 0
-
-    @property
-    def hidden(self) -> int:
-        """Return the least tokens of thinking: those reported, or more than the text can hold."""
-        reported = tokens_of(self.message, []).reasoning if self.message else 0
-        return max(reported, self.tokens - len(self.text), 0)
-
-    def without_reply(self) -> Finding:
-        """Return the finding of a call that failed: refused, or failed otherwise."""
-        status = self.error and status_of(self.error)
-        is_refused = status in _REFUSED or isinstance(self.error, TypeError)
-        told = f"HTTP {status}" if status else type(self.error).__name__
-        return Finding("unsupported" if is_refused else "inconclusive", f"no reply ({told})")
-
-
 @dataclass
 class Probe:
     """The findings of a probe.
@@ -120,10 +89,12 @@ class Probe:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what ``build_graph(cap_policy="caps.json")`` reads, as plain JSON."""
-        verdicts = {name: found.verdict for name, found in self.findings.items()}
-        observed = {name: found.observed for name, found in self.findings.items()}
-        named = {"model": self.model, "policy": self.policy}
-        return named | {"verdicts": verdicts, "observed": observed}
+        return {
+            "model": self.model,
+            "policy": self.policy,
+            "verdicts": {name: found.verdict for name, found in self.findings.items()},
+            "observed": {name: found.observed for name, found in self.findings.items()},
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +123,7 @@ def load_caps(path: str | Path) -> ProbedPolicy:
         ModelSetupError: If the file cannot be read, or says that the server ignores its cap.
     """
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        found = json.loads(Path(path).read_text("utf-8"))
         policy = ProbedPolicy(BY_NAME[found["policy"]], dict(found["verdicts"]))
     except OSError as error:
         msg = f"Cannot read {path}: {error.strerror}. `pb-graph probe MODEL` writes such a file."
@@ -185,24 +156,39 @@ def probe(model: str | BaseChatModel | None = None, policy: str | None = None) -
     free = _ask(found, chat, chosen, PUZZLE, CallOptions(512, _TIMEOUT, thinking="free"))
     chosen, thinking_off = _check_thinking_off(found, chat, chosen, free)
     counted = _ask(found, chat, chosen, COUNT, CallOptions(24, _TIMEOUT, thinking="off"))
-    if free.message is None and counted.message is None:
-        cause = counted.error or RuntimeError("no reply")
-        msg = f"Not one call to {found.model} got a reply. {to_model_call_error(cause)}"
+    if free.error and counted.error:
+        msg = f"Not one call to {found.model} got a reply. {to_model_call_error(counted.error)}"
         raise ModelSetupError(msg)
     found.policy = chosen.__name__
-    found.findings = {
-        "output_cap": _check_output_cap(max(counted, free, key=lambda one: one.tokens - one.cap)),
-        "cut_is_said": _check_cut_is_said(counted),
-        "usage": _check_usage(counted),
-        "thinking_off": thinking_off,
-        "schema": _check_schema(found, chat, chosen),
-    }
+    found.findings = _check_count(counted, free)
+    found.findings["thinking_off"] = thinking_off
+    found.findings["schema"] = _check_schema(found, chat, chosen)
     return found
+
+
+class _Reply(NamedTuple):
+    """The reply to one call; empty, with the error, where there was none."""
+
+    cap: int
+    message: AIMessage = AIMessage("")
+    text: str = ""
+    """The answer without thinking."""
+    tokens: int = 0
+    hidden: int = 0
+    """The least tokens of thinking: those reported, or more than the text can hold."""
+    error: Exception | None = None
+
+    def describe_error(self) -> Finding:
+        """Return the finding of a call that was refused, or failed otherwise."""
+        status = self.error and status_of(self.error)
+        is_refused = status in _REFUSED or isinstance(self.error, TypeError)
+        told = f"HTTP {status}" if status else type(self.error).__name__
+        return Finding("unsupported" if is_refused else "inconclusive", f"no reply ({told})")
 
 
 def _ask(
     found: Probe, model: BaseChatModel, policy: CapPolicy, prompt: str, options: CallOptions
-) -> Observation:
+) -> _Reply:
     """Make one call as the graph makes it, and count it."""
     change = constructor_overrides(model, policy) | {"disable_streaming": True}
     chat = without_sdk_retries(model).model_copy(update=change)
@@ -210,50 +196,44 @@ def _ask(
     try:
         message = chat.invoke([HumanMessage(prompt)], **policy(chat, options))
     except Exception as error:  # noqa: BLE001 -- a finding, whatever it is
-        return Observation(options.cap, None, error)
-    tokens = tokens_of(message, [HumanMessage(prompt)])
+        return _Reply(options.cap, error=error)
+    tokens, text = tokens_of(message, [HumanMessage(prompt)]), visible_text(message)
     found.tokens += tokens.input + tokens.output
-    return Observation(options.cap, message)
+    hidden = max(tokens.reasoning, tokens.output - len(text), 0)
+    return _Reply(options.cap, message, text, tokens.output, hidden)
 
 
-def _check_output_cap(seen: Observation) -> Finding:
-    if seen.message is None:
-        return seen.without_reply()
-    told = f"{seen.tokens} tokens, {len(seen.text)} characters, for a cap of {seen.cap}"
-    if seen.tokens > seen.cap or len(seen.message.text) > seen.cap * _LONG_TOKEN:
-        return Finding("failed", told)
-    is_cut = seen.tokens == seen.cap or finish_of(seen.message) == "length"
-    return Finding("passed" if is_cut else "inconclusive", told)
-
-
-def _check_cut_is_said(seen: Observation) -> Finding:
-    if seen.message is None or seen.tokens != seen.cap:
-        return Finding("inconclusive", "no reply was cut off")
-    finish = finish_of(seen.message)
-    return Finding("passed" if finish == "length" else "failed", f"said: {finish}")
-
-
-def _check_usage(seen: Observation) -> Finding:
-    """Look for a report that can hold the text, and for no tokens that are only in the total."""
-    if seen.message is None:
-        return seen.without_reply()
-    told = seen.message.usage_metadata
-    if not told:
-        return Finding("failed", "not reported")
-    hidden = told["total_tokens"] - told["input_tokens"] - told["output_tokens"]
-    is_too_little = told["output_tokens"] * _LONG_TOKEN < len(seen.message.text)
-    if hidden > 0 or is_too_little:
-        told_text = f"{told['output_tokens']} tokens for {len(seen.message.text)} characters"
-        return Finding("failed", f"{told_text}, {hidden} in the total only")
-    return Finding("passed", f"{told['output_tokens']} tokens")
+def _check_count(counted: _Reply, free: _Reply) -> dict[str, Finding]:
+    """Check the cap, the finish reason and the usage of a reply that has to be cut off."""
+    if counted.error:
+        return dict.fromkeys(("output_cap", "cut_is_said", "usage"), counted.describe_error())
+    worst = max(counted, free, key=lambda one: one.tokens - one.cap)
+    is_over = worst.tokens > worst.cap or len(worst.message.text) > worst.cap * _LONG_TOKEN
+    is_cut, finish = counted.tokens == counted.cap, finish_of(counted.message)
+    capped: Verdict = "passed" if is_cut or finish == "length" else "inconclusive"
+    said: Verdict = "passed" if finish == "length" else "failed"
+    report, length = counted.message.usage_metadata, len(counted.message.text)
+    usage = Finding("failed", "not reported")
+    if report:
+        output = report["output_tokens"]
+        extra = report["total_tokens"] - report["input_tokens"] - output
+        is_wrong = extra > 0 or output * _LONG_TOKEN < length
+        told = f"{output} tokens for {length} characters, {extra} in the total only"
+        usage = Finding("failed" if is_wrong else "passed", told)
+    sizes = f"{worst.tokens} tokens, {len(worst.text)} characters, for a cap of {worst.cap}"
+    return {
+        "output_cap": Finding("failed" if is_over else capped, sizes),
+        "cut_is_said": Finding(said if is_cut else "inconclusive", f"said: {finish}"),
+        "usage": usage,
+    }
 
 
 def _check_thinking_off(
-    found: Probe, model: BaseChatModel, policy: CapPolicy, free: Observation
+    found: Probe, model: BaseChatModel, policy: CapPolicy, free: _Reply
 ) -> tuple[CapPolicy, Finding]:
     """Return the first policy that switches thinking off, or the given one, and the finding."""
-    if free.message is None:
-        return policy, free.without_reply()
+    if free.error:
+        return policy, free.describe_error()
     if free.hidden < _THINKS_FROM:
         return policy, Finding("unsupported", "it does not think: nothing to switch off")
     finding = Finding("failed", "nothing that is sent switches it off")
@@ -262,9 +242,9 @@ def _check_thinking_off(
     for candidate in (policy, *others):
         if candidate(model, off) == candidate(model, unbounded):
             continue
-        seen = _ask(found, model, candidate, PUZZLE, off)
-        finding = Finding("failed", f"{seen.hidden} tokens hidden")
-        if seen.text and seen.hidden < _THINKS_FROM:
+        reply = _ask(found, model, candidate, PUZZLE, off)
+        finding = Finding("failed", f"{reply.hidden} tokens hidden")
+        if reply.text and reply.hidden < _THINKS_FROM:
             return candidate, finding._replace(verdict="passed")
     return policy, finding
 
@@ -275,14 +255,15 @@ def _check_schema(found: Probe, model: BaseChatModel, policy: CapPolicy) -> Find
     asked = replace(options, schema=_SCHEMA)
     if policy(model, options) == policy(model, asked):
         return Finding("unsupported", "this policy sends none")
-    seen = _ask(found, model, policy, "Say hello.", asked)
-    if seen.message is None:
-        return seen.without_reply()
+    reply = _ask(found, model, policy, "Say hello.", asked)
+    if reply.error:
+        return reply.describe_error()
+    if finish_of(reply.message) == "length":
+        return Finding("inconclusive", "the reply was cut off")
     try:
-        said = json.loads(seen.text)
+        said = json.loads(reply.text)
     except ValueError:
-        is_cut = finish_of(seen.message) == "length" and seen.text[:1] in ("", "{")
-        return Finding("inconclusive" if is_cut else "failed", "no JSON")
+        return Finding("failed", "no JSON")
     is_right = isinstance(said, dict) and said.keys() == {"colour", "number"}
-    is_right = is_right and said["colour"] == "teal" and type(said["number"]) is int
+    is_right = is_right and said["colour"] == "teal" and isinstance(said["number"], int)
     return Finding("passed" if is_right else "failed", "as asked" if is_right else "another form")

@@ -25,7 +25,7 @@ from pb_graph.budget.rules import BudgetRule, Fixed, Level, LevelTable
 from pb_graph.budget.schedules import Bam, Shape
 from pb_graph.budget.schedules import Schedule as PositionalSchedule
 from pb_graph.errors import InputError, describe_errors, did_you_mean
-from pb_graph.method import METHODS, known_method, methods
+from pb_graph.method import known_method, methods
 
 Method = Annotated[
     str,
@@ -242,7 +242,7 @@ class Settings(BaseModel):
     @property
     def solver_style(self) -> str | None:
         """The style in which the solver writes; None for a method with a style of its own."""
-        own = METHODS[self.method].style
+        own = methods()[self.method].style
         return own and (self.style or own)
 
     @property
@@ -253,12 +253,12 @@ class Settings(BaseModel):
     @property
     def has_plan(self) -> bool:
         """Return whether the method decomposes the question."""
-        return METHODS[self.method].plans
+        return methods()[self.method].plans
 
     @property
     def has_budget(self) -> bool:
         """Return whether there is a total: the method's own, or a set one that is enforced."""
-        chosen = METHODS[self.method]
+        chosen = methods()[self.method]
         is_enforced = self.budget is not None and self.enforcement != "prompt"
         return chosen.budgets or (is_enforced and chosen.is_prompt)
 
@@ -271,7 +271,7 @@ class Settings(BaseModel):
     @property
     def splits_budget(self) -> bool:
         """Return whether the method splits its budget over the sub-questions."""
-        return METHODS[self.method].splits
+        return methods()[self.method].splits
 
     @property
     def needs_credits(self) -> bool:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from pydantic import ValidationError
 
 from pb_graph import Context, Settings, build_graph
 from pb_graph.errors import PlannerProgramError
@@ -26,24 +25,13 @@ def path(tmp_path: Path) -> Path:
     return file
 
 
-def changed(path: Path, *places: str, value: object) -> Path:
-    """The file with one value replaced."""
-    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    part: Any = document
-    for place in places[:-1]:
-        part = part[place]
-    part[places[-1]] = value
-    path.write_text(json.dumps(document), encoding="utf-8")
-    return path
-
-
 class TestTheFile:
-    def test_what_is_saved_is_loaded(self, path: Path) -> None:
-        assert PlannerProgram.load(path) == artefact()
-
-    def test_saving_what_was_loaded_changes_nothing(self, path: Path, tmp_path: Path) -> None:
-        again = tmp_path / "again.json"
-        PlannerProgram.load(path).save(again)
+    def test_what_is_saved_is_loaded_and_saved_again_as_it_is(
+        self, path: Path, tmp_path: Path
+    ) -> None:
+        loaded, again = PlannerProgram.load(path), tmp_path / "again.json"
+        assert loaded == artefact()
+        loaded.save(again)
         assert again.read_bytes() == path.read_bytes()
 
     def test_a_file_that_is_replaced_is_never_half_written(
@@ -60,18 +48,13 @@ class TestTheFile:
         assert path.read_bytes() == before
         assert list(path.parent.iterdir()) == [path]
 
-    def test_it_holds_nothing_of_a_models_address(self, path: Path) -> None:
-        assert '"lm": null' in path.read_text(encoding="utf-8")
-
 
 class TestRefusals:
     @pytest.mark.parametrize(
         "content",
         [
             b"",
-            b"{",
             b"\xff\xfe",
-            b"[" * 100_000,
             b"[]",
             b'{"decompose": {}}',
             b'{"format": "something else", "state": {}}',
@@ -91,45 +74,30 @@ class TestRefusals:
             PlannerProgram.load(path)
 
     @pytest.mark.parametrize(
-        ("places", "value", "said"),
+        ("change", "said"),
         [
-            (("version",), 2, "version: Input should be 1"),
-            (("surprise",), 1, "surprise: Extra inputs"),
-            (("settings", "power"), 99, r"settings\.power: .*less than or equal to 10"),
-            (("settings", "nosuch"), 1, r"settings\.nosuch"),
-            (("state",), "text", "state: Input should be an object"),
+            ({"version": 2}, "version: Input should be 1"),
+            ({"surprise": 1}, "surprise: Extra inputs"),
+            ({"settings": {"power": 99}}, r"settings\.power: .*less than or equal to 10"),
         ],
     )
-    def test_a_damaged_part_is_named(
-        self, path: Path, places: tuple[str, ...], value: object, said: str
-    ) -> None:
+    def test_a_damaged_part_is_named(self, path: Path, change: dict[str, Any], said: str) -> None:
+        path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | change), "utf-8")
         with pytest.raises(PlannerProgramError, match=rf"is damaged: .*{said}") as why:
-            PlannerProgram.load(changed(path, *places, value=value))
+            PlannerProgram.load(path)
         assert str(path) in str(why.value)
-
-    def test_it_cannot_be_changed_by_accident(self) -> None:
-        with pytest.raises(ValidationError, match="frozen"):
-            artefact().settings = None  # type: ignore[misc]
 
 
 class TestUse:
-    def test_a_planner_loads_its_prompts(self, path: Path) -> None:
-        assert Planner().load(path).decompose.signature.instructions == FRUGAL
-
     @pytest.mark.parametrize("way", get_args(Way))
     def test_a_graph_plans_with_its_prompts_and_runs_with_its_settings(
         self, path: Path, way: Way
     ) -> None:
-        model = ScriptedChat()
-        report = checked(run(build_graph(model, planner_program=path), way=way)["report"])
-        assert str(model.calls[0].messages[0].text).startswith(FRUGAL)
-        assert (report["schedule"], report["budget"]) == ("linear", 300)
-
-    def test_it_may_be_given_as_an_object(self) -> None:
-        model = ScriptedChat()
-        report = run(build_graph(model, planner_program=artefact()))["report"]
-        assert str(model.calls[0].messages[0].text).startswith(FRUGAL)
-        assert report["budget"] == 300
+        for program in (path, artefact()):
+            model = ScriptedChat()
+            report = checked(run(build_graph(model, planner_program=program), way=way)["report"])
+            assert str(model.calls[0].messages[0].text).startswith(FRUGAL)
+            assert (report["schedule"], report["budget"]) == ("linear", 300)
 
     @pytest.mark.parametrize("way", get_args(Way))
     def test_a_run_may_bring_one_with_the_settings_it_was_measured_with(
@@ -151,8 +119,7 @@ class TestUse:
         assert report["budget"] == Settings().budget_rule.total(3) != 300
 
     def test_prompts_alone_leave_the_settings_as_they_are(self, tmp_path: Path) -> None:
-        Planner().save(tmp_path / "planner.json")
-        report = run(build_graph(ScriptedChat(), planner_program=tmp_path / "planner.json"))[
-            "report"
-        ]
+        program = tmp_path / "planner.json"
+        Planner().save(program)
+        report = run(build_graph(ScriptedChat(), planner_program=program))["report"]
         assert report["budget"] == Settings().budget_rule.total(3)

@@ -64,7 +64,7 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     level: Annotated[
         int | None, budget_option(help="Difficulty, 1 to 5; else it is estimated.")
     ] = None,
-    budget: Annotated[int | None, budget_option(help="Solving tokens; else by level.")] = None,
+    budget: Annotated[int | None, budget_option(help="Tokens to solve; else by level.")] = None,
     schedule: Annotated[str | None, budget_option(help=f"Of the shares: {_SCHEDULES}.")] = None,
     set_: Sets = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON only.")] = False,
@@ -139,7 +139,7 @@ def _graph(
 
 @app.command()
 def models() -> None:
-    """List the local models and whether they are here."""
+    """List the local models, and which of them are fetched."""
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
@@ -184,9 +184,9 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     ] = None,
     set_: Sets = None,
 ) -> None:
-    """Serve OpenAI's chat completions: a model's name is a method, such as vanilla.
+    """Serve OpenAI's chat completions, each within a budget.
 
-    Clients bring the key of PB_API_KEY.
+    The name of a model is a method, such as vanilla. Clients bring the key of PB_API_KEY.
     """
     if not (find_spec("starlette") and find_spec("uvicorn")):
         exits.fail("this needs starlette and uvicorn: pip install 'plan-and-budget[serve]'")
@@ -211,7 +211,7 @@ app.command()(probe)
 def demo(
     *, plain: Annotated[bool, typer.Option("--plain", help="Print lines instead of bars.")] = False
 ) -> None:
-    """Run one team of agents without a budget, with a check, and with a Budget; needs no key."""
+    """Show a team of agents without a budget, with a check, and with a Budget; needs no key."""
     from rich.console import Console  # noqa: PLC0415 -- what agents need takes a second
 
     from pb_graph.cli.demo import play  # noqa: PLC0415

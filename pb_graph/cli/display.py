@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # all but tab and newline
 _PLANNING = ("plan", "estimate")
-_MINUTE = 60
 
 
 class Display:
@@ -85,17 +84,13 @@ class Display:
             self._console.print(safe(answer, "dim"), "", sep="\n")
         for warning in report["warnings"]:
             self._console.print(safe(f"note: {warning['message']}", "yellow"))
-        usage, seconds = report["usage"], report["usage"]["seconds"]
-        planning = sum(
-            usage["by_node"][node]["output_tokens"]
-            for node in _PLANNING
-            if node in usage["by_node"]
-        )
-        minutes = f"{seconds // _MINUTE:.0f} min {seconds % _MINUTE:.0f} s"
+        usage = report["usage"]
+        nodes = [usage["by_node"][node] for node in _PLANNING if node in usage["by_node"]]
+        planning = sum(node["output_tokens"] for node in nodes)
         self._console.print(
             f"{usage['output_tokens']:,} of at most {report['ceiling']:,} completion tokens "
             f"(planning {planning:,}){'' if usage['measured'] else ', partly estimated'}; "
-            f"{_calls(usage['calls'])}, {f'{seconds:.1f} s' if seconds < _MINUTE else minutes}",
+            f"{_calls(usage['calls'])}, {_duration(usage['seconds'])}",
             style="dim",
         )
 
@@ -137,3 +132,8 @@ def _format(number: float | None) -> str:
 
 def _calls(count: int) -> str:
     return f"{count} call" if count == 1 else f"{count} calls"
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from io import TextIOWrapper
@@ -54,7 +54,9 @@ def run_command(app: Callable[[], object]) -> None:
     wait for ever for a call that was abandoned.
     """
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # waiting threads leave their core to others
-    escape_unknown_letters()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # letters that the terminal lacks become numbers
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except SystemExit as end:
@@ -66,18 +68,7 @@ def run_command(app: Callable[[], object]) -> None:
         os._exit(int(end.code or 0))
 
 
-def escape_unknown_letters() -> None:
-    """Print letters that the terminal's encoding lacks by their numbers, instead of failing."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(
-            OSError
-        ):  # a file that is a pipe by now: its error handler is set all the same
-            if isinstance(stream, TextIOWrapper):
-                stream.reconfigure(errors="backslashreplace")
-
-
-def print_version(wanted: bool) -> None:
-    """Print the version of the installed package, and end."""
+def _print_version(wanted: bool) -> None:
     if wanted:
         import pb_graph  # noqa: PLC0415 -- the version takes a moment
 
@@ -90,14 +81,14 @@ budget_option = partial(typer.Option, rich_help_panel="Method and budget")
 
 Version = Annotated[
     bool,
-    typer.Option("--version", callback=print_version, is_eager=True, help="Print the version."),
+    typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
 ]
 Model = Annotated[
     str | None, model_option(help="'provider:model' or 'local:NAME' that solves; else PB_MODEL.")
 ]
-Planner = Annotated[str | None, model_option(help="The same for planning.")]
+Planner = Annotated[str | None, model_option(help="The model that plans; else the same.")]
 Program = Annotated[str | None, model_option(help="Tuned prompts: a file of `pb-optim tune`.")]
-Caps = Annotated[str | None, model_option(help="What the server can do: a file of `probe`.")]
+Caps = Annotated[str | None, model_option(help="Findings on the server: a file of `probe`.")]
 Sets = Annotated[
     list[str] | None,
     budget_option("--set", metavar="NAME=VALUE", help="A setting of docs/settings.md; repeatable."),
@@ -105,14 +96,11 @@ Sets = Annotated[
 
 
 def read_assignments(option: str, given: Sequence[str] | None) -> dict[str, str]:
-    """Split texts of the form NAME=VALUE.
+    """Return the values by their names.
 
     Args:
         option: The option that they were given with, for the error.
-        given: The texts.
-
-    Returns:
-        The values by their names.
+        given: Texts of the form NAME=VALUE.
 
     Raises:
         InputError: A text has no equals sign.

