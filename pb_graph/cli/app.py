@@ -9,7 +9,7 @@ import sys
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -33,6 +33,7 @@ from pb_graph.errors import NoAnswerError
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
 
+    from pb_graph.budget.rates import Prices
     from pb_graph.cli.display import Display
     from pb_graph.state import Input
     from pb_graph.types import Report
@@ -182,6 +183,23 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     max_budget: Annotated[
         int | None, budget_option(min=1, help="Completion tokens that a question can cost.")
     ] = None,
+    budget_usd: Annotated[
+        float | None, budget_option(min=1e-6, help="Dollars for all questions of a period.")
+    ] = None,
+    per: Annotated[
+        Literal["hour", "day", "month"], budget_option(help="The period, by the clock of UTC.")
+    ] = "day",
+    spending: Annotated[Path, budget_option(help="Where it is kept over restarts.")] = Path(
+        "pb-graph-spending.sqlite"
+    ),
+    prices: Annotated[
+        dict[str, list[float]] | None,
+        budget_option(
+            parser=json.loads,
+            metavar="JSON",
+            help='Dollars per million tokens, where genai-prices has none: {"NAME": [0.25, 2.0]}.',
+        ),
+    ] = None,
     set_: Sets = None,
 ) -> None:
     """Serve OpenAI's chat completions, each within a budget.
@@ -192,6 +210,7 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         exits.fail("this needs starlette and uvicorn: pip install 'plan-and-budget[serve]'")
     import uvicorn  # noqa: PLC0415 -- an extra
 
+    from pb_graph.serve.allowance import Allowance  # noqa: PLC0415
     from pb_graph.serve.app import Endpoint, is_loopback  # noqa: PLC0415
     from pb_graph.serve.names import model_names  # noqa: PLC0415
 
@@ -200,7 +219,10 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         exits.fail(f"{host} can be reached by others: set {KEY_VARIABLE} to a secret", USAGE)
     with exits.handle_errors():
         graph = _graph(model, planner, program, caps, set_)
-        served = Endpoint(graph, model_names(files or []), key, max_budget).app()
+        table: Prices | Literal["auto"] = prices or "auto"
+        allowance = Allowance(budget_usd, per, spending, table) if budget_usd else None
+        names = model_names(files or [])
+        served = Endpoint(graph, names, key, max_budget, allowance, table).app()
     uvicorn.run(served, host=host, port=port, log_level="info", timeout_graceful_shutdown=_DRAIN)
 
 

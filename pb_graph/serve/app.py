@@ -7,10 +7,11 @@ import hmac
 import ipaddress
 import json
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from langchain_core.messages import AIMessage
@@ -19,7 +20,11 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from pb_graph.budget.account import Budget
+from pb_graph.budget.context import use_budget
+from pb_graph.budget.rates import Prices
 from pb_graph.errors import InputError, NoAnswerError, PlanAndBudgetError
+from pb_graph.serve.allowance import Allowance
 from pb_graph.serve.chat import ChatRequest, Completion
 from pb_graph.serve.names import ModelNames, UnknownNameError, settings_of
 from pb_graph.settings import Context
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
 
     from pb_graph.state import Input, Output, State
 
+_DOLLARS = "X-Budget-Usd"
 _SSE = "text/event-stream"
 _KEEP_ALIVE = b": \n\n"  # a comment, which clients skip
 
@@ -47,12 +53,16 @@ class Endpoint:
         names: Model names that stand for settings.
         api_key: The key that clients bring. Without a key, only this machine is served.
         max_budget: Completion tokens that a question can cost at most; None for no such limit.
+        allowance: Dollars that all questions of a period can cost; None for no such limit.
+        prices: As in `Budget`, for questions whose client gives them dollars.
     """
 
     graph: CompiledStateGraph[State, Context, Input, Output]
     names: ModelNames
     api_key: str | None = None
     max_budget: int | None = None
+    allowance: Allowance | None = None
+    prices: Prices | Literal["auto"] = "auto"
 
     def app(self) -> Starlette:
         """Return the ASGI application."""
@@ -85,17 +95,36 @@ class Endpoint:
             budget=min(totals) if totals else None,
         )
         given, completion = chat.to_input(), Completion(chat)
+        usd = request.headers.get(_DOLLARS)
         if not chat.stream:
-            out = await _while_connected(request, self.graph.ainvoke(given, context=context))
+            out = await _while_connected(request, self._answer(given, context, usd))
             return _json(completion.whole(out["report"])) if out else _nobody()
-        run: Any = self.graph.astream(
-            given, context=context, stream_mode=["messages", "custom", "values"]
-        )
-        stream = _Stream(run, completion)
+        stream = _Stream(self._pieces(given, context, usd), completion)
         first = await _while_connected(request, stream.begin())
         if isinstance(first, Exception):
             raise first
         return stream if first else _nobody()
+
+    async def _answer(self, given: Input, context: Context, usd: str | None) -> dict[str, Any]:
+        with self._limit(usd):
+            return await self.graph.ainvoke(given, context=context)
+
+    async def _pieces(self, given: Input, context: Context, usd: str | None) -> AsyncGenerator[Any]:
+        modes: Any = ["messages", "custom", "values"]
+        with self._limit(usd):
+            async for piece in self.graph.astream(given, context=context, stream_mode=modes):
+                yield piece
+
+    @contextmanager
+    def _limit(self, usd: str | None) -> Iterator[None]:
+        """Let a question draw on the dollars that its client gives to it, and on the allowance."""
+        try:
+            own = None if usd is None else Budget(usd=float(usd), prices=self.prices)
+        except ValueError as error:
+            msg = f"the header {_DOLLARS} is a number of dollars, such as 0.02, not {usd!r:.100}"
+            raise InputError(msg) from error
+        with use_budget(own), self.allowance.question() if self.allowance else nullcontext():
+            yield
 
     def _admit(self, request: Request) -> None:
         """Admit a request that brings the key or, without a key, comes from this machine.
@@ -224,6 +253,8 @@ def _refusal(error: Exception) -> tuple[int, dict[str, Any]]:
         status, message = error.status_code, error.detail
         if status == HTTPStatus.UNAUTHORIZED:
             kind, code = "authentication_error", "invalid_api_key"
+        elif status == HTTPStatus.TOO_MANY_REQUESTS:
+            kind = code = "insufficient_quota"
     elif isinstance(error, UnknownNameError):
         status, code = 404, "model_not_found"
     elif isinstance(error, PlanAndBudgetError) and not isinstance(error, InputError):

@@ -16,6 +16,7 @@ from pydantic import SecretStr
 from pb_graph import Settings, build_graph
 from pb_graph.models.caps import CapPolicy
 from pb_graph.models.client import ChatClient, RetryPolicy
+from pb_graph.serve.allowance import Allowance
 from pb_graph.serve.app import Endpoint
 from pb_graph.serve.names import model_names
 from tests.support.fault_server import FaultServer
@@ -43,6 +44,8 @@ def endpoint_of(
     *,
     api_key: str | None = None,
     max_budget: int | None = None,
+    allowance: Allowance | None = None,
+    prices: Any = "auto",  # noqa: ANN401 -- as in Budget
     **settings: Any,  # noqa: ANN401
 ) -> Iterator[str]:
     """Serve a model for as long as the context lasts.
@@ -51,7 +54,8 @@ def endpoint_of(
         Base of the API.
     """
     base = Settings(**settings)
-    endpoint = Endpoint(build_graph(model, settings=base), model_names(), api_key, max_budget)
+    graph = build_graph(model, settings=base)
+    endpoint = Endpoint(graph, model_names(), api_key, max_budget, allowance, prices)
     config = uvicorn.Config(endpoint.app(), port=0, log_level="error", ws="none", lifespan="off")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
