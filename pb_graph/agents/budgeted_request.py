@@ -155,7 +155,7 @@ class BudgetedRequest:
         )
         if made.tokens < min(least, most or least):
             made.settle(0)
-            raise BudgetUsedUpError(accounts[0].text(accounts[0].total))
+            raise BudgetUsedUpError(accounts[0].rate.text(accounts[0].total))
         return made
 
     async def _ask(
@@ -198,15 +198,15 @@ class BudgetedRequest:
         first, request = self.accounts[0], self.request
         # As it is now: other calls may have returned tokens during the wait.
         left = min(one.left for one in self.accounts if one.unit == first.unit)
-        left += first.rate.value(first.rate.cost(reservation.most))
+        left += reservation.amount
         if left <= _LOW * first.total:
-            note = f"Only {first.text(left)} are left for this task: come to an end."
+            note = f"Only {first.rate.text(left)} are left for this task: come to an end."
             return _append_system_note(request, note)
         rounds = sum(isinstance(m, AIMessage) and bool(m.tool_calls) for m in request.messages)
         last = request.messages[-1] if request.messages else None
         if not isinstance(last, ToolMessage) or not self.tell_every or rounds % self.tell_every:
             return request
-        note = f"Budget: {first.text(left)} of {first.text(first.total)} are left."
+        note = f"Budget: {first.rate.text(left)} of {first.rate.text(first.total)} are left."
         told = last.model_copy(update={"content": _with_text(last.content, note)})
         return request.override(messages=[*request.messages[:-1], told])
 
@@ -266,7 +266,7 @@ class InnerCalls(BaseCallbackHandler):
             again = reserve_in(accounts, cap, keep=self._keep, call=call)
             if again.tokens < cap:  # the request's cap is already set
                 again.settle(0)
-                raise BudgetUsedUpError(accounts[0].text(accounts[0].total))
+                raise BudgetUsedUpError(accounts[0].rate.text(accounts[0].total))
             self._reservation, self._failed = again, False
         self._runs[run_id] = False
 

@@ -28,8 +28,9 @@ from pb_graph.agents.budgeted_request import BudgetedRequest, worth_waiting
 from pb_graph.agents.model import BudgetedChatModel
 from pb_graph.budget.account import Budget
 from pb_graph.budget.context import accounts_in_scope, open_run, use_budget
-from pb_graph.budget.rates import Spending, Unit, add_spending, whole_number
+from pb_graph.budget.rates import Spending, Unit, add_spending
 from pb_graph.budget.schedules import real_number
+from pb_graph.budget.tree import whole_number
 from pb_graph.errors import BudgetUsedUpError
 from pb_graph.models.io import IO, AsyncIO, BlockingIO, run_sync
 
@@ -293,7 +294,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
             reason=str(error),
             unit=account.unit,
             total=account.total,
-            spent=account.used,
+            spent=account.spent + account.unknown,
             left=account.left,
             tokens=account.spending,
             asked=str(request.messages[-1].text)[-_MOST_SHOWN:] if request.messages else "",

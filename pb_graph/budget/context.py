@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from pb_graph.budget.account import Budget
-from pb_graph.budget.rates import Spending, whole_number
+from pb_graph.budget.rates import Spending
+from pb_graph.budget.tree import whole_number
 from pb_graph.errors import InputError
 
 # At most one account of each tree, the innermost first.
@@ -65,11 +66,7 @@ def available_tokens(tokens: int, *, include_pending: bool = False, model: str =
             nothing.
         model: The model's key or name, for its price.
     """
-    left = (
-        most
-        for one in _AROUND.get()
-        for most in one.tokens_left(model, with_grants=include_pending)
-    )
+    left = [one.tokens_left(model, with_grants=include_pending) for one in _AROUND.get()]
     return min([tokens, *left])
 
 
@@ -118,9 +115,9 @@ def open_run(
     around = accounts_in_scope(budget)
     if not (around or totals):
         return None
-    base = around[0] if around else Budget(max(1, min(totals)))
     if not totals:
-        return base.open_run(run=run, earlier=earlier)
+        return around[0].open_run(run=run, earlier=earlier)
+    base = around[0] if around else Budget(max(1, min(totals)))
     if base.unit == "completion tokens":
         totals.append(int(base.total))
     return base.open_run(tokens=min(totals), run=run, earlier=earlier)

@@ -56,7 +56,7 @@ def _cost(row: Charge, prices: Dollars) -> float | None:
         cost = prices.cost(Bill(counted.model, row["output_tokens"], given, cached, written))
     except InputError:
         return None
-    return prices.value(cost)
+    return cost / prices.scale
 
 
 def spent(charges: Iterable[Charge]) -> int:

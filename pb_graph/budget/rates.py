@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
-from numbers import Integral, Real
+from numbers import Real
+from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from pb_graph.errors import InputError
@@ -19,6 +19,7 @@ Spending = dict[str, list[int]]
 """Tokens by model, as plain JSON: output, input, and of the input what was cached and what was
 written to a cache; last the input of the largest call."""
 
+MOST_TOKENS = 10**9  # where a model costs nothing, and no cap was given
 _PER_DOLLAR = 10**12  # accounts count pico-dollars: of a price per million tokens, six decimals
 _PER_MILLION = 10**6
 
@@ -53,58 +54,54 @@ class Price(NamedTuple):
     written: int
 
 
-class Rate(ABC):
-    """Turns a call into the units of an account. Accounts count in whole numbers of them."""
+class Rate:
+    """The way in which an account counts calls, in whole units.
 
-    unit: Unit
-    needs_input = True
+    Attributes:
+        unit: The unit of the account's figures.
+        cost: Returns the units of a bill.
+        needs_input: Whether the input of calls counts.
+        scale: Whole units of one token or dollar.
+    """
 
-    @abstractmethod
-    def cost(self, bill: Bill) -> int:
-        """Return what calls cost in units."""
+    def __init__(
+        self,
+        unit: Unit,
+        cost: Callable[[Bill], int],
+        *,
+        needs_input: bool = True,
+        scale: int = 1,
+    ) -> None:
+        self.unit, self.cost, self.needs_input, self.scale = unit, cost, needs_input, scale
 
-    def units(self, name: str, value: object, *, least: int) -> int:
-        """Return a user's figure in units; other values raise a ValueError.
+    def tokens_for(self, units: int, call: Bill, *, keep: int = 0, keep_tokens: int = 0) -> int:
+        """Return the completion tokens that a call can have for so many units.
 
         Args:
-            name: The name of the argument.
-            value: The figure.
-            least: The smallest number of units.
+            units: The units that are free.
+            call: The model and the bound of the input.
+            keep: Units to leave for one more call, which has the same input and the completion.
+            keep_tokens: Completion tokens to leave for that call.
         """
-        return whole_number(name, value, least=least)
-
-    def value(self, units: int) -> int | float:
-        """Return units as users know them."""
-        return units
-
-    def text(self, value: float) -> str:
-        """Return a figure as users know it, with its unit."""
-        return f"{value} tokens"
-
-
-class CompletionTokens(Rate):
-    """Counts completion tokens alone."""
-
-    unit = "completion tokens"
-    needs_input = False
-
-    def cost(self, bill: Bill) -> int:
-        """Return the completion tokens."""
-        return bill.output
-
-
-class AllTokens(Rate):
-    """Counts input and completion tokens alike."""
-
-    unit = "tokens"
-
-    def cost(self, bill: Bill) -> int:
-        """Return all tokens."""
-        return bill.input + bill.output
+        given = self.cost(call)
+        each = self.cost(call._replace(output=1)) - given
+        if keep or keep_tokens:
+            units -= keep + given + keep_tokens * each
+            longer = call._replace(input=call.input + 1, written=call.written + 1)
+            each += self.cost(longer) - given
+        if given > units:
+            return 0
+        return (units - given) // each if each else MOST_TOKENS
 
     def text(self, value: float) -> str:
-        """Return the number of tokens."""
-        return f"{value} tokens, input included"
+        """Return a figure with its unit."""
+        if self.unit == "dollars":
+            return f"${value:.6f}".rstrip("0").rstrip(".")
+        return f"{value} tokens, input included" if self.needs_input else f"{value} tokens"
+
+
+COMPLETION_TOKENS = Rate("completion tokens", attrgetter("output"), needs_input=False)
+ALL_TOKENS = Rate("tokens", lambda bill: bill.input + bill.output)
 
 
 class Dollars(Rate):
@@ -117,17 +114,11 @@ class Dollars(Rate):
         InputError: A price is no pair or triple of numbers of at least 0.
     """
 
-    unit = "dollars"
-
     def __init__(self, prices: Prices | Literal["auto"]) -> None:
+        super().__init__("dollars", self._cost, scale=_PER_DOLLAR)
         self._table = None if prices == "auto" else _read_table(prices)
 
-    def cost(self, bill: Bill) -> int:
-        """Return the price in pico-dollars.
-
-        Raises:
-            InputError: The model has no price.
-        """
+    def _cost(self, bill: Bill) -> int:
         if not (bill.output or bill.input):
             return 0
         size = bill.largest or bill.input
@@ -158,27 +149,6 @@ class Dollars(Rate):
             raise InputError(msg)
         return found
 
-    def units(self, name: str, value: object, *, least: int) -> int:
-        """Return dollars as pico-dollars."""
-        number = Decimal(str(value)) if _is_number(value) else Decimal("NaN")
-        if not number.is_finite() or number < 0 or (least and number <= 0):
-            size = "more than 0" if least else "at least 0"
-            msg = f"{name} must be a number of dollars, {size}, not {value!r}"
-            raise ValueError(msg)
-        return int(number * _PER_DOLLAR)
-
-    def value(self, units: int) -> float:
-        """Return pico-dollars as dollars."""
-        return units / _PER_DOLLAR
-
-    def text(self, value: float) -> str:
-        """Return dollars to the micro-dollar."""
-        return f"${value:.6f}".rstrip("0").rstrip(".")
-
-
-COMPLETION_TOKENS = CompletionTokens()
-ALL_TOKENS = AllTokens()
-
 
 def add_spending(one: Spending | None, other: Spending | None) -> Spending:
     """Return the sum of two records of tokens by model; the reducer of an agent's state."""
@@ -205,16 +175,15 @@ def bills_of(spending: int | Spending) -> list[Bill]:
     return [Bill(model, *counts) for model, counts in spending.items()]
 
 
-def whole_number(name: str, value: object, *, least: int) -> int:
-    """Return `value` as an int of at least `least`; other values raise a ValueError."""
-    if isinstance(value, bool) or not isinstance(value, (int, Integral)) or value < least:
-        msg = f"{name} must be a whole number of at least {least}, not {value!r}"
+def pico_dollars(name: str, value: object, *, least: int) -> int:
+    """Return a figure in dollars as units; a ValueError names one that is no such figure."""
+    is_number = isinstance(value, (Real, Decimal)) and not isinstance(value, bool)
+    number = Decimal(str(value)) if is_number else Decimal("NaN")
+    if not number.is_finite() or number < 0 or (least and number <= 0):
+        size = "more than 0" if least else "at least 0"
+        msg = f"{name} must be a number of dollars, {size}, not {value!r}"
         raise ValueError(msg)
-    return int(value)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (Real, Decimal)) and not isinstance(value, bool)
+    return int(number * _PER_DOLLAR)
 
 
 def plain_name(model: str) -> str:

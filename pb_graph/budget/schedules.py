@@ -6,8 +6,8 @@ from typing import Annotated, Literal, Self, TypedDict, Unpack, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from pb_graph.budget.rates import whole_number
 from pb_graph.budget.rules import LEVELS, Level
+from pb_graph.budget.tree import whole_number
 
 Schedule = Literal["uniform", "weighted", "linear", "polynomial", "exponential", "cosine"]
 """The schedules that position alone decides."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, Unpack, get_args
 
-from pb_graph.budget.rates import whole_number
 from pb_graph.budget.schedules import Schedule, Shape, real_number, schedule_weights
+from pb_graph.budget.tree import whole_number
 
 Remainder = Literal["largest", "floor"]
 """The rule for tokens that rounding down leaves: hand them out, or leave them unspent."""

@@ -404,14 +404,13 @@ def settle_failed(reservation: Reservation, error: Exception) -> Tokens | None:
 def _open_accounts(options: CallOptions) -> tuple[Budget, ...]:
     """Open an account for all attempts of a call; return it with the others around the call."""
     around = accounts_in_scope()
-    own = around[0].limit_tokens(options.cap) if around else Budget(options.cap)
+    own = around[0].limit(tokens=options.cap) if around else Budget(options.cap)
     return (own, *around[1:])
 
 
 def _max_left(accounts: Sequence[Budget]) -> int:
     """Return the tokens that attempts can still reserve."""
-    left = [account.tokens_left(with_grants=True) for account in accounts]
-    return min([tokens for group in left for tokens in group])
+    return min(account.tokens_left(with_grants=True) for account in accounts)
 
 
 def _with_bill(charge: Charge, reservation: Reservation) -> Charge:

@@ -395,7 +395,7 @@ class Run:
         """
         paid: list[Reply] = []
         for rounds_left in range(MAX_ROUNDS, -1, -1):
-            options = replace(options, cap=max(1, int(account.left_after_pending)))
+            options = replace(options, cap=max(1, account.tokens_left()))
             try:
                 paid.append(await self._ask(prompt, options, account))
             except ModelCallError as failure:  # its step is told what all of the calls cost
@@ -421,7 +421,7 @@ class Run:
             return 0
         answer_type = self.options.answer_type if closing else None
         least = max(self.settings.reserve, answer_type.reserve if answer_type else 0)
-        cap = int(min(account.total, account.left_after_pending))
+        cap = min(int(account.total), account.tokens_left())
         return min(least, cap * 2 // 3 if closing else cap // 2)
 
     def _is_unfinished(

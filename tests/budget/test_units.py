@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
-from pb_graph.budget import account
+from pb_graph.budget import tree
 from pb_graph.budget.account import Budget
 from pb_graph.budget.context import available_tokens, open_run, use_budget
 from pb_graph.budget.rates import Bill, Dollars, add_spending, spending_of
@@ -115,7 +115,7 @@ class TestTrees:
 
     def test_what_a_question_sets_aside_stays_affordable(self) -> None:
         money = Budget(usd=0.01, prices=PRICES)
-        question = money.limit_tokens(10_000)
+        question = money.limit(tokens=10_000)
         ending = question.grant(100)
         first = question.reserve(call=call(1000))
         first.settle(first.tokens, input_tokens=1000)
@@ -150,7 +150,7 @@ class TestRaising:
         budget.reserve()
         waiter = threading.Thread(target=lambda: got.append(budget.reserve(at_least=50).tokens))
         waiter.start()
-        while not account._WAITING:
+        while not tree.WAITING:
             pass
         budget.raise_to(160)
         waiter.join()
@@ -204,7 +204,7 @@ def test_no_interleaving_of_calls_and_raises_spends_more_than_the_total(
     root: Any = Budget(**{unit: total}, prices=PRICES)  # type: ignore[arg-type]
     accounts = [
         root,
-        root.limit_tokens(900),
+        root.limit(tokens=900),
         root.open_run(),
         root.grant(total / 4 if unit == "usd" else 500),
     ]
@@ -232,11 +232,10 @@ def test_no_interleaving_of_calls_and_raises_spends_more_than_the_total(
         made.settle(made.tokens, input_tokens=made.call.input)
         bills.append(made.bill)
     for one in accounts:
-        assert one.used <= one.total
+        assert one.spent + one.unknown <= one.total
         assert one.left >= 0
-    assert root.rate.units("used", root.used, least=0) == pytest.approx(
-        sum(map(root.rate.cost, bills)), abs=1
-    )
+    used = (root.spent + root.unknown) * root.rate.scale
+    assert used == pytest.approx(sum(map(root.rate.cost, bills)), abs=1)
     assert root.spending == add_spending(None, spending_of(bills))
 
 
