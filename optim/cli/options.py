@@ -24,7 +24,7 @@ from pb_graph.errors import InputError
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from optim.reporting.tables import Prices
+    from pb_graph.budget.rates import Prices
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON only.", rich_help_panel="Output")]
 Logs = Annotated[

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from optim.datasets.dataset import digest
-from optim.reporting.tables import STUDY, figures
+from optim.reporting.formatting import PAIR_COLUMNS
+from optim.reporting.tables import STUDY, figures, paired, to_rows
 from optim.statistics.certificate import (
     NonInferiorityTest,
     least_questions,
@@ -74,29 +75,22 @@ def certify(  # noqa: PLR0913 -- choices of one analysis, all with defaults
         InputError: No such row, several studies, too few questions, or a number out of its range.
     """
     check_confidence(confidence / PERCENT)
-    if len(table[list(STUDY)].drop_duplicates()) != 1:
-        msg = "a certificate is about one data set, solver and planner: read their logs only"
-        raise InputError(msg)
-    methods = list(dict.fromkeys(table.method))
-    for name in [reference, *(order or ())]:
-        if name not in methods:
-            msg = f"no row named {name!r}; there are: {', '.join(methods)}"
-            raise InputError(msg)
-    if order is not None and (reference in order or len(set(order)) < len(order)):
-        msg = f"--order names each row once, and not the reference {reference!r}"
-        raise InputError(msg)
+    _check_rows(table, reference, order)
     table = table[(table.method != reference) | table.score.notna()]
     answered = table.question[table.method == reference].unique()
-    chosen_by, kept = _split(list(answered), 0.0 if order is not None else split / PERCENT, seed)
+    drawn = sorted(answered, key=lambda question: digest([seed, question]))
+    count = 0 if order is not None else _ordering_questions(len(drawn), split)
+    places = table.question.map({question: place for place, question in enumerate(drawn)})
+    table = table.assign(drawn=places, right=table.score.fillna(0.0).astype(float))
+    table = table.sort_values("drawn", kind="stable")
+    chosen_by, tested = table[table.drawn < count], table[table.drawn >= count]
     if order is None:
-        order = _order(table[table.question.isin(chosen_by)], reference)
-    tested = table[table.question.isin(kept)]
-    filled = tested.assign(
-        score=tested.score.fillna(0.0).astype(float), rank=tested.question.map(kept.index)
-    ).sort_values("rank", kind="stable")
+        costs = chosen_by.assign(tokens=chosen_by.tokens.where(chosen_by.score.notna()))
+        known = costs.groupby("method")[["tokens", "right"]].mean().dropna()
+        order = order_for_testing({str(n): (t, a) for n, t, a in known.itertuples()}, reference)
     scores = {
-        name: group.groupby("question", sort=False).score.agg(list).to_dict()
-        for name, group in filled.groupby("method")
+        name: group.groupby("question", sort=False).right.agg(list).to_dict()
+        for name, group in tested.groupby("method")
     }
     ends = {"loss": loss / PERCENT, "confidence": confidence / PERCENT}
     tests = list(run_in_order(order, scores[reference], scores, **ends))
@@ -104,45 +98,45 @@ def certify(  # noqa: PLR0913 -- choices of one analysis, all with defaults
     trials = trials.astype({"loss": float, "bound": float}).assign(place=range(1, len(tests) + 1))
     trials[["loss", "bound"]] *= PERCENT
     rows = figures(tested, ("method",)).merge(trials, on="method", how="left")
-    cost = dict(zip(rows.method, rows.tokens, strict=True))
-    proven = [one.method for one in tests if one.is_proven]
-    certified = min(proven, key=lambda name: cost[name]) if proven else None
+    proven = rows[rows.is_proven.eq(True)].sort_values("tokens", kind="stable")
+    certified = None if proven.empty else str(proven.method.iloc[0])
     goal = f"at most {loss:g} points against {reference}, with {confidence:g} % confidence"
     if certified is not None:
-        ours, theirs = (
-            tested[(tested.method == name) & tested.score.notna()]
-            for name in (certified, reference)
-        )
-        theirs = theirs[theirs.question.isin(ours.question)]  # paired, where rows are incomplete
-        saved = ours.tokens.mean() / theirs.tokens.mean()
-        sentence = f"{certified} loses {goal}, at {saved:.2f} times its tokens."
+        [pair] = to_rows(paired(tested[tested.method.isin([certified, reference])], reference))
+        ratio = PAIR_COLUMNS["ratio of T"](pair)
+        sentence = f"{certified} loses {goal}, at {ratio} times its tokens."
     elif tests:
-        needed = least_questions(tests[-1].kind, loss / PERCENT, confidence / PERCENT)
+        needed = least_questions(tests[-1].kind, **ends)
         sentence = (
             f"No row is proven to lose {goal}. A proof takes at least {needed} questions, even "
             "where both rows score alike on all of them."
         )
     else:
         sentence = f"No row is cheaper than {reference} on the questions that chose the order."
-    return Certificate(certified, sentence, reference, loss, confidence, len(chosen_by), rows)
+    return Certificate(certified, sentence, reference, loss, confidence, count, rows)
 
 
-def _split(questions: Sequence[str], share: float, seed: int) -> tuple[list[str], list[str]]:
-    """Return the questions for the order and those for the tests, drawn without their answers."""
-    if not 0.0 <= share < 1.0:
-        msg = f"--split lies between 0 and 100 percent, not at {PERCENT * share:g}"
+def _check_rows(table: pd.DataFrame, reference: str, order: Sequence[str] | None) -> None:
+    if len(table[list(STUDY)].drop_duplicates()) != 1:
+        msg = "a certificate is about one data set, solver and planner: read their logs only"
         raise InputError(msg)
-    drawn = sorted(questions, key=lambda question: digest([seed, question]))
-    count = round(share * len(drawn))
-    if len(drawn) == count or (share and not count):
-        msg = f"{len(drawn)} questions are too few to choose an order and to test; give --order"
+    methods = list(table.method.unique())
+    for name in [reference, *(order or ())]:
+        if name not in methods:
+            msg = f"no row named {name!r}; there are: {', '.join(methods)}"
+            raise InputError(msg)
+    if order is not None and (reference in order or len(set(order)) < len(order)):
+        msg = f"--order names each row once, and not the reference {reference!r}"
         raise InputError(msg)
-    return drawn[:count], drawn[count:]
 
 
-def _order(table: pd.DataFrame, reference: str) -> list[str]:
-    told = table.assign(cost=table.tokens.where(table.score.notna()), right=table.score.fillna(0.0))
-    known = told.groupby("method")[["cost", "right"]].mean().dropna()
-    return order_for_testing(
-        {row.Index: (row.cost, row.right) for row in known.itertuples()}, reference
-    )
+def _ordering_questions(questions: int, split: float) -> int:
+    """Return how many questions choose the order."""
+    if not 0.0 <= split < PERCENT:
+        msg = f"--split lies between 0 and 100 percent, not at {split:g}"
+        raise InputError(msg)
+    count = round(questions * split / PERCENT)
+    if count == questions or (split and not count):
+        msg = f"{questions} questions are too few to choose an order and to test; give --order"
+        raise InputError(msg)
+    return count

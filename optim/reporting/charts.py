@@ -24,12 +24,10 @@ if TYPE_CHECKING:
     from optim.records import Record
     from pb_graph.types import Report
 
-Box: TypeAlias = tuple[float, float, float]  # left, width and middle
 Chart: TypeAlias = alt.Chart | alt.LayerChart | alt.FacetChart
 
 _WIDTH, _HEIGHT = 640, 400
 _LETTER, _LINE = 7.0, 14.0  # width and height of a label's letter
-_DOT: dict[str, Any] = {"filled": True, "opacity": 1}
 _UNPRINTABLE = r"\\u00[01][0-9a-f]|[\x7f\ud800-\udfff]"  # as JSON writes it
 
 
@@ -60,83 +58,77 @@ def plane(rows: pd.DataFrame) -> Chart:
             intervals of the first two; optional ``kind`` (colour) and ``is_labelled``.
             The method ``default`` has a square mark and a bold name.
     """
-    table = pd.DataFrame({"kind": "row", "is_labelled": True}, index=rows.index)
-    table = rows.combine_first(table).dropna(subset=["accuracy", "tokens", "e3"])
+    defaults = pd.DataFrame({"kind": "row", "is_labelled": True}, index=rows.index)
+    table = rows.combine_first(defaults).dropna(subset=["accuracy", "tokens", "e3"])
     table["is_default"] = table.method.isin(["default", "default_estimated"])
-    x_range, y_range = _ranges(table)
+    # An interval that reaches far does not press the points into a corner: it is clipped.
+    cheap, dear = table.tokens.min(), table.tokens.max()
+    room = max(dear - cheap, 0.3 * dear)
+    x_range = [max(0.0, cheap - room / 4), dear + room / 2]
+    y_range = [max(0.0, table.accuracy_lower.min() - 4), min(104.0, table.accuracy_upper.max() + 4)]
     table["label_x"], table["label_y"] = _label_places(table, x_range, y_range)
-    x = partial(
-        alt.X, title="T: completion tokens per question, planning included",
-        scale=alt.Scale(domain=x_range, nice=False, zero=False),
-    )  # fmt: skip
-    y = partial(alt.Y, title="accuracy, %", scale=alt.Scale(domain=y_range, nice=False, zero=False))
-    color = alt.Color(
-        "kind:N", title=None, legend=alt.Legend() if len(set(table.kind)) > 1 else None
-    )
+
+    scales = [alt.Scale(domain=ends, nice=False, zero=False) for ends in (x_range, y_range)]
+    title = "T: completion tokens per question, planning included"
+    x = partial(alt.X, type="quantitative", title=title, scale=scales[0])
+    y = partial(alt.Y, type="quantitative", title="accuracy, %", scale=scales[1])
+    legend = alt.Legend() if len(set(table.kind)) > 1 else None
+    color = alt.Color("kind:N", title=None, legend=legend)
     base = alt.Chart(table)
     rules = base.mark_rule(opacity=0.5, clip=True)
-    marks = base.mark_point(**_DOT).encode(
-        x("tokens:Q"), y("accuracy:Q"), color=color,
+    marks = base.mark_point(filled=True, opacity=1).encode(
+        x("tokens"), y("accuracy"), color=color,
         shape=alt.Shape("is_default:N", legend=None, scale=alt.Scale(range=["circle", "square"])),
         size=alt.condition("datum.is_default", alt.value(170), alt.value(70)),
         tooltip=["method", *(alt.Tooltip(n, format=".1f") for n in ("accuracy", "tokens", "e3"))],
     )  # fmt: skip
     weight = alt.ExprRef("datum.is_default ? 'bold' : 'normal'")
-    names = base.mark_text(align="left", fontSize=12, fontWeight=weight)
+    texts = [
+        base.mark_text(align="left", fontSize=12, fontWeight=weight, stroke="white", strokeWidth=4),
+        base.mark_text(align="left", fontSize=12, fontWeight=weight),
+    ]
+    names = [text.encode(x("label_x"), y("label_y"), text="method:N") for text in texts]
     ranked = table.sort_values(["tokens", "accuracy"], ascending=[True, False])
     front = alt.Chart(ranked[ranked.accuracy > ranked.accuracy.cummax().shift(fill_value=-1.0)])
     layers = [
-        _contours(table, x_range, y_range),
-        front.mark_line(interpolate="step-after", color="#999").encode(
-            x("tokens:Q"), y("accuracy:Q")
-        ),
-        rules.encode(x("tokens_lower:Q"), y("accuracy:Q"), x2="tokens_upper:Q", color=color),
-        rules.encode(x("tokens:Q"), y("accuracy_lower:Q"), y2="accuracy_upper:Q", color=color),
+        _contours(table.e3, x_range, y_range),
+        front.mark_line(interpolate="step-after", color="#999").encode(x("tokens"), y("accuracy")),
+        rules.encode(x("tokens_lower"), y("accuracy"), x2="tokens_upper", color=color),
+        rules.encode(x("tokens"), y("accuracy_lower"), y2="accuracy_upper", color=color),
         marks,
-        names.encode(x("label_x:Q"), y("label_y:Q"), text="method:N").transform_filter(
-            "datum.is_labelled"
-        ),
+        *(name.transform_filter("datum.is_labelled") for name in names),
     ]
     return alt.layer(*layers, width=_WIDTH, height=_HEIGHT)
 
 
-def _ranges(table: pd.DataFrame) -> tuple[list[float], list[float]]:
-    """Return the ends of both axes; long intervals do not press the points into a corner."""
-    cheap, dear = table.tokens.min(), table.tokens.max()
-    room = max(dear - cheap, 0.3 * dear)
-    low = max(table.tokens_lower.fillna(table.tokens).min(), cheap - room / 2, 0.0)
-    high = min(table.tokens_upper.fillna(table.tokens).max(), 1.5 * dear)
-    ends = pd.concat([table.accuracy, table.accuracy_lower, table.accuracy_upper]).dropna()
-    floor, ceiling = max(0.0, ends.min() - 4), min(104.0, ends.max() + 4)
-    return [max(0.0, low - 0.05 * room), high + 0.2 * room], [floor, max(ceiling, floor + 10)]
-
-
 def _label_places(
     table: pd.DataFrame, x_range: Sequence[float], y_range: Sequence[float]
-) -> tuple[pd.Series[float], pd.Series[float]]:
+) -> tuple[list[float], list[float]]:
     """Return places of the names beside their points, moved up where one would cover another."""
     per_x, per_y = _WIDTH / (x_range[1] - x_range[0]), _HEIGHT / (y_range[1] - y_range[0])
-    taken: list[Box] = []
-    places = {}
+    boxes: dict[Any, tuple[float, float, float]] = {}  # left, right and middle
     for row in table.sort_values("accuracy").itertuples():
-        width, middle = _LETTER * len(row.method), row.accuracy * per_y
-        left = (row.tokens - x_range[0]) * per_x + 9
-        left = left if left + width <= _WIDTH + 60 else left - 18 - width
-        for other, wide, height in sorted(taken, key=lambda box: box[2]):
-            if left < other + wide and other < left + width and abs(middle - height) < _LINE:
-                middle = height + _LINE
-        taken += [(left, width, middle)] if row.is_labelled else []
-        places[row.Index] = (left / per_x + x_range[0], middle / per_y)
-    found = pd.DataFrame.from_dict(places, orient="index")
-    return found[0], found[1]
+        left, middle = (row.tokens - x_range[0]) * per_x + 9, row.accuracy * per_y
+        width = _LETTER * len(row.method)
+        left -= 18 + width if left + width > _WIDTH + 60 else 0
+        if row.is_labelled:
+            for start, end, height in sorted(boxes.values(), key=lambda box: box[2]):
+                if left < end and start < left + width and abs(middle - height) < _LINE:
+                    middle = height + _LINE
+            boxes[row.Index] = left, left + width, middle
+    found = [boxes.get(index, (0.0, 0.0, 0.0)) for index in table.index]
+    return [box[0] / per_x + x_range[0] for box in found], [box[2] / per_y for box in found]
 
 
-def _contours(table: pd.DataFrame, x_range: Sequence[float], y_range: Sequence[float]) -> alt.Chart:
-    values = np.quantile(table.e3, [0, 1 / 3, 2 / 3, 1])
+def _contours(
+    e3: pd.Series[float], x_range: Sequence[float], y_range: Sequence[float]
+) -> alt.Chart:
+    """Draw dotted lines of equal E³."""
+    values = np.quantile(e3, [0, 1 / 3, 2 / 3, 1])
     along = np.linspace(x_range[0], x_range[1], 50)
     curves = pd.DataFrame(product(values, along), columns=["e3", "tokens"])
     curves["accuracy"] = np.sqrt(curves.e3 * curves.tokens)
-    lines = alt.Chart(curves[curves.accuracy.between(y_range[0], y_range[1])])
+    lines = alt.Chart(curves[curves.accuracy.between(*y_range)])
     drawn: alt.Chart = lines.mark_line(strokeDash=[2, 4], color="gray", strokeWidth=1).encode(
         x="tokens:Q", y="accuracy:Q", detail="e3:N"
     )
@@ -214,18 +206,11 @@ def spending(report: Report | Mapping[str, Any]) -> Chart:
     return alt.layer(*layers, width=420)
 
 
-def to_svg(chart: Chart, name: str = "c") -> Markup:
-    """Return a chart as SVG without script and style; its ids begin with `name`."""
+def to_svg(chart: Chart) -> Markup:
+    """Return a chart as SVG without script and style."""
     import vl_convert  # noqa: PLC0415 -- loads a JavaScript engine
 
     # A control character or a lone surrogate in a name aborts the engine.
-    spec = re.sub(
-        _UNPRINTABLE, "\N{REPLACEMENT CHARACTER}", json.dumps(chart.to_dict(), ensure_ascii=False)
-    )
-    svg: str = vl_convert.vegalite_to_svg(spec)
-    ids: dict[str, str] = {}  # Vega numbers its ids on from drawing to drawing
-
-    def renamed(found: re.Match[str]) -> str:
-        return found[1] + ids.setdefault(found[2], f"{name}-{len(ids)}")
-
-    return Markup(re.sub(r"((?:id=\"|url\(#))(\w+)", renamed, svg))  # noqa: S704 -- Vega escapes
+    document = json.dumps(chart.to_dict(), ensure_ascii=False)
+    document = re.sub(_UNPRINTABLE, "\N{REPLACEMENT CHARACTER}", document)
+    return Markup(vl_convert.vegalite_to_svg(document))  # noqa: S704 -- Vega escapes

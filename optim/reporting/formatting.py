@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -59,17 +60,18 @@ def count(amount: int, noun: str) -> str:
     return f"{number(amount)} {noun}{'' if amount == 1 else 's'}"
 
 
-def setting(value: object) -> str:
+def setting(value: Any) -> str:  # noqa: ANN401 -- any setting's
     """Return the value of a setting; a budget rule in a few words."""
-    if isinstance(value, float):
-        return f"{value:g}"
-    if not isinstance(value, Mapping) or "rule" not in value:
-        return str(value)
-    if value["rule"] == "level_table":
-        return "/".join(str(tokens) for tokens in value["tokens"].values())
-    if value["rule"] == "per_level":
-        return f"{value['initial']}+{value['per_level']}L"
-    return str(value["tokens"])
+    match value:
+        case float():
+            return f"{value:g}"
+        case {"rule": "level_table", "tokens": by_level}:
+            return "/".join(map(str, by_level.values()))
+        case {"rule": "per_level", "initial": initial, "per_level": per_level}:
+            return f"{initial}+{per_level}L"
+        case {"rule": _, "tokens": tokens}:
+            return str(tokens)
+    return str(value)
 
 
 def settings(changes: Mapping[str, object]) -> str:
@@ -82,12 +84,14 @@ def settings_in_full(values: Mapping[str, object]) -> str:
     return "\n".join(f"{k} = {json.dumps(v, ensure_ascii=False)}" for k, v in values.items())
 
 
-def _with_interval(name: str, digits: int | None) -> Callable[[Row], str]:
+def _with_interval(name: str, ends: str, digits: int | None) -> Callable[[Row], str]:
     def show(row: Row) -> str:
-        value, low, high, spread = (row[f"{name}{end}"] for end in ("", "_lower", "_upper", "_sd"))
+        value, low, high = row[name], row[f"{ends}lower"], row[f"{ends}upper"]
         text = factor(value) if digits is None else number(value, digits)
-        text += "" if spread is None else f" ±{number(spread, 2 if digits is None else digits)}"
-        return text if low is None else f"{text} ({format_interval(low, high, digits)})"
+        if (spread := row.get(f"{name}_sd")) is not None:
+            text += f" ±{number(spread, 2 if digits is None else digits)}"
+        has_none = value is None and low is None
+        return text if has_none else f"{text} ({format_interval(low, high, digits)})"
 
     return show
 
@@ -96,13 +100,15 @@ def _money(row: Row) -> str:
     return ("$ " if "$" in row["money_unit"] else "") + factor(row["money"])
 
 
-COLUMNS: Mapping[str, Callable[[Row], str]] = {
-    "accuracy, %": _with_interval("accuracy", 1),
-    "completion": _with_interval("tokens", 0),
+Columns: TypeAlias = Mapping[str, Callable[[Row], str]]
+
+COLUMNS: Columns = {
+    "accuracy, %": _with_interval("accuracy", "accuracy_", 1),
+    "completion": _with_interval("tokens", "tokens_", 0),
     "prompt": lambda row: number(row["input_tokens"]),
     "cached": lambda row: number(row["cached_tokens"]),
     "money": _money,
-    "E³": _with_interval("e3", None),
+    "E³": _with_interval("e3", "e3_", None),
     "OckScore": lambda row: number(row["ock_score"], 1),
     "n": lambda row: number(row["n"]),
     "errors": lambda row: number(row["errors"] or None),
@@ -112,15 +118,42 @@ COLUMNS: Mapping[str, Callable[[Row], str]] = {
 }
 """Columns of every table of figures; the page's template explains each of them."""
 
+_accuracy_difference = _with_interval("accuracy_difference", "accuracy_", 1)
 
-def displayed(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of figures as text, without columns in which no row has anything."""
-    own = ("method", "level")
-    labels = [n for n in (*BY, "level") if n in frame and (n in own or len(set(frame[n])) > 1)]
+
+def difference(pair: Row) -> str:
+    """Return the paired difference of accuracy, which is undecided if no question differs."""
+    return "undecided" if pair["discordant"] == 0 else _accuracy_difference(pair)
+
+
+PAIR_COLUMNS: Columns = {
+    "ratio of E³": _with_interval("ratio", "", None),
+    "p": lambda pair: p_value(pair["p_value"]),
+    "p, Holm": lambda pair: p_value(pair["p_value_holm"]),
+    "ratio of T": _with_interval("tokens_ratio", "tokens_", None),
+    "accuracy, points": difference,
+    "p of accuracy": lambda pair: p_value(pair["accuracy_p_value"]),
+    "p of accuracy, Holm": lambda pair: p_value(pair["accuracy_p_value_holm"]),
+    "better / worse": lambda pair: f"{number(pair['gained'])} / {number(pair['lost'])}",
+    "questions": lambda pair: number(pair["questions"]),
+}
+"""Columns of a table of paired comparisons."""
+
+
+def displayed(frame: pd.DataFrame, columns: Columns = COLUMNS) -> pd.DataFrame:
+    """Return a table as text, without columns in which no row has anything.
+
+    Args:
+        frame: A table of `figures`, or of `paired`.
+        columns: Heads, each with the function that writes its cells.
+    """
+    own = ("method", "level", "reason")
+    labels = [n for n in (*BY, *own[1:]) if n in frame and (n in own or len(set(frame[n])) > 1)]
+    rows = [defaultdict(lambda: None, row) for row in to_rows(frame)]
     texts = pd.DataFrame(
-        {name: DASH if row[name] is None else str(row[name]) for name in labels}
-        | {head: show(row) for head, show in COLUMNS.items()}
-        for row in to_rows(frame)
+        {name: str(row[name] or DASH) for name in labels}
+        | {head: show(row) for head, show in columns.items()}
+        for row in rows
     )
     return texts[[name for name in texts if name in labels or (texts[name] != DASH).any()]]
 

@@ -9,7 +9,6 @@ import math
 import re
 import shlex
 from collections.abc import Iterable, Iterator
-from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -19,8 +18,19 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from optim.reporting import charts, formatting, tables
-from optim.reporting.formatting import DASH, displayed, factor, format_interval, number
-from optim.reporting.tables import STUDY, PaperTable, Prices, answers, figures, paired, to_rows
+from optim.reporting.formatting import (
+    COLUMNS,
+    DASH,
+    PAIR_COLUMNS,
+    count,
+    difference,
+    displayed,
+    factor,
+    format_interval,
+    number,
+)
+from optim.reporting.tables import STUDY, PaperTable, answers, to_rows
+from pb_graph.budget.rates import Prices
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,8 +39,13 @@ if TYPE_CHECKING:
 Kind = Literal["html", "json", "csv"]
 Row = dict[str, Any]
 
+_TEMPLATES = Environment(
+    loader=PackageLoader("optim", ""), autoescape=True, undefined=StrictUndefined,
+    trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+)  # fmt: skip
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _ALPHA = 0.05
+_LONGEST = 20_000  # characters of a prompt
 _MARKS = {1.0: "✓", 0.0: "✗"}
 _TITLES = {
     "by_level": "By level",
@@ -99,12 +114,11 @@ def rendered(
         for _, study in table.groupby(list(STUDY), sort=False)
     ]
     if kind == "csv":
-        lines = []
-        for _, found in studies:
-            versus = found["paired"].add_prefix("vs_").rename(columns={"vs_method": "method"})
-            line = found["figures"].merge(versus, on="method", how="left")
-            rates = found["rates"].reindex(columns=["method", *found["rates"].columns[1:]])
-            lines.append(line.merge(rates, on="method", how="left"))
+        lines = [
+            found["figures"].merge(found["paired"].add_prefix("vs_"), "left",
+                                   left_on="method", right_on="vs_method")
+            for _, found in studies
+        ]  # fmt: skip
         text: str = pd.concat(lines).to_csv(index=False, lineterminator="\n")
         return text
     if kind == "json":
@@ -117,10 +131,9 @@ def rendered(
         return json.dumps({"studies": document}, ensure_ascii=False, allow_nan=False) + "\n"
     return render(
         "reporting/page.html.j2",
-        title=": ".join(", ".join(dict.fromkeys(table[name])) for name in ("dataset", "model")),
+        title=": ".join(", ".join(table[name].unique()) for name in ("dataset", "model")),
         views=[_view(study, found, f"s{n}") for n, (study, found) in enumerate(studies)],
-        answers=len(table),
-        tokens=int(table.tokens.sum()),
+        total=f"{count(len(table), 'answer')}, {count(table.tokens.sum(), 'completion token')}",
         notes=tables.paper_notes() if paper else [],
     )
 
@@ -134,20 +147,8 @@ def render(template: str, **context: object) -> str:
     style = Markup(files("optim.reporting").joinpath("page.css").read_text("utf-8"))  # noqa: S704
     hashed = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{hashed}'; base-uri 'none'; form-action 'none'"
-    html = _environment().get_template(template).render(style=style, policy=policy, **context)
+    html = _TEMPLATES.get_template(template).render(style=style, policy=policy, **context)
     return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", html).encode("utf-8", "replace").decode()
-
-
-@cache
-def _environment() -> Environment:
-    found = Environment(
-        loader=PackageLoader("optim", ""), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
-    )  # fmt: skip
-    names = ("count", "factor", "number", "p_value")
-    found.filters |= {name: getattr(formatting, name) for name in names}
-    found.globals |= {"DASH": DASH, "interval": format_interval}
-    return found
 
 
 def write(path: Path, content: str) -> Path:
@@ -163,8 +164,8 @@ def write(path: Path, content: str) -> Path:
 def _tables(study: pd.DataFrame, baseline: str | None, *, paper: bool) -> dict[str, pd.DataFrame]:
     """Return every table of one study."""
     found = {
-        "figures": figures(study),
-        "paired": paired(study, tables.choose_baseline(study, baseline)),
+        "figures": tables.figures(study),
+        "paired": tables.paired(study, tables.choose_baseline(study, baseline)),
         "by_level": tables.by_level(study),
         "rates": tables.travel_rates(study),
         "level_estimates": tables.level_estimates(study),
@@ -185,31 +186,30 @@ def _made_by(study: pd.DataFrame) -> dict[str, Row]:
 
 def _view(study: pd.DataFrame, found: dict[str, pd.DataFrame], name: str) -> Row:
     """Return what the template shows of one study."""
-    frame, versus, levels = found["figures"], found["paired"], found["by_level"]
+    frame, levels, made_by = found["figures"], found["by_level"], _made_by(study)
     drawn: dict[str, charts.Chart] = {}
     if frame.e3.notna().any():
         drawn["Accuracy against tokens"] = charts.plane(frame)
         drawn["Where the tokens went"] = charts.parts(found["token_parts"])
     if levels.accuracy.notna().any():
         drawn["Accuracy by level"] = charts.by_level(levels)
-    shown = {t: displayed(f) if n == "by_level" else _texts(f)
-             for n, t in _TITLES.items() if len(f := found.get(n, pd.DataFrame()))}  # fmt: skip
-    made_by, pairs = _made_by(study), to_rows(versus)
+    further = {title: found[key] for key, title in _TITLES.items() if len(found.get(key, ()))}
     return {name: study[name].iloc[0] for name in STUDY} | {
         "id": name,
         "facts": _facts(study, made_by),
-        "findings": list(_findings(to_rows(frame), pairs)),
+        "findings": list(_findings(frame, found["paired"])),
         "doubts": [*_doubts(study, frame, made_by), *formatting.remarks(frame)],
         "figures": displayed(frame).to_dict("records"),
-        "pairs": pairs,
-        "charts": {t: charts.to_svg(c, f"{name}{n}") for n, (t, c) in enumerate(drawn.items())},
-        "tables": {title: texts.to_dict("records") for title, texts in shown.items()},
+        "baseline": found["paired"].baseline.max(),
+        "pairs": displayed(found["paired"], PAIR_COLUMNS).to_dict("records"),
+        "charts": {title: charts.to_svg(chart) for title, chart in drawn.items()},
+        "tables": {title: _texts(table).to_dict("records") for title, table in further.items()},
+        "prompts": _by_text({m: str(made.get("prompt") or "") for m, made in made_by.items()}),
         "settings": {
             method: formatting.settings_in_full(made["settings"])
             for method, made in made_by.items()
             if "settings" in made
         },
-        "prompts": {m: made["prompt"] for m, made in made_by.items() if made.get("prompt")},
         "methods": list(frame.method),
         "questions": list(_questions(study)),
     }
@@ -217,82 +217,86 @@ def _view(study: pd.DataFrame, found: dict[str, pd.DataFrame], name: str) -> Row
 
 def _texts(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a table as text, without the labels that are equal in all rows."""
+    if "e3_lower" in frame:
+        return displayed(frame)
     equal = [name for name in STUDY if name in frame and len(set(frame[name])) == 1]
-    texts = [
-        {n: factor(v) if isinstance(v, float) else DASH if v is None else str(v)
-         for n, v in row.items()}
-        for row in to_rows(frame.drop(columns=equal))
-    ]  # fmt: skip
-    return pd.DataFrame(texts).rename(columns=lambda name: name.replace("_", " "))
+    texts = frame.drop(columns=equal).rename(columns=lambda name: str(name).replace("_", " "))
+    return texts.map(lambda v: factor(v) if isinstance(v, float) else DASH if v is None else str(v))
+
+
+def _by_text(texts: dict[str, str]) -> dict[str, str]:
+    """Return each text once and bounded, under the names of all methods that have it."""
+    named: dict[str, list[str]] = {}
+    for name, text in texts.items():
+        named.setdefault(text, []).append(name)
+    return {
+        ", ".join(names): text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
+        for text, names in named.items()
+        if text
+    }
 
 
 def _facts(study: pd.DataFrame, made_by: dict[str, Row]) -> dict[str, str]:
     """Return who solved and planned, and how the rows came about."""
-    told: dict[str, list[str]] = {}
-    for made in made_by.values():
-        for name, value in made.items():
-            if name not in {"settings", "prompt", "gaps"} and value is not None:
-                text = shlex.join(value) if isinstance(value, list) else formatting.setting(value)
-                told.setdefault(name.replace("_", " "), []).append(text)
-    dates = sorted(date[:16].replace("T", " ") for date in told.pop("date", []))
+    made = pd.DataFrame(made_by.values(), dtype=object)
+    made = made.drop(columns=["settings", "prompt", "gaps"], errors="ignore")
+    told = {
+        name: [shlex.join(v) if isinstance(v, list) else str(v) for v in values.dropna()]
+        for name, values in made.items()
+    }
+    if "date" in told:
+        told["date"] = [min(told["date"])[:16].replace("T", " ")]
     return {
         "solver": study.model.iloc[0],
         "planner": study.planner.iloc[0],
         "questions": number(study.question.nunique()),
         "answers to each": number(study.epoch.max()),
-        "date": f" {DASH} ".join(dict.fromkeys(dates[:1] + dates[-1:])),
-    } | {name: "; ".join(dict.fromkeys(values)) for name, values in told.items()}
+    } | {str(n).replace("_", " "): "; ".join(dict.fromkeys(v)) for n, v in told.items()}
 
 
-def _findings(rows: list[Row], pairs: list[Row]) -> Iterator[str]:
+def _findings(frame: pd.DataFrame, versus: pd.DataFrame) -> Iterator[str]:
     """Say which row is the cheapest without a proven loss, and what rows with more E³ lose."""
-    known = {row["method"]: row for row in rows if row["e3"] is not None}
-    versus = {pair["method"]: pair for pair in pairs if pair.get("accuracy_difference") is not None}
-    if not any(row["accuracy"] for row in known.values()):
-        yield "No answer is right." if known else "Nothing has a score yet."
+    rows = {row["method"]: row for row in to_rows(frame) if row["e3"] is not None}
+    pairs = {pair["method"]: pair for pair in to_rows(versus) if pair.get("questions")}
+    if not any(row["accuracy"] for row in rows.values()):
+        yield "No answer is right." if rows else "Nothing has a score yet."
         return
-    if not versus:
+    if not pairs:
         return
-    baseline = pairs[0]["baseline"]
-    losing = {n for n, pair in versus.items() if pair["accuracy_difference"] < 0
-              and (pair["accuracy_p_value_holm"] or 1.0) < _ALPHA}  # fmt: skip
-    safe = [baseline, *(name for name in versus if name not in losing)]
-    best = min(safe, key=lambda name: known[name]["money"])
-    row = known[best]
-    loss = f"; {_difference(versus[best])}" if best in versus else ""
+    baseline = versus.baseline.iloc[0]
+    worse = [name for name, pair in pairs.items() if pair["accuracy_difference"] < 0]
+    losing = [name for name in worse if (pairs[name]["accuracy_p_value_holm"] or 1.0) < _ALPHA]
+    safe = [name for name in (baseline, *pairs) if name not in losing]
+    best = min(safe, key=lambda name: rows[name]["money"])
+    row, cells = rows[best], {head: show(rows[best]) for head, show in COLUMNS.items()}
+    loss = f"; accuracy, points: {difference(pairs[best])}" if best in pairs else ""
     yield Markup(
-        "Cheapest row without a proven loss of accuracy against {}: <b>{}</b>, {} % at {} "
-        "completion and {} prompt tokens, E³ {}{}."
+        "Cheapest row without a proven loss of accuracy against {}: <b>{}</b>, {} % ({}) right at "
+        "{} completion and {} prompt tokens, E³ {}{}."
     ).format(
-        baseline, best, number(row["accuracy"], 1), number(row["tokens"]),
-        number(row["input_tokens"]), factor(row["e3"]), loss,
+        baseline, best, number(row["accuracy"], 1),
+        format_interval(row["accuracy_lower"], row["accuracy_upper"], 1),
+        cells["completion"], cells["prompt"], cells["E³"], loss,
     )  # fmt: skip
-    for name, pair in versus.items():
-        if known[name]["e3"] > row["e3"]:
-            yield Markup("<b>{}</b> has more E³ ({}), but {}: {}, {} % in all.").format(
-                name, factor(known[name]["e3"]),
-                "loses accuracy" if name in losing else "costs more",
-                _difference(pair), number(known[name]["accuracy"], 1),
+    for name, pair in pairs.items():
+        if rows[name]["e3"] > rows[best]["e3"]:
+            yield Markup("<b>{}</b> has more E³, {}, but {}; accuracy, points: {}.").format(
+                name, COLUMNS["E³"](rows[name]),
+                "loses accuracy" if name in losing else "costs more", difference(pair),
             )  # fmt: skip
-    clear = [name for name, pair in versus.items() if (pair["p_value_holm"] or 1.0) < _ALPHA]
+    clear = [name for name, pair in pairs.items() if (pair["p_value_holm"] or 1.0) < _ALPHA]
     yield (
         f"E³ differs from that of {baseline} at the 5 % level, after Holm's correction: "
         f"{', '.join(clear) or 'in no row, so the order of the rows may be chance'}."
     )
 
 
-def _difference(pair: Row) -> str:
-    if not pair["discordant"]:
-        return "accuracy undecided, no question differs"
-    ends = format_interval(pair["accuracy_lower"], pair["accuracy_upper"], 1)
-    return f"{number(pair['accuracy_difference'], 1)} points ({ends})"
-
-
 def _doubts(study: pd.DataFrame, frame: pd.DataFrame, made_by: dict[str, Row]) -> Iterator[str]:
     """Say which answers are missing."""
-    if failed := frame.errors.sum():
-        each = ", ".join(f"{row.method} ({row.errors})" for row in frame.itertuples() if row.errors)
-        total = formatting.count(failed, "answer")
+    failed = frame[frame.errors > 0]
+    if len(failed):
+        each = ", ".join(f"{row.method} ({row.errors})" for row in failed.itertuples())
+        total = count(failed.errors.sum(), "answer")
         yield f"{total} ended in an error and have no score: {each}. They are in no figure."
     asked = study.groupby("method", sort=False).question.nunique()
     missing = study.question.nunique() - asked
@@ -301,34 +305,27 @@ def _doubts(study: pd.DataFrame, frame: pd.DataFrame, made_by: dict[str, Row]) -
             f"Not every method was asked every question: {lacking}. The rows are about "
             "different questions; each paired difference is about shared ones."
         )
-    for gaps in dict.fromkeys(made["gaps"] for made in made_by.values() if made.get("gaps")):
-        names = [name for name, made in made_by.items() if made.get("gaps") == gaps]
-        yield f"Not all of {', '.join(names)} is here: {gaps}."
+    for names, gaps in _by_text({m: made.get("gaps", "") for m, made in made_by.items()}).items():
+        yield f"Not all of {names} is here: {gaps}."
 
 
 def _questions(study: pd.DataFrame) -> Iterator[Row]:
     """Yield each question with a mark per method, and the classes by which it can be filtered."""
-    methods = list(study.method.unique())
-    ordered = study.astype({"score": float}).sort_values(
-        "level", kind="stable", na_position="first"
-    )
-    levels = dict(zip(ordered.question, to_rows(ordered[["level"]]), strict=True))
-    groups = ordered.groupby(["question", "method"], sort=False)
+    easiest = study.sort_values("level", kind="stable", na_position="first")
+    easiest = easiest.astype({"score": float, "level": float})
+    levels = dict(zip(easiest.question, easiest.level, strict=True))
+    groups = easiest.groupby(["question", "method"], sort=False)
     answered = groups.agg({"score": "mean", "is_cut": "any"})
-    asked: dict[str, dict[str, tuple[float, bool]]] = {}
+    asked: dict[str, dict[str, tuple[str, str]]] = {question: {} for question in levels}
     for (question, method), score, is_cut in answered.itertuples():
-        asked.setdefault(question, {})[method] = score, is_cut
+        mark = "error" if math.isnan(score) else _MARKS.get(score, f"{100 * score:.0f} %")
+        asked[question][method] = mark, " cut" * is_cut
     for question, found in asked.items():
-        scores = {None if math.isnan(score) else score for score, _ in found.values()}
-        cells = {
-            method: ("error" if math.isnan(score) else _MARKS.get(score, f"{100 * score:.0f} %"))
-            + " cut" * is_cut
-            for method, (score, is_cut) in found.items()
-        }
-        classes = {"wrong": scores != {1.0}, "differ": len(scores) > 1,
-                   "cut": any(is_cut for _, is_cut in found.values())}  # fmt: skip
-        yield levels[question] | {
+        marks, cuts = map(set, zip(*found.values(), strict=True))
+        classes = {"wrong": marks != {"✓"}, "differ": len(marks) > 1, "cut": any(cuts)}
+        yield {
             "id": question,
+            "level": number(levels[question]),
             "class": " ".join(name for name, applies in classes.items() if applies),
-            "cells": [cells.get(method, DASH) for method in methods],
+            "cells": ["".join(found.get(method, DASH)) for method in study.method.unique()],
         }

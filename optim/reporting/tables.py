@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
@@ -30,6 +29,7 @@ from optim.e3 import (
 from optim.records import PLANNING, Records, was_truncated
 from optim.scorers.travelplanner import rates
 from optim.statistics.estimates import PERCENT
+from pb_graph.budget.rates import Bill, Dollars, Prices
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,10 +50,6 @@ PARTS = {
 }
 """Parts of the completion tokens of an answer, in the order of spending, with their names."""
 
-Price = tuple[float, float, float]
-Prices = Mapping[str, Price]
-"""US dollars per million tokens by model: of input, of output, and of cached input."""
-
 PaperTable = Literal["rows", "certaindex", "latency", "budget_cells", "a_over_t"]
 
 _MEANS = ["tokens", "solving_tokens", "input_tokens", "cached_tokens", "money", "seconds"]
@@ -64,10 +60,9 @@ _MEASURES = (
     *("e3_with_errors", "ock_score", "a_over_t", "seconds", "level_source", "unboxed"),
     *("runs", "is_measured"),
 )
+_PICO = 1e12  # in which `Dollars` counts
 _USUAL_BASELINES = ("vanilla", "global_budget")
-_PROVIDERS = {"google_genai": "google", "google_vertexai": "google", "mistralai": "mistral"}
 _GRID_POINT = r"^(?P<base>.*)\[(?P<initial>\d+)\+(?P<per_level>\d+)L\]$"
-_TRAVEL = {"delivered", "commonsense", "hard"}  # what TravelPlanner's scorer says of an answer
 _PUBLISHED = {
     "math500": "MATH-500",
     "natural_instructions": "NaturalInstructions",
@@ -85,22 +80,26 @@ def answers(
 
     Args:
         records: Answers, as `optim.read_records` gives them.
-        prices: ``auto`` takes the prices of `genai-prices`; a mapping gives own prices; None none.
-            If the price of any model is unknown, money is counted in units for all of them.
+        prices: ``auto`` takes the prices of `genai-prices`; a mapping gives US dollars per million
+            tokens by model (input, output, cached input); None takes none. If the price of any
+            model is unknown, money is counted in units for all of them.
         price_ratio: Units of a completion token; a prompt token, cached or not, is one unit.
+
+    Raises:
+        InputError: A price is no pair or triple of numbers of at least 0.
     """
     found = Records(records)
-    names = {name for record in found for name in (record.model, record.planner)}
-    own: Prices = {} if prices is None or prices == "auto" else prices
-    listed = {n: _listed_price(n) if prices == "auto" else own.get(n) for n in names}
-    known = {name: price for name, price in listed.items() if price is not None}
-    is_priced = 0 < len(known) == len(names)
-    unit = (1000.0, 1000.0 * price_ratio, 1000.0)
-    price = known if is_priced else dict.fromkeys(names, unit)
+    dollars = None if prices is None else Dollars(prices)
+    try:
+        money = [] if dollars is None else [_dollars(record, dollars) for record in found]
+    except InputError:  # a model without a price
+        dollars = None
     usages = [record.report["usage"] for record in found]
+    if dollars is None:
+        money = [u["input_tokens"] + price_ratio * u["output_tokens"] for u in usages]
     return found.frame().assign(
-        money=[_money(record, price) for record in found],
-        money_unit="US $ per 1,000 questions" if is_priced else "units",
+        money=money,
+        money_unit="units" if dollars is None else "US $ per 1,000 questions",
         is_measured=[usage["measured"] for usage in usages],
         is_cut=list(map(was_truncated, found)),
         made_by=[record.made_by for record in found],
@@ -108,31 +107,14 @@ def answers(
     )
 
 
-def _money(record: Record, price: Prices) -> float:
-    money = 0.0
+def _dollars(record: Record, dollars: Dollars) -> float:
+    """Return the price of 1,000 answers like this."""
+    picos = 0
     for node, part in record.report["usage"]["by_node"].items():
-        of_input, of_output, of_cached = price[record.planner if node in PLANNING else record.model]
-        fresh = part["input_tokens"] - part["cached_tokens"]
-        money += fresh * of_input + part["cached_tokens"] * of_cached
-        money += part["output_tokens"] * of_output
-    return money / 1000
-
-
-@cache
-def _listed_price(model: str) -> Price | None:
-    from genai_prices import Usage, calc_price  # noqa: PLC0415
-
-    provider, _, name = model.partition(":")
-    if not name or provider == "local":
-        return None
-    kinds = ({"input_tokens": 1000}, {"output_tokens": 1000},
-             {"input_tokens": 1000, "cache_read_tokens": 1000})  # fmt: skip
-    for place in (_PROVIDERS.get(provider, provider), None):
-        with suppress(LookupError):
-            found = [calc_price(Usage(**kind), name, provider_id=place) for kind in kinds]
-            of_input, of_output, of_cached = (1000 * float(one.total_price) for one in found)
-            return of_input, of_output, of_cached
-    return None
+        model = record.planner if node in PLANNING else record.model
+        bill = Bill(model, part["output_tokens"], part["input_tokens"], part["cached_tokens"])
+        picos += dollars.cost(bill)
+    return 1000 * picos / _PICO
 
 
 def figures(table: pd.DataFrame, by: Sequence[str] = BY) -> pd.DataFrame:
@@ -159,15 +141,14 @@ def figures(table: pd.DataFrame, by: Sequence[str] = BY) -> pd.DataFrame:
 def _figures(group: pd.DataFrame) -> dict[str, Any]:
     scored = group.dropna(subset="score").astype({"score": float})
     scores, tokens, questions = (scored[n].tolist() for n in ("score", "tokens", "question"))
-    sources = set(group.level_source.dropna())
     boxed = [said["boxed"] for said in scored.score_metadata if "boxed" in said]
     row: dict[str, Any] = {
         "n": len(scored),
         "errors": len(group) - len(scored),
         "questions": len(set(questions)),
         "is_measured": bool(group.is_measured.all()),
-        "level_source": "label" if "label" in sources else min(sources, default=None),
-        "unboxed": 100 * (1 - float(np.mean(boxed))) if boxed else None,
+        "level_source": max(group.level_source.dropna(), default=None),  # label, if any has one
+        "unboxed": PERCENT * (1 - float(np.mean(boxed))) if boxed else None,
         "money_unit": group.money_unit.iloc[0],
         "runs": scored.epoch.nunique(),
     }
@@ -203,12 +184,11 @@ def choose_baseline(table: pd.DataFrame, wanted: str | None = None) -> str:
     Raises:
         InputError: No method has the wanted name.
     """
-    methods = list(dict.fromkeys(table.method))
+    methods = list(table.method.unique())
     if wanted is not None and wanted not in methods:
         msg = f"no baseline named {wanted!r}; there are: {', '.join(methods)}"
         raise InputError(msg)
-    usual = next((name for name in _USUAL_BASELINES if name in methods), methods[0])
-    return wanted or usual
+    return wanted or next((name for name in _USUAL_BASELINES if name in methods), methods[0])
 
 
 def comparisons(table: pd.DataFrame, baseline: str) -> dict[str, Comparison | str]:
@@ -218,13 +198,13 @@ def comparisons(table: pd.DataFrame, baseline: str) -> dict[str, Comparison | st
         method: [Sample(*row) for row in group[columns].dropna().itertuples(index=False)]
         for method, group in table.groupby("method", sort=False)
     }
+    against = arms.pop(baseline)
     found: dict[str, Comparison | str] = {}
     for method, arm in arms.items():
-        if method != baseline:
-            try:
-                found[method] = compare(arm, arms[baseline], missing="drop")
-            except InputError as error:
-                found[method] = str(error)
+        try:
+            found[method] = compare(arm, against, missing="drop")
+        except InputError as error:
+            found[method] = str(error)
     return found
 
 
@@ -239,18 +219,15 @@ def paired(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
         The fields of `optim.e3.Comparison`, ``p_value_holm`` and ``accuracy_p_value_holm`` (Holm's
         correction over the methods), and ``reason`` where there is no comparison.
     """
-    found = comparisons(table, baseline)
-    pairs = {name: one for name, one in found.items() if isinstance(one, Comparison)}
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"method": name, "baseline": baseline}
-        | (asdict(one) if isinstance(one, Comparison) else {"reason": one})
-        for name, one in found.items()
+        | ({"reason": one} if isinstance(one, str) else asdict(one))
+        for name, one in comparisons(table, baseline).items()
     ]
     frame = pd.DataFrame(rows, columns=None if rows else ["method", "baseline"])
     for field in ("p_value", "accuracy_p_value"):
-        known = {name: getattr(one, field) for name, one in pairs.items()}
-        adjusted = holm({name: p for name, p in known.items() if p is not None})
-        frame[f"{field}_holm"] = frame.method.map(adjusted).astype(float)
+        known = {row["method"]: row[field] for row in rows if row.get(field) is not None}
+        frame[f"{field}_holm"] = frame.method.map(holm(known)).astype(float)
     return frame
 
 
@@ -270,7 +247,7 @@ def level_estimates(table: pd.DataFrame) -> pd.DataFrame:
     return groups.mean().assign(n=groups.size()).reset_index()
 
 
-def by_part(table: pd.DataFrame, field: str) -> pd.DataFrame:
+def _by_part(table: pd.DataFrame, field: str) -> pd.DataFrame:
     """Return the means of a field of usage, a row for each method and a column for each node."""
     scored = table.dropna(subset="score")
     nodes = [{node: part[field] for node, part in row.items()} for row in scored.by_node]
@@ -280,7 +257,7 @@ def by_part(table: pd.DataFrame, field: str) -> pd.DataFrame:
 
 def latency(table: pd.DataFrame) -> pd.DataFrame:
     """Return mean seconds of model time per scored answer: planning, estimation and solving."""
-    seconds = by_part(table, "seconds")
+    seconds = _by_part(table, "seconds")
     total = seconds.sum(axis=1)
     planning = seconds[["plan", "estimate"]].add_suffix("_seconds")
     solving = total - planning.sum(axis=1)
@@ -290,7 +267,7 @@ def latency(table: pd.DataFrame) -> pd.DataFrame:
 
 def token_parts(table: pd.DataFrame) -> pd.DataFrame:
     """Return mean completion tokens per scored answer by ``method`` and ``part``."""
-    means = by_part(table, "output_tokens").rename(columns=PARTS).reset_index()
+    means = _by_part(table, "output_tokens").rename(columns=PARTS).reset_index()
     found = means.melt("method", var_name="part", value_name="tokens")
     return found[found.tokens > 0]
 
@@ -298,17 +275,15 @@ def token_parts(table: pd.DataFrame) -> pd.DataFrame:
 def budget_grid(table: pd.DataFrame) -> pd.DataFrame:
     """Return E³ by B_init (down) and B_per_level (across), of methods like ``cosine[100+50L]``."""
     rows = figures(table)
-    grid = rows.join(rows.method.astype(str).str.extract(_GRID_POINT)).dropna(subset="base")
-    if grid.empty:
-        return pd.DataFrame()
+    grid = rows.join(rows.method.str.extract(_GRID_POINT)).dropna(subset="base")
     grid = grid.astype({"initial": int, "per_level": int})
     index = [*STUDY, "base", "initial"]
-    return grid.pivot_table(index=index, columns="per_level", values="e3", sort=True)
+    return grid.pivot_table(index=index, columns="per_level", values="e3")
 
 
 def travel_rates(table: pd.DataFrame) -> pd.DataFrame:
     """Return TravelPlanner's six rates in percent for each method that its scorer has judged."""
-    judged = table[[said.keys() >= _TRAVEL for said in table.score_metadata]]
+    judged = table[["delivered" in said for said in table.score_metadata]]
     rows = [
         {"method": method} | {k: PERCENT * rate for k, rate in asdict(rates([*said])).items()}
         for method, said in judged.groupby("method", sort=False).score_metadata
@@ -336,22 +311,21 @@ def paper_figures(table: PaperTable = "rows", dataset: str | None = None) -> pd.
             ``a_over_t``: the 120 cells of its comparison of E³ and A/T (times 100).
         dataset: Name of our data set; None for all. Latency and budgets are those of MATH-500.
     """
-    rows = pd.DataFrame(_document()[table])
+    rows = pd.DataFrame(_published()[table])
     if dataset is None:
         return rows
-    if "dataset" not in rows:
-        return rows if dataset == "math500" else rows.iloc[:0]
-    return rows[rows.dataset == _PUBLISHED.get(dataset)]
+    names = rows.get("dataset", pd.Series("MATH-500", rows.index))
+    return rows[names == _PUBLISHED.get(dataset)]
 
 
 def paper_notes() -> list[str]:
     """Return what a reader of the paper's figures has to know."""
-    found: list[str] = _document()["notes"]
-    return found
+    notes: list[str] = _published()["notes"]
+    return notes
 
 
 @cache
-def _document() -> dict[str, Any]:
+def _published() -> dict[str, Any]:
     text = files("optim.reporting").joinpath("published.json").read_text(encoding="utf-8")
     document: dict[str, Any] = json.loads(text)
     return document

@@ -54,7 +54,7 @@ def trials_of(found: Certificate) -> pd.DataFrame:
 def test_the_cheapest_proven_row_is_certified_and_the_dear_one_is_not_tested() -> None:
     found = certified(rows())
     assert found.certified == "better"
-    assert "at 0.50 times its tokens" in found.sentence
+    assert "at 0.50 (0.50 to 0.50) times its tokens" in found.sentence
     assert list(trials_of(found).method)[-1] == "bad"
     assert "dear" not in set(trials_of(found).method)
     assert found.ordering_questions == 80
@@ -95,7 +95,7 @@ def test_savings_are_those_on_shared_questions() -> None:
     for one in every[QUESTIONS // 2 :]:
         one.report["usage"]["output_tokens"] = 1000
     same = row("same", 100, range(0), questions=QUESTIONS // 2)
-    assert "at 1.00 times" in certified([*every, *same], order=["same"]).sentence
+    assert "at 1.00 (1.00 to 1.00) times" in certified([*every, *same], order=["same"]).sentence
 
 
 def test_a_failed_answer_of_the_reference_is_left_out() -> None:

@@ -73,7 +73,7 @@ def test_whose_word_the_level_is_is_told() -> None:
         ("auto", "local:smollm2-135m", "units", 150 + 50 + 4 * 40),
         ("auto", "openai:gpt-5-mini", "US $", 150 * 0.25 / 1e3 + 50 * 0.025 / 1e3 + 40 * 2 / 1e3),
         ({"my:model": (1.0, 10.0, 0.5)}, "my:model", "US $", 0.15 + 0.025 + 0.4),
-        ({"my:model": (1.0, 10.0, 0.5)}, "other:model", "units", 150 + 50 + 4 * 40),
+        ({"my:model": (1.0, 10.0, 0.5)}, "my:other", "units", 150 + 50 + 4 * 40),
     ],
 )
 def test_money_counts_prompt_cached_and_completion_tokens(
