@@ -1,4 +1,4 @@
-"""Scorers, one file each. `scorer(name)` makes one.
+"""Scorers, one file each. `as_scorer` makes one from its name.
 
 Every module of this folder is imported here, so a new scorer takes one new file with a class or a
 function under `register`.
@@ -13,33 +13,24 @@ from typing import TYPE_CHECKING
 
 from optim.scorers.base import (
     NAMES,
+    SCORERS,
     FunctionScorer,
     Score,
     ScoreFunction,
     Scorer,
     ScorerError,
-    make_registered,
     register,
 )
 from optim.scorers.inspect_scorers import InspectScorer, is_inspect_scorer
+from pb_graph.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from inspect_ai.scorer import Scorer as TheirScorer
 
-__all__ = ["NAMES", "Score", "Scorer", "ScorerError", "as_scorer", "register", "scorer"]
+__all__ = ["NAMES", "Score", "Scorer", "ScorerError", "as_scorer", "register"]
 
 for _module in iter_modules(__path__, f"{__name__}."):
     import_module(_module.name)
-
-
-def scorer(name: str) -> Scorer:
-    """Make the scorer with this name, with its defaults.
-
-    Raises:
-        InputError: There is no scorer with this name.
-        ScorerError: Its libraries are not installed.
-    """
-    return as_scorer(name)
 
 
 def as_scorer(value: str | Scorer | type[Scorer] | ScoreFunction | TheirScorer) -> Scorer:
@@ -49,10 +40,14 @@ def as_scorer(value: str | Scorer | type[Scorer] | ScoreFunction | TheirScorer) 
 
     Raises:
         InputError: There is no scorer with this name.
-        ScorerError: The value is none of these, or the scorer cannot be made.
+        ScorerError: The value is none of these.
+        MissingPackageError: The scorer's libraries are not installed.
     """
     if isinstance(value, str):
-        return as_scorer(make_registered(value))
+        if value not in SCORERS:
+            msg = f"no scorer named {value!r}; there are: {', '.join(NAMES)}"
+            raise InputError(msg + did_you_mean(value, NAMES))
+        return as_scorer(SCORERS[value])
     if isinstance(value, type):
         return as_scorer(value())
     if is_inspect_scorer(value):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
-from pb_graph.errors import InputError, PlanAndBudgetError, did_you_mean
+from pb_graph.errors import PlanAndBudgetError
 
 if TYPE_CHECKING:
     from optim.datasets import Question
@@ -60,9 +60,9 @@ ScoreFunction = Callable[[str, "Question"], "Score | float"]
 """
 
 _Made = TypeVar("_Made", bound=Callable[..., Any])
-_SCORERS: dict[str, Callable[..., Any]] = {}
-NAMES = _SCORERS.keys()
-"""The names of the scorers: those of this folder, and all others under `register`."""
+SCORERS: dict[str, Callable[..., Any]] = {}
+NAMES = SCORERS.keys()
+"""Names of the scorers: those of this folder, and all others under `register`."""
 
 
 def register(name: str) -> Callable[[_Made], _Made]:
@@ -82,31 +82,13 @@ def register(name: str) -> Callable[[_Made], _Made]:
     """
 
     def decorate(made: _Made) -> _Made:
-        if name in _SCORERS:
+        if name in SCORERS:
             msg = f"there is a scorer named {name!r} already"
             raise ValueError(msg)
-        _SCORERS[name] = made
+        SCORERS[name] = made
         return made
 
     return decorate
-
-
-def make_registered(name: str) -> Any:  # noqa: ANN401 -- a scorer, or a scoring function
-    """Make the registered scorer with this name. A scoring function is returned as it is.
-
-    Raises:
-        InputError: There is no scorer with this name.
-        ScorerError: Its libraries are not installed.
-    """
-    if name not in _SCORERS:
-        msg = f"no scorer named {name!r}; there are: {', '.join(NAMES)}"
-        raise InputError(msg + did_you_mean(name, NAMES))
-    made = _SCORERS[name]
-    try:
-        return made() if isinstance(made, type) else made
-    except ImportError as error:
-        msg = f"the scorer {name!r} needs {error.name}: pip install 'plan-and-budget[eval]'"
-        raise ScorerError(msg) from error
 
 
 class FunctionScorer:

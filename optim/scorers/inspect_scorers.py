@@ -15,18 +15,19 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import TypeIs
 
 from optim.datasets.dataset import digest
+from optim.extras import import_or_explain
 from optim.scorers.base import Score, ScorerError, register
 from pb_graph.answers import stated_answer, without_text_commands, without_thinking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from inspect_ai.scorer import Score as TheirScore
     from inspect_ai.scorer import Scorer as TheirScorer
     from inspect_ai.solver import TaskState
 
     from optim.datasets import Question
 
+_MODEL = "plan-and-budget/answer"
 _LONGEST = 60  # characters of an argument; of longer ones, such as templates, a digest is shown
 _VALUES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # correct, partial, incorrect, no answer
 _STATED = re.compile(
@@ -70,12 +71,12 @@ class InspectScorer:
         Raises:
             ScorerError: The scorer failed, or returned no single value from 0 to 1.
         """
-        from inspect_ai.scorer import Target  # noqa: PLC0415
-
         try:
             state = _state(output, question)
-            found = await self._theirs(state, Target(list(question.targets)))
-            return _convert(found, self.name)
+            found: Any = await self._theirs(state, state.target)
+            value = "no score" if found is None else found.value
+            value = _VALUES.get(value, value) if isinstance(value, str) else value
+            return Score(float(value), found.answer, found.explanation or self.name)
         except Exception as error:
             msg = f"the scorer {self.name} failed: {type(error).__name__}: {error}"
             raise ScorerError(msg) from error
@@ -86,9 +87,7 @@ class MatchScorer(InspectScorer):
     """1 if the answer ends with a target. Letter case and punctuation do not count."""
 
     def __init__(self) -> None:
-        from inspect_ai.scorer import match  # noqa: PLC0415
-
-        super().__init__(match())
+        super().__init__(import_or_explain("inspect_ai.scorer").match())
 
 
 @register("choice")
@@ -96,9 +95,7 @@ class ChoiceScorer(InspectScorer):
     """1 if the answer states the letter of the right choice."""
 
     def __init__(self) -> None:
-        from inspect_ai.scorer import choice  # noqa: PLC0415
-
-        super().__init__(choice())
+        super().__init__(import_or_explain("inspect_ai.scorer").choice())
 
 
 def _name(theirs: Callable[..., Any]) -> str:
@@ -133,14 +130,14 @@ def _state(output: str, question: Question) -> TaskState:
 
     choices = list(map(str, question.metadata.get("choices", ())))
     state = TaskState(
-        model=ModelName("plan-and-budget/answer"),
+        model=ModelName(_MODEL),
         sample_id=question.id,
         epoch=1,
         input=question.question,
         messages=[ChatMessageUser(content=question.question), ChatMessageAssistant(content=output)],
         target=Target(list(question.targets)),
         choices=choices,
-        output=ModelOutput.from_content("plan-and-budget/answer", output),
+        output=ModelOutput.from_content(_MODEL, output),
         completed=True,
     )
     chosen = _letters(output, len(choices))
@@ -163,14 +160,3 @@ def _letters(output: str, choices: int) -> Sequence[int]:
     has_more = not head and re.sub(r"\band\b|[\s,;]", "", _LETTER.sub("", text))
     places = [ord(letter.upper()) - ord("A") for letter in letters]
     return () if has_more or any(place >= choices for place in places) else places
-
-
-def _convert(found: TheirScore | None, name: str) -> Score:
-    if found is None:
-        msg = "it returned no score"
-        raise ValueError(msg)
-    value = _VALUES.get(found.value, found.value) if isinstance(found.value, str) else found.value
-    if not isinstance(value, int | float):
-        msg = f"it returned {value!r:.80}, not one number from 0 to 1"
-        raise TypeError(msg)
-    return Score(float(value), found.answer, found.explanation or name)

@@ -70,21 +70,17 @@ class MathWorker:
                     task = self._running().submit(_compare_within, seconds, golds, prediction)
                     found: Comparison = task.result(timeout=_STUCK_AFTER)
                     return found  # noqa: TRY300 -- as short as it can be
-                except (BrokenExecutor, TimeoutError) as error:
-                    self._stop()
+                except BaseException as error:
+                    self._stop()  # on Ctrl-C, too: the next comparison must not wait for this one
+                    if not isinstance(error, (BrokenExecutor, TimeoutError)):
+                        raise
                     if "SIGPROF" in str(error):
-                        return Comparison(
-                            correct=False,
-                            answer=None,
-                            error=f"comparing took longer than {seconds:g} s of CPU time",
-                        )
-                    reason = error
-                except BaseException:  # Ctrl-C: the next comparison must not wait for this one
-                    self._stop()
-                    raise
+                        reason = f"comparing took longer than {seconds:g} s of CPU time"
+                        return Comparison(correct=False, answer=None, error=reason)
+                    last = error
         msg = (
             f"the worker that compares answers failed {_ATTEMPTS} times on the same answer, which "
-            f"is not scored: {reason}. Check the memory of this machine."
+            f"is not scored: {last}. Check the memory of this machine."
         )
         raise ScorerError(msg)
 
@@ -116,8 +112,7 @@ def _set_up() -> None:
 
 def _compare_within(seconds: float, golds: list[str], prediction: str) -> Comparison:
     """Compare in the worker, which SIGPROF kills after so many seconds of CPU time."""
-    has_timer = hasattr(signal, "setitimer")  # absent on Windows
-    if has_timer:
+    with suppress(AttributeError):  # absent on Windows
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
@@ -126,7 +121,7 @@ def _compare_within(seconds: float, golds: list[str], prediction: str) -> Compar
         reason = f"{type(error).__name__}: {error}"[:500]
         return Comparison(correct=False, answer=None, error=reason)
     finally:
-        if has_timer:
+        with suppress(AttributeError):
             signal.setitimer(signal.ITIMER_PROF, 0)
 
 

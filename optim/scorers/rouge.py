@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from optim.extras import import_or_explain
 from optim.scorers.base import Score, ScorerError, register
 from pb_graph.answers import boxed_answer, final_answer, without_text_commands, without_thinking
 
@@ -23,9 +24,8 @@ class RougeScorer:
     """
 
     def __init__(self) -> None:
-        from rouge_score import rouge_scorer  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
-
-        self._rouge = rouge_scorer.RougeScorer(["rougeL"], use_stemmer=True)
+        library = import_or_explain("rouge_score.rouge_scorer")  # slow
+        self._rouge = library.RougeScorer(["rougeL"], use_stemmer=True)
 
     def score(self, output: str, question: Question) -> Score:
         """Score an output against the question's targets.

@@ -14,7 +14,7 @@ import pytest
 import optim.tuning.options
 from optim.datasets import load
 from optim.datasets.dataset import _DATASETS
-from optim.scorers.base import _SCORERS
+from optim.scorers.base import SCORERS
 from pb_graph.methods import METHODS
 from tests.support.documents import ENDPOINT, PAGES, SERVER, name_of, snippets
 from tests.support.endpoints import client_to, endpoint_of
@@ -34,7 +34,7 @@ pytestmark = [
 ]
 
 SHOWING = [page for page in PAGES if any(snippets(page, "python"))]
-REGISTRIES: list[Any] = [METHODS, _DATASETS, _SCORERS, optim.tuning.options.OPTIMIZERS]
+REGISTRIES: list[Any] = [METHODS, _DATASETS, SCORERS, optim.tuning.options.OPTIMIZERS]
 
 
 RIGHT = {question.question: question.targets[0] for question in load("arithmetic", limit=60)}

@@ -23,8 +23,8 @@ CALLS = {
     "optim.read_records(folder)": "eval",
     "Records().frame()": "eval",
     "optim.report([None], folder + '/report.html')": "eval",
-    "scorer('math')": "eval",
-    "scorer('rouge')": "eval",
+    "as_scorer('math')": "eval",
+    "as_scorer('rouge')": "eval",
     "optim.load('gsm8k')": "eval",
     "optim.tune(program, [], QUESTIONS, scorer=score, run_dir=folder)": "eval",
     "optim.tune(program, [], QUESTIONS, scorer=score, run_dir=folder, optimizer='miprov2')": "eval",
@@ -56,7 +56,7 @@ for name, command, _ in {COMMANDS!r}:
 
 import optim
 from optim.records import Records
-from optim.scorers import scorer
+from optim.scorers import as_scorer
 from optim.tuning import GraphProgram
 from pb_graph import PlanAndBudgetError, build_graph
 from tests.support.chat_model import ScriptedChat

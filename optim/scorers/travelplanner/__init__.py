@@ -23,8 +23,8 @@ cuisines of the same day's other meals.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from optim.scorers.base import Score, ScorerError, register
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from optim.datasets import Question
 
-__all__ = ["Rates", "TravelPlannerScorer", "by_constraint", "rates", "read_plan"]
+__all__ = ["Rates", "TravelPlannerScorer", "rates"]
 
 _UNREAD = "no plan could be read"
 _LONGEST = 100_000  # characters kept from the end; a plan of seven days has five thousand
@@ -79,7 +79,7 @@ class TravelPlannerScorer:
 
 
 def _judge(case: Case, *, delivered: bool) -> dict[str, Any]:
-    """Run every check; a plan that the gates keep out passes no hard constraint."""
+    """Run every check. A plan that fails a gate passes no hard constraint."""
     common = {name: check(case) if delivered else _UNREAD for name, check in COMMONSENSE.items()}
     entered = all(common[gate] is None for gate in GATES)
     hard = {
@@ -87,7 +87,7 @@ def _judge(case: Case, *, delivered: bool) -> dict[str, Any]:
         for name in applicable(case.query.constraints)
     }
     # Failed gates explain the rest; commonsense does not count in the value, but is worth saying.
-    reasons = {**common, **{f"hard.{name}": reason for name, reason in hard.items()}}
+    reasons = common | {f"hard.{name}": reason for name, reason in hard.items()}
     told = {name: reason for name, reason in reasons.items() if reason is not None}
     return {
         "delivered": delivered,
@@ -107,9 +107,9 @@ class Rates:
         delivery: Items with a readable plan.
         commonsense_micro: Commonsense checks passed, of all.
         commonsense_macro: Items that pass all of them.
-        hard_micro: Hard constraints passed, of all that the items have; those of a plan that the
-            gates keep out are not passed.
-        hard_macro: Items that pass all of theirs (this is what a mean of the scores gives).
+        hard_micro: Hard constraints passed, of all that the items have. A plan that fails a gate
+            passes none.
+        hard_macro: Items that pass all of their hard constraints: the mean of the scores.
         final: Items that pass everything.
     """
 
@@ -122,7 +122,7 @@ class Rates:
 
 
 def rates(items: Iterable[Mapping[str, Any]]) -> Rates:
-    """All six rates.
+    """Return the benchmark's six rates.
 
     Args:
         items: `Score.metadata` of each item.
@@ -134,29 +134,13 @@ def rates(items: Iterable[Mapping[str, Any]]) -> Rates:
     if not rows:
         msg = "rates need at least one scored item"
         raise ScorerError(msg)
-    commonsense = [list(row["commonsense"].values()) for row in rows]
-    hard = [list(row["hard"].values()) for row in rows]
+    commonsense = [row["commonsense"].values() for row in rows]
+    hard = [row["hard"].values() for row in rows]
     return Rates(
-        delivery=_mean([row["delivered"] for row in rows]),
-        commonsense_micro=_mean([passed for row in commonsense for passed in row]),
-        commonsense_macro=_mean([all(row) for row in commonsense]),
-        hard_micro=_mean([passed for row in hard for passed in row]),
-        hard_macro=_mean([all(row) for row in hard]),
-        final=_mean([all(a + b) for a, b in zip(commonsense, hard, strict=True)]),
+        delivery=fmean(row["delivered"] for row in rows),
+        commonsense_micro=fmean(passed for row in commonsense for passed in row),
+        commonsense_macro=fmean(map(all, commonsense)),
+        hard_micro=fmean(passed for row in hard for passed in row),
+        hard_macro=fmean(map(all, hard)),
+        final=fmean(all((*a, *b)) for a, b in zip(commonsense, hard, strict=True)),
     )
-
-
-def by_constraint(items: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
-    """Of each check and constraint: how many items pass it, and how many have it."""
-    passed: Counter[str] = Counter()
-    total: Counter[str] = Counter()
-    for item in items:
-        for kind in ("commonsense", "hard"):
-            for name, value in item[kind].items():
-                total[f"{kind}.{name}"] += 1
-                passed[f"{kind}.{name}"] += value
-    return {name: (passed[name], count) for name, count in total.items()}
-
-
-def _mean(values: list[bool]) -> float:
-    return sum(values) / len(values)

@@ -1,4 +1,4 @@
-"""Commonsense checks and hard constraints; each says why a plan fails, or None when it passes."""
+"""Commonsense checks and hard constraints: each returns why a plan fails, or None if it passes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from optim.scorers.base import ScorerError
 from optim.scorers.travelplanner.plan import FIELDS, Day, place, squeezed
-from optim.scorers.travelplanner.trip import Query, Row, Trip, cost, journey, number
+from optim.scorers.travelplanner.trip import Query, Trip, cost, journey, number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-_PARTS = FIELDS[1:]  # whatever a day has beside its city
+    from collections.abc import Callable, Sequence
 
 _ROOM_TYPES: dict[str, Callable[[str], bool]] = {
     "shared room": lambda kind: kind == "Shared room",
@@ -31,38 +29,28 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Case:
-    """A plan, cut to the days asked for, with all it is judged by."""
+    """A plan, cut to the days asked for, and everything by which it is judged."""
 
     query: Query
     trip: Trip
     days: Sequence[Day]
 
 
-# --- Commonsense.
-
-
 def within_sandbox(case: Case) -> str | None:
-    """Everything in the plan exists in the item's tables."""
+    """Check that everything in the plan exists in the item's tables."""
     for index, day in enumerate(case.days, start=1):
         travel = journey(day)
         # What is no journey between cities ("walking") is harmless; a train is made up.
-        known = travel is None or (travel.mode is None and day.route is None)
-        if not known and travel and travel.fare(case.trip, 1) is None:
+        if travel and (travel.mode or day.route) and travel.fare(case.trip, 1) is None:
             return f"day {index}: no such journey: {day.transportation}"
-        for kind, written in _places(day):
+        for kind, written in day.places:
             if case.trip.find(kind, place(written)) is None:
                 return f"day {index}: not among the {kind}: {written}"
     return None
 
 
-def _places(day: Day) -> list[tuple[str, str]]:
-    found = [("restaurants", meal) for meal in day.meals.values()]
-    found += [("attractions", attraction) for attraction in day.attractions]
-    return found + ([("accommodations", day.accommodation)] if day.accommodation else [])
-
-
 def complete_information(case: Case) -> str | None:
-    """Every day, city, and field that the trip needs is there, and half of all fields at least."""
+    """Check for every day, city and field that the trip needs, and for half of all fields."""
     if len(case.days) < case.query.days:
         return f"{len(case.days)} days are planned, not {case.query.days}"
     for index, day in enumerate(case.days, start=1):
@@ -72,14 +60,15 @@ def complete_information(case: Case) -> str | None:
     if len(cities) != case.query.cities:
         return f"{len(cities)} cities are visited, not {case.query.cities}"
     # As in the official count: the day's number and its city count, the total needed does not.
-    filled = sum(2 + sum(bool(getattr(day, part)) for part in _PARTS) for day in case.days)
-    if filled < 0.5 * len(_PARTS) * case.query.days:
+    parts = FIELDS[1:]
+    filled = sum(2 + sum(bool(getattr(day, part)) for part in parts) for day in case.days)
+    if filled < 0.5 * len(parts) * case.query.days:
         return "more than half of the information is absent"
     return None
 
 
 def _missing(day: Day, *, last: bool) -> str | None:
-    """The first field that this day cannot do without."""
+    """Return the first field that this day cannot do without."""
     for part in FIELDS:
         if getattr(day, part) is None:
             return f'"{part.replace("_", " ")}" line'
@@ -94,11 +83,11 @@ def _missing(day: Day, *, last: bool) -> str | None:
 
 
 def within_current_city(case: Case) -> str | None:
-    """Meals and attractions are in a city of their day; one sleeps in the last of them."""
+    """Check that meals and attractions are in a city of their day, the bed in the last of them."""
     for index, day in enumerate(case.days, start=1):
         if day.route and any(city not in (day.transportation or city) for city in day.route):
             return f"day {index}: the transportation is not {day.current_city}"
-        for kind, written in _places(day):
+        for kind, written in day.places:
             found = place(written)
             allowed = day.cities[-1:] if kind == "accommodations" else day.cities
             if found is None or found.city not in allowed:
@@ -109,16 +98,11 @@ def within_current_city(case: Case) -> str | None:
 def reasonable_route(case: Case) -> str | None:
     """Check for a closed circle from the origin that visits each city once."""
     cities = [city for day in case.days for city in day.cities]
-    first = next(iter(case.days), None)
-    if first and first.route and first.route[0] != case.query.origin:
-        return f"the trip starts in {first.route[0]}, not in {case.query.origin}"
+    route = case.days[0].route if case.days else None
+    if route and route[0] != case.query.origin:
+        return f"the trip starts in {route[0]}, not in {case.query.origin}"
     if not cities or cities[0] != cities[-1]:
         return "the trip does not end where it starts"
-    return _sequence(cities)
-
-
-def _sequence(cities: Sequence[str]) -> str | None:
-    """Each city but the first and last is arrived at and left, and never seen again."""
     if len(cities) < 3:  # noqa: PLR2004 - there, a stay, and back
         return "the trip leads nowhere"
     stays = [(city, len(list(group))) for city, group in groupby(cities)]
@@ -134,27 +118,23 @@ def _sequence(cities: Sequence[str]) -> str | None:
 
 
 def diverse_restaurants(case: Case) -> str | None:
-    """No restaurant twice."""
-    return _repeated([meal for day in case.days for meal in day.meals.values()])
+    """Check that no restaurant is visited twice."""
+    return _repeated([meal for day in case.days for meal in day.meals])
 
 
 def diverse_attractions(case: Case) -> str | None:
-    """No attraction twice."""
+    """Check that no attraction is visited twice."""
     return _repeated([attraction for day in case.days for attraction in day.attractions])
 
 
 def _repeated(written: Sequence[str]) -> str | None:
-    seen: set[str] = set()
-    for text in written:
-        name = squeezed(text.strip(" .;"))
-        if name in seen:
-            return f"twice in the plan: {name}"
-        seen.add(name)
-    return None
+    names = [squeezed(text.strip(" .;")) for text in written]
+    again = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    return None if again is None else f"twice in the plan: {again}"
 
 
 def consistent_transportation(case: Case) -> str | None:
-    """A journey on day 1; and whoever drives has the car with them: no flight, no taxi."""
+    """Check for a journey on day 1, and that whoever drives takes no flight and no taxi."""
     if not case.days or not case.days[0].transportation:
         return "day 1 has no transportation"
     modes = {travel.mode for day in case.days if (travel := journey(day))}
@@ -165,7 +145,7 @@ def consistent_transportation(case: Case) -> str | None:
 
 
 def minimum_nights(case: Case) -> str | None:
-    """No accommodation is left before its minimum number of nights."""
+    """Check that no accommodation is left before its minimum number of nights."""
     for written, stay in groupby(day.accommodation or "" for day in case.days):
         nights = len(list(stay))
         row = case.trip.find("accommodations", place(written))
@@ -184,16 +164,13 @@ COMMONSENSE: dict[str, Callable[[Case], str | None]] = {
 GATES = ("complete_information", "within_sandbox")
 
 
-# --- Hard constraints: the budget always, the others where the traveller asks for them.
-
-
 def applicable(wishes: Any) -> list[str]:  # noqa: ANN401 - the mapping of the data set
-    """The names of the constraints that an item has, the budget first."""
+    """Return the names of an item's hard constraints: the budget, and what the travellers wish."""
     return ["budget", *(name for wish, name in _NAMES.items() if wish in wishes)]
 
 
 def budget(case: Case) -> str | None:
-    """The plan costs no more than the budget."""
+    """Check that the plan costs no more than the budget."""
     total = cost(case.query, case.trip, case.days)
     if total > case.query.budget:
         return f"it costs {total:,.0f} dollars of {case.query.budget:,.0f}"
@@ -205,30 +182,31 @@ def room_rule(case: Case) -> str | None:
     wish = str(case.query.constraints["house rule"])
     # The data set misspells it in places, as its evaluation once did.
     forbidden = f"No {wish.replace('parities', 'parties')}".lower()
-    for written, row in _accommodations(case):
-        rules = str(row["house_rules"]).lower().split("&")
-        if forbidden in map(str.strip, rules):
-            return f"{forbidden}: {written}"
+    for day in case.days:
+        row = case.trip.find("accommodations", place(day.accommodation or ""))
+        if row and forbidden in map(str.strip, str(row["house_rules"]).lower().split("&")):
+            return f"{forbidden}: {day.accommodation}"
     return None
 
 
 def room_type(case: Case) -> str | None:
-    """Every accommodation is of the kind asked for."""
+    """Check that every accommodation is of the kind asked for."""
     wish = str(case.query.constraints["room type"])
     if wish not in _ROOM_TYPES:
         msg = f"unknown room type {wish!r} in the question's local_constraint"
         raise ScorerError(msg)
-    for written, row in _accommodations(case):
-        if not _ROOM_TYPES[wish](str(row["room type"])):
-            return f"{row['room type']}, not {wish}: {written}"
+    for day in case.days:
+        row = case.trip.find("accommodations", place(day.accommodation or ""))
+        if row and not _ROOM_TYPES[wish](str(row["room type"])):
+            return f"{row['room type']}, not {wish}: {day.accommodation}"
     return None
 
 
 def cuisine(case: Case) -> str | None:
-    """Each cuisine asked for is served in a planned restaurant away from home."""
+    """Check that each cuisine asked for is served in a planned restaurant away from home."""
     wishes = case.query.constraints["cuisine"]
     wanted = {wishes} if isinstance(wishes, str) else set(map(str, wishes))
-    for meal in (meal for day in case.days for meal in day.meals.values()):
+    for meal in (meal for day in case.days for meal in day.meals):
         where = place(meal)
         row = case.trip.find("restaurants", where)
         if row and where and where.city != case.query.origin:
@@ -237,21 +215,13 @@ def cuisine(case: Case) -> str | None:
 
 
 def transportation(case: Case) -> str | None:
-    """No journey is made in the way that the travellers refuse."""
+    """Check that no journey is made in the way that the travellers refuse."""
     wish = str(case.query.constraints["transportation"]).lower()
     for index, day in enumerate(case.days, start=1):
         travel = journey(day)
         if travel and travel.mode and wish == f"no {travel.mode}":
             return f"day {index}: {travel.mode}, against {wish!r}"
     return None
-
-
-def _accommodations(case: Case) -> Iterator[tuple[str, Row]]:
-    for day in case.days:
-        if day.accommodation:
-            row = case.trip.find("accommodations", place(day.accommodation))
-            if row:
-                yield day.accommodation, row
 
 
 HARD: dict[str, Callable[[Case], str | None]] = {

@@ -1,4 +1,4 @@
-"""Reading a travel plan: the prescribed day-by-day text, or JSON day objects. Never evaluated."""
+"""Read a travel plan: the prescribed day-by-day text, or JSON day objects. Nothing is evaluated."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Day:
 
     @property
     def route(self) -> tuple[str, str] | None:
-        """Where the day's journey starts and ends, when "Current City" says "from A to B"."""
+        """Start and end of the day's journey, when "Current City" says "from A to B"."""
         return from_to(self.current_city or "")
 
     @property
@@ -54,10 +54,9 @@ class Day:
         return self.route or (city_name(self.current_city or ""),)
 
     @property
-    def meals(self) -> dict[str, str]:
-        """The meals that are planned."""
-        named = {"breakfast": self.breakfast, "lunch": self.lunch, "dinner": self.dinner}
-        return {meal: value for meal, value in named.items() if value}
+    def meals(self) -> list[str]:
+        """The restaurants that are planned."""
+        return [meal for meal in (self.breakfast, self.lunch, self.dinner) if meal]
 
     @property
     def attractions(self) -> list[str]:
@@ -65,49 +64,57 @@ class Day:
         parts = (part.strip() for part in (self.attraction or "").split(";"))
         return [part for part in parts if part]
 
+    @property
+    def places(self) -> list[tuple[str, str]]:
+        """Kind and text of every place that is planned."""
+        found = [("restaurants", meal) for meal in self.meals]
+        found += [("attractions", attraction) for attraction in self.attractions]
+        return found + ([("accommodations", self.accommodation)] if self.accommodation else [])
+
 
 FIELDS = tuple(field.name for field in fields(Day))
 
 
 def read_plan(text: str) -> list[Day] | None:
-    """Read the plan in a text, days in order; None when there is none.
+    """Return the days of the plan in a text, or None if there is no plan.
 
     The reading with the most days that name their city wins, and the later one of equals, so
     that neither a draft nor a cost summary "by day" hides the plan.
     """
     readings = [*_plans_in_text(text), *_plans_in_json(text)]
-    complete = [sum(day.current_city is not None for day in days) for days in readings]
-    best = max(complete, default=0)
-    if best == 0:
-        return None
-    return [days for days, count in zip(readings, complete, strict=True) if count == best][-1]
+
+    def cities(days: list[Day]) -> int:
+        return sum(day.current_city is not None for day in days)
+
+    best = max(reversed(readings), key=cities, default=[])
+    return best if cities(best) else None
 
 
 def place(text: str) -> Place | None:
-    """Read "name, city"; the name may have commas itself. None when there is no city."""
-    name, comma, city = text.strip().rstrip(".;").rpartition(",")
+    """Read "name, city"; the name may have commas itself. Return None if there is no city."""
+    name, _, city = text.strip().rstrip(".;").rpartition(",")
     name, city = squeezed(name), city_name(city)
-    return Place(name, city) if comma and name and city else None
+    return Place(name, city) if name and city else None
 
 
 def city_name(text: str) -> str:
-    """A city without its state: "Dallas" for "Dallas(Texas)"."""
+    """Return a city without its state: "Dallas" for "Dallas(Texas)"."""
     return squeezed(text.partition("(")[0].strip(" .;*"))
 
 
 def squeezed(text: str) -> str:
-    r"""A text with single spaces; pandas prints a line break within a name as `\n`."""
+    r"""Return a text with single spaces; pandas prints a line break within a name as `\n`."""
     return " ".join(text.replace(r"\n", " ").split())
 
 
 def from_to(text: str) -> tuple[str, str] | None:
-    """The two cities of "… from A to B, …"."""
+    """Return the two cities of "… from A to B, …", or None."""
     found = _FROM_TO.search(text)
     return (city_name(found[1]), city_name(found[2])) if found else None
 
 
 def _plans_in_text(text: str) -> list[list[Day]]:
-    """Every run of "Day 1, Day 2, …" in the text."""
+    """Return every run of "Day 1, Day 2, …" in the text."""
     plans: list[list[dict[str, str]]] = []
     field: str | None = None
     for line in text.splitlines():
@@ -119,18 +126,13 @@ def _plans_in_text(text: str) -> list[list[Day]]:
                 plans[-1].append({})
         elif plans:
             field = _read_line(line, plans[-1][-1], field)
-    return [
-        [Day(**{name: _clean(value) for name, value in day.items()}) for day in days]
-        for days in plans
-    ]
+    return [[_day(day) for day in days] for days in plans]
 
 
 def _read_line(line: str, day: dict[str, str], field: str | None) -> str | None:
-    """Add a line to its day; returns the field that a list below may continue."""
+    """Add a line to its day; return the field that a list below may continue."""
     if found := _FIELD.match(line):
-        field = re.sub(r"\s+", "_", found["label"].lower())
-        field = field if field in FIELDS else field.removesuffix("s")
-        value = found["value"]
+        field, value = _field_name(found["label"]), found["value"]
         # "**Lunch:** X" closes its bold after the colon; "**Lunch**: *X*" has closed it before.
         bold = next((mark for mark in _BOLD if found["lead"].rstrip().endswith(mark)), None)
         day[field] = value.removeprefix(bold) if bold and not found["closed"] else value
@@ -141,17 +143,27 @@ def _read_line(line: str, day: dict[str, str], field: str | None) -> str | None:
     return field
 
 
-def _clean(value: str) -> str:
-    """A field's value without bold marks around it, and "" for "-"."""
-    value = value[:_LONGEST_FIELD].strip()
-    for mark in _BOLD:
-        if len(value) > 2 * len(mark) and value.startswith(mark) and value.endswith(mark):
-            value = value[len(mark) : -len(mark)].strip()
-    return "" if re.fullmatch(r"[-–—*\s]*|n/?a|none", value, re.IGNORECASE) else value  # noqa: RUF001
+def _field_name(label: str) -> str:
+    """Return "current_city" for "Current City", and "attraction" for "Attractions"."""
+    name = re.sub(r"[\s-]+", "_", label.strip().lower())
+    return name if name in FIELDS else name.removesuffix("s")
+
+
+def _day(written: dict[str, str]) -> Day:
+    """Return a day of fields without bold marks around them, and "" for "-"."""
+    cleaned = {}
+    for name, text in written.items():
+        value = text[:_LONGEST_FIELD].strip()
+        for mark in _BOLD:
+            if len(value) > 2 * len(mark) and value.startswith(mark) and value.endswith(mark):
+                value = value[len(mark) : -len(mark)].strip()
+        is_empty = re.fullmatch(r"[-–—*\s]*|n/?a|none", value, re.IGNORECASE)  # noqa: RUF001
+        cleaned[name] = "" if is_empty else value
+    return Day(**cleaned)
 
 
 def _plans_in_json(text: str) -> list[list[Day]]:
-    """Every JSON list of day objects, bare or as the "plan" of an object."""
+    """Return every JSON list of day objects, bare or as the "plan" of an object."""
     decoder = json.JSONDecoder()
     plans: list[list[Day]] = []
     end = 0
@@ -162,27 +174,15 @@ def _plans_in_json(text: str) -> list[list[Day]]:
             value, end = decoder.raw_decode(text, start.start())
         except (ValueError, RecursionError):
             continue
-        if days := _days(value):
-            plans.append(days)
+        days = value.get("plan", [value]) if isinstance(value, dict) else value
+        if isinstance(days, list):
+            plans.append([_json_day(day) for day in days if isinstance(day, dict) and day])
     return plans
 
 
-def _days(value: Any) -> list[Day]:  # noqa: ANN401 - JSON of any shape
-    if isinstance(value, dict):
-        value = value.get("plan", [value])
-    if not isinstance(value, list):
-        return []
-    return [_json_day(day) for day in value if isinstance(day, dict) and day]
-
-
 def _json_day(day: dict[str, Any]) -> Day:
-    found: dict[str, str] = {}
-    for key, value in day.items():
-        name = re.sub(r"[\s-]+", "_", key.strip().lower())
-        name = name if name in FIELDS else name.removesuffix("s")
-        if name in FIELDS:
-            found[name] = _clean(_json_text(value))
-    return Day(**found)
+    named = {_field_name(key): _json_text(value) for key, value in day.items()}
+    return _day({name: text for name, text in named.items() if name in FIELDS})
 
 
 def _json_text(value: Any) -> str:  # noqa: ANN401 - JSON of any shape

@@ -44,7 +44,7 @@ class Query:
         days: Length of the trip.
         people: Number of travellers.
         budget: Dollars for all of them.
-        cities: How many cities to visit.
+        cities: Number of cities to visit.
         constraints: "house rule", "cuisine", "room type", "transportation"; only those asked for.
     """
 
@@ -61,7 +61,7 @@ class Query:
         """Read the data set's own fields.
 
         Raises:
-            ScorerError: One is missing or no number.
+            ScorerError: A field is missing or is no number.
         """
         try:
             days = int(metadata["days"])
@@ -100,14 +100,19 @@ class Trip:
         Raises:
             ScorerError: There is no such list, or it holds no places.
         """
+        if not isinstance(reference, Sequence) or isinstance(reference, str):
+            msg = "reference_information must be a list of {Description, Content} tables"
+            raise ScorerError(msg)
         places: dict[tuple[str, str], list[Row]] = defaultdict(list)
         flights: dict[str, Row] = {}
         drives: dict[tuple[str, str, str], float | None] = {}
-        for description, content in _sections(reference):
-            if kind := _PLACES.match(description):
-                for row in _rows(kind["kind"].lower(), content):
+        for section in filter(lambda section: isinstance(section, Mapping), reference):
+            description, content = str(section.get("Description", "")), section.get("Content", "")
+            if found := _PLACES.match(description):
+                kind = found["kind"].lower()
+                for row in _rows(kind, content):
                     city = str(row.get("City", row.get("city", "")))
-                    places[kind["kind"].lower(), city_name(city)].append(row)
+                    places[kind, city_name(city)].append(row)
             elif description.lower().startswith("flight"):
                 flights.update({str(r["Flight Number"]): r for r in _rows("flights", content)})
             elif drive := _DRIVE.match(description):
@@ -122,7 +127,7 @@ class Trip:
         return cls(places, flights, back | drives)
 
     def find(self, kind: str, where: Place | None) -> Row | None:
-        """The row of a place: of that very name, else the first whose name contains it.
+        """Return the row of a place: of that very name, else the first whose name contains it.
 
         The official evaluation takes the first that contains the name, which charges the wrong
         price where one name is part of another.
@@ -135,10 +140,10 @@ class Trip:
 
 
 def number(value: Any) -> float:  # noqa: ANN401 - a cell of a table
-    """A table cell as a number.
+    """Return a table cell as a number.
 
     Raises:
-        ScorerError: It is none.
+        ScorerError: The cell is no number.
     """
     try:
         found = float(str(value).replace(",", "").lstrip("$"))
@@ -154,34 +159,19 @@ def _name(row: Row) -> str:
     return squeezed(str(row.get("Name", row.get("NAME", ""))))
 
 
-def _sections(reference: object) -> list[tuple[str, Any]]:
-    if not isinstance(reference, Sequence) or isinstance(reference, str):
-        msg = "reference_information must be a list of {Description, Content} tables"
-        raise ScorerError(msg)
-    return [
-        (str(section.get("Description", "")), section.get("Content", ""))
-        for section in reference
-        if isinstance(section, Mapping)
-    ]
-
-
 def _rows(kind: str, content: Any) -> list[Row]:  # noqa: ANN401 - text, or rows
-    if isinstance(content, str):
-        return _text_rows(content, _COLUMNS[kind])
-    return [row for row in content if isinstance(row, Mapping)]
+    """Return the rows of a table: of a right-aligned text, as pandas prints it, or as they are.
 
-
-def _text_rows(table: str, columns: tuple[str, ...]) -> list[Row]:
-    """Read a right-aligned text table, as pandas prints it: a cell ends where its title ends.
-
-    Cells may hold any number of spaces, so that splitting on them would not do. A row index
-    before the first column, where there is one, is part of no column title, and is cut off.
+    A cell ends where its title ends. Cells may hold any number of spaces, so splitting on them
+    would not do. A row index before the first column is part of no title, and is cut off.
     """
-    header, *lines = table.strip("\n").splitlines() or [""]
-    if any(column not in header for column in columns):
+    if not isinstance(content, str):
+        return [row for row in content if isinstance(row, Mapping)]
+    header, *lines = content.strip("\n").splitlines() or [""]
+    if any(column not in header for column in _COLUMNS[kind]):
         return []  # "There is no flight from …", "No valid information."
     spans, end = {}, 0
-    for column in columns:
+    for column in _COLUMNS[kind]:
         start, end = end, header.find(column, end) + len(column)
         spans[column] = slice(start, end)
     if all(re.match(r"\d+\s{2}", line) for line in lines):
@@ -191,14 +181,14 @@ def _text_rows(table: str, columns: tuple[str, ...]) -> list[Row]:
 
 @dataclass(frozen=True)
 class Journey:
-    """One journey; `mode` is None for anything but the three that exist in the sandbox."""
+    """A day's journey; `mode` is None for anything but the three that exist in the sandbox."""
 
     mode: Mode | None
     route: tuple[str, str] | None
-    flight: str = ""
+    flight: str
 
     def fare(self, trip: Trip, people: int) -> float | None:
-        """Dollars for all travellers; None when the sandbox has no such journey."""
+        """Return dollars for all travellers, or None if the sandbox has no such journey."""
         if self.mode is None or self.route is None:
             return None
         if self.mode == "flight":
@@ -210,41 +200,31 @@ class Journey:
 
 
 def journey(day: Day) -> Journey | None:
-    """The day's journey; its cities are taken from "Current City" where it does not say."""
-    text = day.transportation
-    if not text:
+    """Return the day's journey; "Current City" has its cities where the journey has none."""
+    if not day.transportation:
         return None
-    found = _FLIGHT_NUMBER.search(text)
-    flight = found[0] if found else ""
-    return Journey(_mode(text.lower(), flight), from_to(text) or day.route, flight)
-
-
-def _mode(text: str, flight: str) -> Mode | None:
-    if flight or "flight number" in text:
-        return "flight"
-    if "self-driving" in text:
-        return "self-driving"
-    if "taxi" in text:
-        return "taxi"
-    return "flight" if "flight" in text else None
+    text = day.transportation.lower()
+    found = _FLIGHT_NUMBER.search(day.transportation)
+    modes: tuple[Mode, ...] = ("self-driving", "taxi", "flight")
+    is_flight = found or "flight number" in text
+    mode = "flight" if is_flight else next((mode for mode in modes if mode in text), None)
+    return Journey(mode, from_to(day.transportation) or day.route, found[0] if found else "")
 
 
 def cost(query: Query, trip: Trip, days: Sequence[Day]) -> float:
-    """Dollars for the whole plan; what is not in the sandbox counts nothing.
+    """Return dollars for the whole plan; what is not in the sandbox counts nothing.
 
     A flight and a meal cost their price per person, self-driving per 5 persons begun, a taxi per
     4, and an accommodation per night for as many rooms as its maximum occupancy makes necessary.
     """
-    return sum(_day_cost(query, trip, day) for day in days)
-
-
-def _day_cost(query: Query, trip: Trip, day: Day) -> float:
-    travel = journey(day)
-    total = (travel.fare(trip, query.people) if travel else None) or 0.0
-    for meal in day.meals.values():
-        if row := trip.find("restaurants", place(meal)):
-            total += number(row["Average Cost"]) * query.people
-    if day.accommodation and (row := trip.find("accommodations", place(day.accommodation))):
-        rooms = math.ceil(query.people / max(1.0, number(row["maximum occupancy"])))
-        total += number(row["price"]) * rooms
+    total = 0.0
+    for day in days:
+        travel = journey(day)
+        total += (travel.fare(trip, query.people) if travel else None) or 0.0
+        for meal in day.meals:
+            if row := trip.find("restaurants", place(meal)):
+                total += number(row["Average Cost"]) * query.people
+        if row := trip.find("accommodations", place(day.accommodation or "")):
+            rooms = math.ceil(query.people / max(1.0, number(row["maximum occupancy"])))
+            total += number(row["price"]) * rooms
     return total

@@ -22,7 +22,7 @@ from optim.datasets import (
 )
 from optim.datasets.dataset import _DATASETS, Row
 from optim.extras import MissingPackageError
-from optim.scorers import NAMES, scorer
+from optim.scorers import NAMES, as_scorer
 from pb_graph.errors import InputError
 
 ROWS: list[dict[str, Any]] = [
@@ -359,8 +359,8 @@ def test_reasoning_gym_makes_questions_of_every_level_for_its_own_checker() -> N
     assert found[0].question != load("reasoning_gym:leg_counting", limit=10, seed=4)[0].question
     for question in found:
         said = rf"\boxed{{{question.targets[0]}}}"
-        assert scorer("reasoning_gym").score(said, question).value == 1
-        assert scorer("reasoning_gym").score(r"\boxed{none}", question).value < 1
+        assert as_scorer("reasoning_gym").score(said, question).value == 1
+        assert as_scorer("reasoning_gym").score(r"\boxed{none}", question).value < 1
     with pytest.raises(InputError, match=r"no task 'leg_counts'.*leg_counting"):
         load("reasoning_gym:leg_counts")
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from optim.datasets import Question
-from optim.scorers import NAMES, Score, ScorerError, as_scorer, register, scorer
-from optim.scorers.base import _SCORERS
+from optim.extras import MissingPackageError
+from optim.scorers import NAMES, Score, ScorerError, as_scorer, register
+from optim.scorers.base import SCORERS
 from optim.scorers.rouge import RougeScorer
 from pb_graph.errors import InputError
 
@@ -18,19 +19,19 @@ QUESTION = Question("q", "Where?", targets=("Paris", "Lyon"))
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_name_makes_a_scorer(name: str) -> None:
-    assert callable(scorer(name).score)
+    assert callable(as_scorer(name).score)
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
     known = "math, rouge, reasoning_gym, travelplanner; did you mean 'rouge'"
     with pytest.raises(InputError, match=known):
-        scorer("rogue")
+        as_scorer("rogue")
 
 
 def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "rouge_score", None)
-    with pytest.raises(ScorerError, match=r"rouge_score.*plan-and-budget\[eval\]"):
-        scorer("rouge")
+    monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
+    with pytest.raises(MissingPackageError, match=r"rouge_score.*plan-and-budget\[eval\]"):
+        as_scorer("rouge")
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, float("nan")])
@@ -43,16 +44,16 @@ def test_a_number_of_numpys_is_kept_as_plain_json() -> None:
     assert json.dumps(Score(np.float32(0.5), None, "").value) == "0.5"  # type: ignore[arg-type]
 
 
-@patch.dict(_SCORERS)  # takes it away again at the end
+@patch.dict(SCORERS)  # takes it away again at the end
 def test_a_scorer_is_one_function_under_the_decorator() -> None:
     @register("exact")
     def exact(output: str, question: Question) -> bool:
         return output.strip() in question.targets
 
     assert "exact" in NAMES
-    assert [scorer("exact").score(text, QUESTION).value for text in ("Paris ", "Rome")] == [1, 0]
+    assert [as_scorer("exact").score(text, QUESTION).value for text in ("Paris ", "Rome")] == [1, 0]
     with pytest.raises(InputError, match="exact"):
-        scorer("bleu")
+        as_scorer("bleu")
     with pytest.raises(ValueError, match="'exact' already"):
         register("exact")(exact)
 

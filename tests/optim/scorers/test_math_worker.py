@@ -21,8 +21,8 @@ BOMB = r"\boxed{x + (10^{9})!}"
 UNGUARDED = """
 print("ran")
 from optim.datasets import Question
-from optim.scorers import scorer
-print(scorer("math").score("\\\\boxed{\\\\frac12}", Question("a", "b", targets=("0.5",))).value)
+from optim.scorers import as_scorer
+print(as_scorer("math").score("\\\\boxed{\\\\frac12}", Question("a", "b", targets=("0.5",))).value)
 """
 
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -27,32 +26,16 @@ def scorer() -> MathScorer:
     return MathScorer()
 
 
-@pytest.mark.parametrize(
-    "gold",
-    [
-        "42",
-        "-3",
-        r"\frac{14}{3}",
-        r"\left( 3, \frac{\pi}{2} \right)",
-        r"\text{Evelyn}",
-        r"\text{(C)}",
-        "2k+2",
-        r"6 - 5i",
-        r"[-2,7]",
-        r"(-\infty, 0] \cup (3, \infty)",
-        r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}",
-        r"11\sqrt2",
-        r"10\%",
-        r"90^\circ",
-        r"\$32,348",
-        "1,-2",
-        "x=5",
-        "y = 2x + 3",
-        r"4210_{5}",
-        "10,000",
-        r"6 \text{ cm}^2",
-    ],
-)
+GOLDS = [
+    "42", "-3", r"\frac{14}{3}",
+    r"\left( 3, \frac{\pi}{2} \right)", r"\text{Evelyn}", r"\text{(C)}",
+    "2k+2", r"6 - 5i", r"[-2,7]", r"(-\infty, 0] \cup (3, \infty)", r"11\sqrt2", r"10\%",
+    r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", r"90^\circ", r"\$32,348", "1,-2", "x=5",
+    "y = 2x + 3", r"4210_{5}", "10,000", r"6 \text{ cm}^2",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("gold", GOLDS)
 def test_a_reference_equals_itself_in_a_box(scorer: MathScorer, gold: str) -> None:
     assert scorer.score(rf"Hence $\boxed{{{gold}}}$.", Question((gold,))).value == 1
 
@@ -102,6 +85,25 @@ def test_a_reference_equals_itself_in_a_box(scorer: MathScorer, gold: str) -> No
         ("3a_{2}", r"\boxed{3a_2}"),  # a letter with an index, and no number with a base
         ("5n_0", r"\boxed{5n_{0}}"),
         (f"{'7' * 40}000", rf"\boxed{{{'7' * 40} thousand}}"),
+        # The final line, and words around a number.
+        ("Paris", "Two and three, 2 + 3.\nFinal answer: Paris"),
+        (r"\text{east}", "2 + 3 = 5\nFinal answer: east."),
+        (r"\text{east}", r"\boxed{\text{The answer is east}}"),
+        (r"\frac14", "2 + 3 = 5\nFinal answer: 1/4"),
+        (r"137 \frac{1}{2}", "Final answer: 5\nFinal answer: 137 \\frac{1}{2}"),
+        ("-2 + 7i", "**Final answer:** -2 + 7i"),
+        ("x^5 - x + 1", "Final Answer\n\nx^5 - x + 1"),
+        ("(-1,6)", "Final answer: $(-1,6)$\nNot (1, 6)."),
+        ("1,2", "Final answer: $1$ and $2$"),
+        (r"\$36", r"Final answer: $\$36$"),
+        ("18", "Final answer: 18 dollars per week for 3 people"),
+        ("18", "Final answer: $18 per week."),
+        ("3", "Final answer: The remainder is 3."),
+        ("8", "first Final answer: 7\nFinal answer: 8\nThat is 8, not 9."),
+        ("360", r"\boxed{\text{360 apples}}"),
+        ("360", r"\boxed{\mbox{360}}"),
+        ("1,200", r"\boxed{\text{1,200 miles and more}}"),
+        ("Evelyn", r"\boxed{\text{Evelyn}}"),
     ],
 )
 def test_equal_answers_score_1(scorer: MathScorer, gold: str, output: str) -> None:
@@ -130,6 +132,8 @@ def test_equal_answers_score_1(scorer: MathScorer, gold: str, output: str) -> No
         ("2", r"\boxed{}"),
         ("2", ""),
         ("2", "I do not know."),
+        ("5", "5 it is\nFinal answer: 7"),
+        ("5", "5\nFinal answer: Lyon"),
         ("2", r"\boxed{__import__('os').system('touch /tmp/owned')}"),
         ("2", "{" * 20_000),
         ("2", r"\boxed{" + r"\frac{1}{" * 3_000 + "}" * 3_001),
@@ -161,40 +165,6 @@ def test_a_question_without_targets_is_an_error(scorer: MathScorer) -> None:
         scorer.score("42", Question(()))
 
 
-@pytest.mark.parametrize(
-    ("gold", "output"),
-    [
-        ("Paris", "Two and three, 2 + 3.\nFinal answer: Paris"),
-        (r"\text{east}", "2 + 3 = 5\nFinal answer: east."),
-        (r"\text{east}", r"\boxed{\text{The answer is east}}"),
-        (r"\frac14", "2 + 3 = 5\nFinal answer: 1/4"),
-        (r"137 \frac{1}{2}", "Final answer: 5\nFinal answer: 137 \\frac{1}{2}"),
-        ("-2 + 7i", "**Final answer:** -2 + 7i"),
-        ("x^5 - x + 1", "Final Answer\n\nx^5 - x + 1"),
-        ("(-1,6)", "Final answer: $(-1,6)$\nNot (1, 6)."),
-        ("1,2", "Final answer: $1$ and $2$"),
-        (r"\$36", r"Final answer: $\$36$"),
-        ("18", "Final answer: 18 dollars per week for 3 people"),
-        ("18", "Final answer: $18 per week."),
-        ("3", "Final answer: The remainder is 3."),
-        ("8", "first Final answer: 7\nFinal answer: 8\nThat is 8, not 9."),
-        ("360", r"\boxed{\text{360 apples}}"),
-        ("360", r"\boxed{\mbox{360}}"),
-        ("1,200", r"\boxed{\text{1,200 miles and more}}"),
-        ("Evelyn", r"\boxed{\text{Evelyn}}"),
-    ],
-)
-def test_the_final_line_and_words_around_a_number_are_read(
-    scorer: MathScorer, gold: str, output: str
-) -> None:
-    assert scorer.score(output, Question((gold,))).value == 1
-
-
-@pytest.mark.parametrize("output", ["5 it is\nFinal answer: 7", "5\nFinal answer: Lyon"])
-def test_another_final_line_is_wrong(scorer: MathScorer, output: str) -> None:
-    assert scorer.score(output, Question(("Paris", "5"))).value == 0
-
-
 @pytest.mark.parametrize("output", ["Final answer: 42", "It is 42.", "", r"\boxed{42"])
 def test_the_score_says_that_there_was_no_box(scorer: MathScorer, output: str) -> None:
     assert scorer.score(output, Question(("42",))).metadata == {"boxed": False}
@@ -222,14 +192,6 @@ def test_threads_share_one_scorer(scorer: MathScorer) -> None:
     with ThreadPoolExecutor(6) as pool:
         values = list(pool.map(score, range(60)))
     assert values == [1 - number % 2 for number in range(60)]
-
-
-async def test_it_can_be_called_from_an_event_loop(scorer: MathScorer) -> None:
-    questions = [Question((str(number),)) for number in range(10)]
-    scores = await asyncio.gather(
-        *(asyncio.to_thread(scorer.score, r"\boxed{3}", question) for question in questions)
-    )
-    assert sum(score.value for score in scores) == 1
 
 
 def test_the_worker_runs_nothing_it_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

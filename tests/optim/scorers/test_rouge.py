@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,20 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PERFECT = [
-    "Yes",
-    "the cat and the man sat by the door",
-    "[13, -16, 59]",
-    "[['4', 'e'], ['2', '2']]",
-    "SELECT a FROM b WHERE c > 3",
-    "Who kicked the longest field goal?",
-    "6.0 sec",
-    "red_bucket",
-    "!?",
-    "привет",
-    "two dogs",
-    "Real win .\nNeat finish .",
-    "a",
-]
+    "Yes", "the cat and the man sat by the door", "[13, -16, 59]", "[['4', 'e'], ['2', '2']]",
+    "SELECT a FROM b WHERE c > 3", "Who kicked the longest field goal?", "6.0 sec", "red_bucket",
+    "!?", "привет", "two dogs", "Real win .\nNeat finish .", "a",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -113,12 +102,3 @@ def test_a_question_without_targets_is_an_error(scorer: RougeScorer) -> None:
 )
 def test_a_megabyte_is_scored_soon(scorer: RougeScorer, hostile: str) -> None:
     assert 0 <= scorer.score(hostile, Question(("a word",))).value <= 1
-
-
-def test_threads_share_one_scorer(scorer: RougeScorer) -> None:
-    with ThreadPoolExecutor(4) as pool:
-        values = list(
-            pool.map(lambda n: scorer.score(f"word{n}", Question(("word3",))).value, range(20))
-        )
-    assert values.index(1) == 3
-    assert sum(values) == 1

