@@ -165,12 +165,12 @@ def least_questions(kind: Literal["exact", "betting"], loss: float, confidence: 
         confidence: Coverage of the bound, between 0 and 1.
     """
 
-    def is_proof(count: int) -> bool:
+    def bound(count: int) -> float:
         if kind == "exact":
-            return clopper_pearson_upper(0, count, confidence) <= loss
-        return betting_upper_bound([0] * count, confidence) <= loss
+            return clopper_pearson_upper(0, count, confidence)
+        return betting_upper_bound([0] * count, confidence)
 
     most = 1
-    while not is_proof(most):
+    while bound(most) > loss:
         most *= 2
-    return 1 + bisect_left(range(1, most), True, key=is_proof)
+    return 1 + bisect_left(range(1, most), True, key=lambda count: bound(count) <= loss)

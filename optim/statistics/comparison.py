@@ -148,10 +148,20 @@ def compare(
     """
     check_confidence(confidence)
     by_a, by_b = _by_question(a), _by_question(b)
-    shared, dropped = _shared(by_a, by_b, missing)
+    shared, dropped = sorted(by_a.keys() & by_b.keys()), tuple(sorted(by_a.keys() ^ by_b.keys()))
+    if dropped and missing != "drop":
+        named = ", ".join(dropped[:_NAMED]) + ", …" * (len(dropped) > _NAMED)
+        msg = (
+            f"{len(by_a.keys() - shared)} questions only in a, {len(by_b.keys() - shared)} only in "
+            f'b ({named}): run what is missing, or compare on the shared ones with missing="drop"'
+        )
+        raise InputError(msg)
+    if not shared:
+        msg = "the two methods share no question, so there is nothing to pair"
+        raise InputError(msg)
     first, second = _Arm.of(by_a, shared), _Arm.of(by_b, shared)
-    scores = [np.array([np.mean([s.score for s in by[q]]) for q in shared]) for by in (by_a, by_b)]
-    gained, lost = (int((d > _SAME).sum()) for d in (scores[0] - scores[1], scores[1] - scores[0]))
+    differences = first.by_question - second.by_question
+    gained, lost = int((differences > _SAME).sum()), int((differences < -_SAME).sum())
     accuracy_p_value, accuracy_test = _accuracy_test(first, second)
     return Comparison(
         e3_a=first.e3,
@@ -188,6 +198,11 @@ class _Arm(NamedTuple):
         scores, tokens = validate_answers([s.score for s in chosen], [s.tokens for s in chosen])
         groups = np.repeat(np.arange(len(questions)), [len(samples[q]) for q in questions])
         return cls(scores, tokens, groups, mean_of(scores, groups), mean_of(tokens, groups))
+
+    @property
+    def by_question(self) -> Floats:
+        """The mean score of each question."""
+        return np.bincount(self.groups, self.scores) / np.bincount(self.groups)
 
     @property
     def e3(self) -> float:
@@ -248,21 +263,3 @@ def _by_question(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
     for sample in samples:
         grouped.setdefault(sample.question, []).append(sample)
     return grouped
-
-
-def _shared(
-    a: Mapping[str, object], b: Mapping[str, object], missing: str
-) -> tuple[list[str], tuple[str, ...]]:
-    """Return the questions of both methods, and those of one alone."""
-    shared, alone = sorted(a.keys() & b.keys()), tuple(sorted(a.keys() ^ b.keys()))
-    if alone and missing != "drop":
-        msg = (
-            f"{len(a.keys() - b.keys())} questions only in a, {len(b.keys() - a.keys())} only in b "
-            f"({', '.join(alone[:_NAMED])}{', …' if len(alone) > _NAMED else ''}): run what is "
-            'missing, or compare on the shared ones with missing="drop"'
-        )
-        raise InputError(msg)
-    if not shared:
-        msg = "the two methods share no question, so there is nothing to pair"
-        raise InputError(msg)
-    return shared, alone
