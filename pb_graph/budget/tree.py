@@ -103,6 +103,12 @@ class Account:
             return self._value(max(0, self._free()))
 
     @property
+    def left_after_pending(self) -> float:
+        """Tokens or dollars that a call could reserve if those under way cost nothing."""
+        with LOCK:
+            return self._value(max(0, self._free(after_pending=True)))
+
+    @property
     def root(self) -> Self:
         """The account that all tokens come from."""
         return self if self.parent is None else self.parent.root

@@ -70,7 +70,7 @@ class Allowance:
             with use_budget(account):
                 yield
         except NoAnswerError as error:  # its calls were refused: the budget's error says which one
-            if f"the budget of {budget.text(budget.total)}" in str(error):
+            if f"the budget of {budget.rate.text(budget.total)}" in str(error):
                 raise self._used_up() from error
             raise
         finally:
