@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 T_co = TypeVar("T_co", covariant=True)
 
-LEVEL_FORM = "Reply with the level alone: L1, L2, L3, L4 or L5."
+LEVEL_FORM = "Reply with the level alone."
 LEVEL_CAP = 2
 """Tokens for the letter and the digit. Small models take a digit alone for the answer."""
 
@@ -90,12 +90,14 @@ def plan_request(query: Query, settings: Settings, *, graded: bool = False) -> P
     Args:
         query: The question; its level, if it has one, is told.
         settings: Settings of the run.
-        graded: Whether to ask for the level and the credit of each step, too.
+        graded: Whether to ask for the level and the credit of each step, too. Problems of known
+            level are shown only where the question's own level is unknown.
     """
     most, inputs = settings.max_steps, _inputs(query)
     steps: Sequence[object]
     if graded:
-        inputs |= _level_examples(settings)
+        if query["level"] is None:
+            inputs["examples"] = _level_examples(settings)
         written = '{"question": "sub-question | hint", "level": N, "credit": N}'
         advice = ""
         item = _object(question=_STEP, level=_LEVEL, credit=_CREDIT)
@@ -130,11 +132,12 @@ def estimate_request(
     words: list[str] = []
     parts: dict[str, dict[str, Any]] = {}
     reply: dict[str, object] = {}
-    inputs = _inputs(query) | _level_examples(settings)
+    inputs = _inputs(query)
     shown = _example_inputs(inputs)
     if query["level"] is None:
         words.append('"level": <level of the whole problem>')
         parts["level"], reply["level"] = _LEVEL, 1
+        inputs["examples"] = _level_examples(settings)
     if count := len(plan):
         words += [f'"levels": <{count} levels, in order>', f'"credits": <{count} credits, sum 100>']
         parts["levels"], parts["credits"] = (_array(one, count, count) for one in (_LEVEL, _CREDIT))
@@ -155,7 +158,7 @@ def level_request(query: Query, settings: Settings) -> PlannerRequest[Level]:
         query: The question.
         settings: Settings of the run.
     """
-    inputs = _inputs(query) | _level_examples(settings)
+    inputs = _inputs(query) | {"examples": _level_examples(settings)}
     before, *parts = _LEVEL_LINE.split(inputs["examples"])
     if before.strip() or not parts:  # in the user's own words
         examples = [Example({"problem": _PENS}, "L1")]
@@ -197,9 +200,9 @@ def _example_inputs(inputs: Mapping[str, str]) -> dict[str, str]:
     return {"problem": _PENS, "level": "level 1 of 5" if inputs["level"] else ""}
 
 
-def _level_examples(settings: Settings) -> dict[str, str]:
+def _level_examples(settings: Settings) -> str:
     own = settings.level_examples
-    return {"examples": LEVEL_EXAMPLES if own is None else own}
+    return LEVEL_EXAMPLES if own is None else own
 
 
 def _numbered(questions: Iterable[str]) -> str:

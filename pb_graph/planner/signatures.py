@@ -53,15 +53,11 @@ class EstimateDifficulty(dspy.Signature):  # type: ignore[misc]
 
 
 class JudgeLevel(dspy.Signature):  # type: ignore[misc]
-    """You judge how hard a problem is; you never solve it.
-
-    Levels run from 1 (easiest) to 5 (hardest), by the ideas, the steps, the knowledge and the
-    pitfalls involved.
-    """
+    """Judge how hard a problem is, from L1 (easiest) to L5 (hardest), without solving it."""
 
     domain: str = dspy.InputField(desc="Field", default="")
     examples: str = dspy.InputField(desc="Problems of known level", default="")
-    problem: str = dspy.InputField(desc="Problem")
+    problem: str = dspy.InputField(desc="")  # without a label: shorter
     correction: str = dspy.InputField(desc="Your last reply could not be used", default="")
     level: Level = dspy.OutputField()
 
@@ -178,5 +174,5 @@ def _render(signature: Any, values: Any) -> str:
         if label.startswith("${"):  # DSPy's own, where a field has no description
             label = name.replace("_", " ").capitalize()
         if value := values.get(name):
-            parts.append(f"{label}:\n{value}")
+            parts.append(f"{label}:\n{value}" if label else str(value))
     return "\n\n".join(parts)

@@ -20,17 +20,24 @@ TABLE = {"rule": "level_table", "tokens": {1: 100, 2: 200, 3: 300, 4: 400, 5: 50
 
 
 @pytest.mark.parametrize("planning", ["two_call", "fused"])
-def test_examples_of_known_level_can_be_of_the_questions_own_domain(planning: str) -> None:
+def test_examples_of_known_level_are_shown_once_and_can_be_of_the_questions_own_domain(
+    planning: str,
+) -> None:
     model = ScriptedChat(plan=CHAIN)
     settings = STEPWISE | {"planning": planning, "budget": TABLE}
     report_of(model, QUESTION, level_examples="Level 1: Plan a day trip.", **settings)
-    judged = "\n".join(call.ask for call in model.calls if call.role in ("estimate", "fused"))
-    assert "Level 1: Plan a day trip." in judged
-    assert "What is 15 % of 60?" not in judged  # ours are mathematics
-    report_of(model, QUESTION, level_examples="", **settings)
-    assert "15 %" not in "\n".join(call.ask for call in model.calls)
-    report_of(model, QUESTION, **settings)
-    assert "15 %" in "\n".join(call.ask for call in model.calls)
+    judging, *others = (str(call.messages) for call in model.calls if call.role != "solve")
+    assert "Plan a day trip." in judging
+    assert "15 %" not in judging  # ours are mathematics
+    assert "Plan a day trip." not in "".join(others)  # the level is known by then
+
+
+def test_without_examples_of_ones_own_the_packages_are_shown() -> None:
+    model = ScriptedChat(plan=CHAIN)
+    report_of(model, QUESTION, level_examples="", **STEPWISE, budget=TABLE)
+    assert "15 %" not in str([call.messages for call in model.calls])
+    report_of(model, QUESTION, **STEPWISE, budget=TABLE)
+    assert "15 %" in str([call.messages for call in model.calls])
 
 
 def planner_roles(given: dict[str, Any], **settings: Any) -> list[Role]:  # noqa: ANN401

@@ -69,9 +69,13 @@ def page() -> str:
 def _sections() -> Iterator[str]:
     yield "## The planner\n"
     yield from _recorded(
-        ("The level", "It is asked first, where you give no level.", _asks("L1, L2")),
+        ("The level", "It is asked first, where you give no level.", _asks("from L1")),
         ("The plan", "From the level `plan_from` on.", _asks("Plan how to solve")),
-        ("Levels and credits", "For a plan of two steps or more.", _asks("Judge how hard")),
+        (
+            "Levels and credits",
+            "For a plan of two steps or more.",
+            _asks("a problem and its sub-questions"),
+        ),
         level=4,
     )
     yield from _recorded(
