@@ -233,8 +233,11 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
             if account is None or is_elsewhere or _output(account.spending) < _output(earlier):
                 account = open_run(self.budget, run=run, earlier=earlier)
                 assert account  # noqa: S101 -- a budget is given
-                if (more := state.get("budget_total", 0) - account.total) > 0:
-                    account.raise_by(more)  # as it was in the process before
+                if (total := state.get("budget_total", 0)) > account.total:
+                    # As it was in the process before: `raise_by` adds to what is left.
+                    rest = total - account.spent - account.unknown - account.left
+                    if rest > 0:
+                        account.raise_by(rest)
                 if run:
                     self._runs[run] = account
                 if len(self._runs) > _MOST_RUNS:
