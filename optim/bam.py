@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 import numpy as np
 
@@ -92,32 +92,6 @@ def optimal_allocation(c: ArrayLike, beta: ArrayLike, total: ArrayLike) -> Float
             break
     share = np.exp(power * (gain - x))
     return np.asarray(share * (whole / share.sum(axis=-1, keepdims=True)))
-
-
-def whole_allocation(c: Sequence[float], beta: Sequence[float], total: int) -> list[int]:
-    """Return the best split of one question into whole tokens.
-
-    The gain of a token shrinks with each token (convexity), so always taking the token that gains
-    most is exact. The greedy way passes through the floor of the real optimum of total - m tokens.
-
-    Args:
-        c: Uncertainty after one token of each of the m sub-questions.
-        beta: Their exponents.
-        total: Tokens to split, at least m: without a token the uncertainty is infinite.
-
-    Raises:
-        InputError: Fewer tokens than sub-questions.
-    """
-    if total < len(c):
-        msg = f"{total} tokens are too few for {len(c)} sub-questions. Give at least one each."
-        raise InputError(msg)
-    tokens = np.maximum(optimal_allocation(c, beta, max(total - len(c), 0.5)).astype(np.int64), 1)
-    power = np.asarray(beta, dtype=np.float64)
-    while tokens.sum() < total:
-        ratio = -np.expm1(-power * np.log1p(1.0 / tokens))
-        gain = np.log(np.asarray(c)) - power * np.log(tokens) + np.log(ratio)
-        tokens[gain.argmax()] += 1
-    return [int(count) for count in tokens]
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,33 +276,27 @@ def fit(
         msg = f"{len(b)} budgets do not determine {needed} parameters. Measure {needed} or more."
         raise InputError(msg)
     middle = math.exp(float(np.log(b).mean()))  # at which log c and beta are least correlated
+    starts = [(math.log(rest), floor) for rest in (0.02, 0.2, 0.8) for floor in (0.0, 0.2)]
+    bounds, exact = [(-12.0, 7.0), (0.0, 0.99)], {"xatol": 1e-6, "fatol": 1e-8}
 
     def loss(point: Floats, beta: float) -> float:
         floor = point[1] if aleatoric is None else aleatoric
         wrong = np.clip(floor + np.exp(point[0]) * (b / middle) ** -beta, _CLIP, 1 - _CLIP)
         return -float((hits * np.log1p(-wrong) + (n - hits) * np.log(wrong)).sum())
 
-    def best(beta: float) -> tuple[float, Floats]:
-        starts = [(math.log(rest), floor) for rest in (0.02, 0.2, 0.8) for floor in (0.0, 0.2)]
-        found = [
-            minimize(
-                loss, start, (beta,), "Nelder-Mead", bounds=[(-12.0, 7.0), (0.0, 0.99)],
-                options={"xatol": 1e-6, "fatol": 1e-8},
-            )
-            for start in starts
-        ]  # fmt: skip
-        winner = min(found, key=lambda one: one.fun)
-        return float(winner.fun), winner.x
+    def best(beta: float) -> Any:  # noqa: ANN401 -- scipy has no types
+        how: dict[str, Any] = {"method": "Nelder-Mead", "bounds": bounds, "options": exact}
+        found = [minimize(loss, start, (beta,), **how) for start in starts]
+        return min(found, key=lambda one: one.fun)
 
     profile = [best(beta) for beta in _GRID]
-    losses = np.array([value for value, _ in profile])
+    losses = np.array([one.fun for one in profile])
     at = int(losses.argmin())
     inside = _GRID[losses <= losses[at] + chi2.ppf(confidence, 1) / 2]
-    level, floor = profile[at][1]
-    beta = float(_GRID[at])
+    level, floor = profile[at].x
     return Fit(
-        c=math.exp(level) * middle**beta,
-        beta=beta,
+        c=math.exp(level) * middle ** float(_GRID[at]),
+        beta=float(_GRID[at]),
         beta_lower=float(inside.min()),
         beta_upper=float(inside.max()),
         aleatoric=float(floor) if aleatoric is None else aleatoric,

@@ -51,14 +51,12 @@ class ReferencePoint:
     tokens: float
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.accuracy <= PERCENT:
+        if not (0.0 < self.accuracy <= PERCENT and 0.0 < self.tokens < math.inf):
             msg = (
-                f"a reference point's accuracy lies in (0, 100] percent, not {self.accuracy!r}; "
-                "with none right, use a floor such as half a correct answer: 50 / number of items"
+                "a reference point's accuracy lies in (0, 100] percent and its tokens are above 0, "
+                f"not {self.accuracy!r} and {self.tokens!r}. Where nothing is right, use a floor, "
+                "such as half a correct answer: 50 / number of items."
             )
-            raise InputError(msg)
-        if not (math.isfinite(self.tokens) and self.tokens > 0.0):
-            msg = f"a reference point's mean tokens must be above 0, not {self.tokens!r}"
             raise InputError(msg)
 
     @classmethod
@@ -88,8 +86,8 @@ def tangent_score(score: float, tokens: float, reference: ReferencePoint) -> flo
     """Return `surrogate` scaled into [0, 1), as optimizers expect scores.
 
     The scale is (1 + s·a/2) / 2 with a = A0/100. So no answer reaches the 1 at which GEPA skips an
-    example as perfect, and none is below the 0 that DSPy gives for a failure. A wrong answer of
-    more than 2/a times the mean tokens counts as one of exactly that, a right one of 4/a times.
+    example as perfect, and none is below the 0 that DSPy gives for a failure: answers of more than
+    2/a times the mean tokens (right ones 4/a) all count as these.
     """
     share = reference.accuracy / PERCENT
     return max(0.0, 0.5 + 0.25 * share * surrogate(score, tokens, reference))
@@ -121,8 +119,6 @@ class E3Metric:
         pred_trace: object = None,  # noqa: ARG002 -- GEPA's signature
     ) -> Any:  # noqa: ANN401 -- a number, a truth value, or a dspy.Prediction with feedback
         """Return the tangent's score; a truth value for bootstrapping; feedback for GEPA."""
-        import dspy  # noqa: PLC0415 -- takes a second
-
         score = self.score(gold, pred)
         if trace is not None and pred_name is None:
             return score > 0.0  # bootstrapping asks whether to keep the example
@@ -130,11 +126,13 @@ class E3Metric:
         value = 0.0 if is_refused else tangent_score(score, pred.tokens, self.reference)
         if pred_name is None and not self.objectives:
             return value
-        if is_refused:
-            return dspy.Prediction(score=value, feedback="not answered", objective_scores=None)
-        words = "\n".join(feedback(gold, pred, score, self.reference))
+        import dspy  # noqa: PLC0415 -- takes a second
+
+        words = "not answered" if is_refused else feedback(gold, pred, score, self.reference)
         objectives = {"accuracy": score, "neg_tokens": -float(pred.tokens)}
-        return dspy.Prediction(score=value, feedback=words, objective_scores=objectives)
+        return dspy.Prediction(
+            score=value, feedback=words, objective_scores=None if is_refused else objectives
+        )
 
 
 def metric(
@@ -231,34 +229,32 @@ def scorer_of(given: Judge) -> Scorer:
     return FunctionScorer(judged)
 
 
-def feedback(
-    gold: Any,  # noqa: ANN401 -- a dspy.Example
-    pred: Any,  # noqa: ANN401 -- a dspy.Prediction
-    score: float,
-    reference: ReferencePoint,
-) -> Iterator[str]:
+def feedback(gold: Any, pred: Any, score: float, reference: ReferencePoint) -> str:  # noqa: ANN401 -- DSPy's
     """Say in lines whether an answer was right, and where its tokens went."""
     answers = gold.get("answer") or gold.get("answers") or ""
     wanted = f" The answer is {_shortened(str(answers))}." if answers else ""
+    compared = "more" if pred.tokens > reference.tokens else "no more"
+    cost = f"It cost {pred.tokens} tokens, {compared} than the {reference.tokens:.0f} on average."
     if getattr(pred, "error", None):
-        yield f"There is no answer: {_shortened(str(pred.error))}{wanted}"
+        lines = [f"There is no answer: {_shortened(str(pred.error))}{wanted}", cost]
     elif score >= 1.0:
-        yield "The answer is right."
+        lines = ["The answer is right.", cost]
     else:
         end = _shortened(str(pred.answer)[-_SHOWN:])
-        yield f"The answer scores {score:g} of 1; it ends with: {end}{wanted}"
-    compared = "more" if pred.tokens > reference.tokens else "no more"
-    yield f"It cost {pred.tokens} tokens, {compared} than the {reference.tokens:.0f} on average."
+        lines = [f"The answer scores {score:g} of 1; it ends with: {end}{wanted}", cost]
     report: Report | None = getattr(pred, "report", None)
-    if report is None:
-        return
+    return "\n".join([*lines, *_account(report)] if report else lines)
+
+
+def _account(report: Report) -> Iterator[str]:
+    """Yield where the tokens of an answer went, and what each step gave."""
     nodes = {name: part["output_tokens"] for name, part in report["usage"]["by_node"].items()}
     planning = sum(nodes.get(name, 0) for name in ("plan", "estimate"))
     listed = ", ".join(f"{name} {tokens}" for name, tokens in nodes.items())
     yield f"{planning} of them went into planning ({listed})."
     if steps := report["steps"]:
         yield f"The plan had {len(steps)} step{'' if len(steps) == 1 else 's'}."
-    for step in report["steps"]:
+    for step in steps:
         if step["answer"] is not None:
             how = f"{step['tokens']} tokens{_ENDS.get(step['finish'] or '', '')}"
             yield f"Step {step['index'] + 1} ({how}) gave: {_shortened(step['answer'])}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,36 +11,86 @@ import typer
 
 from optim.cli.options import AsJson, with_options
 from optim.cli.terminal import echo, plain_errors
-from optim.tuning.options import TuneBudget, TuneCommand
+from optim.tuning.options import TuneOptions, option, resolve_optimizer
 
 if TYPE_CHECKING:
+    from optim.datasets import Question
     from pb_graph.program import PlannerProgram
+
+PROGRAM, PAGE = "program.json", "candidates.html"
+"""The tuned program in the run folder, and its candidates."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneCommand(TuneOptions):
+    """The choices of `pb-optim tune`: those of `TuneOptions`, the questions and the models.
+
+    ``settings`` overrides those of ``program``.
+    """
+
+    dataset: str
+    data: str | None = None
+    split: str | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+    skip_bad_rows: bool = False
+    levels: Sequence[int] | None = None
+    limit: int | None = None
+    scorer: str | None = None
+    model: str | None = None
+    planner: str | None = None
+    program: str | None = option("A saved program to begin from.", panel="Model")
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @with_options(TuneCommand, "filelock", "jinja2")
-def tune_program(
-    options: dict[str, Any],
-    *,
-    budget_answers: Annotated[
-        int | None, typer.Option(help="Answers that the run folder may cost.")
-    ] = 400,
-    budget_tokens: Annotated[int | None, typer.Option(help="Completion tokens, likewise.")] = None,
-    as_json: AsJson = False,
-) -> None:
+def tune_program(options: dict[str, Any], *, as_json: AsJson = False) -> None:
     """Tune prompts, the solver's examples or settings for E³; write a program file.
 
-    A third of the questions is held out. The winner on the others is better (its E³ is higher on
-    those with a confidence of 90 %), undecided (not below there, so it is used), or the original
-    is kept. The same command again resumes, and pays for nothing twice.
+    The winner of dev meets the original on a third of the questions: it is better (with a
+    confidence of 90 %), undecided (used, as it is not worse there), or the original is kept. The
+    same command resumes, and pays for nothing twice.
     """
-    from optim.tuning.run import PAGE, PROGRAM, run_command  # noqa: PLC0415 -- takes a second
+    from optim.datasets import data_set, load  # noqa: PLC0415 -- DSPy takes a second
+    from optim.evaluation.experiment import provenance  # noqa: PLC0415
+    from optim.reporting import write  # noqa: PLC0415
+    from optim.tuning.program import GraphProgram  # noqa: PLC0415
+    from optim.tuning.record import html  # noqa: PLC0415
+    from optim.tuning.run import tune  # noqa: PLC0415
+    from optim.tuning.search import draw  # noqa: PLC0415
 
-    options["budget"] = TuneBudget(budget_answers, budget_tokens)
     command = TuneCommand(**options)
-    _show_program(run_command(command).artefact, as_json=as_json)
-    path = Path(command.run_dir) / PROGRAM
+    optimizer = resolve_optimizer(command)
+    program = GraphProgram(
+        command.model,
+        planner=command.planner,
+        settings=command.settings,
+        planner_program=command.program,
+    )
+    names = ("split", "seed", "levels", "fields", "skip_bad_rows", "limit")
+    asked = {name: getattr(command, name) for name in names}
+    train: list[Question] = []
+    dev = load(command.dataset, path=command.data, **asked)
+    if optimizer.learns or command.tuned == "all":
+        train, dev = draw(dev, 4, command.seed)
+    scorer = command.scorer or data_set(command.dataset).scorer
+    origin = provenance(
+        command.dataset, data=command.data, split=command.split, seed=command.seed
+    ) | {"dataset": command.dataset, "scorer": scorer}
+    told = ("dataset", "data", "split", "scorer", "command")
+    result = tune(
+        program,
+        train,
+        dev,
+        scorer=scorer,
+        about={name: origin[name] for name in told if origin[name]},
+        **{item.name: getattr(command, item.name) for item in fields(TuneOptions)},
+    )
+    path, page = Path(command.run_dir) / PROGRAM, Path(command.run_dir) / PAGE
+    result.save(path)
+    write(page, html(result.record))
+    _show_program(result.artefact, as_json=as_json)
     typer.echo(f"{path} is written: pb-graph solve --program {path}", err=True)
-    typer.echo(f"The candidates: {path.with_name(PAGE)}", err=True)
+    typer.echo(f"The candidates: {page}", err=True)
 
 
 @plain_errors()
@@ -54,10 +106,10 @@ def show(
 
 def _show_program(program: PlannerProgram, *, as_json: bool) -> None:
     from optim.reporting.formatting import console  # noqa: PLC0415
-    from optim.tuning.record import document, shown  # noqa: PLC0415 -- DSPy takes a second
+    from optim.tuning.record import shown  # noqa: PLC0415 -- DSPy takes a second
 
     if as_json:
-        echo(document(program))
+        echo(program.model_dump(mode="json"))
         return
     for piece in shown(program):
         console().print(piece)

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 from optim.extras import on_first_use
 
 if TYPE_CHECKING:
-    from optim.tuning.options import TuneBudget, optimizer
+    from optim.tuning.options import optimizer
     from optim.tuning.program import GraphProgram
     from optim.tuning.run import TuneResult, tune
 
-__all__ = ["GraphProgram", "TuneBudget", "TuneResult", "optimizer", "tune"]
+__all__ = ["GraphProgram", "TuneResult", "optimizer", "tune"]
 
 __getattr__ = on_first_use(
     __name__,
-    {"GraphProgram": "program", "TuneBudget": "options", "optimizer": "options"}
-    | {"TuneResult": "run", "tune": "run"},
+    {"GraphProgram": "program", "TuneResult": "run", "optimizer": "options", "tune": "run"},
 )

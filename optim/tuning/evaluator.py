@@ -24,25 +24,21 @@ from optim.evaluation.runner import Runner, score_answer
 from optim.evaluation.store import REPLIES, ReplyCache, StorageError, lock_run_dir
 from optim.methods import Method
 from optim.scorers import ScorerError, as_scorer
-from optim.tuning.candidate import SharedOnDeepcopy
-from optim.tuning.options import TuneBudget
-from pb_graph.errors import InputError, PlanAndBudgetError
-from pb_graph.settings import Settings
+from optim.tuning.program import SharedOnDeepcopy
+from pb_graph.errors import PlanAndBudgetError
 
 if TYPE_CHECKING:
     from optim.datasets import Question
-    from optim.evaluation.models import ModelSpec
     from optim.evaluation.runner import Outcome
     from optim.scorers import Scorer
-    from optim.tuning.candidate import Candidate
-    from pb_graph.models.caps import CapPolicy
+    from optim.tuning.options import TuneOptions
+    from optim.tuning.program import Candidate, GraphProgram
     from pb_graph.types import Report
 
 _TRIES = 3  # of an answer that fails for a reason outside
 _IN_A_ROW = 12  # failed tries without a token that count as an outage
 
 T = TypeVar("T")
-_Key = tuple[str, str, int]  # candidate, question, epoch
 
 
 class BudgetSpentError(PlanAndBudgetError):
@@ -85,74 +81,51 @@ class Evaluator(SharedOnDeepcopy):
 
     A paid and empty answer is wrong. A call that fails for good is neither right nor wrong: the
     question is asked three times, then the candidate is not measured, since a server's bad moment
-    must not decide between candidates. Models and settings are as for `build_graph`, the other
-    arguments as in `optim.tuning.options.TuneOptions`.
+    must not decide between candidates.
+
+    Args:
+        program: Its models answer.
+        scorer: A scorer or its name.
+        options: Of these the run folder, the budget, concurrency and estimate_level matter here.
 
     Attributes:
-        identity: Models and scorer, for the check that a folder holds one run.
-        refusal: Why nothing more may be paid for: budget, outage or a full disk. None while it may.
-        unanswered: Ids of questions that failed.
-        watcher: Called after every answer, cached ones too.
+        models: The models behind the cache.
         replies: The cache of replies, for a reflection model to share.
+        refusal: Why nothing more may be paid for: budget, outage or a full disk. None while it may.
+        watcher: Called after every answer, cached ones too.
 
     Raises:
         InputError: The folder is in use or cannot be written.
         PlanAndBudgetError: A model or the scorer cannot be set up.
     """
 
-    def __init__(  # noqa: PLR0913 -- all but one by name
-        self,
-        model: ModelSpec = None,
-        *,
-        planner: ModelSpec = None,
-        scorer: str | Scorer,
-        run_dir: str | Path,
-        budget: TuneBudget | None = None,
-        concurrency: int = 8,
-        estimate_level: bool = False,
-        settings: Settings | None = None,
-        cap_policy: CapPolicy | None = None,
-    ) -> None:
-        if concurrency < 1:
-            msg = f"concurrency must be at least 1, not {concurrency}"
-            raise InputError(msg)
-        self.run_dir, self.budget = Path(run_dir), budget or TuneBudget()
-        self.concurrency, self._estimate_level = concurrency, estimate_level
-        self._scorer, self._scorer_name = as_scorer(scorer), scorer_name(scorer)
-        code = scorer_code(scorer)
-        self._written = {"scorer": code} if code else {}
+    def __init__(self, program: GraphProgram, scorer: str | Scorer, options: TuneOptions) -> None:
+        self.program, self.options, self.run_dir = program, options, Path(options.run_dir)
+        self.scorer_name, self._scorer_code = scorer_name(scorer), scorer_code(scorer)
+        self._scorer = as_scorer(scorer)
         with ExitStack() as opened:
             opened.enter_context(lock_run_dir(self.run_dir))
             self.replies = ReplyCache(self.run_dir / REPLIES)
             opened.callback(self.replies.close)
             self.models = build_models(
-                model,
-                planner,
+                program.graph.model,
+                program.graph.planner,
                 program=None,
-                settings=settings or Settings(),
+                settings=program.settings,
                 cache=self.replies,
-                cap_policy=cap_policy,
+                cap_policy=program.graph.cap_policy,
             )
             opened.callback(getattr(self._scorer, "close", lambda: None))
             # One event loop on its own thread, for callers on any thread.
             portal = start_blocking_portal("asyncio", name="pb-optim-tune")
             self._portal = opened.enter_context(portal)
             self._opened = opened.pop_all()
-        self.identity: dict[str, object] = {
-            "solver": self.models.solver_identity,
-            "planner": self.models.planner_identity,
-            "scorer": self._scorer_name,
-            "estimate_level": estimate_level,
-        }
-        self._begun = set[str]()
-        self._earlier = self.replies.count_results()
-        self._places = asyncio.Semaphore(concurrency)
+        self._begun, self._earlier = set[str](), self.replies.count_results()
+        self._places = asyncio.Semaphore(options.concurrency)
         self._runners: dict[str, Runner] = {}
-        self._known: dict[_Key, Result] = {}
-        self._running: dict[_Key, asyncio.Task[Result]] = {}
+        self._known: dict[tuple[str, str], Result] = {}  # by candidate and question
         self._failed_in_a_row = self._held_back = 0
         self.refusal: PlanAndBudgetError | None = None
-        self.unanswered: set[str] = set()
         self.watcher: Callable[[], None] = lambda: None
 
     def __enter__(self) -> Self:
@@ -169,34 +142,24 @@ class Evaluator(SharedOnDeepcopy):
         """The cost of the folder, earlier starts included."""
         return Spending(self._earlier + len(self._begun), self.replies.spent)
 
-    def measure(
-        self, candidate: Candidate, questions: Sequence[Question], epoch: int = 1
-    ) -> list[Result]:
-        """Answer the questions with a candidate, several at once; results are in their order.
-
-        Args:
-            candidate: What answers.
-            questions: What is asked.
-            epoch: Which sample of the answers is wanted, from 1.
+    def measure(self, candidate: Candidate, questions: Sequence[Question]) -> list[Result]:
+        """Answer questions with a candidate, several at once; results are in their order.
 
         Raises:
             BudgetSpentError: A limit was reached. Answers that had begun are finished and kept.
             OutageError: A question could not be answered; with a `refusal`, no question can.
             StorageError: The disk is full.
         """
-        return self.run(self._all, candidate, questions, epoch)
+        return self.run(self._all, candidate, questions)
 
-    def one(self, candidate: Candidate, question: Question, epoch: int = 1) -> Result:
-        """Answer one question, from any thread. Arguments and errors as for `measure`."""
-        known = self._known.get((candidate.identity, question.id, epoch))
-        return known or self.run(self._once, candidate, question, epoch)
+    def one(self, candidate: Candidate, question: Question) -> Result:
+        """Answer one question, from any thread. Raises as `measure`."""
+        return self.run(self._once, candidate, question)
 
-    def is_cached(
-        self, candidate: Candidate, questions: Sequence[Question], epoch: int = 1
-    ) -> bool:
-        """Return whether measuring would cost nothing."""
-        new = [q for q in questions if (candidate.identity, q.id, epoch) not in self._known]
-        return all(self.run(self._replayed, candidate, q, epoch) is not None for q in new)
+    def known(self, candidate: Candidate, questions: Sequence[Question]) -> list[Result]:
+        """Return the results that this start has of a candidate, in the order of the questions."""
+        keys = [(candidate.identity, question.id) for question in questions]
+        return [self._known[key] for key in keys if key in self._known]
 
     def hold_back(self, answers: int) -> None:
         """Keep so many answers for the end of the run; 0 releases them."""
@@ -210,11 +173,11 @@ class Evaluator(SharedOnDeepcopy):
         From then on every payment is refused. Answers that are held back count with the mean cost
         of answers so far.
         """
-        spent, limits = self.spent, self.budget
+        spent, options = self.spent, self.options
         share = 1.0 + (self._held_back / spent.answers if spent.answers else 0.0)
         for limit, used, unit in (
-            (limits.answers, spent.answers + self._held_back, "answers"),
-            (limits.tokens, spent.tokens * share, "tokens"),
+            (options.budget, spent.answers + self._held_back, "answers"),
+            (options.budget_tokens, spent.tokens * share, "tokens"),
         ):
             if self.refusal is None and limit is not None and used >= limit:
                 self.refusal = BudgetSpentError(
@@ -234,37 +197,34 @@ class Evaluator(SharedOnDeepcopy):
             raise
         return result
 
-    async def _all(
-        self, candidate: Candidate, questions: Sequence[Question], epoch: int
-    ) -> list[Result]:
-        jobs = [self._once(candidate, question, epoch) for question in questions]
+    async def _all(self, candidate: Candidate, questions: Sequence[Question]) -> list[Result]:
+        jobs = [self._once(candidate, question) for question in questions]
         outcomes = await asyncio.gather(*jobs, return_exceptions=True)
         errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
         if errors:
             raise self.refusal if self.refusal in errors else errors[0]
         return [outcome for outcome in outcomes if isinstance(outcome, Result)]
 
-    async def _once(self, candidate: Candidate, question: Question, epoch: int) -> Result:
-        """Answer, or wait for the same answer: DSPy submits slow examples again."""
-        key = (candidate.identity, question.id, epoch)
-        if key not in self._known:
-            if key not in self._running:
-                work = asyncio.ensure_future(self._result(candidate, question, epoch))
-                self._running[key] = work
-                work.add_done_callback(lambda _: self._running.pop(key, None))
-            self._known[key] = await asyncio.shield(self._running[key])
+    async def _once(self, candidate: Candidate, question: Question) -> Result:
+        key = (candidate.identity, question.id)
+        if key not in self._known:  # DSPy submits slow examples again: the cache asks once for both
+            self._known[key] = await self._result(candidate, question)
         return self._known[key]
 
-    async def _result(self, candidate: Candidate, question: Question, epoch: int) -> Result:
-        key = self._key(candidate, question, epoch)
+    async def _result(self, candidate: Candidate, question: Question) -> Result:
+        """Answer from the cache alone if the answer was counted before, else within the budget."""
+        asked = [question.identity, list(question.targets)]
+        key = digest([candidate.identity, self.scorer_name, *asked])
+        runner = self._runner_of(candidate)
         try:
             async with self._places:
-                outcome = await self._replayed(candidate, question, epoch)
-                if outcome is None:
+                is_counted = self.replies.get_result(key) is not None
+                outcome = await runner.replay(question) if is_counted else None
+                if outcome is None or outcome.error is not None:
                     self.check()
-                    if self.replies.get_result(key) is None:
+                    if not is_counted:
                         self._begun.add(key)
-                    outcome = await self._answered(candidate, question, epoch)
+                    outcome = await self._answered(runner, question)
                 result = await self._scored(key, outcome, question)
         except StorageError as error:
             self.refusal = error
@@ -272,19 +232,10 @@ class Evaluator(SharedOnDeepcopy):
         self.watcher()
         return result
 
-    async def _replayed(
-        self, candidate: Candidate, question: Question, epoch: int
-    ) -> Outcome | None:
-        """Return an answer that was counted before, from the cache alone; None without one."""
-        if self.replies.get_result(self._key(candidate, question, epoch)) is None:
-            return None
-        outcome = await self._runner_of(candidate).replay(question, epoch)
-        return None if outcome is None or outcome.error is not None else outcome
-
-    async def _answered(self, candidate: Candidate, question: Question, epoch: int) -> Outcome:
+    async def _answered(self, runner: Runner, question: Question) -> Outcome:
         for _ in range(_TRIES):
             before = self.replies.spent
-            outcome = await self._runner_of(candidate).answer(question, epoch)
+            outcome = await runner.answer(question)
             if outcome.error is None:
                 self._failed_in_a_row = 0
                 return outcome
@@ -295,7 +246,6 @@ class Evaluator(SharedOnDeepcopy):
                     f"{outcome.error} Fix the cause and rerun the same command."
                 )
                 raise self.refusal
-        self.unanswered.add(question.id)
         msg = (
             f"Question {question.id} failed {_TRIES} times: {outcome.error} The candidate was not "
             "scored. Fix the cause and rerun the same command, or exclude the question and use a "
@@ -306,7 +256,7 @@ class Evaluator(SharedOnDeepcopy):
     async def _scored(self, key: str, outcome: Outcome, question: Question) -> Result:
         """Score an answer, or return an earlier start's score unless the scorer has changed."""
         report, entry = outcome.report, self.replies.get_result(key)
-        facts = {"answer": digest(report["answer"])} | self._written
+        facts = {"answer": digest(report["answer"]), "scorer": self._scorer_code}
         if entry is None or entry["error"] or not facts.items() <= entry.items():
             score, error = 0.0, None
             try:
@@ -319,16 +269,12 @@ class Evaluator(SharedOnDeepcopy):
         tokens = report["usage"]["output_tokens"]
         return Result(question.id, entry["score"], tokens, report, entry["error"])
 
-    def _key(self, candidate: Candidate, question: Question, epoch: int) -> str:
-        asked = [question.identity, list(question.targets), epoch]
-        return digest([candidate.identity, self._scorer_name, *asked])
-
     def _runner_of(self, candidate: Candidate) -> Runner:
         if candidate.identity not in self._runners:
             planner = candidate.prompts()
             identity = planner_identity(self.models.planner_identity, planner)
             self._runners[candidate.identity] = Runner(
-                Method("tune", candidate.settings, self._estimate_level),
+                Method("tune", candidate.settings, self.options.estimate_level),
                 replace(self.models, program=planner, planner_identity=identity),
             )
         return self._runners[candidate.identity]

@@ -15,11 +15,10 @@ from pb_graph.errors import ModelCallError, PlanAndBudgetError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gepa.core.state import GEPAState
     from gepa.proposer.base import CandidateProposal, SubsampleEvaluation
 
-    from optim.tuning.candidate import Candidate
     from optim.tuning.optimizers import OptimizerTask
+    from optim.tuning.program import Candidate
 
 _GOAL = """\
 What counts is accuracy squared, divided by the mean number of tokens written. So right answers \
@@ -67,23 +66,17 @@ def gepa(task: OptimizerTask, *, minibatch: int = 8, objectives: int = 1) -> Seq
         objectives: 1 to accept what raises E³; 2 for accuracy and tokens, to keep their front.
     """
     reflection = task.reflection
-
-    def propose(
-        candidate: dict[str, str],
-        reflective_dataset: Mapping[str, Sequence[Mapping[str, Any]]],
-        components_to_update: list[str],
-    ) -> dict[str, str]:
-        cases = reflective_dataset
-        return {n: _better(task, n, candidate[n], cases.get(n, ())) for n in components_to_update}
-
     made = dspy.GEPA(
         metric=task.metric(objectives=True),
         max_metric_calls=task.answers,
         reflection_minibatch_size=min(minibatch, len(task.train)),
         reflection_lm=reflection.language_model(),
-        instruction_proposer=propose,
+        instruction_proposer=lambda candidate, reflective_dataset, components_to_update: {
+            name: _better(task, name, candidate[name], reflective_dataset.get(name, ()))
+            for name in components_to_update
+        },
         use_merge=False,  # there is one instruction to change
-        num_threads=task.evaluator.concurrency,
+        num_threads=task.threads,
         track_stats=True,
         seed=task.seed,
         gepa_kwargs={
@@ -109,11 +102,7 @@ class Acceptance:
 
     objectives: int
 
-    def should_accept(
-        self,
-        proposal: CandidateProposal[Any],
-        state: GEPAState[Any, Any],  # noqa: ARG002 -- GEPA's signature
-    ) -> bool:
+    def should_accept(self, proposal: CandidateProposal[Any], state: object) -> bool:  # noqa: ARG002 -- GEPA's signature
         """Return whether the proposal is accepted."""
         before, after = _objectives(proposal.eval_before), _objectives(proposal.eval_after)
         if before is None or after is None:
@@ -124,9 +113,7 @@ class Acceptance:
         return right > 0 and (right > sum(before[0]) or sum(after[1]) < sum(before[1]))
 
 
-def _objectives(
-    evaluation: SubsampleEvaluation | None,
-) -> tuple[list[float], list[float]] | None:
+def _objectives(evaluation: SubsampleEvaluation | None) -> tuple[list[float], list[float]] | None:
     """Return scores and tokens of a minibatch; None where an answer of it was refused."""
     rows = evaluation.objective_scores if evaluation else None
     if not rows or not all(rows):

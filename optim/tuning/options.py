@@ -13,33 +13,8 @@ from pb_graph.errors import InputError, did_you_mean
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from optim.evaluation.models import ModelSpec
-    from optim.tangent import Judge
-    from pb_graph.models.caps import CapPolicy
 
 TUNED = ("decompose", "estimate", "solve", "all", "settings")
-
-
-@dataclass(frozen=True, slots=True)
-class TuneBudget:
-    """The most that a run folder may cost over all starts; None means no limit.
-
-    Attributes:
-        answers: Answers, each one run of the graph.
-        tokens: Completion tokens, those of the reflection model included.
-
-    Raises:
-        InputError: A limit that is not above 0.
-    """
-
-    answers: int | None = None
-    tokens: int | None = None
-
-    def __post_init__(self) -> None:
-        for name, value in (("answers", self.answers), ("tokens", self.tokens)):
-            if value is not None and value <= 0:
-                msg = f"a budget of {name} must be above 0, not {value}"
-                raise InputError(msg)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,37 +54,33 @@ class Optimizer:
         return propose(task, **self.options)
 
 
-_HERE = "optim.tuning.optimizers"
-_STOCK = f"{_HERE}:run_stock"
-
-OPTIMIZERS = {
-    one.name: one
-    for one in (
-        Optimizer("gepa", "optim.tuning.gepa:gepa", reflects=True, learns=True),
-        Optimizer("copro", _STOCK, reflects=True, options={"name": "copro"}),
-        Optimizer("miprov2", _STOCK, reflects=True, learns=True, options={"name": "miprov2"}),
-        Optimizer("candidates", f"{_HERE}:candidates", once=True, tunes=TUNED[:3]),
-        Optimizer("shortest", f"{_HERE}:shortest", learns=True, once=True, tunes=("solve",)),
-    )
-}
+OPTIMIZERS: dict[str, Optimizer] = {}
 """Every optimizer of prompts by name; `optimizer` adds one."""
-
-SETTINGS_SEARCH = Optimizer(
-    "settings", "optim.tuning.settings:search_settings", once=True, tunes=("settings",)
-)
 
 
 def optimizer(
     name: str,
     **properties: Any,  # noqa: ANN401 -- the other fields of `Optimizer`
-) -> Callable[[Callable[..., Sequence[Any]]], Optimizer]:
+) -> Callable[[Callable[..., Sequence[Any]] | str], Optimizer]:
     """Register a function ``(task: OptimizerTask, *, option=...) -> Sequence[Candidate]``."""
 
-    def register(propose: Callable[..., Sequence[Any]]) -> Optimizer:
+    def register(propose: Callable[..., Sequence[Any]] | str) -> Optimizer:
         made = OPTIMIZERS[name] = Optimizer(name, propose, **properties)
         return made
 
     return register
+
+
+_HERE = "optim.tuning.optimizers"
+optimizer("gepa", reflects=True, learns=True)("optim.tuning.gepa:gepa")
+optimizer("copro", reflects=True)(f"{_HERE}:copro")
+optimizer("miprov2", reflects=True, learns=True)(f"{_HERE}:miprov2")
+optimizer("candidates", once=True, tunes=TUNED[:3])(f"{_HERE}:candidates")
+optimizer("shortest", learns=True, once=True, tunes=("solve",))(f"{_HERE}:shortest")
+
+SETTINGS_SEARCH = Optimizer(
+    "settings", "optim.tuning.settings:search_settings", once=True, tunes=("settings",)
+)
 
 
 def option(text: str, default: Any = None, **metadata: object) -> Any:  # noqa: ANN401 -- a field
@@ -119,53 +90,37 @@ def option(text: str, default: Any = None, **metadata: object) -> Any:  # noqa: 
 
 @dataclass(frozen=True, kw_only=True)
 class TuneOptions:
-    """The choices of `optim.tune`; each field's help says what it does."""
+    """The choices of `optim.tune`; each field's help says what it does.
+
+    Raises:
+        InputError: A number below 1.
+    """
 
     tuned: str = option(
         "A prompt, all of them, or settings:", "decompose", names=TUNED, flags="--tune", reads=str
     )
-    optimizer: Any = option(
-        "Of prompts; when not given gepa, or shortest for solve:", names=OPTIMIZERS
-    )
+    optimizer: Any = option("Default gepa, of solve shortest:", names=OPTIMIZERS)
     reflection_model: BaseChatModel | str | None = option(
         "Writes instructions. Default: the planner."
     )
     candidates: Sequence[str] | str | Path | None = option(
         "Instructions, with lines of --- between.", metavar="FILE"
     )
-    objectives: int = option(
-        "2: gepa keeps the front of accuracy and tokens, instead of E³ alone.", 1
-    )
-    rounds: int = option("How often the optimizer starts anew, at most.", 3)
-    seed: int = option("Of everything drawn by chance.", 0)
-    estimate_level: bool = option(
-        "Estimate each question's level instead of taking the label.", False
-    )
-    budget: int | TuneBudget = 400
-    run_dir: str | Path = option("Folder of the run.", "runs/tune", reads=str)
+    objectives: int = option("2: gepa keeps accuracy and tokens apart.", 1)
+    rounds: int = option("Starts of the optimizer, at most.", 3)
+    seed: int = option("Of all draws.", 0)
+    estimate_level: bool = option("Ignore labels of levels.", False)
+    budget: int | None = option("Answers, at most.", 400, flags="--budget-answers")
+    budget_tokens: int | None = option("Completion tokens, at most.")
     concurrency: int = option("Questions answered at once.", 8)
+    run_dir: str | Path = option("Folder of the run.", "runs/tune", panel="Output", reads=str)
 
-
-@dataclass(frozen=True, kw_only=True)
-class TuneCommand(TuneOptions):
-    """The choices of `pb-optim tune`: those of `TuneOptions`, the questions and the models.
-
-    ``settings`` overrides those of ``program``, a saved program to start from.
-    """
-
-    dataset: str
-    data: str | Path | None = None
-    split: str | None = None
-    fields: Mapping[str, str] = field(default_factory=dict)
-    skip_bad_rows: bool = False
-    levels: Sequence[int] | None = None
-    limit: int | None = None
-    scorer: Judge | None = None
-    model: ModelSpec = None
-    planner: ModelSpec = None
-    program: str | Path | None = option("A saved program to begin from.")
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    cap_policy: CapPolicy | None = None
+    def __post_init__(self) -> None:
+        for name in ("rounds", "budget", "budget_tokens", "concurrency"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                msg = f"{name} must be at least 1, not {value}"
+                raise InputError(msg)
 
 
 def resolve_optimizer(options: TuneOptions) -> Optimizer:
@@ -178,10 +133,9 @@ def resolve_optimizer(options: TuneOptions) -> Optimizer:
         InputError: An unknown name, or choices that do not go together.
     """
     tuned, chosen = options.tuned, options.optimizer
-    if tuned not in TUNED or options.rounds < 1:
-        rounds = f"rounds must be at least 1, not {options.rounds}"
-        names = f"what is tuned is one of {', '.join(TUNED)}, not {tuned!r}"
-        raise InputError(rounds if tuned in TUNED else names)
+    if tuned not in TUNED:
+        msg = f"what is tuned is one of {', '.join(TUNED)}, not {tuned!r}"
+        raise InputError(msg)
     if chosen is None:
         usual = OPTIMIZERS["shortest" if tuned == "solve" else "gepa"]
         chosen = SETTINGS_SEARCH if tuned == "settings" else usual
@@ -192,8 +146,7 @@ def resolve_optimizer(options: TuneOptions) -> Optimizer:
         chosen = OPTIMIZERS[chosen]
     elif not isinstance(chosen, Optimizer):
         name = type(chosen).__name__.lower()
-        place = f"{_HERE}:compile_with"
-        chosen = Optimizer(name, place, learns=True, options={"made": chosen})
+        chosen = Optimizer(name, f"{_HERE}:compile_with", learns=True, options={"made": chosen})
     if tuned not in chosen.tunes:
         msg = f"{chosen.name} tunes {', '.join(chosen.tunes)}, not {tuned}: change one of the two"
         raise InputError(msg)

@@ -1,34 +1,161 @@
-"""The graph as a DSPy program whose prompts can be tuned: for users, and for optimizers."""
+"""Candidates, and the graph as a DSPy program whose prompts can be tuned."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import dspy
 
-from optim.datasets.dataset import Row
+from optim.datasets.dataset import Row, digest
 from optim.methods import reject_plan_review
-from optim.tuning.candidate import Candidate, SharedOnDeepcopy, active_predictors, candidate_of
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
-from pb_graph.settings import Context
+from pb_graph.planner.planner import Planner, load_planner
+from pb_graph.planner.signatures import is_demo
+from pb_graph.program import PlannerProgram
+from pb_graph.settings import PLANNED, Context, Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from langgraph.graph.state import CompiledStateGraph
 
     from optim.evaluation.models import ModelSpec
     from pb_graph.models.caps import CapPolicy
-    from pb_graph.planner.planner import Planner, Program
-    from pb_graph.program import PlannerProgram
-    from pb_graph.settings import Settings
+    from pb_graph.planner.planner import Program
     from pb_graph.state import Input, Output, State
 
     Graph = CompiledStateGraph[State, Context, Input, Output]
 
+MAX_CHARACTERS = 8000  # of one instruction
+
+DEFAULT_INSTRUCTIONS: Mapping[str, str] = MappingProxyType(
+    {name: part.signature.instructions for name, part in Planner().named_predictors()}
+)
+"""The package's own instructions, by predictor."""
+
 _INPUTS = ("reference", "instruction", "answer_format", "domain", "level")
+
+
+class SharedOnDeepcopy:
+    """Base of objects that all copies of a program share: optimizers deep-copy programs."""
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+
+@dataclass(frozen=True)
+class Candidate(SharedOnDeepcopy):
+    """Instructions and examples for the planner and the solver, under settings.
+
+    Attributes:
+        instructions: Text by predictor (`DEFAULT_INSTRUCTIONS` has their names). The package's own
+            text is dropped, so that equal candidates have one identity.
+        settings: Settings of the graph.
+        examples: Examples by predictor, as plain JSON: inputs and output by name. Rows of training
+            data are dropped. A predictor without examples shows the package's own.
+
+    Raises:
+        InputError: An instruction is empty or too long.
+    """
+
+    instructions: Mapping[str, str] = field(default_factory=dict)
+    settings: Settings = field(default_factory=Settings)
+    examples: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        texts = {name: text.strip() for name, text in sorted(self.instructions.items())}
+        for name, text in texts.items():
+            if not 0 < len(text) <= MAX_CHARACTERS:
+                limits = f"1 to {MAX_CHARACTERS} characters, not {len(text)}"
+                msg = f"an instruction for {name!r} has {limits}"
+                raise InputError(msg)
+        changed = {name: text for name, text in texts.items() if text != DEFAULT_INSTRUCTIONS[name]}
+        examples = {name: _plain(name, given) for name, given in sorted(self.examples.items())}
+        shown = {name: demos for name, demos in examples.items() if demos}
+        object.__setattr__(self, "instructions", MappingProxyType(changed))
+        object.__setattr__(self, "examples", MappingProxyType(shown))
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
+    @cached_property
+    def identity(self) -> str:
+        """A digest that tells candidates apart."""
+        settings = self.settings.model_dump(mode="json", exclude={"timeout", "max_retries"})
+        return digest([dict(self.instructions), settings, dict(self.examples)])
+
+    def text(self, predictor: str) -> str:
+        """Return the instruction of a predictor."""
+        return self.instructions.get(predictor, DEFAULT_INSTRUCTIONS[predictor])
+
+    def with_instruction(self, predictor: str, text: str) -> Candidate:
+        """Return the candidate with another instruction for one predictor."""
+        return replace(self, instructions={**self.instructions, predictor: text})
+
+    def with_examples(self, predictor: str, shown: Sequence[Mapping[str, Any]]) -> Candidate:
+        """Return the candidate with other examples for one predictor."""
+        return replace(self, examples={**self.examples, predictor: shown})
+
+    def prompts(self) -> Planner:
+        """Return a new planner with these instructions and examples."""
+        planner = Planner()
+        for name, text in self.instructions.items():
+            predictor = getattr(planner, name)
+            predictor.signature = predictor.signature.with_instructions(text)
+        for name, shown in self.examples.items():
+            getattr(planner, name).demos = [dict(example) for example in shown]
+        return planner
+
+
+def _plain(name: str, shown: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return examples as they are saved, without what DSPy adds to them."""
+    predictor = getattr(Planner(), name)
+    predictor.demos = [
+        {key: example[key] for key in predictor.signature.fields if example.get(key) is not None}
+        for example in shown
+        if is_demo(predictor.signature, example)
+    ]
+    demos: list[dict[str, Any]] = predictor.dump_state()["demos"]
+    return demos
+
+
+def active_predictors(settings: Settings) -> dict[str, str]:
+    """Return the predictors whose prompts the settings send, by what ``--tune`` calls them."""
+    fused = settings.method == PLANNED and settings.planning == "fused"
+    is_planned = settings.has_plan and settings.plan_from is not None
+    found = {"decompose": "fused" if fused else "decompose"} if is_planned else {}
+    if settings.needs_credits and is_planned and not fused:
+        found["estimate"] = "estimate"
+    if settings.needs_level:
+        found["level" if "estimate" in found else "estimate"] = "level"
+    if settings.solver_style and not settings.has_plan:
+        found["solve"] = "solve"
+    return found
+
+
+def predictors_of(settings: Settings, tuned: str) -> list[str]:
+    """Return the predictors to tune; for ``all`` every one that the settings use.
+
+    Raises:
+        InputError: The settings use none.
+    """
+    active = active_predictors(settings)
+    if tuned == "settings":
+        return ["decompose"]
+    if tuned == "all" and active:
+        return list(active.values())
+    if tuned in active:
+        return [active[tuned]]
+    msg = (
+        f"with method={settings.method} and planning={settings.planning} there is no {tuned!r} "
+        f"prompt to tune; there are: {', '.join(active) or 'none'}. Choose another --tune or other "
+        "settings."
+    )
+    raise InputError(msg)
 
 
 class TunableProgram(dspy.Module):  # type: ignore[misc]  # dspy carries no types
@@ -73,7 +200,7 @@ class GraphProgram(TunableProgram):
         model: Solves, as for `build_graph`; a name is resolved at the first question.
         planner: Plans; None for the same model.
         settings: Settings of the graph. A mapping overrides the saved program's, else the defaults.
-        planner_program: A planner or a saved program to begin from.
+        planner_program: A planner or a program to begin from, or the path of a saved one.
         cap_policy: As for `build_graph`.
 
     Raises:
@@ -87,11 +214,20 @@ class GraphProgram(TunableProgram):
         *,
         planner: ModelSpec = None,
         settings: Settings | Mapping[str, Any] | None = None,
-        planner_program: Program | None = None,
+        planner_program: Program | GraphProgram | None = None,
         cap_policy: CapPolicy | None = None,
     ) -> None:
-        base = candidate_of(planner_program, settings)
-        super().__init__(base, *active_predictors(base.settings).values())
+        saved: Any = planner_program
+        if isinstance(saved, str | Path):
+            saved = PlannerProgram.load(saved)
+        if not isinstance(settings, Settings):
+            own = getattr(saved, "settings", None)
+            settings = Settings.read((own.model_dump() if own else {}) | dict(settings or {}))
+        found = load_planner(getattr(saved, "prompts", saved))
+        predictors = dict(found.named_predictors())
+        texts = {name: predictor.signature.instructions for name, predictor in predictors.items()}
+        shown = {name: predictor.demos for name, predictor in predictors.items()}
+        super().__init__(Candidate(texts, settings, shown), *active_predictors(settings).values())
         self.graph = GraphCache(model, planner, cap_policy)
 
     @property
@@ -116,8 +252,7 @@ class GraphProgram(TunableProgram):
         if lm is not None and "rollout_id" not in lm.kwargs:
             msg = (
                 "a GraphProgram asks the models that it was made with, and none of DSPy's: make "
-                "another, such as GraphProgram('openai:gpt-5-mini', settings=program.settings, "
-                "planner_program=program)"
+                "another, such as GraphProgram('openai:gpt-5-mini', planner_program=program)"
             )
             raise InputError(msg)
         super().set_lm(lm)

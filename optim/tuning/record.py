@@ -28,7 +28,7 @@ from optim.reporting.formatting import (
     settings_in_full,
 )
 from optim.statistics.comparison import MIN_UNBIASED_QUESTIONS
-from optim.tuning.candidate import DEFAULT_INSTRUCTIONS
+from optim.tuning.program import DEFAULT_INSTRUCTIONS
 from pb_graph.cli.display import safe
 from pb_graph.planner.planner import Planner
 from pb_graph.settings import Settings
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from optim.reporting.charts import Chart
     from optim.tuning.search import Search
-    from optim.tuning.select import Trial
+    from optim.tuning.verdict import Trial
     from pb_graph.program import PlannerProgram
 
 Record = dict[str, Any]
@@ -54,66 +54,62 @@ _FIGURES = ("n", "accuracy, %", "completion", "prompt", "E³")
 _ROLES = {"other": "candidate", "chosen": "best on dev", "original": "original"}  # drawn last
 
 
-def record_of(
-    result: Search,
-    *,
-    dataset: str,
-    models: Mapping[str, str | None],
-    made_by: Mapping[str, Any],
-) -> Record:
+def record_of(search: Search, about: Mapping[str, Any]) -> Record:
     """Return the record of a search as plain JSON.
 
     Args:
-        result: The outcome of the search.
-        dataset: Name of the questions.
-        models: Names of solver, planner and reflection model; never an address.
-        made_by: How it came about.
+        search: A search that has been run.
+        about: Further facts.
 
     Returns:
-        ``verdict`` and ``reason``; ``ended``, why the search ended; ``settings_before``, those of
-        the original; ``answers`` and ``tokens``, the cost of the run folder; ``candidates``, every
-        candidate that was measured on dev, the original first; ``held_out``, the figures of both
-        sides and the comparison that decided, None where there was none.
+        ``verdict`` and ``reason``; ``facts`` by name: models (never an address), questions, cost;
+        ``settings_before``, those of the original; ``candidates``, every candidate that was
+        measured on dev, the original first; ``held_out``, the figures of both sides and the
+        comparison that decided, None where there was none.
     """
-    verdict, split = result.verdict, result.split
+    verdict, split, evaluator = search.verdict, search.split, search.evaluator
     held_out = None
-    if verdict.original and verdict.measurement and verdict.comparison:
+    if verdict.before and verdict.after and verdict.comparison:
         held_out = {
-            "original": verdict.original.figures(),
-            "chosen": verdict.measurement.figures(),
+            "original": verdict.before.figures(),
+            "chosen": verdict.after.figures(),
             "comparison": asdict(verdict.comparison) | {"dropped": []},
         }
-    return {
-        "date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-        "verdict": verdict.verdict,
-        "reason": verdict.reason,
-        "ended": result.ended,
-        "models": dict(models),
-        "dataset": dataset,
+    facts = {
+        "optimizer": search.work[0][0].name,
+        "seed": evaluator.options.seed,
+        "solver": evaluator.models.model,
+        "planner": evaluator.models.planner_model,
+        "reflection": search.reflector.label if search.reflector else None,
         "train": 0 if split.train is split.dev else len(split.train),
         "dev": len(split.dev),
-        "held_out_questions": len(split.held_out),
-        "versions": {name: version(name) for name in _PACKAGES},
-        "settings_before": result.original.candidate.settings.model_dump(mode="json"),
-        **asdict(result.spent),
-        "candidates": [
-            _candidate(trial, place, result) for place, trial in enumerate(result.trials)
-        ],
+        "held out": len(split.held_out),
+        **asdict(search.spent),
+        "ended": search.ended,
+        "date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        "versions": ", ".join(f"{name} {version(name)}" for name in _PACKAGES),
+    }
+    return {
+        "verdict": verdict.verdict,
+        "reason": verdict.reason,
+        "facts": facts | dict(about),
+        "settings_before": search.original.candidate.settings.model_dump(mode="json"),
+        "candidates": [_candidate(trial, search) for trial in search.trials],
         "held_out": held_out,
-        "made_by": dict(made_by),
     }
 
 
-def _candidate(trial: Trial, place: int, result: Search) -> Record:
-    candidate, is_chosen = trial.candidate, trial is result.verdict.winner
+def _candidate(trial: Trial, search: Search) -> Record:
+    candidate, place = trial.candidate, search.trials.index(trial)
+    role = "chosen" if trial is search.verdict.winner else "other" if place else "original"
     return {
         "name": f"{trial.origin} {place}" if place else "original",
-        "role": ("chosen" if is_chosen else "other") if place else "original",
+        "role": role,
         "instructions": dict(candidate.instructions),
-        "settings": _changed(candidate.settings, result.original.candidate.settings),
+        "settings": _changed(candidate.settings, search.original.candidate.settings),
         "examples": {name: len(shown) for name, shown in candidate.examples.items()},
-        "is_on_front": any(trial is one for one in result.front),
-        **trial.measurement.figures(),
+        "is_on_front": any(trial is one for one in search.front),
+        **trial.figures(),
     }
 
 
@@ -122,29 +118,9 @@ def _changed(after: Settings, before: Settings) -> Record:
     return {n: value for n, value in after.model_dump(mode="json").items() if value != base[n]}
 
 
-def document(program: PlannerProgram) -> Record:
-    """Return the whole file as plain JSON, with prompts and settings beside the originals."""
-    before = Settings(**(program.tuning or {}).get("settings_before", {}))
-    changed = _changed(program.settings, before) if program.settings else {}
-    base = before.model_dump(mode="json")
-    prompts = {
-        name: {
-            "own": DEFAULT_INSTRUCTIONS[name],
-            "tuned": (text := predictor.signature.instructions),
-            "changed": text != DEFAULT_INSTRUCTIONS[name],
-            "examples": len(predictor.demos),
-        }
-        for name, predictor in Planner().adopt(program).named_predictors()
-    }
-    return program.model_dump(mode="json", exclude={"state"}) | {
-        "prompts": prompts,
-        "settings_changed": {n: {"before": base[n], "tuned": v} for n, v in changed.items()},
-    }
-
-
 def shown(program: PlannerProgram) -> Iterator[RenderableType]:
     """Yield what a person wants to know of a planner program, piece by piece."""
-    whole, record = document(program), program.tuning
+    record = program.tuning
     if record is not None:
         style = "bold green" if record["verdict"] == "better" else "bold yellow"
         reason = safe(f" {record['reason']}", "not bold default")
@@ -152,19 +128,24 @@ def shown(program: PlannerProgram) -> Iterator[RenderableType]:
         yield safe("\n".join(f"{name}: {value}" for name, value in _facts(record).items()))
         yield _grid(_compared(record))
         yield Text(_note(record), "dim")
-    if changes := whole["settings_changed"]:
-        cells = {
-            name: {side: setting(pair[side]) for side in pair} for name, pair in changes.items()
-        }
-        yield _grid([{"setting": name} | pair for name, pair in cells.items()])
-    for name, prompt in whole["prompts"].items():
-        examples = f", {prompt['examples']} examples" if prompt["examples"] else ""
-        if not prompt["changed"]:
+    before = Settings(**(record or {}).get("settings_before", {}))
+    if changes := _changed(program.settings or before, before):
+        own = before.model_dump(mode="json")
+        yield _grid(
+            [
+                {"setting": name, "before": setting(own[name]), "tuned": setting(value)}
+                for name, value in changes.items()
+            ]
+        )
+    for name, predictor in Planner().adopt(program).named_predictors():
+        examples = f", {len(predictor.demos)} examples" if predictor.demos else ""
+        own_text, text = DEFAULT_INSTRUCTIONS[name], predictor.signature.instructions
+        if text == own_text:
             yield Text(f"{name}: the package's own prompt{examples}", "dim")
             continue
         yield Text(f"{name}, against the package's own prompt{examples}:", "bold")
-        yield from (safe(f"- {line}", "red") for line in prompt["own"].splitlines())
-        yield from (safe(f"+ {line}", "green") for line in prompt["tuned"].splitlines())
+        yield from (safe(f"- {line}", "red") for line in own_text.splitlines())
+        yield from (safe(f"+ {line}", "green") for line in text.splitlines())
     if record is not None:
         listed = _listed(record)
         yield _grid(listed[:_BEST])
@@ -179,7 +160,7 @@ def html(record: Record) -> str:
 
     return render(
         "tuning/page.html.j2",
-        title=f"Tuning on {record['dataset']}",
+        title=f"Tuning on {record['facts'].get('dataset', 'examples')}",
         tuning=record,
         facts=_facts(record),
         before=settings_in_full(Settings(**record["settings_before"]).model_dump(mode="json")),
@@ -199,34 +180,20 @@ def plot_candidates(record: Record) -> Chart:
     """
     from optim.reporting.charts import plane  # noqa: PLC0415 -- brings Altair
 
-    order = list(_ROLES)
-    rows = [
-        one
-        | {
-            "method": one["name"],
-            "kind": _ROLES[one["role"]],
-            "is_labelled": one["role"] != "other",
-        }
-        for one in sorted(record["candidates"], key=lambda one: order.index(one["role"]))
-    ]
+    frame = pd.DataFrame(record["candidates"])
+    frame["is_labelled"] = frame.role != "other"
+    frame = frame.sort_values("role", key=lambda roles: roles.map(list(_ROLES).index))
     ends = ("tokens_lower", "tokens_upper", "accuracy_lower", "accuracy_upper")
-    return plane(pd.DataFrame(rows).astype(dict.fromkeys(ends, float)))
+    return plane(
+        frame.assign(method=frame["name"], kind=frame.role.map(_ROLES)).astype(
+            dict.fromkeys(ends, float)
+        )
+    )
 
 
 def _facts(record: Record) -> dict[str, str]:
-    """Return who took part, how the tuning came about, and what it cost."""
-    sizes = "{train} to train on, {dev} dev, {held_out_questions} held out".format_map(record)
-    return {
-        "optimizer": record["optimizer"],
-        "seed": str(record["seed"]),
-        **{role: name or DASH for role, name in record["models"].items()},
-        "questions": f"{record['dataset']}: {sizes}",
-        "answers": number(record["answers"]),
-        "completion tokens": number(record["tokens"]),
-        "the search ended": record["ended"],
-        "date": record["date"],
-        "versions": ", ".join(f"{name} {told}" for name, told in record["versions"].items()),
-    } | {name: str(value) for name, value in record["made_by"].items()}
+    facts = {name: DASH if value is None else value for name, value in record["facts"].items()}
+    return {n: number(value) if isinstance(value, int) else value for n, value in facts.items()}
 
 
 def _figures(row: Mapping[str, Any]) -> dict[str, str]:
@@ -276,7 +243,7 @@ def _listed(record: Record) -> list[dict[str, str]]:
 
 def _note(record: Record) -> str:
     note = "Dev questions flatter the winner, which was chosen by them."
-    few = min(record["dev"], record["held_out_questions"]) < MIN_UNBIASED_QUESTIONS
+    few = min(record["facts"][name] for name in ("dev", "held out")) < MIN_UNBIASED_QUESTIONS
     return note + (" E³ of few questions is biased upwards, and so are its ratios." if few else "")
 
 

@@ -18,7 +18,6 @@ from pb_graph.models.io import IO, AsyncIO, BlockingIO, run_sync
 from pb_graph.models.options import TIMEOUT, CallOptions
 from pb_graph.models.resolve import model_name, resolve, retry_policy_for
 from pb_graph.planner.engine import LangChainEngine, language_model
-from pb_graph.settings import Settings
 from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
     from optim.tuning.evaluator import Evaluator
-    from pb_graph.models.caps import CapPolicy
     from pb_graph.models.reply import Reply
 
 _CAP = 2048  # completion tokens of a reflection
@@ -53,42 +51,28 @@ class Reflector(WrapperClient):
         model: As for `build_graph`. A model made from a name is asked at temperature 1, if it
             would be asked at 0.
         evaluator: Its event loop makes the calls; its cache keeps the replies.
-        settings: Time-out and retries.
-        cap_policy: As for `build_graph`.
 
     Attributes:
+        label: The model's name, for the record.
         identity: For the check that a folder holds one run.
         failure: The error of the last call that failed.
     """
 
-    def __init__(
-        self,
-        model: BaseChatModel | str,
-        evaluator: Evaluator,
-        settings: Settings | None = None,
-        cap_policy: CapPolicy | None = None,
-    ) -> None:
-        settings, chat, name = settings or Settings(), model, None
+    def __init__(self, model: BaseChatModel | str, evaluator: Evaluator) -> None:
+        settings, chat, name = evaluator.program.settings, model, None
         if isinstance(chat, str):
             name = chat
             chat = resolve(model_name(name), settings)
             if getattr(chat, "temperature", None) == 0.0:
                 chat = chat.model_copy(update={"temperature": _TEMPERATURE})
-        self.identity = str(model_identity(chat, name))
-        self._name = name or type(chat).__name__
+        self.label, self.identity = name or type(chat).__name__, str(model_identity(chat, name))
+        cap_policy = evaluator.program.graph.cap_policy
         client = ChatClient(chat, cap_policy, retry_policy_for(model, settings))
-        cache, before = evaluator.replies, evaluator.check
-        super().__init__(CachedClient(client, self._name, self.identity, cache, before=before))
+        cache, check = evaluator.replies, evaluator.check
+        super().__init__(CachedClient(client, self.label, self.identity, cache, before=check))
         self._options = CallOptions(_CAP, settings.timeout or TIMEOUT, purpose=Purpose("reflect"))
-        self._run = evaluator.run
-        self._recording = Recording()
-        self._empty = 0
+        self._run, self._recording, self._empty = evaluator.run, Recording(), 0
         self.failure: PlanAndBudgetError | None = None
-
-    @property
-    def name(self) -> str:
-        """The model's name, for the record."""
-        return self._name
 
     def ask(self, prompt: str) -> str:
         """Return the reply to a prompt. Raises as `call`."""
@@ -125,7 +109,7 @@ class Reflector(WrapperClient):
     def error(self, returned: str) -> ReflectionError:
         """Return the error for a model that returned this."""
         return ReflectionError(
-            f"the reflection model {self.name} returned {returned}. Use another "
+            f"the reflection model {self.label} returned {returned}. Use another "
             "--reflection-model, or --optimizer candidates, which needs none."
         )
 

@@ -5,26 +5,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from optim.datasets import data_set, load
-from optim.evaluation.experiment import provenance, scorer_name
 from optim.extras import require_modules
-from optim.reporting import write
 from optim.reporting.formatting import plain_text
 from optim.tangent import scorer_of
-from optim.tuning.candidate import predictors_of, read_instructions
 from optim.tuning.evaluator import Evaluator
-from optim.tuning.options import OPTIMIZERS, TuneBudget, TuneCommand, TuneOptions, resolve_optimizer
-from optim.tuning.program import GraphProgram
-from optim.tuning.record import html, record_of, shown
+from optim.tuning.optimizers import read_instructions
+from optim.tuning.options import OPTIMIZERS, TuneOptions, resolve_optimizer
+from optim.tuning.program import GraphProgram, predictors_of
+from optim.tuning.record import record_of, shown
 from optim.tuning.reflection import Reflector
-from optim.tuning.search import Search, questions_of, split_fraction, split_of
+from optim.tuning.search import Search, questions_of, split_of
 from pb_graph.cli.display import safe
 from pb_graph.errors import InputError
 from pb_graph.models.resolve import model_name
@@ -34,11 +31,8 @@ if TYPE_CHECKING:
 
     from optim.datasets import Question
     from optim.tangent import Judge
-    from optim.tuning.select import Verdict
+    from optim.tuning.verdict import Verdict
     from pb_graph.program import PlannerProgram
-
-PROGRAM, PAGE = "program.json", "candidates.html"
-"""The tuned program in the run folder, and its candidates."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -85,8 +79,7 @@ def tune(  # noqa: PLR0913 -- all but three by name
     *,
     scorer: Judge,
     held_out: Sequence[Question | dspy.Example] | None = None,
-    dataset: str = "examples",
-    made_by: Mapping[str, Any] | None = None,
+    about: Mapping[str, Any] | None = None,
     callback: Callable[[str], None] | None = None,
     **choices: Any,  # noqa: ANN401 -- the fields of TuneOptions
 ) -> TuneResult:
@@ -97,17 +90,6 @@ def tune(  # noqa: PLR0913 -- all but three by name
     it is not below (it is used, but no proven improvement), else ``kept``. The same call with the
     same run folder resumes, and pays for nothing twice.
 
-    ::
-
-        program = GraphProgram("openai:gpt-4o-mini", settings={"execution": "single_pass"})
-        result = tune(
-            program, train, dev, scorer="math", optimizer="gepa", budget=400, run_dir="runs/gepa",
-            reflection_model="openai:gpt-4o", seed=0,
-        )
-        print(result.verdict.reason)
-        result.program(question="How many primes are below 30?").answer
-        result.save("tuned.json")
-
     Args:
         program: The original: its models, prompts and settings.
         train: Questions, or examples with ``question`` and ``answer``, that optimizers learn
@@ -116,12 +98,11 @@ def tune(  # noqa: PLR0913 -- all but three by name
         scorer: Name of a scorer (`optim.scorers.NAMES`), a scorer, or a DSPy metric from 0 to 1
             that judges one answer. E³ of a whole set is made of that and the tokens.
         held_out: Questions or examples for the last comparison; None takes a third of dev.
-        dataset: Name of the questions in the record.
-        made_by: How it came about, for the record.
+        about: Facts for the record, such as the name of the data set.
         callback: Told of every step in a sentence; None shows them on standard error.
         choices: Fields of `optim.tuning.options.TuneOptions`, among them ``optimizer`` (a name, an
-            `Optimizer`, or an optimizer object of DSPy's), ``budget`` (answers, or a
-            `TuneBudget`), ``run_dir``, ``tuned``, ``candidates``, ``reflection_model``, ``seed``.
+            `Optimizer`, or an optimizer object of DSPy's), ``budget`` (answers), ``run_dir``,
+            ``tuned``, ``candidates``, ``reflection_model``, ``seed``.
 
     Raises:
         InputError: No usable questions, or one in two sets; choices that do not go together; every
@@ -137,11 +118,10 @@ def tune(  # noqa: PLR0913 -- all but three by name
             "optim.tuning.GraphProgram(model, planner=..., settings=...)"
         )
         raise InputError(msg)
-    start, graph = program.candidate, program.graph
     optimizer = resolve_optimizer(options)
     if optimizer.name == "miprov2":
         require_modules("optuna")
-    names = predictors_of(start.settings, options.tuned)
+    names = predictors_of(program.settings, options.tuned)
     if optimizer.name == "candidates" and "texts" not in optimizer.options:
         optimizer = optimizer(texts=read_instructions(options.candidates, names[0]))
     examples = OPTIMIZERS["shortest"] if options.tuned == "all" else optimizer
@@ -157,83 +137,24 @@ def tune(  # noqa: PLR0913 -- all but three by name
             "pass --estimate-level (estimate_level=True), or tune another prompt"
         )
         raise InputError(msg)
-    budget = options.budget
-    evaluator = Evaluator(
-        graph.model,
-        planner=graph.planner,
-        scorer=scorer_of(scorer),
-        run_dir=options.run_dir,
-        budget=budget if isinstance(budget, TuneBudget) else TuneBudget(budget),
-        concurrency=options.concurrency,
-        estimate_level=options.estimate_level,
-        settings=start.settings,
-        cap_policy=graph.cap_policy,
-    )
     # Optimizers are silenced by replacing standard error, so the one of today is kept.
     console = Console(file=sys.stderr)
     status = console.status("") if console.is_terminal and callback is None else nullcontext()
-    with evaluator, status as display:
+    with Evaluator(program, scorer_of(scorer), options) as evaluator, status as display:
         if display is not None:
             evaluator.watcher = lambda: display.update(f"{evaluator.spent}")
-        reflector = None
+        reflector, graph = None, program.graph
         if optimizer.reflects:
             writes = options.reflection_model or graph.planner or graph.model or model_name(None)
-            reflector = Reflector(writes, evaluator, start.settings, graph.cap_policy)
+            reflector = Reflector(writes, evaluator)
         tell = callback or (lambda text: console.print(safe(text)))
-        result = Search(evaluator, split, work, reflector, options.rounds, options.seed, tell).run(
-            start
-        )
-        models = {
-            "solver": evaluator.models.model,
-            "planner": evaluator.models.planner_model,
-            "reflection": reflector.name if reflector else None,
-        }
-    record = record_of(result, dataset=dataset, models=models, made_by=made_by or {})
-    record |= {"optimizer": optimizer.name, "seed": options.seed}
+        search = Search(evaluator, split, work, reflector, tell).run(program.candidate)
     tuned = GraphProgram(
         graph.model,
         planner=graph.planner,
-        settings=result.candidate.settings,
-        planner_program=result.candidate.prompts(),
+        settings=search.candidate.settings,
+        planner_program=search.candidate.prompts(),
         cap_policy=graph.cap_policy,
     )
-    return TuneResult(tuned, tuned.program().model_copy(update={"tuning": record}), result)
-
-
-def run_command(command: TuneCommand) -> TuneResult:
-    """Tune, and write `PROGRAM` and `PAGE` into the run folder.
-
-    Raises:
-        PlanAndBudgetError: As `optim.datasets.load` and `tune`.
-    """
-    optimizer = resolve_optimizer(command)
-    program = GraphProgram(
-        command.model,
-        planner=command.planner,
-        settings=command.settings,
-        planner_program=command.program,
-        cap_policy=command.cap_policy,
-    )
-    names = ("split", "seed", "levels", "fields", "skip_bad_rows", "limit")
-    asked: dict[str, Any] = {name: getattr(command, name) for name in names}
-    train: list[Question] = []
-    dev = load(command.dataset, path=command.data, **asked)
-    if optimizer.learns or command.tuned == "all":
-        train, dev = split_fraction(dev, 4, command.seed)
-    scorer = command.scorer or data_set(command.dataset).scorer
-    about = provenance(command.dataset, data=command.data, split=command.split, seed=command.seed)
-    about["scorer"] = scorer_name(scorer)
-    kept = ("command", "data", "split", "scorer")
-    result = tune(
-        program,
-        train,
-        dev,
-        scorer=scorer,
-        dataset=command.dataset,
-        made_by={name: about[name] for name in kept if about[name] is not None},
-        **{item.name: getattr(command, item.name) for item in fields(TuneOptions)},
-    )
-    path = Path(command.run_dir) / PROGRAM
-    result.save(path)
-    write(path.with_name(PAGE), html(result.record))
-    return result
+    record = record_of(search, about or {})
+    return TuneResult(tuned, tuned.program().model_copy(update={"tuning": record}), search)

@@ -10,36 +10,36 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from optim.datasets.dataset import digest
-from optim.datasets.loading import drawn_by_level, normalized
+from optim.datasets.loading import normalized, sample
 from optim.evaluation.store import StorageError, check_run_conditions
 from optim.tangent import question_of
 from optim.tuning.evaluator import BudgetSpentError, OutageError
 from optim.tuning.optimizers import OptimizerTask
 from optim.tuning.reflection import ReflectionError
-from optim.tuning.select import Measurement, Trial, Verdict, judge, pareto_front, winner_of
+from optim.tuning.verdict import Trial, Verdict, judge, pareto_front, winner_of
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     from optim.datasets import Question
-    from optim.tuning.candidate import Candidate
     from optim.tuning.evaluator import Evaluator, Spending
     from optim.tuning.options import Optimizer
+    from optim.tuning.program import Candidate
     from optim.tuning.reflection import Reflector
 
 _ANSWERS_PER_QUESTION = 10  # of a round where no number of answers is set
 _MIN_PASSES = 2  # over dev in a round: else no candidate could be measured
 _COMPARED = 2  # on the held-out questions: the original and the winner of dev
 _FEWEST_DEV = 6  # of dev and held-out together: two to compare on, so that there is an interval
-_HELD_OUT = 3  # every third question
+_HELD_OUT = 3  # one of every three questions
 _NAMED = 5  # question ids that an error names
 _MIN_GAIN = 0.01  # relative gain of E³ below which a round is the last
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(NamedTuple):
     """Three sets without a common question.
 
     Attributes:
@@ -52,15 +52,6 @@ class Split:
     dev: Sequence[Question]
     held_out: Sequence[Question]
 
-    @property
-    def identity(self) -> dict[str, str]:
-        """A digest of each set, targets included: they bear on the scores."""
-        sets = {"train": self.train, "dev": self.dev, "held_out": self.held_out}
-        return {
-            name: digest([[q.identity, list(q.targets)] for q in questions])
-            for name, questions in sets.items()
-        }
-
 
 @dataclass
 class Search:
@@ -71,8 +62,6 @@ class Search:
         split: The questions.
         work: Optimizers, each with the predictor that it tunes.
         reflector: Writes instructions; None where no optimizer needs that.
-        rounds: The most rounds.
-        seed: Of everything drawn by chance.
         callback: Told of every step in a sentence.
         trials: Every candidate that was measured on the whole of dev; the original first.
         verdict: The judgement of the held-out questions.
@@ -83,8 +72,6 @@ class Search:
     split: Split
     work: Sequence[tuple[Optimizer, str]]
     reflector: Reflector | None = None
-    rounds: int = 3
-    seed: int = 0
     callback: Callable[[str], None] = field(default=lambda _: None)
     trials: list[Trial] = field(default_factory=list)
     turns: int = 0
@@ -101,36 +88,41 @@ class Search:
             PlanAndBudgetError: The reflection model is silent, a model is out of reach, or the
                 disk is full.
         """
-        dev, compared = len(self.split.dev), _COMPARED * len(self.split.held_out)
-        required, budget = 2 * dev + compared, self.evaluator.budget.answers
+        evaluator, dev, held_out = self.evaluator, len(self.split.dev), len(self.split.held_out)
+        compared, budget = _COMPARED * held_out, evaluator.options.budget
+        required = 2 * dev + compared
         if budget is not None and budget < required:
             msg = (
                 f"{budget} answers are too few: the original and one candidate on {dev} dev and "
-                f"{len(self.split.held_out)} held-out questions take {required}. Raise the budget "
+                f"{held_out} held-out questions take {required}. Raise the budget "
                 "(--budget-answers), or give fewer questions (--limit)."
             )
             raise InputError(msg)
-        check_run_conditions(self.evaluator.run_dir, self._conditions(original))
+        check_run_conditions(evaluator.run_dir, self._conditions(original))
         self.callback(
-            f"{dev} dev and {len(self.split.held_out)} held-out questions; "
-            f"{compared} answers are kept back for the comparison at the end."
+            f"{dev} dev and {held_out} held-out questions; {compared} answers are kept back for "
+            "the comparison at the end."
         )
-        self.evaluator.hold_back(compared)
+        evaluator.hold_back(compared)
         self._measure(original, "original")
-        first = self.original
-        _ = first.measurement.reference  # refuses what cannot be improved on
+        _ = self.original.reference  # refuses what cannot be improved on
         self.ended = self._rounds()
-        winner = winner_of(self.trials, first)
-        self.evaluator.hold_back(0)
+        winner = winner_of(self.trials, self.original)
+        evaluator.hold_back(0)
         if winner is not None:
             self.callback("The best of dev and the original answer the held-out questions.")
-        self.verdict = judge(self.evaluator, first, winner, self.split.held_out)
+        self.verdict = judge(evaluator, self.original, winner, self.split.held_out)
         return self
 
     @property
     def original(self) -> Trial:
         """The original on dev."""
         return self.trials[0]
+
+    @property
+    def incumbent(self) -> Trial:
+        """The best so far; of equals the first."""
+        return max(self.trials, key=lambda trial: trial.e3)
 
     @property
     def candidate(self) -> Candidate:
@@ -148,30 +140,30 @@ class Search:
         """The cost of the run folder."""
         return self.evaluator.spent
 
-    @property
-    def incumbent(self) -> Trial:
-        """The best so far; of equals the first."""
-        return max(self.trials, key=lambda trial: trial.measurement.e3)
-
     def _conditions(self, original: Candidate) -> dict[str, object]:
-        """Return what a folder must not mix."""
-        return {
-            **self.evaluator.identity,
-            **self.split.identity,
+        """Return what a folder must not mix; targets are a part, as they bear on the scores."""
+        evaluator, options = self.evaluator, self.evaluator.options
+        sets = {
+            name: digest([[one.identity, list(one.targets)] for one in questions])
+            for name, questions in self.split._asdict().items()
+        }
+        return sets | {
+            "solver": evaluator.models.solver_identity,
+            "planner": evaluator.models.planner_identity,
+            "scorer": evaluator.scorer_name,
             "original": original.identity,
-            "tuned": "+".join(name for _, name in self.work),
-            "optimizer": self.work[0][0].name,
-            "options": repr(dict(self.work[0][0].options)),
+            "optimizer": [[one.name, repr(dict(one.options)), name] for one, name in self.work],
             "reflection": self.reflector.identity if self.reflector else None,
-            "rounds": self.rounds,
-            "seed": self.seed,
+            "rounds": options.rounds,
+            "seed": options.seed,
+            "estimate_level": options.estimate_level,
         }
 
     def _rounds(self) -> str:
         """Let the optimizers propose, round by round; return why that ended."""
-        for number in range(self.rounds):
+        for number in range(self.evaluator.options.rounds):
             turns = [turn for turn in self.work if not number or not turn[0].once]
-            before = self.incumbent.measurement.e3
+            before = self.incumbent.e3
             for optimizer, predictor in turns:
                 if self.evaluator.refusal is None:
                     self._turn(optimizer, predictor)
@@ -185,24 +177,24 @@ class Search:
                 if len(self.trials) == 1:
                     raise silent
                 return str(silent)  # what was measured counts
-            if turns and self.incumbent.measurement.e3 / before - 1.0 < _MIN_GAIN:
+            if turns and self.incumbent.e3 / before - 1.0 < _MIN_GAIN:
                 return f"the last round gained less than {_MIN_GAIN:.1%}"
         return "every round was made"
 
     def _turn(self, optimizer: Optimizer, predictor: str) -> None:
         self.turns += 1
         before = self.incumbent
-        self.callback(f"Round {self.turns}: {optimizer.name}, from E³ {before.measurement.e3:.2f}.")
+        self.callback(f"Round {self.turns}: {optimizer.name}, from E³ {before.e3:.2f}.")
         task = OptimizerTask(
             evaluator=self.evaluator,
             incumbent=before.candidate,
-            reference=before.measurement.reference,
+            reference=before.reference,
             train=self.split.train,
             dev=self.split.dev,
             predictor=predictor,
             reflector=self.reflector,
             answers=self._answers(optimizer),
-            seed=self.seed + self.turns,
+            seed=self.evaluator.options.seed + self.turns,
         )
         with suppress(BudgetSpentError):  # of a user's optimizer that measures beyond the budget
             for candidate in optimizer.candidates(task):
@@ -211,13 +203,12 @@ class Search:
                         self._measure(candidate, optimizer.name)
 
     def _measure(self, candidate: Candidate, origin: str) -> None:
-        found = Measurement(self.evaluator.measure(candidate, self.split.dev))
-        trial = Trial(candidate, found, origin)
+        trial = Trial(candidate, self.evaluator.measure(candidate, self.split.dev), origin)
         self.trials.append(trial)
         better = ", the best so far" if self.turns and trial is self.incumbent else ""
         self.callback(
-            f"{origin}: E³ {found.e3:.2f} (accuracy {found.accuracy:.1f} %, "
-            f"T {found.tokens:.0f}){better}"
+            f"{origin}: E³ {trial.e3:.2f} (accuracy {trial.accuracy:.1f} %, "
+            f"T {trial.tokens:.0f}){better}"
         )
 
     def _answers(self, optimizer: Optimizer) -> int:
@@ -226,7 +217,7 @@ class Search:
         An optimizer that runs only once may use the whole budget except the held-out comparison.
         It is taken from the budget, not from what is left: a resumed run must go the same way.
         """
-        dev, budget = len(self.split.dev), self.evaluator.budget.answers
+        dev, budget = len(self.split.dev), self.evaluator.options.budget
         if budget is None:
             return _ANSWERS_PER_QUESTION * dev
         whole = budget - _COMPARED * len(self.split.held_out)
@@ -247,10 +238,9 @@ def questions_of(given: Iterable[Any]) -> list[Question]:
         except InputError as error:
             msg = f"example {place}: {error}"
             raise InputError(msg) from error
-        if question.id in found:
+        if found.setdefault(question.id, question) is not question:
             msg = f"example {place} is a question that is there already ({question.id})"
             raise InputError(msg)
-        found[question.id] = question
     return list(found.values())
 
 
@@ -276,29 +266,21 @@ def split_of(
                 f"last comparison: give at least {_FEWEST_DEV}, better 60"
             )
             raise InputError(msg)
-        held_out, dev = split_fraction(dev, _HELD_OUT, seed)
-    for one, other, names in (
-        (train, dev, "dev and train"),
-        (train, held_out, "held-out and train"),
-        (dev, held_out, "held-out and dev"),
-    ):
-        texts = {normalized(question.question) for question in one}
-        both = [question.id for question in other if normalized(question.question) in texts]
+        held_out, dev = draw(dev, _HELD_OUT, seed)
+    sets = {"train": train, "dev": dev, "held-out": held_out}
+    for (first, some), (second, others) in combinations(sets.items(), 2):
+        texts = {normalized(question.question) for question in some}
+        both = [question.id for question in others if normalized(question.question) in texts]
         if both:
-            named = ", ".join(both[:_NAMED])
-            msg = f"{names} share {len(both)} questions ({named}): remove them from one set"
+            named = f"{len(both)} questions ({', '.join(both[:_NAMED])})"
+            msg = f"{second} and {first} share {named}: remove them from one set"
             raise InputError(msg)
     return Split(train or dev, dev, held_out)
 
 
-def split_fraction(
+def draw(
     questions: Sequence[Question], of: int, seed: int
 ) -> tuple[list[Question], list[Question]]:
-    """Draw one of every ``of`` questions, evenly by level; return them, and the rest in order."""
-    levels = drawn_by_level(questions, seed)
-    lined_up = [item for level in sorted(levels, key=str) for item in levels[level]]
-    chosen = {item.id for item in lined_up[::of]}
-    return (
-        [item for item in questions if item.id in chosen],
-        [item for item in questions if item.id not in chosen],
-    )
+    """Draw one of every ``of`` questions, evenly by level; return them, and the rest."""
+    drawn = sample(questions, max(1, len(questions) // of), seed)
+    return drawn, [question for question in questions if question not in drawn]

@@ -7,23 +7,25 @@ better half, by E³ smoothed for few answers, and doubles the questions up to al
 
 from __future__ import annotations
 
-import itertools
 import math
-import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
+
+from scipy.stats import qmc
 
 from optim.datasets.loading import sample
 from optim.tuning.evaluator import BudgetSpentError, OutageError
-from optim.tuning.select import Measurement
+from optim.tuning.verdict import Trial
 from pb_graph.budget.rules import BudgetRule, Fixed, LevelTable, PerLevel
 from pb_graph.settings import PLANNED, Settings, choices
 
 if TYPE_CHECKING:
-    from optim.tuning.candidate import Candidate
+    from optim.datasets import Question
     from optim.tuning.optimizers import OptimizerTask
+    from optim.tuning.program import Candidate
 
 FIRST = 5  # questions of the first rung
 MOST = 200  # settings in it
@@ -54,35 +56,27 @@ def search_settings(task: OptimizerTask, *, most: int = MOST) -> list[Candidate]
     rungs = rungs_of(len(task.dev), task.answers, most)
     questions = sample(task.dev, len(task.dev), task.seed)
     entered = first_rung(task.incumbent.settings, 1 + rungs[0][0], task.seed)
-    original, *racing = [replace(task.incumbent, settings=settings) for settings in entered]
-    found: dict[str, Measurement] = {}
-
-    def extend(candidate: Candidate, count: int) -> bool:
-        known = found.get(candidate.identity)
-        results = list(known.results) if known else []
-        try:
-            results += task.evaluator.measure(candidate, questions[len(results) : count])
-        except OutageError:
-            if task.is_refused:
-                raise
-            return False  # a server refuses a question under these settings
-        found[candidate.identity] = Measurement(results)
-        return True
-
-    def rank(candidate: Candidate) -> float:
-        return -found[candidate.identity].smoothed if candidate.identity in found else 0.0
-
+    original, *racing = [Trial(replace(task.incumbent, settings=each), ()) for each in entered]
     with suppress(BudgetSpentError, OutageError):
-        extend(original, len(questions))
-        for kept, count in rungs:
-            racing = sorted(racing, key=rank)[:kept]
-            racing = [candidate for candidate in racing if extend(candidate, count)]
-    whole = [
-        candidate
-        for candidate in (original, *racing)
-        if candidate.identity in found and len(found[candidate.identity].results) == len(questions)
-    ]
-    return sorted(whole, key=lambda candidate: -found[candidate.identity].e3)
+        original = _extended(task, original, questions) or original
+        for kept, asked in rungs:
+            ranked, racing = sorted(racing, key=lambda trial: -trial.smoothed)[:kept], []
+            for trial in ranked:
+                if extended := _extended(task, trial, questions[:asked]):
+                    racing.append(extended)
+    whole = [trial for trial in (original, *racing) if len(trial.results) == len(questions)]
+    return [trial.candidate for trial in sorted(whole, key=lambda trial: -trial.e3)]
+
+
+def _extended(task: OptimizerTask, trial: Trial, questions: Sequence[Question]) -> Trial | None:
+    """Return a trial on more questions; None if a server refuses one under these settings."""
+    try:
+        new = task.evaluator.measure(trial.candidate, questions[len(trial.results) :])
+    except OutageError:
+        if task.is_refused:
+            raise
+        return None
+    return replace(trial, results=[*trial.results, *new])
 
 
 def rungs_of(questions: int, answers: int, most: int = MOST) -> list[tuple[int, int]]:
@@ -107,7 +101,7 @@ def first_rung(base: Settings, count: int, seed: int) -> list[Settings]:
     own = {name: 0 if name == "budget" else getattr(base, name) for name in DIMENSIONS}
     entered = [base, *(_changed(base, {"method": name}) for name in REFERENCES)]
     chosen = {one.model_dump_json(): one for one in (*entered, settings_at(base, own))}
-    for point in itertools.islice(design(own, count - len(chosen), seed), 10 * MOST):
+    for point in islice(design(own, count - len(chosen), seed), 10 * MOST):
         if len(chosen) >= count:
             break
         settings = settings_at(base, point)
@@ -123,18 +117,18 @@ def design(own: dict[str, Any], count: int, seed: int) -> Iterator[dict[str, Any
         count: Size of a balanced set; more sets follow, as points may come to the same settings.
         seed: Of the draw.
     """
-    draw = random.Random(seed)  # noqa: S311 -- a draw, not a secret
-    size = max(2, count)
+    cube = qmc.LatinHypercube(len(DIMENSIONS), rng=seed)
+    values = {
+        name: (own[name], [value for value in every if value != own[name]])
+        for name, every in DIMENSIONS.items()
+    }
     while True:
-        columns = {}
-        for name, values in DIMENSIONS.items():
-            others = [value for value in values if value != own[name]]
-            draw.shuffle(others)
-            changed = itertools.islice(itertools.cycle(others), (size + 1) // 2)
-            columns[name] = [*changed, *[own[name]] * (size // 2)]
-            draw.shuffle(columns[name])
-        rows = zip(*columns.values(), strict=True)
-        yield from (dict(zip(columns, row, strict=True)) for row in rows)
+        for row in 2 * cube.random(max(2, count)):  # below 1: its own value
+            places = zip(row, values.items(), strict=True)
+            yield {
+                name: others[int((at - 1) * len(others))] if at >= 1 else mine
+                for at, (name, (mine, others)) in places
+            }
 
 
 def settings_at(base: Settings, point: dict[str, Any]) -> Settings:

@@ -21,11 +21,11 @@ import numpy as np
 
 from optim.datasets import Question
 from optim.e3 import ReferencePoint
-from optim.tuning.candidate import Candidate
 from optim.tuning.evaluator import BudgetSpentError, Result
 from optim.tuning.optimizers import OptimizerTask
-from optim.tuning.select import Measurement
+from optim.tuning.program import Candidate
 from optim.tuning.settings import search_settings
+from optim.tuning.verdict import Trial
 from pb_graph.settings import Settings
 from tests.support.questions import generate
 
@@ -125,7 +125,7 @@ def searched(world: World, seed: int) -> float:
     )
     every = [start, *search_settings(task)]
     whole = [one for one in every if all((one.identity, q.id) in world.paid for q in DEV)]
-    best = max(whole, key=lambda one: Measurement(world.measure(one, DEV)).e3)
+    best = max(whole, key=lambda one: Trial(one, world.measure(one, DEV)).e3)
     return world.e3(best.settings) / world.e3(START) - 1.0
 
 

@@ -16,9 +16,9 @@ from time import process_time
 from typing import Any
 
 from optim.scorers import Score
-from optim.tuning.candidate import Candidate
 from optim.tuning.evaluator import Evaluator
-from optim.tuning.options import OPTIMIZERS, TuneBudget
+from optim.tuning.options import OPTIMIZERS, TuneOptions
+from optim.tuning.program import Candidate, GraphProgram
 from optim.tuning.reflection import Reflector
 from optim.tuning.search import Search, split_of
 from pb_graph import Settings, build_graph
@@ -68,13 +68,8 @@ async def alone() -> float:
 
 def tuned(folder: Path) -> tuple[float, float]:
     """Seconds per answer of the whole loop, and how many answers there were."""
-    with Evaluator(
-        InstantChat(),
-        scorer=Improving(),
-        run_dir=folder,
-        budget=TuneBudget(answers=CALLS),
-        concurrency=AT_ONCE,
-    ) as bench:
+    options = TuneOptions(run_dir=folder, budget=CALLS, concurrency=AT_ONCE)
+    with Evaluator(GraphProgram(InstantChat()), Improving(), options) as bench:
         reflector = Reflector(Rambling(), bench)
         start = Candidate(settings=SETTINGS)
         bench.one(start, DEV[0])

@@ -1,6 +1,6 @@
 """How often tuning's verdict is `better`: run `python tests/benchmarks/verdict_simulation.py`.
 
-The judging is the package's own (`winner_of`, `Measurement.against`, `decide`); only the answers
+The judging is the package's own (`winner_of`, `Trial.against`, `decide`); only the answers
 are drawn. A program is right on 45 % of the questions, and programs are alike on a question: what
 is hard for one is hard for the others. Tokens are log-normal, wrong answers 1.6 times as long.
 Dev has twice as many questions as are held out.
@@ -24,7 +24,7 @@ from typing import Any, cast
 import numpy as np
 
 from optim.tuning.evaluator import Result
-from optim.tuning.select import Measurement, Trial, decide, winner_of
+from optim.tuning.verdict import Trial, decide, winner_of
 
 HELD_OUT = (3, 6, 10, 30, 100)
 CANDIDATES = (1, 3, 10, 30)
@@ -36,7 +36,7 @@ MOST = 0.12
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
-def answers(rng: np.random.Generator, hardness: Floats, factor: float = 1.0) -> Measurement:
+def answers(rng: np.random.Generator, hardness: Floats, factor: float = 1.0) -> Trial:
     """One program's answers to questions of this hardness; E³ is higher by the factor.
 
     Half of the factor comes from right answers and half from tokens.
@@ -49,22 +49,18 @@ def answers(rng: np.random.Generator, hardness: Floats, factor: float = 1.0) -> 
     mean_longer = [1 - p + p / LONGER for p in (ACCURACY, min(0.99, ACCURACY * factor**0.25))]
     tokens *= factor**-0.5 * mean_longer[0] / mean_longer[1]
     rows = zip(right, tokens, strict=True)
-    return Measurement(
-        [
-            Result(str(number), float(score), round(cost), cast("Any", None), None)
-            for number, (score, cost) in enumerate(rows)
-        ]
-    )
+    results = [
+        Result(str(number), float(score), round(cost), cast("Any", None), None)
+        for number, (score, cost) in enumerate(rows)
+    ]
+    return Trial(cast("Any", None), results)
 
 
 def run(rng: np.random.Generator, held_out: int, candidates: int, factor: float) -> str:
     """The verdict of one tuning; the first candidate is better by the factor."""
     dev, rest = rng.standard_normal(2 * held_out), rng.standard_normal(held_out)
-    original = Trial(cast("Any", "original"), answers(rng, dev), "original")
-    trials = [
-        Trial(cast("Any", number), answers(rng, dev, factor if number == 0 else 1.0), "c")
-        for number in range(candidates)
-    ]
+    original = answers(rng, dev)
+    trials = [answers(rng, dev, factor if number == 0 else 1.0) for number in range(candidates)]
     winner = winner_of([original, *trials], original)
     if winner is None:
         return "kept"

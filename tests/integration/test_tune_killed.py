@@ -35,7 +35,7 @@ print(json.dumps({
     "calls": found.spent.answers,
     "told": dict(found.candidate.instructions),
     "path": [trial.candidate.identity for trial in found.trials],
-    "e3": [trial.measurement.e3 for trial in found.trials],
+    "e3": [trial.e3 for trial in found.trials],
     "verdict": found.verdict.reason,
 }))
 """)

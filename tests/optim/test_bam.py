@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pytest
 
@@ -13,7 +11,6 @@ from optim.bam import (
     level_shares,
     optimal_allocation,
     simulate,
-    whole_allocation,
 )
 from pb_graph.errors import InputError
 
@@ -58,7 +55,7 @@ def test_answers_that_never_change_do_not_identify_beta() -> None:
         fit([50, 100], [20, 20], [10, 15])
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 def test_no_token_of_an_optimum_is_better_moved(seed: int) -> None:
     rng = np.random.default_rng(seed)
     c, beta = rng.uniform(0.1, 10, (3, 4)), rng.uniform(0.5, 4, (3, 4))
@@ -68,14 +65,3 @@ def test_no_token_of_an_optimum_is_better_moved(seed: int) -> None:
     assert worth == pytest.approx(np.broadcast_to(worth[:, :1], worth.shape))
     same = np.full_like(beta, 1.5)
     assert closed_form_allocation(c, same, 90) == pytest.approx(optimal_allocation(c, same, 90))
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_whole_tokens_are_the_best_of_all_whole_allocations(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    c, beta, total = rng.uniform(0.1, 10, 3), rng.uniform(0.5, 4, 3), 3 + seed
-    every = [b for b in product(range(1, total + 1), repeat=3) if sum(b) == total]
-    best = (c / np.array(every) ** beta).sum(axis=1).min()
-    tokens = whole_allocation(list(c), list(beta), total)
-    assert sum(tokens) == total
-    assert (c / np.array(tokens) ** beta).sum() == pytest.approx(best)

@@ -27,20 +27,13 @@ from tests.support.tuning_world import (
     TRAIN,
     Exact,
     Style,
+    examples,
+    program_of,
     world,
 )
 
 FRUGAL, VERBOSE = "Ask MINIMAL questions.", "Ask THOROUGH questions, twice."
 AT = ReferencePoint(50.0, 100.0)
-
-
-def examples(questions: Any) -> list[dspy.Example]:  # noqa: ANN401
-    return [
-        dspy.Example(question=q.question, answer=q.targets[0], level=q.level).with_inputs(
-            "question", "level"
-        )
-        for q in questions
-    ]
 
 
 LEARN, CHOOSE = examples(TRAIN[:12]), examples(DEV[:20])
@@ -61,14 +54,6 @@ def writes() -> dspy.LM:
     client = ChatClient(ScriptedChat(solve=write), with_schema)
     return language_model(
         LangChainEngine(client, CallOptions(2048, 60.0, purpose=Purpose("reflect")))
-    )
-
-
-def program_of(model: ScriptedChat | None = None) -> GraphProgram:
-    return GraphProgram(
-        model or world(),
-        settings={"method": "planned_vanilla", "plan_from": 1},
-        cap_policy=with_schema,
     )
 
 

@@ -130,7 +130,7 @@ def make_program() -> None:
             DEV,
             held_out=HELD_OUT,
             scorer=Exact(),
-            dataset="arithmetic",
+            about={"dataset": "arithmetic"},
             optimizer="candidates",
             candidates=[FRUGAL, "Plan the steps."],
             run_dir=folder,

@@ -11,17 +11,21 @@ import hashlib
 import itertools
 import json
 import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import dspy
+
 from optim.datasets import Question, load
 from optim.scorers import Score
-from optim.tuning.candidate import Candidate, predictors_of
+from optim.tuning import GraphProgram
 from optim.tuning.evaluator import Evaluator
-from optim.tuning.options import Optimizer, TuneBudget
+from optim.tuning.options import Optimizer, TuneOptions
+from optim.tuning.program import Candidate, predictors_of
 from optim.tuning.reflection import Reflector
-from optim.tuning.search import Search, Split, split_of
+from optim.tuning.search import Search, split_of
 from pb_graph import Settings
 from tests.support.chat_model import Call, Said, ScriptedChat, with_schema
 from tests.support.questions import generate
@@ -32,6 +36,7 @@ PLAIN = "Plan the steps."
 DEV = generate(60, split="dev")
 TRAIN = generate(30, split="train")
 HELD_OUT = generate(100, split="held-out")
+FEW, REST = DEV[:12], HELD_OUT[:6]
 
 
 @dataclass(frozen=True)
@@ -96,26 +101,20 @@ def says(*replies: Said) -> ScriptedChat:
     return ScriptedChat(solve=lambda _: next(turns))
 
 
-def bench_in(
-    folder: Path,
-    model: ScriptedChat | None = None,
-    **options: Any,  # noqa: ANN401
-) -> Evaluator:
-    """A bench for this world."""
-    budget = TuneBudget(options.pop("answers", None), options.pop("tokens", None))
-    return Evaluator(
-        world() if model is None else model,
-        scorer=options.pop("scorer", Exact()),
-        run_dir=folder,
-        budget=budget,
-        cap_policy=with_schema,
-        **options,
-    )
+def examples(questions: Sequence[Question]) -> list[dspy.Example]:
+    """What a notebook would hold."""
+    return [
+        dspy.Example(question=q.question, answer=q.targets[0], level=q.level).with_inputs(
+            "question", "level"
+        )
+        for q in questions
+    ]
 
 
-def reflector_of(bench: Evaluator, model: ScriptedChat) -> Reflector:
-    """The reflection model, with the bench's cache and budget."""
-    return Reflector(model, bench)
+def program_of(model: ScriptedChat | None = None, **options: Any) -> GraphProgram:  # noqa: ANN401
+    """The graph in this world: a plan, then one call."""
+    chosen: dict[str, Any] = {"settings": {"method": "planned_vanilla", "plan_from": 1}} | options
+    return GraphProgram(model or world(), cap_policy=with_schema, **chosen)
 
 
 def original(**settings: Any) -> Candidate:  # noqa: ANN401
@@ -125,25 +124,46 @@ def original(**settings: Any) -> Candidate:  # noqa: ANN401
     )
 
 
-def search(  # noqa: PLR0913 -- all but three by name
-    bench: Evaluator,
-    split: Split,
-    optimizer: Optimizer,
+def bench_in(
+    folder: Path,
+    model: ScriptedChat | None = None,
     *,
-    start: Candidate,
+    scorer: Any = None,  # noqa: ANN401
+    answers: int | None = None,
+    **options: Any,  # noqa: ANN401
+) -> Evaluator:
+    """A bench for this world."""
+    chosen = TuneOptions(run_dir=folder, budget=answers, **options)
+    return Evaluator(program_of(model), scorer or Exact(), chosen)
+
+
+def run(  # noqa: PLR0913 -- all but three by name
+    folder: Path,
+    optimizer: Optimizer,
+    model: ScriptedChat | None = None,
+    *,
+    start: Candidate | None = None,
     tuned: str = "decompose",
-    reflector: Reflector | None = None,
+    reflection: ScriptedChat | None = None,
+    train: Sequence[Question] = (),
+    dev: Sequence[Question] = FEW,
+    held_out: Sequence[Question] | None = REST,
+    answers: int | None = 300,
+    callback: Callable[[str], None] = lambda _: None,
     **options: Any,  # noqa: ANN401
 ) -> Search:
-    """Search with one optimizer for every predictor that is tuned."""
-    work = [(optimizer, name) for name in predictors_of(start.settings, tuned)]
-    return Search(bench, split, work, reflector, **options).run(start)
+    """Search with one optimizer for every predictor that is tuned, on a few questions."""
+    start = start or original()
+    with bench_in(folder, model, answers=answers, **options) as bench:
+        split = split_of(train, dev, held_out, bench.options.seed)
+        work = [(optimizer, name) for name in predictors_of(start.settings, tuned)]
+        reflector = Reflector(reflection, bench) if reflection else None
+        return Search(bench, split, work, reflector, callback).run(start)
 
 
-def searched(bench: Evaluator, optimizer: Optimizer, **options: Any) -> Search:  # noqa: ANN401
-    """Search on 60 dev questions, and compare on 100 others."""
-    split = split_of(TRAIN, DEV, HELD_OUT, 0)
-    return search(bench, split, optimizer, start=original(), **options)
+def texts(candidates: Iterable[Any]) -> list[str]:
+    """The instructions for decomposition of candidates, or of trials."""
+    return [getattr(one, "candidate", one).text("decompose") for one in candidates]
 
 
 def _planner(call: Call) -> str:

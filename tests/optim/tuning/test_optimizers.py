@@ -2,124 +2,119 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dspy
 import pytest
 
 from optim.tuning.evaluator import Evaluator
-from optim.tuning.optimizers import EvaluatedProgram, OptimizerTask
+from optim.tuning.gepa import Acceptance
+from optim.tuning.optimizers import EvaluatedProgram, OptimizerTask, read_instructions
 from optim.tuning.options import OPTIMIZERS, Optimizer, optimizer
-from optim.tuning.select import Measurement
-from pb_graph import InputError
-from tests.support.chat_model import ScriptedChat
+from optim.tuning.program import DEFAULT_INSTRUCTIONS, Candidate
+from optim.tuning.reflection import Reflector
+from optim.tuning.search import Search
+from optim.tuning.verdict import Trial
+from pb_graph import InputError, Settings
+from tests.support.chat_model import Call, Reply, Said, ScriptedChat
 from tests.support.tuning_world import (
     DEV,
     HELD_OUT,
     MINIMAL,
     NOTHING_BETTER,
     PLAIN,
+    REST,
     THOROUGH,
+    TRADE_OFF,
     TRAIN,
+    Style,
+    asked_in,
     bench_in,
+    luck,
     original,
-    reflector_of,
+    run,
     says,
-    searched,
+    texts,
     world,
 )
 
-candidates, copro, gepa, miprov2 = (
-    OPTIMIZERS[name] for name in ("candidates", "copro", "gepa", "miprov2")
+candidates, copro, gepa, miprov2, shortest = (
+    OPTIMIZERS[name] for name in ("candidates", "copro", "gepa", "miprov2", "shortest")
 )
-
-FOUND: dict[str, Callable[[], Optimizer]] = {
-    "gepa": lambda: gepa,
-    "copro": lambda: copro,
-    "miprov2": lambda: miprov2,
-    "candidates": lambda: candidates(texts=[PLAIN, THOROUGH, MINIMAL]),
-}
+LEARN, CHOOSE = TRAIN[:10], DEV[:12]
 
 
 def task(bench: Evaluator, reflection: ScriptedChat | None = None, **fields: Any) -> OptimizerTask:  # noqa: ANN401
     """A round on a few questions."""
-    dev = fields.pop("dev", DEV[:12])
+    dev = fields.pop("dev", CHOOSE)
     chosen: dict[str, Any] = {
-        "train": TRAIN[:10],
+        "train": LEARN,
         "answers": 120,
         "seed": 1,
-        "reflector": reflector_of(bench, reflection or says(PLAIN, THOROUGH, MINIMAL)),
+        "reflector": Reflector(reflection or says(PLAIN, THOROUGH, MINIMAL), bench),
     }
     return OptimizerTask(
         evaluator=bench,
         incumbent=original(),
-        reference=Measurement(bench.measure(original(), dev)).reference,
+        reference=Trial(original(), bench.measure(original(), dev)).reference,
         dev=dev,
         predictor="decompose",
         **chosen | fields,
     )
 
 
-def texts(found: Any) -> list[str]:  # noqa: ANN401
-    return [candidate.text("decompose") for candidate in found]
+def searched(folder: Path, chosen: Optimizer, **options: Any) -> Search:  # noqa: ANN401
+    """Search on 60 dev questions, and compare on 100 others."""
+    sets: dict[str, Any] = {"train": TRAIN, "dev": DEV, "held_out": HELD_OUT}
+    return run(folder, chosen, rounds=1, answers=1200, **sets | options)
 
 
-# The world, and what optimizers find in it
+# What they find
 
 
-def test_the_world_has_the_trade_off_that_it_is_made_for(tmp_path: Path) -> None:
-    base = original()
-    with bench_in(tmp_path) as bench:
-        found = {
-            text: Measurement(bench.measure(base.with_instruction("decompose", text), HELD_OUT))
-            for text in (PLAIN, MINIMAL, THOROUGH)
-        }
-    figures = {text: (round(one.e3, 1), round(one.accuracy)) for text, one in found.items()}
-    assert figures == {PLAIN: (3.5, 57), MINIMAL: (10.2, 67), THOROUGH: (2.7, 84)}
-
-
-@pytest.mark.parametrize("name", FOUND)
-def test_every_optimizer_finds_the_frugal_instruction(name: str, tmp_path: Path) -> None:
-    with bench_in(tmp_path, answers=1200) as bench:
-        reflector = reflector_of(bench, says(PLAIN, THOROUGH, MINIMAL))
-        result = searched(bench, FOUND[name](), reflector=reflector, rounds=1)
+@pytest.mark.parametrize(
+    "chosen",
+    [gepa, copro, miprov2, candidates(texts=[PLAIN, THOROUGH, MINIMAL])],
+    ids=lambda one: one.name,
+)
+def test_every_optimizer_finds_the_frugal_instruction(chosen: Optimizer, tmp_path: Path) -> None:
+    result = searched(tmp_path, chosen, reflection=says(PLAIN, THOROUGH, MINIMAL))
     assert result.candidate.instructions == {"decompose": MINIMAL}
-    assert result.verdict.verdict == "better"
-    assert result.verdict.measurement is not None
-    assert result.verdict.measurement.e3 == pytest.approx(10.18, abs=0.01)
-    comparison = result.verdict.comparison
-    assert comparison is not None
-    assert comparison.lower is not None
-    assert (comparison.questions, comparison.lower > 1.0) == (100, True)
+    verdict = result.verdict
+    assert (verdict.verdict, round(verdict.after.e3, 2)) == ("better", 10.18)  # type: ignore[union-attr]
+    assert verdict.comparison is not None
+    assert verdict.comparison.lower is not None
+    assert (verdict.comparison.questions, verdict.comparison.lower > 1.0) == (100, True)
 
 
 def test_where_nothing_is_better_the_original_is_kept_and_nothing_held_out_is_asked(
     tmp_path: Path,
 ) -> None:
-    with bench_in(tmp_path, world(NOTHING_BETTER), answers=1200) as bench:
-        found = searched(bench, FOUND["candidates"]())
+    model, tried = world(NOTHING_BETTER), candidates(texts=[PLAIN, THOROUGH, MINIMAL])
+    found = searched(tmp_path, tried, model=model)
     assert (found.candidate, found.verdict.verdict) == (original(), "kept")
     assert found.verdict.reason == "No candidate had a higher E³ on dev than the original."
     assert found.spent.answers == 4 * 60
 
 
+def test_two_objectives_keep_the_front_of_accuracy_and_tokens(tmp_path: Path) -> None:
+    found = searched(tmp_path, gepa(objectives=2), reflection=says(PLAIN, THOROUGH, MINIMAL))
+    assert texts(found.front) == [MINIMAL, THOROUGH]
+    assert found.candidate.instructions == {"decompose": MINIMAL}  # E³ still decides
+
+
 def test_an_optimizer_object_of_dspys_brings_its_own_metric(tmp_path: Path) -> None:
     with bench_in(tmp_path) as bench:
         work = task(bench)
-        copro_of_ones_own = dspy.COPRO(
-            metric=work.metric(),
-            prompt_model=work.reflection.language_model(),
-            breadth=4,
-            depth=1,
-        )
+        writes = work.reflection.language_model()
+        own = dspy.COPRO(metric=work.metric(), prompt_model=writes, breadth=4, depth=1)
         compiles = Optimizer("own", "optim.tuning.optimizers:compile_with")
-        found = compiles(made=copro_of_ones_own, eval_kwargs={}).candidates(work)
-    assert MINIMAL in texts(found)
+        assert MINIMAL in texts(compiles(made=own, eval_kwargs={}).candidates(work))
 
 
-def test_a_users_optimizer_is_registered_by_name() -> None:
+def test_an_optimizer_of_ones_own_is_registered_by_name() -> None:
     @optimizer("brief", once=True)
     def brief(work: OptimizerTask) -> list[Any]:
         return list(work.candidates([MINIMAL]))
@@ -128,7 +123,7 @@ def test_a_users_optimizer_is_registered_by_name() -> None:
     assert brief.once
 
 
-# Traps of stock optimizers
+# Limits and traps of DSPy's optimizers
 
 
 @pytest.mark.parametrize("chosen", [copro, gepa, miprov2], ids=lambda one: one.name)
@@ -136,27 +131,81 @@ def test_a_spent_budget_ends_an_optimizer_silently_with_what_it_has(
     chosen: Optimizer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with bench_in(tmp_path, answers=30) as bench:
-        work = task(bench)
-        chosen.candidates(work)
+        chosen.candidates(task(bench))
         assert bench.spent.answers == 30
     assert capsys.readouterr() == ("", "")
 
 
-def test_an_optimizer_that_has_instructions_written_needs_a_writer(tmp_path: Path) -> None:
+@pytest.mark.parametrize("chosen", [copro, gepa, miprov2], ids=lambda one: one.name)
+def test_an_optimizer_that_has_instructions_written_needs_a_writer(
+    chosen: Optimizer, tmp_path: Path
+) -> None:
+    with bench_in(tmp_path) as bench, pytest.raises(InputError, match="--reflection-model"):
+        chosen.candidates(task(bench, dev=DEV[:6], reflector=None))
+
+
+def test_gepa_skips_no_answer_as_perfect(tmp_path: Path) -> None:
+    """With scores of 1 and more GEPA skips every minibatch, and nothing is ever proposed."""
+    right = {name: Style(1.0, style.words) for name, style in TRADE_OFF.items()}
+    train, dev = ([q for q in questions if q.level == 1] for questions in (TRAIN, DEV))
+    with bench_in(tmp_path, world(right)) as bench:
+        assert MINIMAL in texts(gepa.candidates(task(bench, train=train, dev=dev)))
+
+
+def test_gepa_leaves_no_pickle_and_goes_the_same_way_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = []
+    for name in ("one", "two"):
+        with bench_in(tmp_path / name) as bench:
+            found.append((texts(gepa.candidates(task(bench))), bench.spent))
+    assert found[0] == found[1]
+    folders = {path.parent.name for path in tmp_path.rglob("*") if path.is_file()}
+    assert folders == {"one", "two"}
+
+
+def test_gepas_reflection_model_sees_instruction_plan_and_outcome(tmp_path: Path) -> None:
+    model = says(MINIMAL)
     with bench_in(tmp_path) as bench:
-        for chosen in (copro, gepa, miprov2):
-            with pytest.raises(InputError, match="--reflection-model"):
-                chosen.candidates(task(bench, dev=DEV[:6], reflector=None))
+        gepa.candidates(task(bench, model))
+    asked = model.calls[0].ask
+    assert original().text("decompose") in asked
+    assert any(question.question in asked for question in TRAIN)
+    assert "1. What follows from a usual plan?" in asked
+    assert "tokens, " in asked
 
 
-def test_unusable_and_repeated_instructions_are_left_out(tmp_path: Path) -> None:
-    given = ["", MINIMAL, "x" * 9000, MINIMAL]
-    with bench_in(tmp_path) as bench:
-        found = candidates(texts=given).candidates(task(bench, dev=DEV[:6]))
-    assert texts(found) == [MINIMAL]
+Rows = list[tuple[float, float]]
 
 
-# The program that optimizers run
+def minibatch(rows: Rows) -> Any:  # noqa: ANN401
+    return SimpleNamespace(objective_scores=[{"accuracy": a, "neg_tokens": -t} for a, t in rows])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "by_e3", "by_both"),
+    [
+        ([(1, 100), (0, 100)], [(1, 90), (0, 100)], True, True),
+        ([(1, 100), (0, 100)], [(1, 100), (0, 100)], False, False),
+        # Twice as often right at 3.5 times the tokens: E³ rises, though the tangent's mean falls.
+        ([(1, 100), (0, 100)], [(1, 350), (1, 350)], True, True),
+        ([(1, 100), (0, 100)], [(1, 900), (1, 900)], False, True),
+        ([(0, 100), (0, 100)], [(0, 1), (0, 1)], False, False),
+    ],
+)
+def test_a_minibatch_is_judged_by_e3_or_by_both_objectives(
+    before: Rows, after: Rows, *, by_e3: bool, by_both: bool
+) -> None:
+    proposal: Any = SimpleNamespace(eval_before=minibatch(before), eval_after=minibatch(after))
+    found = [Acceptance(number).should_accept(proposal, None) for number in (1, 2)]
+    assert found == [by_e3, by_both]
+    refused = SimpleNamespace(objective_scores=[{"accuracy": 1.0, "neg_tokens": -1.0}, {}])
+    proposal = SimpleNamespace(eval_before=minibatch(before), eval_after=refused)
+    assert not any(Acceptance(number).should_accept(proposal, None) for number in (1, 2))
+
+
+# The program that they run
 
 
 def test_a_copy_is_told_apart_by_its_instruction(tmp_path: Path) -> None:
@@ -167,13 +216,12 @@ def test_a_copy_is_told_apart_by_its_instruction(tmp_path: Path) -> None:
         changed.decompose.signature = changed.decompose.signature.with_instructions(MINIMAL)
         usual, frugal = (one(question=DEV[0].question, id=DEV[0].id) for one in (program, changed))
         assert frugal.tokens < usual.tokens
-        assert texts(work.seen.values()) == texts([program.candidate, changed.candidate])
+        assert texts(work.seen.values()) == texts([program, changed])
 
 
 def test_the_program_never_raises_and_refuses_what_is_no_result(tmp_path: Path) -> None:
     with bench_in(tmp_path, answers=12) as bench:
-        work = task(bench)
-        program = EvaluatedProgram(work)
+        program = EvaluatedProgram(task(bench))
         known, new = DEV[0], TRAIN[0]
         assert not program(question=known.question, id=known.id).refused
         beyond = program(question=new.question, id=new.id)
@@ -197,3 +245,97 @@ def test_a_cached_answer_leaves_the_same_trace_as_a_new_one(tmp_path: Path) -> N
     assert (predictor, given["problem"]) == (program.decompose, DEV[0].question)
     assert said.plan.startswith("1. What follows from a usual plan?")
     assert traces[1] == traces[0]
+
+
+# Lists of instructions
+
+
+def test_unusable_and_repeated_instructions_are_left_out(tmp_path: Path) -> None:
+    given = ["", MINIMAL, "x" * 9000, MINIMAL]
+    with bench_in(tmp_path) as bench:
+        assert texts(candidates(texts=given).candidates(task(bench, dev=DEV[:6]))) == [MINIMAL]
+
+
+def test_instructions_are_read_between_lines_of_dashes(tmp_path: Path) -> None:
+    file = tmp_path / "candidates"
+    file.write_text("---\nOne - or two --- words.\n---\n\nTwo,\nin lines.\n-----  \nThree.\n---\n")
+    found = read_instructions(file, "decompose")
+    assert found == ["One - or two --- words.", "Two,\nin lines.", "Three."]
+    file.write_text("---\n \n---")
+    with pytest.raises(InputError, match="holds no instruction"):
+        read_instructions(file, "decompose")
+
+
+def test_the_packages_list_has_eight_usable_styles_and_none_for_other_predictors() -> None:
+    found = read_instructions(None, "decompose")
+    assert len({Candidate({"decompose": text}).identity for text in found}) == len(found) >= 8
+    assert DEFAULT_INSTRUCTIONS["decompose"] not in found
+    for text in found:
+        assert not {"json", "list of", "number your", "format"} & set(text.lower().split())
+    with pytest.raises(InputError, match="give --candidates"):
+        read_instructions(None, "estimate")
+
+
+# Examples from the model's own shortest right answers
+
+
+def boxed(call: Call) -> str:
+    return rf"\boxed{{{asked_in(call).targets[0]}}}"
+
+
+def imitates(call: Call) -> Said:
+    """Writes half as much for two examples of its own, a third for four; often wrong after six."""
+    question = asked_in(call)
+    own = sum("so " in str(turn.text) for turn in call.messages if turn.type == "ai")
+    right = luck(question) < (0.8 if own < 6 else 0.3)
+    words = {0: 120, 2: 60, 4: 40}.get(own, 30) + 10 * (question.level or 1)
+    return "so " * words + (boxed(call) if right else r"\boxed{wrong}")
+
+
+def taught(folder: Path, solve: Any = imitates, **options: Any) -> Search:  # noqa: ANN401
+    """Search for examples of the solver."""
+    start = Candidate(settings=Settings(method="global_budget", budget=900))
+    sets: dict[str, Any] = {"train": LEARN, "dev": CHOOSE, "held_out": REST}
+    how = sets | {"start": start, "tuned": "solve", "answers": 200} | options
+    return run(folder, how.pop("chosen", shortest), ScriptedChat(solve=solve), **how)
+
+
+def shown(candidate: Candidate) -> list[str]:
+    return [example["problem"] for example in candidate.examples.get("solve", ())]
+
+
+def test_sets_of_two_four_and_six_right_training_answers_are_tried(tmp_path: Path) -> None:
+    found = taught(tmp_path)
+    trials = {len(shown(one.candidate)): one for one in found.trials}
+    assert set(trials) == {0, 2, 4, 6}
+    assert len(shown(found.candidate)) == max(trials, key=lambda size: trials[size].e3) == 4
+    known = {question.question: question for question in LEARN}
+    for example in trials[6].candidate.examples["solve"]:
+        target = known[example["problem"]].targets[0]
+        assert example["solution"].endswith(rf"\boxed{{{target}}}")
+    # A set takes from each level in turn.
+    right = {known[q.question].level for q in LEARN if luck(q) < 0.8}
+    assert [known[problem].level for problem in shown(found.candidate)] == sorted(right)[:4]  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize(
+    ("solve", "why"),
+    [
+        (lambda call: "so " * 600 + boxed(call), "too long"),
+        (lambda call: boxed(call) if call.forced else Reply(reasoning=10**6), "forced"),
+    ],
+)
+def test_long_answers_and_forced_endings_are_no_examples(
+    tmp_path: Path,
+    solve: Any,  # noqa: ANN401
+    why: str,
+) -> None:
+    assert not any(shown(one.candidate) for one in taught(tmp_path, solve).trials), why
+
+
+def test_the_solvers_instruction_is_tuned_by_the_other_optimizers(tmp_path: Path) -> None:
+    reflects = says("Be MINIMAL: two lines.")
+    taught(tmp_path, chosen=gepa, reflection=reflects, rounds=1)
+    prompt = reflects.calls[0].ask
+    assert "the instruction that the solver works by" in prompt
+    assert "sub-question" not in prompt

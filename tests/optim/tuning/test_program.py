@@ -1,8 +1,8 @@
-"""`GraphProgram` with DSPy's own optimizers and evaluation, and what is saved of it."""
+"""Candidates, and `GraphProgram` with DSPy's own optimizers and evaluation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -11,48 +11,33 @@ import pytest
 
 from optim.tuning import GraphProgram
 from optim.tuning.optimizers import silenced
+from optim.tuning.program import DEFAULT_INSTRUCTIONS, MAX_CHARACTERS, Candidate, predictors_of
 from pb_graph import (
     Context,
     InputError,
     ModelSetupError,
-    PlannerProgramError,
     Settings,
     build_graph,
 )
 from tests.support.chat_model import HTTPError, ScriptedChat, with_schema
-from tests.support.tuning_world import DEV, MINIMAL, TRAIN, world
+from tests.support.tuning_world import (
+    DEV,
+    MINIMAL,
+    TRAIN,
+    examples,
+    original,
+    program_of,
+    world,
+)
 
+OWN = DEFAULT_INSTRUCTIONS["decompose"]
+PLANNING = {"method": "planned_vanilla", "plan_from": 1}
 SOLVING = {"method": "global_budget", "budget": 4000}
-
-
-def examples(questions: Sequence[Any]) -> list[dspy.Example]:
-    return [
-        dspy.Example(question=q.question, answer=q.targets[0], level=q.level).with_inputs(
-            "question", "level"
-        )
-        for q in questions
-    ]
-
-
 LEARN, CHOOSE = examples(TRAIN[:8]), examples(DEV[:12])
 
 
 def right(gold: Any, pred: Any, trace: Any = None) -> bool:  # noqa: ANN401, ARG001
     return bool(pred.answer.split()[-1:] == [gold.answer])
-
-
-def program_of(model: ScriptedChat | None = None, **settings: Any) -> GraphProgram:  # noqa: ANN401
-    chosen = {"plan_from": 1} | (settings or {"method": "planned_vanilla"})
-    return GraphProgram(model or world(), settings=chosen, cap_policy=with_schema)
-
-
-def instruction(program: Any, name: str = "decompose") -> str:  # noqa: ANN401
-    return str(getattr(program, name).signature.instructions)
-
-
-def score(program: GraphProgram) -> float:
-    judged = dspy.Evaluate(devset=CHOOSE, metric=right, display_progress=False, num_threads=2)
-    return float(judged(program).score)
 
 
 def bootstrapped(program: GraphProgram) -> GraphProgram:
@@ -61,6 +46,75 @@ def bootstrapped(program: GraphProgram) -> GraphProgram:
             program, trainset=LEARN
         )
     return found
+
+
+# Candidates
+
+
+def test_identity_is_prompts_and_the_settings_that_bear_on_answers() -> None:
+    base = original()
+    changed = base.with_instruction("decompose", MINIMAL)
+    assert base.identity == original(timeout=5).identity
+    assert len({base.identity, original(domain="law").identity, changed.identity}) == 3
+    assert changed.with_instruction("decompose", f" {OWN}\n") == base
+
+
+@pytest.mark.parametrize("text", [" ", "x" * (MAX_CHARACTERS + 1)])
+def test_empty_and_endless_instructions_are_refused(text: str) -> None:
+    with pytest.raises(InputError, match=r"1 to 8000 characters, not (0|8001)"):
+        Candidate({"decompose": text})
+
+
+@pytest.mark.parametrize(
+    ("settings", "tuned", "predictor"),
+    [
+        ({"planning": "two_call"}, "decompose", "decompose"),
+        ({"planning": "two_call", "execution": "single_pass"}, "estimate", "estimate"),
+        ({"planning": "fused"}, "decompose", "fused"),
+        ({"method": "planned_vanilla", "planning": "fused"}, "decompose", "decompose"),
+        ({"method": "vanilla"}, "settings", "decompose"),
+    ],
+)
+def test_a_tuned_predictor_is_the_one_that_is_sent(
+    settings: dict[str, Any], tuned: str, predictor: str
+) -> None:
+    chosen = Settings(**({"method": "plan_and_budget"} | settings))
+    assert predictors_of(chosen, tuned) == [predictor]
+
+
+@pytest.mark.parametrize("tuned", ["decompose", "estimate", "all"])
+def test_a_prompt_that_is_never_sent_cannot_be_tuned(tuned: str) -> None:
+    with pytest.raises(InputError, match=f"no '{tuned}' prompt to tune; there are: none"):
+        predictors_of(Settings(method="concise"), tuned)
+
+
+METHODS = (
+    "plan_and_budget",
+    "planned_vanilla",
+    "planned_global_budget",
+    "global_budget",
+    "vanilla",
+)
+
+
+@pytest.mark.parametrize(
+    ("method", "planning", "schedule", "budget"),
+    [*itertools.product(METHODS, ("fused", "two_call"), ("uniform", "cosine"), (None, 300))],
+)
+def test_a_program_opens_exactly_the_prompts_that_its_settings_send(
+    method: str, planning: str, schedule: str, budget: int | None
+) -> None:
+    """A prompt that no call reads would be tuned by DSPy in vain."""
+    settings: dict[str, Any] = {"method": method, "planning": planning, "schedule": schedule}
+    settings |= {"plan_from": 1} | ({"budget": budget} if budget else {})
+    program = program_of(ScriptedChat(), settings=settings)
+    with dspy.context(trace=[]):
+        program(question=DEV[0].question)
+        sent = {id(predictor) for predictor, _, _ in dspy.settings.trace}
+    assert sent == {id(predictor) for predictor in program.predictors()}
+
+
+# DSPy's optimizers
 
 
 def test_a_model_of_dspys_is_refused_and_a_sampler_of_its_programs_is_not() -> None:
@@ -72,27 +126,36 @@ def test_a_model_of_dspys_is_refused_and_a_sampler_of_its_programs_is_not() -> N
         assert best(question=DEV[0].question).answer
 
 
-# DSPy's optimizers
-
-
 def test_bootstrapped_demos_are_carried_into_the_planners_prompts() -> None:
     model = world()
     program = bootstrapped(program_of(model))
     assert len([demo for demo in program.decompose.demos if demo.get("augmented")]) == 2
     model.calls.clear()
-    answered = program(question=DEV[0].question)
-    assert answered.error is None
+    assert program(question=DEV[0].question).error is None
     plan, _ = model.calls
     assert [turn.type for turn in plan.messages] == ["system", *["human", "ai"] * 2, "human"]
     assert str(plan.messages[2].text).startswith('{"steps": ["What follows from a usual plan?')
-    assert score(program) > 0
+    judged = dspy.Evaluate(devset=CHOOSE, metric=right, display_progress=False, num_threads=2)
+    assert judged(program).score > 0
+
+
+def test_the_solvers_own_answers_become_its_worked_examples() -> None:
+    model = world()
+    program = bootstrapped(program_of(model, settings=SOLVING))
+    model.calls.clear()
+    program(question=DEV[0].question, level=1)
+    (call,) = model.calls
+    shown = [str(turn.text) for turn in call.messages if turn.type == "ai"]
+    kept = [demo["solution"] for demo in program.solve.demos if demo.get("augmented")]
+    assert shown == kept
+    assert len(shown) == 2
 
 
 @pytest.mark.parametrize("method", ["planned_vanilla", "global_budget"])
 def test_rows_of_the_training_data_are_no_demos(method: str, tmp_path: Path) -> None:
     """DSPy adds them as they are; a row's level is no reply of the predictor ``level``."""
     model = ScriptedChat()
-    program = program_of(model, method=method)
+    program = program_of(model, settings={"method": method, "plan_from": 1})
     labelled = dspy.LabeledFewShot(k=2).compile(program, trainset=LEARN)
     labelled.save(tmp_path / "program.json")
     said = []
@@ -103,80 +166,32 @@ def test_rows_of_the_training_data_are_no_demos(method: str, tmp_path: Path) -> 
     assert said[0] == said[1] == said[2]
 
 
-def test_every_open_predictor_is_traced_as_itself() -> None:
-    program = program_of(ScriptedChat(), method="plan_and_budget")
-    with dspy.context(trace=[]):
-        program(question=DEV[0].question)
-        traced = [predictor for predictor, _, _ in dspy.settings.trace]
-    assert {id(one) for one in traced} == {id(one) for one in program.predictors()}
-    assert [name for name, _ in program.named_predictors()] == ["decompose", "estimate", "level"]
-
-
-def test_the_solvers_own_answers_become_its_worked_examples() -> None:
-    model = world()
-    program = bootstrapped(program_of(model, **SOLVING))
-    assert [name for name, _ in program.named_predictors()] == ["solve"]
-    model.calls.clear()
-    program(question=DEV[0].question, level=1)
-    (call,) = model.calls
-    shown = [str(turn.text) for turn in call.messages if turn.type == "ai"]
-    kept = [demo["solution"] for demo in program.solve.demos if demo.get("augmented")]
-    assert shown == kept
-    assert len(shown) == 2
+# Questions and errors
 
 
 def test_a_level_is_read_as_that_of_a_question_is() -> None:
-    found = program_of(ScriptedChat(), method="global_budget")(question="What?", level="Level 4")
-    assert found.report["level"] == 4
+    program = program_of(ScriptedChat(), settings=SOLVING)
+    assert program(question="What?", level="Level 4").report["level"] == 4
 
 
-# Errors
-
-
-@pytest.mark.parametrize(
-    "settings", [{"method": "vanilla"}, {"method": "planned_vanilla", "plan_from": 1}]
-)
+@pytest.mark.parametrize("settings", [{"method": "vanilla"}, PLANNING])
 def test_a_mistyped_model_is_raised_and_no_empty_answer(settings: dict[str, Any]) -> None:
-    program = GraphProgram("nosuch:x", settings=settings)
     with pytest.raises(ModelSetupError, match="nosuch"):
-        program(question="What?")
+        GraphProgram("nosuch:x", settings=settings)(question="What?")
 
 
-def test_an_answer_that_failed_is_wrong_at_what_it_cost() -> None:
+def test_an_answer_that_failed_is_wrong_at_its_cost() -> None:
     found = program_of(ScriptedChat(solve=HTTPError(400)))(question="What?")
     assert (found.answer, found.tokens > 0) == ("", True)
 
 
-# What is kept of it
+# Saving and using a program
 
 
-def test_a_graph_takes_the_program_as_it_is_now() -> None:
-    program = program_of(method="planned_vanilla", cutoff=3000)
-    model = world()
-    graph = build_graph(model, planner_program=program, cap_policy=with_schema)
-    program.decompose.signature = program.decompose.signature.with_instructions(MINIMAL)
-    report = graph.invoke({"question": DEV[0].question})["report"]
-    assert report["method"] == "planned_vanilla"
-    assert str(model.calls[0].messages[0].text).startswith(MINIMAL)
-    own = build_graph(model, planner_program=program, settings=Settings(method="vanilla"))
-    assert own.invoke({"question": DEV[0].question})["report"]["method"] == "vanilla"
-
-
-def test_so_does_a_run() -> None:
-    program, model = program_of(method="planned_vanilla"), world()
-    graph = build_graph(model, settings=Settings(method="vanilla"), cap_policy=with_schema)
-    for words in (MINIMAL, "Plan."):
-        program.decompose.signature = program.decompose.signature.with_instructions(words)
-        given = {"question": DEV[0].question}
-        out = graph.invoke(given, context=Context(planner_program=program))
-        assert out["report"]["method"] == "planned_vanilla"
-        assert str(model.calls[-2].messages[0].text).startswith(words)
-
-
-@pytest.mark.parametrize("settings", [{"method": "planned_vanilla", "plan_from": 1}, SOLVING])
-def test_what_it_saves_is_what_a_graph_loads(tmp_path: Path, settings: dict[str, Any]) -> None:
+@pytest.mark.parametrize("settings", [PLANNING, SOLVING])
+def test_a_graph_loads_what_a_program_saves(tmp_path: Path, settings: dict[str, Any]) -> None:
     path = tmp_path / "best.json"
-    program = bootstrapped(program_of(**settings))
+    program = bootstrapped(program_of(settings=settings))
     program.save(path)
     said = []
     for given in (program, path, str(path)):
@@ -186,9 +201,31 @@ def test_what_it_saves_is_what_a_graph_loads(tmp_path: Path, settings: dict[str,
         assert report["method"] == settings["method"]
         said.append([(turn.type, str(turn.text)) for turn in model.calls[0].messages])
     assert said[0] == said[1] == said[2]
-    assert program_of(**settings).load(path).candidate == program.candidate
+    assert program_of(settings=settings).load(path).candidate == program.candidate
+    assert program_of(settings=None, planner_program=program).candidate == program.candidate
 
 
-def test_what_is_no_program_is_refused_by_its_type() -> None:
-    with pytest.raises(PlannerProgramError, match=r"a GraphProgram, not a Predict"):
-        build_graph(world(), planner_program=dspy.Predict("a -> b"))
+def test_settings_override_those_of_a_saved_program_one_by_one(tmp_path: Path) -> None:
+    path = tmp_path / "saved.json"
+    saved = program_of().program().model_copy(update={"settings": Settings(budget=300, cutoff=700)})
+    saved.save(path)
+    assert GraphProgram(planner_program=path).settings == Settings(budget=300, cutoff=700)
+    changed = GraphProgram(planner_program=path, settings={"cutoff": 900})
+    assert changed.settings == Settings(budget=300, cutoff=900)
+    assert GraphProgram(planner_program=path, settings=Settings()).settings == Settings()
+
+
+def test_a_graph_and_a_run_take_the_program_as_it_is_now() -> None:
+    program, model, asked = program_of(), world(), {"question": DEV[0].question}
+    graph = build_graph(model, planner_program=program, cap_policy=with_schema)
+    other = build_graph(model, settings=Settings(method="vanilla"), cap_policy=with_schema)
+    for words in (MINIMAL, "Plan."):
+        program.decompose.signature = program.decompose.signature.with_instructions(words)
+        for out in (
+            graph.invoke(asked),
+            other.invoke(asked, context=Context(planner_program=program)),
+        ):
+            assert out["report"]["method"] == "planned_vanilla"
+            assert str(model.calls[-2].messages[0].text).startswith(words)
+    own = build_graph(model, planner_program=program, settings=Settings(method="vanilla"))
+    assert own.invoke(asked)["report"]["method"] == "vanilla"

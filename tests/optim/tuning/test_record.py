@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from optim import cli
-from optim.tuning.record import document, html, plot_candidates
+from optim.tuning.record import html, plot_candidates
 from pb_graph.planner.planner import Planner
 from pb_graph.program import PlannerProgram
 from pb_graph.settings import Settings
@@ -24,30 +24,25 @@ HOSTILE = "[red]x[/red] \x1b[2J</pre><script>alert(1)</script><img src=x onerror
 
 
 @pytest.fixture
-def program() -> PlannerProgram:
-    return PlannerProgram.load(PROGRAM)
-
-
-@pytest.fixture
-def record(program: PlannerProgram) -> Record:
-    assert program.tuning is not None
-    return program.tuning
-
-
-def changed(record: Record, **fields: Any) -> PlannerProgram:  # noqa: ANN401
-    return PlannerProgram.load(PROGRAM).model_copy(update={"tuning": record | fields})
+def record() -> Record:
+    found = PlannerProgram.load(PROGRAM).tuning
+    assert found is not None
+    return found
 
 
 def show(path: Path, *arguments: str) -> Result:
     return CliRunner().invoke(cli.app, ["show", str(path), *arguments])
 
 
+def show_changed(folder: Path, record: Record, **fields: Any) -> Result:  # noqa: ANN401
+    changed = {"tuning": record | fields}
+    PlannerProgram.load(PROGRAM).model_copy(update=changed).save(folder / "changed.json")
+    return show(folder / "changed.json")
+
+
 def lines_with(result: Result, *words: str) -> list[str]:
     assert result.exit_code == 0, result.output
     return [line for line in result.stdout.splitlines() if all(word in line for word in words)]
-
-
-# The record
 
 
 # At a terminal
@@ -57,7 +52,7 @@ def test_it_says_what_came_of_the_tuning_and_what_it_cost(record: Record) -> Non
     shown = show(PROGRAM)
     assert shown.stdout.startswith("The tuned program is ")
     assert " ".join(record["reason"].split()) in " ".join(shown.stdout.split())
-    for name in ("optimizer: candidates", "seed: 0", f"answers: {record['answers']}", "date: 20"):
+    for name in ("optimizer: candidates", "seed: 0", "answers: 380", "date: 20"):
         assert lines_with(shown, name)
     assert lines_with(shown, "chosen, held out", " %")
     assert lines_with(shown, "Dev questions flatter the winner")
@@ -71,10 +66,8 @@ def test_a_changed_prompt_stands_below_the_packages_own() -> None:
 
 
 def test_a_kept_original_is_told_as_one(record: Record, tmp_path: Path) -> None:
-    alone = record["candidates"][:1]
-    kept = changed(record, verdict="kept", reason="None.", held_out=None, candidates=alone)
-    kept.save(tmp_path / "kept.json")
-    shown = show(tmp_path / "kept.json")
+    alone = {"held_out": None, "candidates": record["candidates"][:1]}
+    shown = show_changed(tmp_path, record, verdict="kept", reason="None.", **alone)
     assert shown.stdout.startswith("The original is kept. None.")
     assert not lines_with(shown, "original, held out")
 
@@ -89,18 +82,26 @@ def test_settings_are_shown_where_they_differ(tmp_path: Path) -> None:
     assert not lines_with(shown, "enforcement")
 
 
+def test_examples_and_input_tokens_are_in_the_table(record: Record, tmp_path: Path) -> None:
+    first, *others = record["candidates"]
+    shown = show_changed(
+        tmp_path, record, candidates=[first, others[0] | {"examples": {"solve": 4}}]
+    )
+    assert lines_with(shown, "4 examples for solve", f" {others[0]['input_tokens']:.0f} ")
+
+
 def test_text_of_a_model_is_shown_as_text(record: Record, tmp_path: Path) -> None:
-    changed(record, reason=HOSTILE, optimizer=HOSTILE).save(tmp_path / "hostile.json")
-    shown = show(tmp_path / "hostile.json").stdout
-    assert "[red]x[/red]" in shown
-    assert "\x1b[2J" not in shown
+    hostile = show_changed(
+        tmp_path, record, reason=HOSTILE, facts={**record["facts"], "x": HOSTILE}
+    )
+    assert "[red]x[/red]" in hostile.stdout
+    assert "\x1b[2J" not in hostile.stdout
 
 
-def test_json_is_the_whole_file_with_the_prompts(program: PlannerProgram) -> None:
+def test_json_is_the_whole_file() -> None:
     printed = json.loads(show(PROGRAM, "--json").stdout)
-    assert printed == json.loads(json.dumps(document(program)))
-    assert printed["prompts"]["decompose"]["tuned"] == FRUGAL
-    assert printed["prompts"]["decompose"]["changed"]
+    assert printed["tuning"] == json.loads(PROGRAM.read_text(encoding="utf-8"))["tuning"]
+    assert printed["state"]["decompose"]["signature"]["instructions"] == FRUGAL
 
 
 # On a page

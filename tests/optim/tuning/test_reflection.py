@@ -1,3 +1,5 @@
+"""The reflection model: replies paid for once, silence, and instructions in any form."""
+
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
@@ -11,13 +13,12 @@ from dspy.utils.exceptions import AdapterParseError
 from optim.tuning.evaluator import BudgetSpentError
 from optim.tuning.reflection import ReflectionAdapter, ReflectionError, Reflector, instruction_in
 from tests.support.chat_model import ScriptedChat
-from tests.support.tuning_world import DEV, bench_in, original, reflector_of, says
+from tests.support.tuning_world import DEV, bench_in, original, says
 
 
 @pytest.mark.parametrize(
     ("reply", "instruction"),
     [
-        ("Plan.", "Plan."),
         (' "Plan."\n', "Plan."),
         ("Here it is:\n```text\nPlan\nwell.\n```\nDone.", "Plan\nwell."),
         ("```\na\n```\nor\n```\nb\n```", "a\n```\nor\n```\nb"),
@@ -27,7 +28,7 @@ from tests.support.tuning_world import DEV, bench_in, original, reflector_of, sa
         ("", ""),
     ],
 )
-def test_an_instruction_is_found_in_what_a_model_says(reply: str, instruction: str) -> None:
+def test_an_instruction_is_found_in_a_reply(reply: str, instruction: str) -> None:
     assert instruction_in(reply) == instruction
 
 
@@ -35,50 +36,45 @@ def test_the_same_prompt_gets_another_reply_each_time_and_the_same_ones_again_la
     tmp_path: Path,
 ) -> None:
     model = says("one", "two", "three")
-    with bench_in(tmp_path) as bench:
-        first = reflector_of(bench, model)
-        assert [first.ask("?"), first.ask("?"), first.ask("!")] == ["one", "two", "three"]
-        assert bench.spent.tokens == 3
-    with bench_in(tmp_path) as bench:
-        second = reflector_of(bench, model)
-        assert [second.ask("?"), second.ask("?"), second.ask("!")] == ["one", "two", "three"]
-        assert len(model.calls) == 3
-        assert second.ask("?") == "one"  # the third time is new
-        assert bench.spent.tokens == 4
+    for begun in (True, False):
+        with bench_in(tmp_path) as bench:
+            reflector = Reflector(model, bench)
+            assert [reflector.ask(text) for text in "??!"] == ["one", "two", "three"]
+            assert (len(model.calls), bench.spent.tokens) == (3, 3)
+            if not begun:
+                assert reflector.ask("?") == "one"  # the third time is new
+                assert bench.spent.tokens == 4
 
 
 def test_nothing_is_asked_once_the_budget_is_spent(tmp_path: Path) -> None:
     with bench_in(tmp_path, answers=1) as bench:
-        reflector = reflector_of(bench, says("one"))
+        reflector = Reflector(says("one"), bench)
         reflector.ask("?")
         bench.measure(original(), DEV[:1])
         with pytest.raises(BudgetSpentError):
             reflector.ask("!")
 
 
-def test_silence_is_an_error_after_three_times(tmp_path: Path) -> None:
+def test_three_empty_replies_in_a_row_are_an_error(tmp_path: Path) -> None:
     with bench_in(tmp_path) as bench:
-        reflector = reflector_of(bench, says("", " ", "words", "", "", ""))
+        reflector = Reflector(says("", " ", "words", "", "", ""), bench)
         replies = [reflector.ask(str(number)).strip() for number in range(5)]
         assert replies == ["", "", "words", "", ""]
         with pytest.raises(ReflectionError, match="Use another --reflection-model"):
             reflector.ask("5")
 
 
+@pytest.mark.parametrize(("own", "asked_at"), [(0.0, 1.0), (None, None)])
 def test_a_model_named_by_a_string_is_asked_at_a_temperature(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own: float | None, asked_at: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Cold(ScriptedChat):
-        temperature: float | None = 0.0
+    class Named(ScriptedChat):
+        temperature: float | None = own
 
-    made: dict[str, Cold] = {"test:cold": Cold(), "test:open": Cold(temperature=None)}
-    monkeypatch.setattr("optim.tuning.reflection.resolve", lambda name, _: made[name])
+    monkeypatch.setattr("optim.tuning.reflection.resolve", lambda *_: Named())
     with bench_in(tmp_path) as bench:
-        cold = Reflector("test:cold", bench)
-        open_ = Reflector("test:open", bench)
-    assert cold.wrapped.wrapped.model.temperature == 1.0  # type: ignore[attr-defined]
-    assert open_.wrapped.wrapped.model.temperature is None  # type: ignore[attr-defined]
-    assert (cold.name, made["test:cold"].temperature) == ("test:cold", 0.0)
+        reflector = Reflector("test:m", bench)
+    assert (reflector.model.temperature, reflector.label) == (asked_at, "test:m")  # type: ignore[attr-defined]
 
 
 class Proposing(dspy.Signature):  # type: ignore[misc]
@@ -87,13 +83,6 @@ class Proposing(dspy.Signature):  # type: ignore[misc]
     basic: str = dspy.InputField()
     proposed_instruction: str = dspy.OutputField()
     prefix: str = dspy.OutputField()
-
-
-class Observing(dspy.Signature):  # type: ignore[misc]
-    """Observe."""
-
-    basic: str = dspy.InputField()
-    observations: str = dspy.OutputField()
 
 
 class Advising(dspy.Signature):  # type: ignore[misc]
@@ -113,10 +102,10 @@ class Advising(dspy.Signature):  # type: ignore[misc]
             "[[ ## proposed_instruction ## ]]\nBe brief.\n[[ ## prefix ## ]]\nSo:",
             {"proposed_instruction": "Be brief.", "prefix": "So:"},
         ),
-        (Observing, "All short.", {"observations": "All short."}),
+        (dspy.Signature("basic -> observations"), "All short.", {"observations": "All short."}),
     ],
 )
-def test_a_reply_without_the_asked_form_is_the_instruction(
+def test_a_reply_without_the_requested_form_is_the_instruction(
     signature: Any,  # noqa: ANN401
     reply: str,
     fields: dict[str, str],
@@ -125,7 +114,7 @@ def test_a_reply_without_the_asked_form_is_the_instruction(
 
 
 @pytest.mark.parametrize(("signature", "reply"), [(Proposing, " "), (Advising, "Be brief.")])
-def test_what_has_no_stand_in_is_an_error(signature: Any, reply: str) -> None:  # noqa: ANN401
+def test_a_reply_that_cannot_stand_for_its_fields_is_an_error(signature: Any, reply: str) -> None:  # noqa: ANN401
     with pytest.raises(AdapterParseError):
         ReflectionAdapter().parse(signature, reply)
 
@@ -133,11 +122,9 @@ def test_what_has_no_stand_in_is_an_error(signature: Any, reply: str) -> None:  
 def test_a_misformed_reply_is_not_asked_and_paid_for_again(tmp_path: Path) -> None:
     model = says("no form at all")
     with bench_in(tmp_path) as bench:
-        reflector = reflector_of(bench, model)
+        lm = Reflector(model, bench).language_model()
         with (
-            dspy.context(
-                lm=reflector.language_model(), adapter=ReflectionAdapter(), disable_history=True
-            ),
+            dspy.context(lm=lm, adapter=ReflectionAdapter(), disable_history=True),
             pytest.raises(AdapterParseError),
         ):
             dspy.Predict(Advising)(basic="?")
@@ -148,7 +135,6 @@ def test_requests_of_several_threads_run_at_once(tmp_path: Path) -> None:
     model = says("one")
     model.seconds = 0.1
     with bench_in(tmp_path) as bench, ThreadPoolExecutor(4) as pool:
-        reflector = reflector_of(bench, model)
-        assert list(pool.map(reflector.ask, "abcd")) == ["one"] * 4
+        assert list(pool.map(Reflector(model, bench).ask, "abcd")) == ["one"] * 4
         assert bench.spent.tokens == 4
     assert model.record.most_at_once > 1

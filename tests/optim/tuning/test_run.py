@@ -1,50 +1,51 @@
-"""`tune` as a DSPy user calls it: a program, examples, a metric, and a tuned program back."""
+"""`tune`, from Python and as ``pb-optim tune``: a program and questions in, a tuned program out."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import dspy
 import pytest
+from typer.testing import CliRunner, Result
 
+from optim import cli
 from optim.extras import MissingPackageError
 from optim.scorers import Score
-from optim.tuning import GraphProgram, TuneBudget, TuneResult, tune
-from optim.tuning.candidate import DEFAULT_INSTRUCTIONS
-from optim.tuning.options import OPTIMIZERS, SETTINGS_SEARCH
+from optim.tuning import GraphProgram, TuneResult, tune
+from optim.tuning.optimizers import OptimizerTask, read_instructions
+from optim.tuning.options import OPTIMIZERS, SETTINGS_SEARCH, Optimizer, TuneOptions
+from optim.tuning.program import DEFAULT_INSTRUCTIONS
 from optim.tuning.search import questions_of
-from pb_graph import InputError, Settings, build_graph
+from pb_graph import InputError, build_graph
+from pb_graph.planner.planner import Planner, load_planner
 from pb_graph.program import PlannerProgram
 from tests.support.chat_model import ScriptedChat, with_schema
 from tests.support.tuning_world import (
     DEV,
+    FEW,
     HELD_OUT,
     MINIMAL,
     NOTHING_BETTER,
     PLAIN,
+    REST,
     THOROUGH,
     TRAIN,
     Exact,
+    asked_in,
+    examples,
+    program_of,
     says,
+    texts,
     world,
 )
 
-candidates = OPTIMIZERS["candidates"]
-
-FEW, REST = DEV[:12], HELD_OUT[:6]
-
-
-def examples(questions: Sequence[Any]) -> list[dspy.Example]:
-    """What a notebook would hold."""
-    return [
-        dspy.Example(question=q.question, answer=q.targets[0], level=q.level).with_inputs(
-            "question"
-        )
-        for q in questions
-    ]
+LIST = Optimizer("list", lambda task: task.candidates([MINIMAL]))
+SOLVES = {"method": "global_budget"}
 
 
 def ends_with_the_answer(gold: Any, pred: Any, trace: Any = None) -> bool:  # noqa: ANN401, ARG001
@@ -52,12 +53,8 @@ def ends_with_the_answer(gold: Any, pred: Any, trace: Any = None) -> bool:  # no
     return bool(pred.answer.split()[-1] == gold.answer)
 
 
-def program_of(model: ScriptedChat | None = None, **options: Any) -> GraphProgram:  # noqa: ANN401
-    chosen: dict[str, Any] = {"settings": {"method": "planned_vanilla", "plan_from": 1}} | options
-    return GraphProgram(model or world(), cap_policy=with_schema, **chosen)
-
-
 def run(folder: Path, model: ScriptedChat | None = None, **options: Any) -> TuneResult:  # noqa: ANN401
+    """Tune on a few questions."""
     chosen: dict[str, Any] = {
         "program": program_of(model),
         "train": (),
@@ -69,11 +66,10 @@ def run(folder: Path, model: ScriptedChat | None = None, **options: Any) -> Tune
         "candidates": [PLAIN, THOROUGH, MINIMAL],
         "callback": lambda _: None,
     }
-    return tune(run_dir=folder, **{**chosen, **options})
+    return tune(run_dir=folder, **chosen | options)
 
 
-def tried(result: TuneResult) -> list[str]:
-    return [trial.candidate.text("decompose") for trial in result.search.trials]
+# From Python
 
 
 def test_a_notebook_tunes_a_program_uses_it_and_saves_it(tmp_path: Path) -> None:
@@ -93,14 +89,14 @@ def test_a_notebook_tunes_a_program_uses_it_and_saves_it(tmp_path: Path) -> None
     assert program.candidate.instructions == {}  # the given program is left as it was
     question = HELD_OUT[0].question
     before, after = program(question=question), result.program(question=question)
-    assert after.answer
     assert after.tokens < before.tokens
 
     path = tmp_path / "tuned.json"
     result.save(path)
     assert PlannerProgram.load(path) == result.artefact
     graph = build_graph(world(), planner_program=path, cap_policy=with_schema)
-    assert graph.invoke({"question": question})["answer"] == after.answer
+    report = graph.invoke({"question": question})["report"]
+    assert (report["answer"], report["method"]) == (after.answer, "planned_vanilla")
     again = program_of(planner_program=path, settings=None)
     assert again.candidate == result.program.candidate
 
@@ -109,18 +105,16 @@ def test_where_nothing_is_better_the_original_is_kept(tmp_path: Path) -> None:
     result = run(tmp_path, world(NOTHING_BETTER))
     assert (result.verdict.is_adopted, result.verdict.verdict) == (False, "kept")
     assert result.program.candidate == program_of().candidate
+    assert result.artefact.state == load_planner(None).program().state
     assert repr(result).startswith("The original is kept. No candidate")
     assert "candidate  " in result._repr_html_()
 
 
 def test_the_record_names_questions_models_and_cost(tmp_path: Path) -> None:
-    result = run(tmp_path, dataset="my questions", budget=TuneBudget(answers=300))
-    record = result.record
-    cost, listed = result.search.spent, record["candidates"]
-    assert (record["dataset"], record["train"], record["dev"]) == ("my questions", 0, 12)
-    assert record["models"]["solver"] == "scripted-1"
-    assert record["models"]["reflection"] is None
-    assert (record["answers"], record["tokens"]) == (cost.answers, cost.tokens) == (60, cost.tokens)
+    record = run(tmp_path, about={"dataset": "my questions"}).record
+    facts, listed = record["facts"], record["candidates"]
+    assert (facts["dataset"], facts["train"], facts["dev"]) == ("my questions", 0, 12)
+    assert (facts["solver"], facts["reflection"], facts["answers"]) == ("scripted-1", None, 60)
     assert [one["role"] for one in listed] == ["original", "other", "other", "chosen"]
     chosen = listed[-1]
     assert chosen["instructions"] == {"decompose": MINIMAL}
@@ -128,12 +122,17 @@ def test_the_record_names_questions_models_and_cost(tmp_path: Path) -> None:
     assert [one["is_on_front"] for one in listed] == [False, False, True, True]
 
 
-def test_candidates_are_given_in_a_list_or_a_file(tmp_path: Path) -> None:
+def test_candidates_are_given_in_a_list_or_a_file_or_are_the_packages(tmp_path: Path) -> None:
     path = tmp_path / "mine.txt"
     path.write_text(MINIMAL)
-    for number, given in enumerate(([MINIMAL], path)):
-        found = run(tmp_path / str(number), candidates=given)
-        assert tried(found) == [DEFAULT_INSTRUCTIONS["decompose"], MINIMAL]
+    own = DEFAULT_INSTRUCTIONS["decompose"]
+    for given, tried in (
+        ([MINIMAL], [MINIMAL]),
+        (path, [MINIMAL]),
+        (None, read_instructions(None, "decompose")),
+    ):
+        found = run(tmp_path / str(len(str(given))), candidates=given)
+        assert texts(found.search.trials) == [own, *tried]
 
 
 def test_without_a_reflection_model_the_planners_writes(tmp_path: Path) -> None:
@@ -147,8 +146,42 @@ def test_without_a_reflection_model_the_planners_writes(tmp_path: Path) -> None:
 def test_settings_are_tuned_by_the_same_call(tmp_path: Path) -> None:
     optimizer = SETTINGS_SEARCH(most=8)
     result = run(tmp_path, tuned="settings", optimizer=optimizer, candidates=None, budget=200)
-    assert result.record["optimizer"] == "settings"
+    assert result.record["facts"]["optimizer"] == "settings"
     assert result.program.settings == result.artefact.settings
+
+
+def test_all_tunes_each_prompt_that_the_settings_use(tmp_path: Path) -> None:
+    model = ScriptedChat(solve=lambda call: rf"\boxed{{{asked_in(call).targets[0]}}}")
+    program = GraphProgram(model, cap_policy=with_schema)
+    how: dict[str, Any] = {"train": TRAIN[:4], "tuned": "all", "candidates": None}
+    found = run(tmp_path / "1", program=program, optimizer=LIST, **how)
+    told = [set(one.candidate.instructions) for one in found.search.trials]
+    assert {"decompose"} in told
+    assert any("estimate" in names for names in told)
+    # Of the solver it is the examples.
+    program = program_of(model, settings={"method": "global_budget", "budget": 900})
+    found = run(tmp_path / "2", program=program, optimizer=LIST, **how)
+    assert {trial.origin for trial in found.search.trials[1:]} == {"shortest"}
+
+
+def test_a_changed_metric_judges_anew_and_no_model_is_asked(tmp_path: Path) -> None:
+    def changed(example: Any, prediction: Any, trace: Any = None) -> float:  # noqa: ANN401, ARG001
+        return 1.0
+
+    class Broken:
+        def score(self, *_: object) -> Score:
+            return {}["?"]
+
+    changed.__qualname__ = Broken.__qualname__ = ends_with_the_answer.__qualname__
+    model = world()
+    with pytest.raises(InputError, match=r"12 of them failed, one with: KeyError: '\?'"):
+        run(tmp_path, model, scorer=Broken())
+    paid = len(model.calls)
+    assert run(tmp_path, model, scorer=changed).search.original.accuracy == 100
+    asked = len(model.calls)
+    again = run(tmp_path, model, scorer=ends_with_the_answer)
+    assert again.search.original.accuracy < 100
+    assert (paid, len(model.calls)) == (24, asked)
 
 
 def test_progress_goes_to_standard_error_unless_a_callback_listens(
@@ -169,15 +202,14 @@ def test_progress_goes_to_standard_error_unless_a_callback_listens(
     ("options", "complaint"),
     [
         ({"budget": 30}, r"30 answers are too few: .* take 36"),
-        ({"budget": 0}, "must be above 0"),
-        ({"rounds": 0}, "rounds must be at least 1"),
         ({"program": dspy.Predict("question -> answer")}, "a GraphProgram, not a Predict"),
         ({"program": program_of(settings={"review_plan": True})}, "review_plan pauses"),
         ({"optimizer": "adam"}, "no optimizer named 'adam'; there are: gepa, copro"),
+        ({"optimizer": "geppa"}, "did you mean 'gepa'?"),
         ({"tuned": "solver"}, "one of decompose, estimate, solve, all, settings, not 'solver'"),
         ({"tuned": "estimate"}, "no 'estimate' prompt to tune"),
         (
-            {"tuned": "estimate", "program": program_of(settings={"method": "global_budget"})},
+            {"tuned": "estimate", "program": program_of(settings=SOLVES)},
             "the level of every question is known",
         ),
         ({"reflection_model": "openai:gpt-4o"}, "makes no use of --reflection-model"),
@@ -186,9 +218,16 @@ def test_progress_goes_to_standard_error_unless_a_callback_listens(
         ({"optimizer": "shortest"}, "shortest tunes solve, not decompose"),
         ({"optimizer": "gepa"}, "gepa makes no use of --candidates"),
         ({"tuned": "settings", "optimizer": None}, "settings makes no use of --candidates"),
+        (
+            {"tuned": "all", "optimizer": LIST, "candidates": None}
+            | {"program": program_of(settings=SOLVES)},
+            "found among training questions",
+        ),
+        ({"dev": [{"question": "What?"}]}, "example 1: it is of type dict, not a dspy.Example"),
+        ({"candidates": "/nowhere"}, "cannot read the candidates"),
     ],
 )
-def test_what_makes_no_sense_is_refused_before_anything_is_paid(
+def test_choices_without_sense_are_refused_before_anything_is_paid(
     options: dict[str, Any], complaint: str, tmp_path: Path
 ) -> None:
     model = world()
@@ -197,42 +236,24 @@ def test_what_makes_no_sense_is_refused_before_anything_is_paid(
     assert not model.calls
 
 
-def test_an_unknown_choice_is_named(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="breadth"):
-        run(tmp_path, breadth=3)
+@pytest.mark.parametrize("name", ["budget", "budget_tokens", "rounds", "concurrency"])
+def test_a_number_below_one_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match=f"{name} must be at least 1, not 0"):
+        TuneOptions(**{name: 0})
 
 
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ([{"question": "What?"}], "example 1: it is of type dict, not a dspy.Example"),
         ([dspy.Example(question="What?")], "example 1: no 'answer'"),
         ([dspy.Example(question="What?", answer=a) for a in "ab"], "example 2 .* there already"),
     ],
 )
-def test_what_is_no_question_is_refused_by_its_place(given: list[Any], complaint: str) -> None:
+def test_an_example_that_is_no_question_is_refused_by_its_place(
+    given: list[Any], complaint: str
+) -> None:
     with pytest.raises(InputError, match=complaint):
         questions_of(given)
-
-
-def test_a_changed_metric_judges_anew_and_no_model_is_asked(tmp_path: Path) -> None:
-    def changed(example: Any, prediction: Any, trace: Any = None) -> float:  # noqa: ANN401, ARG001
-        return 1.0
-
-    class Broken:
-        def score(self, *_: object) -> Score:
-            return {}["?"]
-
-    changed.__qualname__ = Broken.__qualname__ = ends_with_the_answer.__qualname__
-    model = world()
-    with pytest.raises(InputError, match=r"12 of them failed, one with: KeyError: '\?'"):
-        run(tmp_path, model, scorer=Broken())
-    paid = len(model.calls)
-    assert run(tmp_path, model, scorer=changed).search.original.measurement.accuracy == 100
-    asked = len(model.calls)
-    again = run(tmp_path, model, scorer=ends_with_the_answer)
-    assert again.search.original.measurement.accuracy < 100
-    assert (paid, len(model.calls)) == (24, asked)
 
 
 def test_a_missing_package_is_named_before_anything_is_paid(
@@ -248,11 +269,128 @@ def test_a_missing_package_is_named_before_anything_is_paid(
     assert not model.calls
 
 
-def test_settings_override_those_of_a_saved_program_one_by_one(tmp_path: Path) -> None:
-    path = tmp_path / "saved.json"
-    saved = program_of().program().model_copy(update={"settings": Settings(budget=300, cutoff=700)})
-    saved.save(path)
-    assert GraphProgram(planner_program=path).settings == Settings(budget=300, cutoff=700)
-    changed = GraphProgram(planner_program=path, settings={"cutoff": 900})
-    assert changed.settings == Settings(budget=300, cutoff=900)
-    assert GraphProgram(planner_program=path, settings=Settings()).settings == Settings()
+# The command
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> ScriptedChat:
+    """What every model string stands for."""
+    scripted = world()
+    for module in ("evaluation.models", "tuning.reflection"):
+        monkeypatch.setattr(f"optim.{module}.resolve", lambda *_, **__: scripted)
+    return scripted
+
+
+def tuning(folder: Path, *more: object) -> Result:
+    words = (
+        "tune", "--dataset", "arithmetic", "--limit", 15, "--model", "test:m",
+        "--set", "method=planned_vanilla", "--optimizer", "candidates", "--run-dir", folder, *more,
+    )  # fmt: skip
+    return CliRunner().invoke(cli.app, list(map(str, words)))
+
+
+@pytest.mark.usefixtures("model")
+def test_the_command_tells_the_way_and_writes_a_program_and_a_page(tmp_path: Path) -> None:
+    shown = Planner()
+    shown.decompose.demos = [{"problem": "Old?", "plan": '{"steps": ["Old step?"]}'}]
+    shown.save(tmp_path / "first.json")
+    (tmp_path / "mine.txt").write_text(f"{PLAIN}\n---\n{MINIMAL}")
+    folder = tmp_path / "run"
+    done = tuning(
+        folder, "--candidates", tmp_path / "mine.txt", "--program", tmp_path / "first.json"
+    )
+    assert done.exit_code == 0, done.output
+    heard = " ".join(done.stderr.split())
+    assert "10 dev and 5 held-out questions; 10 answers are kept back" in heard
+    assert "the best so far" in heard
+    assert "program.json is written: pb-graph solve --program" in heard
+    assert MINIMAL in " ".join(done.stdout.split())
+    assert MINIMAL in (folder / "candidates.html").read_text(encoding="utf-8")
+    loaded = load_planner(folder / "program.json").decompose  # examples of the program stay
+    assert (loaded.signature.instructions, loaded.demos) == (MINIMAL, shown.decompose.demos)
+
+
+@pytest.mark.usefixtures("model")
+def test_json_is_all_that_standard_output_holds(tmp_path: Path) -> None:
+    done = tuning(tmp_path / "run", "--json", "--budget-answers", 60)
+    assert done.exit_code == 0, done.output
+    facts = json.loads(done.stdout)["tuning"]["facts"]
+    assert (facts["optimizer"], facts["dataset"], facts["scorer"]) == (
+        "candidates", "arithmetic", "math",
+    )  # fmt: skip
+    assert "command" in facts
+
+
+@pytest.mark.usefixtures("model")
+def test_an_optimizer_that_learns_gets_a_quarter_of_the_questions(tmp_path: Path) -> None:
+    sizes: list[int] = []
+
+    def learns(task: OptimizerTask) -> list[Any]:
+        sizes.extend([len(task.train), len(task.dev)])
+        return []
+
+    OPTIMIZERS["learns"] = Optimizer("learns", learns, learns=True)
+    try:
+        done = tuning(tmp_path / "run", "--optimizer", "learns", "--limit", 40, "--rounds", 1)
+    finally:
+        del OPTIMIZERS["learns"]
+    assert done.exit_code == 0, done.output
+    assert sizes == [10, 20]
+
+
+@pytest.mark.parametrize(
+    ("more", "complaint"),
+    [
+        (("--budget-answers", 10), "10 answers are too few"),
+        (("--budget-tokens", 0), "must be at least 1"),
+        (("--optimizer", "adam", "--dataset", "nowhere"), "no optimizer named"),  # before the data
+        (("--levels", "x"), "--levels wants whole numbers"),
+        (("--tune", "settings"), "candidates tunes decompose, estimate, solve, not settings"),
+    ],
+)
+@pytest.mark.usefixtures("model")
+def test_misuse_is_told_in_a_sentence(
+    more: tuple[object, ...], complaint: str, tmp_path: Path
+) -> None:
+    done = tuning(tmp_path / "run", *more)
+    assert done.exit_code == 2
+    assert complaint in done.stderr
+    assert "Traceback" not in done.output
+
+
+@pytest.mark.usefixtures("model")
+def test_bad_rows_are_left_out_as_the_error_about_them_advises(tmp_path: Path) -> None:
+    rows = [{"question": f"What is {n} + 1?", "answer": str(n + 1)} for n in range(6)]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("\n".join(map(json.dumps, [*rows, {"question": "Why?"}])))
+    words = ("--dataset", "jsonl", "--data", file, "--limit", 5)
+    assert "--skip-bad-rows" in tuning(tmp_path, *words).stderr
+    skipped = tuning(tmp_path, *words, "--skip-bad-rows")
+    assert "5 dev questions are too few" in " ".join(skipped.stderr.split())
+
+
+def test_an_interrupt_says_that_nothing_is_lost(
+    tmp_path: Path, model: ScriptedChat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pressed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("optim.tuning.run.tune", pressed)
+    done = tuning(tmp_path / "run")
+    assert done.exit_code == 130
+    assert "the same command goes on from here" in done.stderr
+    assert not model.calls
+
+
+def test_the_help_is_a_page_and_names_an_optimizer_of_ones_own() -> None:
+    script = (
+        "from optim.tuning.options import optimizer\n"
+        "optimizer('mine')(print)\n"
+        "from optim.cli import app; app(['tune', '--help'])"
+    )
+    done = subprocess.run(  # noqa: S603 -- our own code
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert "mine" in done.stdout
+    shown = CliRunner().invoke(cli.app, ["tune", "--help"], terminal_width=80).stdout
+    assert len(shown.strip().splitlines()) <= 60

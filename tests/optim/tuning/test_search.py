@@ -8,66 +8,41 @@ from typing import Any
 
 import pytest
 
-from optim.tuning.candidate import Candidate
 from optim.tuning.evaluator import OutageError
 from optim.tuning.optimizers import OptimizerTask
 from optim.tuning.options import OPTIMIZERS, Optimizer
+from optim.tuning.program import Candidate
 from optim.tuning.reflection import ReflectionError
-from optim.tuning.search import Search, split_of
+from optim.tuning.search import split_of
 from pb_graph import InputError
 from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat
 from tests.support.tuning_world import (
     DEV,
-    HELD_OUT,
+    FEW,
     MINIMAL,
     PLAIN,
+    REST,
     THOROUGH,
     TRAIN,
     Style,
     asked_in,
-    bench_in,
     original,
-    reflector_of,
+    run,
     says,
-    search,
+    texts,
     world,
 )
 
-candidates, copro, gepa, miprov2 = (
-    OPTIMIZERS[name] for name in ("candidates", "copro", "gepa", "miprov2")
-)
-
-FEW, REST = DEV[:12], HELD_OUT[:6]
+copro, gepa, miprov2 = (OPTIMIZERS[name] for name in ("copro", "gepa", "miprov2"))
 
 
-def run(
-    folder: Path,
-    optimizer: Optimizer | None = None,
-    model: ScriptedChat | None = None,
-    *,
-    reflection: ScriptedChat | None = None,
-    answers: int | None = 300,
-    **options: Any,  # noqa: ANN401
-) -> Search:
-    """Search on a few questions."""
-    sets = {"train": (), "dev": FEW, "held_out": REST}
-    sets |= {name: options.pop(name) for name in sets if name in options}
-    with bench_in(folder, model, answers=answers) as bench:
-        return search(
-            bench,
-            split_of(**sets, seed=options.get("seed", 0)),
-            optimizer or candidates(texts=[PLAIN, THOROUGH, MINIMAL]),
-            start=options.pop("start", original()),
-            reflector=reflector_of(bench, reflection) if reflection else None,
-            **options,
-        )
+def trying(*instructions: str) -> Optimizer:
+    return OPTIMIZERS["candidates"](texts=list(instructions))
 
 
-def texts(found: Search) -> list[str]:
-    return [trial.candidate.text("decompose") for trial in found.trials[1:]]
+ALL = trying(PLAIN, THOROUGH, MINIMAL)
 
-
-# What is refused
+# The questions
 
 
 @pytest.mark.parametrize(
@@ -82,10 +57,10 @@ def texts(found: Search) -> list[str]:
     ],
 )
 def test_questions_in_two_sets_and_too_few_are_refused(
-    sets: dict[str, Any], complaint: str, tmp_path: Path
+    sets: dict[str, Any], complaint: str
 ) -> None:
     with pytest.raises(InputError, match=complaint):
-        run(tmp_path, **sets)
+        split_of(**{"train": (), "dev": FEW, "held_out": REST, "seed": 0} | sets)
 
 
 def test_a_third_of_dev_is_held_out_evenly_over_the_levels() -> None:
@@ -96,26 +71,28 @@ def test_a_third_of_dev_is_held_out_evenly_over_the_levels() -> None:
     assert split_of((), DEV[:30], None, seed=0) == split
 
 
+# What ends it with an error
+
+
 def test_a_budget_that_measures_no_candidate_is_refused_before_anything_is_paid(
     tmp_path: Path,
 ) -> None:
     model = world()
     with pytest.raises(InputError, match=r"30 answers are too few: .* take 36"):
-        run(tmp_path, model=model, answers=30)
+        run(tmp_path, ALL, model, answers=30)
     assert not model.calls
 
 
 def test_where_every_answer_is_wrong_it_says_what_to_do(tmp_path: Path) -> None:
-    hopeless = world({"usual": Style(0.0, 5)})
     with pytest.raises(InputError, match=r"none of the 12 dev questions .*--levels.*stronger"):
-        run(tmp_path, model=hopeless)
+        run(tmp_path, ALL, world({"usual": Style(0.0, 5)}))
 
 
 @pytest.mark.parametrize(("status", "dev"), [(400, FEW), (401, DEV)])
 def test_a_model_out_of_reach_ends_the_run(status: int, dev: Any, tmp_path: Path) -> None:  # noqa: ANN401
     away = ScriptedChat(planner=HTTPError(status), solve=HTTPError(status))
     with pytest.raises(OutageError, match=rf"(?s)HTTP {status}|{status}.*rerun the same command"):
-        run(tmp_path, model=away, dev=dev)
+        run(tmp_path, ALL, away, dev=dev)
 
 
 @pytest.mark.parametrize("optimizer", [gepa, copro, miprov2], ids=lambda one: one.name)
@@ -126,45 +103,37 @@ def test_a_reflection_model_that_returns_nothing_is_named(
         run(tmp_path, optimizer, reflection=says(""))
 
 
-def test_what_was_measured_counts_where_a_reflection_model_falls_silent(tmp_path: Path) -> None:
-    said = itertools.chain([MINIMAL] * 2, itertools.repeat(""))
-    silent = ScriptedChat(solve=lambda _: next(said))
-    found = run(tmp_path, gepa, reflection=silent, train=TRAIN[:8])
-    assert found.candidate.instructions == {"decompose": MINIMAL}
-    assert found.ended.startswith("the reflection model ScriptedChat returned nothing")
-
-
 def test_the_folder_of_another_run_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         ScriptedChat, "_identifying_params", property(lambda self: {"usage": self.reports_usage})
     )
-    run(tmp_path)
+    run(tmp_path, ALL)
     others: list[tuple[dict[str, Any], str]] = [
         ({"dev": DEV[1:13], "train": FEW[:1]}, "dev, train"),
         ({"start": original(domain="physics")}, "original"),
-        ({"optimizer": candidates(texts=[MINIMAL])}, "options"),
+        ({"optimizer": trying(MINIMAL)}, "optimizer"),
         ({"seed": 1}, "seed"),
         ({"model": ScriptedChat(reports_usage=False)}, "planner, solver"),
     ]
     for other, named in others:
         with pytest.raises(InputError, match=f"holds another run: its {named} differ"):
-            run(tmp_path, **other)
+            run(tmp_path, **{"optimizer": ALL} | other)
 
 
 # How it goes
 
 
 def test_a_spent_budget_ends_the_search_and_leaves_enough_for_the_verdict(tmp_path: Path) -> None:
-    found = run(tmp_path, candidates(texts=[MINIMAL, PLAIN, THOROUGH]), answers=45)
+    found = run(tmp_path, trying(MINIMAL, PLAIN, THOROUGH), answers=45)
     assert found.ended.startswith("the budget of 45 answers is spent")
-    assert texts(found) == [MINIMAL]
+    assert texts(found.trials[1:]) == [MINIMAL]
     assert found.verdict.is_adopted
     assert found.spent.answers <= 45
 
 
-def test_also_where_a_users_optimizer_measures_beyond_it(tmp_path: Path) -> None:
+def test_so_it_does_where_a_users_optimizer_measures_beyond_it(tmp_path: Path) -> None:
     def greedy(task: OptimizerTask) -> list[Candidate]:
         found = task.candidates([MINIMAL, PLAIN, THOROUGH])
         for candidate in found:
@@ -174,6 +143,14 @@ def test_also_where_a_users_optimizer_measures_beyond_it(tmp_path: Path) -> None
     found = run(tmp_path, Optimizer("greedy", greedy), answers=45)
     assert found.ended.startswith("the budget of 45 answers is spent")
     assert found.verdict.verdict == "kept"
+
+
+def test_measured_candidates_count_where_a_reflection_model_falls_silent(tmp_path: Path) -> None:
+    said = itertools.chain([MINIMAL] * 2, itertools.repeat(""))
+    silent = ScriptedChat(solve=lambda _: next(said))
+    found = run(tmp_path, gepa, reflection=silent, train=TRAIN[:8])
+    assert found.candidate.instructions == {"decompose": MINIMAL}
+    assert found.ended.startswith("the reflection model ScriptedChat returned nothing")
 
 
 def test_a_candidate_that_a_server_refuses_ends_only_that_one(tmp_path: Path) -> None:
@@ -186,7 +163,7 @@ def test_a_candidate_that_a_server_refuses_ends_only_that_one(tmp_path: Path) ->
         return HTTPError(400) if fails else usual(call)
 
     model.solve = solve
-    assert texts(run(tmp_path, model=model)) == [PLAIN, THOROUGH]
+    assert texts(run(tmp_path, ALL, model).trials[1:]) == [PLAIN, THOROUGH]
 
 
 def test_a_round_without_a_gain_is_the_last(tmp_path: Path) -> None:
@@ -199,18 +176,18 @@ def test_another_predictor_and_another_start_can_be_tuned(tmp_path: Path) -> Non
     start = original(
         method="plan_and_budget", planning="two_call", execution="single_pass", enforcement="prompt"
     )
-    found = run(tmp_path / "1", candidates(texts=["Judge."]), tuned="estimate", start=start)
+    found = run(tmp_path / "1", trying("Judge."), tuned="estimate", start=start)
     told = [dict(trial.candidate.instructions) for trial in found.trials]
     assert told == [{}, {"estimate": "Judge."}]
     begun = original().with_instruction("decompose", THOROUGH)
-    found = run(tmp_path / "2", candidates(texts=[MINIMAL]), start=begun)
+    found = run(tmp_path / "2", trying(MINIMAL), start=begun)
     assert found.original.candidate == begun
     assert found.candidate == original().with_instruction("decompose", MINIMAL)
 
 
-def test_every_step_is_told(tmp_path: Path) -> None:
+def test_a_callback_hears_of_every_step(tmp_path: Path) -> None:
     told: list[str] = []
-    run(tmp_path, candidates(texts=[MINIMAL]), callback=told.append)
+    run(tmp_path, trying(MINIMAL), callback=told.append)
     assert told[0].startswith("12 dev and 6 held-out questions; 12 answers are kept back")
     assert [line.partition(":")[0] for line in told[1:4]] == ["original", "Round 1", "candidates"]
     assert "the best so far" in told[-2]
@@ -220,11 +197,7 @@ def test_the_same_call_again_pays_for_nothing_and_finds_the_same(tmp_path: Path)
     model, reflection = world(), says(PLAIN, THOROUGH, MINIMAL)
     first = run(tmp_path, gepa, model, reflection=reflection, train=TRAIN[:8])
     calls, asked = len(model.calls), len(reflection.calls)
-    second = run(tmp_path, gepa, model, reflection=reflection, train=TRAIN[:8])
+    again = run(tmp_path, gepa, model, reflection=reflection, train=TRAIN[:8])
     assert (len(model.calls), len(reflection.calls)) == (calls, asked)
-    assert (second.trials, second.verdict, second.spent) == (
-        first.trials,
-        first.verdict,
-        first.spent,
-    )
+    assert (again.trials, again.verdict, again.spent) == (first.trials, first.verdict, first.spent)
     assert first.spent.tokens == model.output_tokens + reflection.output_tokens

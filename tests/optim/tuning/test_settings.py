@@ -13,11 +13,10 @@ import pytest
 
 from optim.datasets import Question
 from optim.e3 import ReferencePoint, e3
-from optim.tuning.candidate import Candidate
 from optim.tuning.evaluator import BudgetSpentError, OutageError, Result
 from optim.tuning.optimizers import OptimizerTask
 from optim.tuning.options import SETTINGS_SEARCH
-from optim.tuning.search import split_of
+from optim.tuning.program import Candidate
 from optim.tuning.settings import (
     DIMENSIONS,
     MOST,
@@ -33,10 +32,9 @@ from pb_graph.budget.rules import Fixed, LevelTable, PerLevel
 from pb_graph.settings import Settings
 from tests.support.chat_model import Call, Said, ScriptedChat
 from tests.support.questions import generate
-from tests.support.tuning_world import bench_in, luck, search
+from tests.support.tuning_world import luck, run
 
 DEV = generate(40, split="settings")
-SPLIT = split_of([], DEV[:18], None, seed=0)
 START = Settings(
     method="plan_and_budget",
     plan_from=1,
@@ -130,8 +128,8 @@ def best_there_is(bench: FakeBench) -> float:
 # What it begins with
 
 
-@pytest.mark.parametrize("answers", [100, 200, 400, 1000])
-@pytest.mark.parametrize("questions", [8, 20, 40, 67])
+@pytest.mark.parametrize("answers", [100, 400, 1000])
+@pytest.mark.parametrize("questions", [8, 40, 67])
 def test_a_plan_stays_within_its_answers(questions: int, answers: int) -> None:
     rungs = rungs_of(questions, answers)
     asked = [0, *(count for _, count in rungs)]
@@ -145,7 +143,7 @@ def test_questions_double_until_they_are_all_of_dev() -> None:
     assert [count for _, count in rungs_of(4, 400)] == [4]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_forty_questions_and_four_hundred_answers_vary_everything(seed: int) -> None:
     bench = FakeBench(hilly)
     search_settings(task(bench, answers=360, seed=seed))
@@ -187,7 +185,7 @@ def test_budgets_keep_their_proportions(rule: Any, half: Any) -> None:  # noqa: 
 # What it finds
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_it_finds_settings_near_the_best(seed: int) -> None:
     found = search_settings(task(FakeBench(hilly), answers=1000, seed=seed))
     bench = FakeBench(hilly)
@@ -195,13 +193,6 @@ def test_it_finds_settings_near_the_best(seed: int) -> None:
     assert values == sorted(values, reverse=True)
     assert values[0] > 0.8 * best_there_is(bench)
     assert found[0].settings.execution == "single_pass"
-
-
-def test_where_nothing_is_better_the_original_comes_first() -> None:
-    found = search_settings(
-        task(FakeBench(lambda one: (0.7, 300) if one == START else (0.5, 400)), answers=400)
-    )
-    assert found[0] == Candidate(settings=START)
 
 
 def test_a_method_without_a_plan_may_win_and_is_given_up_early_where_it_is_worse() -> None:
@@ -235,14 +226,14 @@ def test_answers_that_all_fail_never_win() -> None:
 # Limits
 
 
-@pytest.mark.parametrize("answers", [120, 200, 400, 1000])
+@pytest.mark.parametrize("answers", [120, 400])
 def test_it_asks_for_no_more_answers_than_it_may(answers: int) -> None:
     bench = FakeBench(hilly)
     search_settings(task(bench, answers=answers))
     assert 0.8 * answers < len(bench.asked) <= answers
 
 
-def test_a_spent_budget_ends_it_with_what_it_has() -> None:
+def test_a_spent_budget_ends_it_with_the_settings_that_are_measured() -> None:
     found = search_settings(task(FakeBench(hilly, answers=150), answers=400))
     assert [one.settings for one in found] == [START]
 
@@ -277,9 +268,9 @@ def test_better_settings_of_the_graph_are_found_judged_and_adopted(tmp_path: Pat
 
     model, results, calls = ScriptedChat(solve=needs_a_plan), [], []
     for _ in range(2):
-        with bench_in(tmp_path, model) as bench:
-            chosen, start = SETTINGS_SEARCH(most=16), Candidate(settings=START)
-            results.append(search(bench, SPLIT, chosen, start=start, tuned="settings"))
+        chosen, start = SETTINGS_SEARCH(most=16), Candidate(settings=START)
+        sets: dict[str, Any] = {"dev": DEV[:18], "held_out": None, "answers": None}
+        results.append(run(tmp_path, chosen, model, start=start, tuned="settings", **sets))
         calls.append(len(model.calls))
     first, second = results
     assert first.candidate.settings.execution == "single_pass"

@@ -1,8 +1,9 @@
-"""Measure a candidate, find the winner of dev, and judge it on the held-out questions."""
+"""Trials: measured candidates, the winner of dev, and the verdict of the held-out questions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -25,8 +26,8 @@ from pb_graph.errors import InputError
 if TYPE_CHECKING:
     from optim.datasets import Question
     from optim.e3 import Comparison
-    from optim.tuning.candidate import Candidate
     from optim.tuning.evaluator import Evaluator, Result
+    from optim.tuning.program import Candidate
 
 SURE = 0.9
 """One-sided confidence on the held-out questions from which the winner of dev is called better."""
@@ -34,17 +35,21 @@ SURE = 0.9
 VerdictName = Literal["better", "undecided", "kept"]
 
 _FEWEST = 2  # compared questions: one has no interval
-_MORE = (
-    "More held-out questions would tell: give more, and the budget for them, in a new run. "
-    "Looking again at the same ones and more is a further chance to be lucky."
-)
 
 
 @dataclass(frozen=True, slots=True)
-class Measurement:
-    """Answers to one set of questions, and their figures."""
+class Trial:
+    """A candidate's answers to one set of questions, and their figures.
 
+    Attributes:
+        candidate: The candidate.
+        results: Its answers.
+        origin: The name of the optimizer that proposed it.
+    """
+
+    candidate: Candidate
     results: Sequence[Result]
+    origin: str = ""
 
     @property
     def scores(self) -> list[float]:
@@ -94,13 +99,17 @@ class Measurement:
             raise InputError(msg)
         return ReferencePoint.of(self.scores, self.costs)
 
-    def against(self, other: Measurement) -> Comparison:
-        """Compare with another measurement of the same questions, paired."""
+    def against(self, other: Trial) -> Comparison:
+        """Compare with another candidate's answers to the same questions, paired."""
         mine, others = (
-            [Sample(one.question, one.score, one.tokens) for one in measured.results]
-            for measured in (self, other)
+            [Sample(one.question, one.score, one.tokens) for one in trial.results]
+            for trial in (self, other)
         )
         return compare(mine, others)
+
+    def is_same(self, other: Trial) -> bool:
+        """Return whether another candidate has the same scores at the same costs."""
+        return self.scores == other.scores and self.costs == other.costs
 
     def figures(self) -> dict[str, float | None]:
         """Return accuracy, tokens and E³ with the ends of their 95 % intervals, by column."""
@@ -116,13 +125,19 @@ class Measurement:
         return found | {"input_tokens": inputs / len(self.results)}
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """A candidate that was measured on the whole of dev, and the optimizer that proposed it."""
+def winner_of(trials: Sequence[Trial], original: Trial) -> Trial | None:
+    """Return the highest E³ on dev, the first of equals; None if it is not above the original's."""
+    best = max(trials, key=lambda trial: trial.e3, default=original)
+    return best if best.e3 > original.e3 else None
 
-    candidate: Candidate
-    measurement: Measurement
-    origin: str
+
+def pareto_front(trials: Sequence[Trial]) -> list[Trial]:
+    """Return the trials that no other beats in accuracy or tokens without losing in the other."""
+    front: list[Trial] = []
+    for trial in sorted(trials, key=lambda one: (one.tokens, -one.accuracy)):
+        if not front or trial.accuracy > front[-1].accuracy:
+            front.append(trial)
+    return front
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,50 +150,21 @@ class Verdict:
             no known improvement. ``kept``: the original stays.
         reason: One or two sentences with the held-out ratio.
         winner: The best of dev; None when nothing was above the original.
-        original: The original on the held-out questions; None when nothing was compared, as are
-            ``measurement`` (the winner's) and ``comparison`` (paired by question).
+        before: The original on the held-out questions; None when nothing was compared, as are
+            ``after``, the winner there, and ``comparison``, of both, paired by question.
     """
 
     verdict: VerdictName
     reason: str
     winner: Trial | None = field(default=None, repr=False)  # every report would be shown
-    original: Measurement | None = field(default=None, repr=False)
-    measurement: Measurement | None = field(default=None, repr=False)
+    before: Trial | None = field(default=None, repr=False)
+    after: Trial | None = field(default=None, repr=False)
     comparison: Comparison | None = field(default=None, repr=False)
 
     @property
     def is_adopted(self) -> bool:
         """Return whether the winner is used from now on: ``better`` or ``undecided``."""
         return self.verdict != "kept"
-
-
-def winner_of(trials: Sequence[Trial], original: Trial) -> Trial | None:
-    """Return the highest E³ on dev, the first of equals; None if it is not above the original's."""
-    best = max(trials, key=lambda trial: trial.measurement.e3, default=original)
-    return best if best.measurement.e3 > original.measurement.e3 else None
-
-
-def pareto_front(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the trials that no other beats in accuracy or tokens without losing in the other."""
-    front: list[Trial] = []
-    for trial in sorted(trials, key=lambda t: (t.measurement.tokens, -t.measurement.accuracy)):
-        if not front or trial.measurement.accuracy > front[-1].measurement.accuracy:
-            front.append(trial)
-    return front
-
-
-def decide(winner: Measurement, original: Measurement, comparison: Comparison) -> VerdictName:
-    """Judge the winner of dev by the held-out questions.
-
-    Only this candidate is tested, once, on questions that had no part in choosing it: a program
-    that is no better is called better in at most one run of ten. Several looks err more often:
-    ``tests/benchmarks/verdict_simulation.py`` measures how often.
-    """
-    same = winner.scores == original.scores and winner.costs == original.costs
-    if same or comparison.e3_a == 0.0 or comparison.e3_a < comparison.e3_b:
-        return "kept"
-    sure = comparison.probability_higher
-    return "better" if sure is not None and sure >= SURE else "undecided"
 
 
 def judge(
@@ -192,47 +178,57 @@ def judge(
         return Verdict("kept", "No candidate had a higher E³ on dev than the original.")
     pair = (original.candidate, winner.candidate)
     for candidate in pair:
-        try:
+        with suppress(BudgetSpentError, OutageError):
             evaluator.measure(candidate, held_out)
-        except BudgetSpentError:
-            continue
-        except OutageError:
-            if evaluator.refusal is not None:
-                raise
-    answered = [one for one in held_out if one.id not in evaluator.unanswered]
+    if isinstance(evaluator.refusal, OutageError):
+        raise evaluator.refusal
+    if evaluator.refusal is not None:
+        reason = "The budget did not suffice for a comparison on the held-out questions."
+        return Verdict("kept", reason, winner)
+    answered = [one for one in held_out if all(evaluator.known(each, [one]) for each in pair)]
     failed = len(held_out) - len(answered)
     if failed and len(answered) < _FEWEST:
         reason = "Too few held-out questions were answered; the others failed."
         return Verdict("kept", reason, winner)
-    if not all(evaluator.is_cached(candidate, answered) for candidate in pair):
-        reason = "The budget did not suffice for a comparison on the held-out questions."
-        return Verdict("kept", reason, winner)
-    before, after = (Measurement(evaluator.measure(candidate, answered)) for candidate in pair)
+    before, after = (Trial(one, evaluator.known(one, answered)) for one in pair)
     comparison = after.against(before)
     verdict = decide(after, before, comparison)
-    words = [_reason(verdict, comparison, before, after)]
-    if failed:
-        words.append(f"Excluded, because they failed: {failed} questions.")
-    if verdict == "undecided":
-        words.append(_MORE)
-    return Verdict(verdict, " ".join(words), winner, before, after, comparison)
+    reason = _reason(verdict, comparison, before, after)
+    reason += f" Excluded, because they failed: {failed} questions." if failed else ""
+    return Verdict(verdict, reason, winner, before, after, comparison)
 
 
-def _reason(
-    verdict: VerdictName, comparison: Comparison, before: Measurement, after: Measurement
-) -> str:
-    if before.scores == after.scores and before.costs == after.costs and any(after.scores):
-        n = comparison.questions
-        return f"It gives the same results as the original on all {n} held-out questions."
-    share = comparison.probability_higher
-    sure = "unknown" if share is None else format_confidence(share)
-    ending = {
-        "better": f"Higher with a one-sided confidence of {sure}",
-        "undecided": f"Not significant: one-sided confidence {sure}, {PERCENT * SURE:g} % "
-        "required. The tuned program is used, but is not a proven improvement",
-        "kept": "So the original is kept",
-    }[verdict]
+def decide(winner: Trial, original: Trial, comparison: Comparison) -> VerdictName:
+    """Judge the winner of dev by the held-out questions.
+
+    Only this candidate is tested, once, on questions that had no part in choosing it: a program
+    that is no better is called better in at most one run of ten. Several looks err more often:
+    ``tests/benchmarks/verdict_simulation.py`` measures how often.
+    """
+    if winner.is_same(original) or comparison.e3_a == 0.0 or comparison.e3_a < comparison.e3_b:
+        return "kept"
+    sure = comparison.probability_higher
+    return "better" if sure is not None and sure >= SURE else "undecided"
+
+
+def _reason(verdict: VerdictName, comparison: Comparison, before: Trial, after: Trial) -> str:
     if not any(after.scores):
         right = "Neither answers any" if not any(before.scores) else "The candidate answers none"
-        ending = f"{right} right, which is no success"
-    return f"On the held-out questions, against the original: {describe(comparison)}. {ending}."
+        ending = f"{right} right, which is no success."
+    elif after.is_same(before):
+        n = comparison.questions
+        return f"It gives the same results as the original on all {n} held-out questions."
+    elif verdict == "kept":
+        ending = "So the original is kept."
+    else:
+        share = comparison.probability_higher
+        sure = "unknown" if share is None else format_confidence(share)
+        ending = f"Higher with a one-sided confidence of {sure}."
+        if verdict == "undecided":
+            ending = (
+                f"Not significant: one-sided confidence {sure}, {PERCENT * SURE:g} % required. The "
+                "tuned program is used, but is not a proven improvement. More held-out questions "
+                "would tell: give more, and the budget for them, in a new run. Looking again at "
+                "the same ones and more is a further chance to be lucky."
+            )
+    return f"On the held-out questions, against the original: {describe(comparison)}. {ending}"
