@@ -12,7 +12,7 @@ there is one, and streams the reply::
         return [("system", "Be tidy."), ("human", question_block(given.query, show_level=False))]
 
 Several calls. A coroutine that asks the model through ``run`` and returns what the ``answer`` node
-adds to the state: ``answer`` at least, how it ended (``finish``) and its ``warnings``::
+adds to the state: ``answer`` at least, and how it ended (``finish``)::
 
     @method("twice", "Asks, and asks again.", source="us", ceiling=lambda s, _: 2 * s.cutoff)
     async def twice(given: MethodInput, run: Run) -> State:
@@ -20,9 +20,10 @@ adds to the state: ``answer`` at least, how it ended (``finish``) and its ``warn
         reply = await run.call_within_budget(..., given.budget, given.query, Purpose("answer"))
         return reply.update()
 
-Every call through ``run`` is charged. A `ModelCallError` that a method lets pass ends in an empty
-answer and a warning. Before the answer, the graph does what the method's fields say: ``plans``
-decomposes the question, ``budgets`` sets a total, ``splits`` gives each sub-question a share.
+Every call through ``run`` is charged; ``run.warn`` adds a warning to the report. A `ModelCallError`
+that a method lets pass ends in an empty answer and a warning. Before the answer, the graph does
+what the method's fields say: ``plans`` decomposes the question, ``budgets`` sets a total,
+``splits`` gives each sub-question a share.
 """
 
 from __future__ import annotations

@@ -255,6 +255,11 @@ class Settings(BaseModel):
         """Return whether the method decomposes the question."""
         return methods()[self.method].plans
 
+    def is_planned(self, level: int | None) -> bool:
+        """Return whether a question of a level is decomposed; None for any level."""
+        first = self.plan_from
+        return self.has_plan and first is not None and (level is None or level >= first)
+
     @property
     def has_budget(self) -> bool:
         """Return whether there is a total: the method's own, or a set one that is enforced."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import operator
-from functools import cache
-from typing import Annotated, Any, NotRequired, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NotRequired
 
 from langchain_core.messages import AnyMessage
 from langgraph.channels import EphemeralValue
 from langgraph.graph.message import add_messages
-from langgraph.types import Overwrite
 from typing_extensions import TypedDict  # pydantic cannot read typing's own before Python 3.12
 
 from pb_graph.budget.rates import Spending
@@ -67,8 +65,8 @@ class State(Input, total=False):
     planning_bound: int
     """The part of the first ceiling that is for planning."""
     level_source: LevelSource | None
-    shares: dict[str, int]
-    """Tokens of each step by its index (as text: JSON has no other keys)."""
+    shares: list[int]
+    """Tokens of each step; empty while the budget is not split."""
     results: Annotated[list[StepResult], operator.add]
     charges: Annotated[list[Charge], operator.add]
     warnings: Annotated[list[ReportWarning], operator.add]
@@ -77,7 +75,7 @@ class State(Input, total=False):
     run_id: str
     """The run's identity, by which accounts around it count once what it spent before a pause."""
     budget_used_up: Annotated[bool, operator.or_]
-    """Return whether a call was refused because nothing was left for it."""
+    """True once a call was refused because nothing was left for it."""
     effort: str | None
     answer: str
     finish: Finish | None
@@ -85,27 +83,6 @@ class State(Input, total=False):
     """Id of the message that it was shown as while it was written, if it was."""
     report: Report
     structured_response: Any
-
-
-@cache
-def reset_values() -> dict[str, Any]:
-    """Return the values that a new question starts from, for every key by its type.
-
-    A list that nodes add to is overwritten. What has no empty value (the input, the query and the
-    report) is left as it is.
-    """
-    empty: dict[str, Any] = {}
-    for name, kind in get_type_hints(State, include_extras=True).items():
-        if name in Input.__annotations__:
-            continue
-        added_to = get_origin(kind) is Annotated
-        plain = get_args(kind)[0] if added_to else kind
-        made = get_origin(plain) or plain
-        if type(None) in get_args(plain):
-            empty[name] = None
-        elif made in (list, dict, str, bool):
-            empty[name] = Overwrite(made()) if added_to else made()
-    return empty
 
 
 class SolveTask(TypedDict):
@@ -117,9 +94,7 @@ class SolveTask(TypedDict):
     results: list[StepResult]
     index: int
     budget: int
-    disabled_models: NotRequired[dict[str, str]]
+    disabled_models: dict[str, str]
     run_id: str
     spent: Spending
     """Tokens that the run may have been billed before this step was sent, by model."""
-    closing: NotRequired[bool]
-    """True if this step also has to give the final answer."""

@@ -42,7 +42,7 @@ def twice() -> Iterator[str]:
         again: list[PromptMessage] = [*prompt, ("ai", draft.text), ("human", "Sure?")]
         left = budget - draft.tokens
         reply = await run.call_within_budget(again, left, given.query, Purpose("answer"))
-        return {"answer": reply.text, "warnings": reply.warnings("answer")}
+        return reply.update()
 
     yield "twice"
     del METHODS["twice"]

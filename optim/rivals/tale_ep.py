@@ -10,7 +10,7 @@ from pb_graph.errors import ModelCallError
 from pb_graph.methods import MethodInput, method
 from pb_graph.models.options import CallOptions
 from pb_graph.prompts import STYLES, PromptMessage, question_block, single_call_prompt
-from pb_graph.types import Purpose, ReportWarning
+from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
     from pb_graph.run.run import Run
@@ -37,21 +37,18 @@ async def tale_ep(given: MethodInput, run: Run) -> State:
         ("human", f"{question_block(given.query, show_level=False)}\n\n{ESTIMATE}")
     ]
     purpose = Purpose("answer", level=given.query["level"])
-    budget, warnings = None, list[ReportWarning]()
+    budget = None
     try:
         cap = run.settings.planner_cap
         reply = await run.ask(ask, CallOptions(cap, purpose=replace(purpose, node="estimate")))
         budget = _number_in(reply.text)
         if budget is None:
-            note = "estimate: no number of tokens in the reply; solved without a budget"
-            warnings.append(ReportWarning(code="method", message=note))
+            run.warn("method", "no number of tokens in the reply; solved without a budget")
     except ModelCallError as failure:
-        note = f"estimate: {failure} Solved without a budget."
-        warnings.append(ReportWarning(code="call_failed", message=note))
+        run.warn("call_failed", f"{failure} Solved without a budget.")
     prompt = single_call_prompt(given.query, given.settings, STYLES["prose"], budget=budget)
     solved = await run.call_within_budget(prompt, budget, given.query, purpose)
-    warnings += solved.warnings("answer")
-    return solved.update() | {"total": budget, "warnings": warnings}
+    return solved.update() | {"total": budget}
 
 
 def _number_in(text: str) -> int | None:

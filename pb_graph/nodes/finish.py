@@ -1,4 +1,4 @@
-"""Closes the account: the report, and the final message for a host that reads messages."""
+"""Close the account: the report, and the final message for a host that reads messages."""
 
 from __future__ import annotations
 
@@ -11,40 +11,33 @@ from pb_graph.answers import bare_result
 from pb_graph.budget.ledger import by_node, most_billed, spent
 from pb_graph.budget.rates import Dollars
 from pb_graph.errors import NoAnswerError
-from pb_graph.state import State
-from pb_graph.types import QueryUsage, Report, ReportWarning, StepReport
+from pb_graph.types import Report, ReportWarning, StepReport
 
 if TYPE_CHECKING:
     from pb_graph.run.run import Run
     from pb_graph.settings import Settings
+    from pb_graph.state import State
 
 MESSAGE_NAME = "plan_and_budget"
+_NOT_ON_MESSAGE = {"answer", "steps", "usage"}
+"""Fields of the report that the final message leaves out."""
 
 
 def finish(state: State, run: Run) -> State:
     """Write ``report`` and, when there is an answer, the final message with the account on it."""
     report = build_report(state, run.settings, run.options.prices)
-    answer_type, typed = run.options.answer_type, None
-    if answer_type and report["answer"]:
-        typed = answer_type.read(report["answer"])
-        if typed is None:
+    answer, update = report["answer"], cast("State", {"report": report})
+    answer_type = run.options.answer_type
+    if answer and answer_type:
+        update["structured_response"] = answer_type.read(answer)
+        if update["structured_response"] is None:
             note = "finish: the answer holds no JSON that fits response_format"
             unfit = ReportWarning(code="no_structured_response", message=note)
             report["warnings"] = [*report["warnings"], unfit]
-    run.emit({"event": "answer", "answer": report["answer"], "usage": report["usage"]})
-    if not report["answer"]:
-        return {"report": report}
-    message = AIMessage(
-        report["answer"],
-        name=MESSAGE_NAME,
-        # That of the pieces that a host was shown already: it does not get them a second time.
-        id=state["answer_id"],
-        usage_metadata=_usage_metadata(report["usage"]),
-        response_metadata=_essentials(report)
-        | ({"budget_used_up": True} if state["budget_used_up"] else {}),
-    )
-    update: State = {"report": report, "messages": [message]}
-    return update | {"structured_response": typed} if answer_type else update
+    run.emit({"event": "answer", "answer": answer, "usage": report["usage"]})
+    if answer:
+        update["messages"] = [_message(report, state)]
+    return update
 
 
 def no_answer(state: State, run: Run) -> State:
@@ -58,53 +51,23 @@ def no_answer(state: State, run: Run) -> State:
     # Once a model is known to be out of reach, all else that went wrong goes wrong for that.
     reasons = list(dict.fromkeys(state["disabled_models"].values()))
     reasons = reasons or [warning["message"] for warning in report["warnings"]]
-    spent = report["usage"]["output_tokens"]
-    lines = [f"No answer, after {spent} completion tokens.", *reasons]
+    tokens = report["usage"]["output_tokens"]
+    lines = [f"No answer, after {tokens} completion tokens.", *reasons]
     if not reasons:
         lines.append("every reply of the model was empty")
     raise NoAnswerError("\n- ".join(lines), report)
 
 
-def _usage_metadata(usage: QueryUsage) -> UsageMetadata:
-    """The account of the whole query in LangChain's words, for hosts and tracers."""
-    return UsageMetadata(
-        input_tokens=usage["input_tokens"],
-        output_tokens=usage["output_tokens"],
-        total_tokens=usage["input_tokens"] + usage["output_tokens"],
-        input_token_details={"cache_read": usage["cached_tokens"]},
-        output_token_details={"reasoning": usage["reasoning_tokens"]},
-    )
-
-
-def _essentials(report: Report) -> dict[str, Any]:
-    """Return the report without its steps, for hosts that see only the message."""
-    usage = report["usage"]
-    models = [name for part in usage["by_node"].values() for name in part.get("models", [])]
-    kept = (
-        "method",
-        "execution",
-        "schedule",
-        "style",
-        "effort",
-        "level",
-        "budget",
-        "ceiling",
-        "result",
-        "warnings",
-    )
-    ours: dict[str, Any] = {name: report[name] for name in kept}  # type: ignore[literal-required]
-    ours |= {name: usage.get(name) for name in ("calls", "seconds", "measured", "cost")}
-    return {
-        "model_name": models[-1] if models else "",
-        "finish_reason": "length" if report["finish"] == "length" else "stop",
-        MESSAGE_NAME: ours,
-    }
-
-
 def build_report(state: State, settings: Settings, prices: Dollars | None = None) -> Report:
-    """The account of a query, from what the nodes left in the state."""
+    """Return the account of a question.
+
+    Args:
+        state: What the nodes left in the state.
+        settings: The settings of the run.
+        prices: The prices of models, for the cost in dollars.
+    """
     charges, warnings, ceiling = state["charges"], state["warnings"], state["ceiling"]
-    most, usage, splits = most_billed(charges), by_node(charges, prices), settings.splits_budget
+    most, splits = most_billed(charges), settings.splits_budget
     if ceiling is not None and most > ceiling:
         note = f"up to {most} completion tokens may be billed, above the ceiling of {ceiling}"
         note += ": a server ignored its cap, as `pb-graph probe` shows"
@@ -126,29 +89,57 @@ def build_report(state: State, settings: Settings, prices: Dollars | None = None
         finish=ended,
         cut_off=ended in ("length", "forced"),
         steps=_steps(state, settings),
-        usage=usage,
+        usage=by_node(charges, prices),
         warnings=warnings,
     )
 
 
 def _steps(state: State, settings: Settings) -> list[StepReport]:
     """Return the steps with their outcomes; that of the only step is the question's."""
-    results = {result["index"]: result for result in state["results"]}
+    plan, results = state["plan"], {result["index"]: result for result in state["results"]}
+    shares = dict(enumerate(state["shares"]))
     reports: list[StepReport] = []
-    for step in state["plan"]:
-        share = state["shares"].get(str(step["index"]))
-        outcome: dict[str, Any] = {"budget": share}
+    for step in plan:
+        outcome: dict[str, Any] = dict.fromkeys(("budget", "cap", "tokens", "finish", "answer"))
+        outcome["budget"] = shares.get(step["index"])
         if done := results.get(step["index"]):
-            outcome = dict(done)
-        elif len(state["plan"]) == 1 and state.get("answer"):
-            solving = (row for row in state["charges"] if row["node"] == "answer")
+            outcome |= done
+        elif len(plan) == 1 and state.get("answer"):
             bound = None if settings.enforcement == "prompt" else state["total"]
             outcome |= {
                 "cap": settings.cutoff if bound is None else min(bound, settings.cutoff),
-                "tokens": spent(solving),
+                "tokens": spent(row for row in state["charges"] if row["node"] == "answer"),
                 "finish": state.get("finish"),
                 "answer": state["answer"],
             }
-        blank = dict.fromkeys(("budget", "cap", "tokens", "finish", "answer"))
-        reports.append(cast("StepReport", step | blank | outcome))
+        reports.append(cast("StepReport", step | outcome))
     return reports
+
+
+def _message(report: Report, state: State) -> AIMessage:
+    """Return the answer as a message, with the account of the question in LangChain's words."""
+    usage = report["usage"]
+    models = [name for part in usage["by_node"].values() for name in part.get("models", [])]
+    account = {name: value for name, value in report.items() if name not in _NOT_ON_MESSAGE}
+    account |= {name: usage.get(name) for name in ("calls", "seconds", "measured", "cost")}
+    metadata: dict[str, Any] = {
+        "model_name": models[-1] if models else "",
+        "finish_reason": "length" if report["finish"] == "length" else "stop",
+        MESSAGE_NAME: account,
+    }
+    if state["budget_used_up"]:
+        metadata["budget_used_up"] = True
+    return AIMessage(
+        report["answer"],
+        name=MESSAGE_NAME,
+        # That of the pieces that a host was shown already: it does not get them a second time.
+        id=state["answer_id"],
+        usage_metadata=UsageMetadata(
+            input_tokens=usage["input_tokens"],
+            output_tokens=usage["output_tokens"],
+            total_tokens=usage["input_tokens"] + usage["output_tokens"],
+            input_token_details={"cache_read": usage["cached_tokens"]},
+            output_token_details={"reasoning": usage["reasoning_tokens"]},
+        ),
+        response_metadata=metadata,
+    )

@@ -1,27 +1,60 @@
-"""Reads the question, checks it, and starts a clean account for it."""
+"""Take a question in: read a host's messages, check the input, and bound what it can cost."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+import json
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 from langgraph.types import Overwrite
+from pydantic import BaseModel, Field, StringConstraints, ValidationError, field_validator
 
 from pb_graph.budget import LEVELS
-from pb_graph.errors import InputError
+from pb_graph.budget.context import available_tokens
+from pb_graph.budget.ledger import most_billed
+from pb_graph.errors import InputError, describe_errors
 from pb_graph.methods import METHODS
-from pb_graph.nodes.allocate import first_ceiling
-from pb_graph.nodes.conversation import Conversation, read_conversation
+from pb_graph.planner.requests import LEVEL_CAP
+from pb_graph.prompts import as_data, text_of
 from pb_graph.run.journal import checkpointer
-from pb_graph.state import State, reset_values
-from pb_graph.types import Query, ReportWarning
+from pb_graph.state import State
+from pb_graph.types import Query
 
 if TYPE_CHECKING:
     from pb_graph.run.run import Run
     from pb_graph.settings import Settings
 
-MAX_QUESTION = 100_000
-MAX_REFERENCE = 400_000
-MAX_EXTRA = 20_000
+MAX_CONVERSATION = 24_000
+"""Characters of earlier turns that planner and solver are shown: some 6,000 tokens."""
+MAX_FILES = 20_000_000
+"""Characters of images and files, as JSON, that the solver is sent with a question."""
+_WORTH_SHOWING = 200
+
+# As LangChain, OpenAI and Anthropic name the blocks of a message that are not its text.
+_FILE = re.compile(r"(?:input_)?(?:image|image_url|audio|video|file)|document|media|text-plain")
+_ROLES = {"human": "user", "ai": "assistant"}
+
+
+class _Given(BaseModel):
+    """The input of one question, checked."""
+
+    question: Annotated[
+        str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100_000)
+    ]
+    reference: Annotated[str, Field(max_length=400_000)] | None
+    instruction: Annotated[str, Field(max_length=100_000)] | None
+    answer_format: Annotated[str, Field(max_length=20_000)] | None
+    domain: Annotated[str, Field(max_length=20_000)] | None
+    level: Annotated[int, Field(strict=True, ge=1, le=5)] | None
+    budget: Annotated[int, Field(strict=True, ge=1)] | None
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _replace_surrogates(cls, value: object) -> object:
+        """Replace halves of characters, which JSON can carry and no request can hold."""
+        return value.encode(errors="replace").decode() if isinstance(value, str) else value
 
 
 async def intake(state: State, run: Run) -> State:
@@ -30,95 +63,261 @@ async def intake(state: State, run: Run) -> State:
     A question of its own (``question``) stands alone; one in messages comes with its conversation.
 
     Raises:
-        InputError: No question, an empty or oversized one, a level outside 1 to 5, a budget that is
-            no positive number, an image or file that the model cannot be sent, or a plan to be
-            reviewed without a checkpointer.
+        InputError: There is no question, a part of the input is of the wrong form or too long, the
+            model takes no such image or file, or a plan is to be reviewed without a checkpointer.
     """
     own = state.get("question")
     said = Conversation(own) if own is not None else read_conversation(state.get("messages") or [])
-    settings, warnings = _settings(state.get("budget"), run)
-    form = _text(state.get("answer_format"), "'answer_format'", MAX_EXTRA)
-    typed = run.options.answer_type.form if run.options.answer_type else None
-    query = Query(
-        question=_question(said.question),
-        reference=_text(state.get("reference"), "'reference'", MAX_REFERENCE),
-        instruction=_text(state.get("instruction"), "'instruction'", MAX_EXTRA)
-        or _text(said.instruction, "The system message", MAX_QUESTION),
-        answer_format="\n".join(part for part in (form, typed) if part) or None,
-        domain=_text(state.get("domain"), "'domain'", MAX_EXTRA) or settings.domain,
-        level=_level(state.get("level")),
-        conversation=said.turns,
-        media=[*said.media],
-    )
-    if said.media:
-        await run.check_media(said.media)
+    given = _check(said, state)
+    settings = run.settings
+    if given.budget is not None:
+        settings = settings.model_copy(update={"budget": given.budget})
+    if said.files:
+        await run.check_media(said.files)
     if settings.review_plan and settings.has_plan and checkpointer() is None:
         msg = (
             "review_plan pauses for a person, and goes on from a checkpoint, which nothing keeps "
             "here: build_graph(…, checkpointer=InMemorySaver()), and a thread_id"
         )
         raise InputError(msg)
+    typed = run.options.answer_type.form if run.options.answer_type else None
+    query = Query(
+        question=given.question,
+        reference=given.reference or None,
+        instruction=given.instruction or None,
+        answer_format="\n".join(filter(None, (given.answer_format, typed))) or None,
+        domain=given.domain or settings.domain,
+        level=given.level,
+        conversation=said.turns,
+        media=[*said.files],
+    )
+    if count := said.turns_left_out:
+        note = f"{count} earlier turn(s) were left out or cut, as the conversation is too long"
+        run.warn("conversation_cut", note)
+    if count := said.files_left_out:
+        note = f"{count} image(s) or file(s) of other messages were not passed on"
+        run.warn("media_left_out", note)
+    if run.options.tools and not METHODS[settings.method].tools:
+        note = f"the method {settings.method!r} calls no tools: those given were not used"
+        run.warn("tools_unused", note)
     ceiling, planning = first_ceiling(settings, query)
     run.emit({"event": "intake", "method": settings.method, "ceiling": ceiling})
-    update = reset_values() | {
+    return {
         "settings": settings.model_dump(mode="json"),
         "query": query,
-        "level_source": None if query["level"] is None else "given",
+        "level_source": None if given.level is None else "given",
         "ceiling": ceiling,
         "planning_bound": planning,
-        "warnings": Overwrite([*said.warnings, *warnings]),
+        **_blank(),
     }
-    return cast("State", update)
 
 
-def _settings(budget: object, run: Run) -> tuple[Settings, list[ReportWarning]]:
-    """The settings of this question, and a warning for what is given and has no use."""
-    settings = run.settings
-    if budget is not None:
-        if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
-            msg = f"A budget is a whole number of tokens, at least 1, not {budget!r}."
-            raise InputError(msg)
-        settings = settings.model_copy(update={"budget": budget})
-    if not run.options.tools or METHODS[settings.method].tools:
-        return settings, []
-    note = f"intake: the method {settings.method!r} calls no tools: those given were not used"
-    return settings, [ReportWarning(code="tools_unused", message=note)]
+def _check(said: Conversation, state: State) -> _Given:
+    """Return the input of a question, checked.
 
-
-def _question(given: object) -> str:
-    if not isinstance(given, str):
+    Raises:
+        InputError: There is no question, or a part of the input is of the wrong form or too long.
+    """
+    if said.question is None:
         msg = 'There is no question. Give {"question": "..."} or {"messages": [...]}.'
         raise InputError(msg)
-    # Without halves of characters, which JSON can carry and no request can hold.
-    question = given.encode(errors="replace").decode().strip()
-    if not question:
-        msg = "The question is empty. Give it as text, also with an image or a file."
-        raise InputError(msg)
-    if len(question) > MAX_QUESTION:
-        msg = (
-            f"The question has {len(question)} characters; at most {MAX_QUESTION} are taken. "
-            "Shorten it, or give long material as 'reference'."
-        )
-        raise InputError(msg)
-    return question
+    fields = {name: state.get(name) for name in _Given.model_fields}
+    fields |= {"question": said.question}
+    fields["instruction"] = fields["instruction"] or said.instruction
+    try:
+        return _Given.model_validate(fields)
+    except ValidationError as error:
+        raise InputError(describe_errors(error)) from error
 
 
-def _text(value: object, what: str, limit: int) -> str | None:
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        msg = f"{what} must be text, not {type(value).__name__}."
-        raise InputError(msg)
-    if len(value) > limit:
-        msg = f"{what} has {len(value)} characters; at most {limit} are taken. Shorten it."
-        raise InputError(msg)
-    return value.encode(errors="replace").decode() or None
+def _blank() -> State:
+    """Return the values that a new question starts from: what nodes add to is overwritten."""
+    blank: dict[str, Any] = {
+        "plan": [],
+        "total": None,
+        "shares": [],
+        "results": Overwrite([]),
+        "charges": Overwrite([]),
+        "disabled_models": Overwrite({}),
+        "budget_used_up": Overwrite(value=False),
+        "effort": None,
+        "answer": "",
+        "finish": None,
+        "answer_id": None,
+    }
+    return cast("State", blank)
 
 
-def _level(value: object) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or value not in LEVELS:
-        msg = f"A level is a whole number from 1 (easiest) to 5 (hardest), not {value!r}."
-        raise InputError(msg)
-    return value
+def first_ceiling(settings: Settings, query: Query) -> tuple[int, int]:
+    """Return the completion tokens that a question cannot exceed, before its first call.
+
+    Args:
+        settings: The settings of the run.
+        query: The question. Without a level, the level with the largest total counts.
+
+    Returns:
+        The ceiling, planning included, and the part of it that is for planning.
+    """
+    level, total = query["level"], None
+    if settings.has_budget:
+        rule = settings.budget_rule
+        levels = LEVELS if level is None and rule.needs_level else [level]
+        total = max(rule.total(each) for each in levels)
+    planning = _planning_bound(settings, level)
+    if total is not None and settings.enforcement != "prompt":  # as much again, and no more
+        planning = min(planning, total)
+    steps = settings.max_steps if settings.has_plan else 1
+    solving = solving_bound(settings, query, total, steps)
+    return available_tokens(planning + solving, include_pending=True), planning
+
+
+def _planning_bound(settings: Settings, level: int | None) -> int:
+    """Return the most tokens of the planner's calls: each may be repeated once for its form."""
+    calls = 2 if settings.is_planned(level) else 0
+    if calls and settings.needs_credits and settings.planning == "two_call":
+        calls += 2
+    bound = calls * settings.planner_cap
+    if settings.needs_level and level is None:
+        bound += LEVEL_CAP + 2 * settings.planner_cap
+    return bound
+
+
+def solving_bound(settings: Settings, query: Query, total: int | None, steps: int) -> int:
+    """Return the completion tokens that all calls after planning can cost together.
+
+    Args:
+        settings: The settings of the run.
+        query: The question.
+        total: The question's budget; None without one.
+        steps: The sub-questions, at most. Where the budget is only said, the cutoff of each call is
+            the only bound, and there may be one call more, when the last step comes to nothing.
+    """
+    ceiling = METHODS[settings.method].ceiling
+    most = ceiling(settings, query) if ceiling else settings.cutoff
+    is_stepwise = settings.is_stepwise
+    if total is None or settings.enforcement == "prompt":
+        return settings.cutoff * (steps + 1) if is_stepwise else most
+    if not is_stepwise:
+        return min(total, most)
+    has_synthesis = settings.synthesis == "call" and steps > 1
+    return total + (min(synthesis_cap(total, 2, settings), settings.cutoff) if has_synthesis else 0)
+
+
+def synthesis_cap(total: int, steps: int, settings: Settings) -> int:
+    """Return the tokens of the closing call of ``synthesis="call"``: those of an average step."""
+    return max(-(-total // steps), min(settings.min_step, total))
+
+
+def lower_ceiling(state: State, to_come: int) -> int:
+    """Return the ceiling once the calls to come are known: what was billed, and those."""
+    now = most_billed(state["charges"]) + available_tokens(to_come, include_pending=True)
+    ceiling = state["ceiling"]
+    return now if ceiling is None else min(now, ceiling)
+
+
+class Conversation(NamedTuple):
+    """The messages of a host, taken apart.
+
+    Attributes:
+        question: The text of the question; None when nobody asks one.
+        instruction: The system messages.
+        turns: What was said around the question, marked off as data.
+        files: Images and files of the question and of what was asked before it.
+        turns_left_out: How many turns are missing or cut, for the conversation is too long.
+        files_left_out: How many images and files are not passed on.
+    """
+
+    question: str | None
+    instruction: str | None = None
+    turns: str | None = None
+    files: Sequence[dict[str, Any]] = ()
+    turns_left_out: int = 0
+    files_left_out: int = 0
+
+
+def read_conversation(messages: Sequence[AnyMessage]) -> Conversation:
+    """Take the last human message as the question, and the rest as what was said around it.
+
+    What follows the question (another agent's findings, a tool's result) is shown, too, after a
+    mark where it was asked. Too long a conversation loses its oldest turns.
+
+    Raises:
+        InputError: The images and files are too large.
+    """
+    places = [at for at, said in enumerate(messages) if isinstance(said, HumanMessage)]
+    if not places:
+        return Conversation(None)
+    asked = places[-1]
+    system = [text_of(said.content) for said in messages if isinstance(said, SystemMessage)]
+    turns = [
+        (_role(said), "(the question below)" if at == asked else _words(said))
+        for at, said in enumerate(messages)
+        if at != asked or said is not messages[-1]
+    ]
+    shown, turns_left_out = _newest([turn for turn in turns if turn[1]])
+    files, files_left_out = _collect_files(messages, asked)
+    return Conversation(
+        question=text_of(messages[asked].content),
+        instruction="\n\n".join(filter(None, system)) or None,
+        turns="\n".join(["<conversation>", *shown, "</conversation>"]) if shown else None,
+        files=files,
+        turns_left_out=turns_left_out,
+        files_left_out=files_left_out,
+    )
+
+
+def _role(said: AnyMessage) -> str:
+    name = re.sub(r"[^\w .-]", "", said.name or "")[:40]
+    return f"{_ROLES.get(said.type, said.type)} {name}".rstrip()
+
+
+def _words(said: AnyMessage) -> str:
+    """Return the text of a turn as data; none of a system message, or a supervisor's hand-over."""
+    if isinstance(said, SystemMessage) or any("handoff" in key for key in said.response_metadata):
+        return ""
+    # A model's parts are one text, which citations may cut anywhere.
+    words = said.text if isinstance(said, AIMessage) else text_of(said.content)
+    files = len(_files_of(said))
+    parts = [words.strip(), f"[{files} image(s) or file(s)]" if files else ""]
+    return as_data("\n".join(filter(None, parts)).encode(errors="replace").decode())
+
+
+def _newest(turns: list[tuple[str, str]]) -> tuple[list[str], int]:
+    """Return the newest turns that there is room for, and how many are missing or cut."""
+    shown: list[str] = []
+    room = MAX_CONVERSATION
+    while turns and room >= _WORTH_SHOWING:
+        role, text = turns.pop()
+        cut = "[…] " if len(text) > room else ""
+        shown.insert(0, f'<turn role="{role}">\n{cut}{text[-room:]}\n</turn>')
+        room -= len(text)
+    return shown, len(turns) + (room < 0)
+
+
+def _collect_files(messages: Sequence[AnyMessage], asked: int) -> tuple[list[dict[str, Any]], int]:
+    """Return the files of the question and, as far as there is room, of what was asked before it.
+
+    Those of tools and other agents are only counted.
+    """
+    files, room, left_out = list[dict[str, Any]](), MAX_FILES, 0
+    for said in (messages[asked], *reversed(messages[:asked]), *messages[asked + 1 :]):
+        found = _files_of(said)
+        size = len(json.dumps(found)) if found else 0
+        if isinstance(said, HumanMessage) and size <= room:
+            files, room = found + files, room - size
+        elif said is messages[asked]:
+            msg = f"The images and files have {size} characters; at most {MAX_FILES} are taken. "
+            msg += "Send smaller ones."
+            raise InputError(msg)
+        else:
+            left_out += len(found)
+    return files, left_out
+
+
+def _files_of(said: AnyMessage) -> list[dict[str, Any]]:
+    """Return the content blocks that are images or files; of a person, all that are no text."""
+    blocks: list[Any] = said.content if isinstance(said.content, list) else []
+    kinds = [(str(block.get("type")), block) for block in blocks if isinstance(block, dict)]
+    if isinstance(said, HumanMessage):
+        return [block for kind, block in kinds if kind != "text"]
+    return [block for kind, block in kinds if _FILE.fullmatch(kind)]

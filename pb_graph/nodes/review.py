@@ -1,4 +1,4 @@
-"""Lets a person review plan and budgets: the run pauses, and goes on with what they send back."""
+"""Let a person review plan and budgets: the run pauses, and goes on with what they send back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from pb_graph.types import SubQuestion
 
 if TYPE_CHECKING:
     from pb_graph.run.run import Run
-    from pb_graph.settings import Settings
     from pb_graph.state import State
 
 HELP = (
@@ -58,7 +57,7 @@ def review(state: State, run: Run) -> State:
         "plan": state["plan"],
         "level": state["query"]["level"],
         "budget": state["total"],
-        "budgets": [state["shares"][str(index)] for index in range(len(state["shares"]))],
+        "budgets": state["shares"],
         "ceiling": state["ceiling"],
         "warnings": state["warnings"],
         "help": HELP,
@@ -77,21 +76,24 @@ def _update(answer: object, state: State, run: Run) -> State:
     settings = state["settings"] | {"review_plan": False}
     # A model that was out of reach may be back, after a pause.
     update: dict[str, Any] = {"settings": settings, "disabled_models": Overwrite({})}
-    if answer is not True and answer is not None:
-        edit = Review.model_validate(answer) if isinstance(answer, dict) else Review()
-        if edit == Review():
-            msg = f"expected true, or {{'plan': [...]}} and {{'budget': ...}}, not {answer!r:.100}"
-            raise ValueError(msg)
-        plan = state["plan"] if edit.plan is None else _sub_questions(edit.plan)
-        _check_size(len(plan), edit.budget, state["total"], run.settings)
-        run.emit({"event": "plan", "steps": plan})
-        update |= {"plan": plan, "total": None, "shares": {}}
-        if edit.budget is not None:  # the reviewer, and nobody else, may raise the ceiling
-            settings["budget"], update["ceiling"] = edit.budget, None
+    if answer is True:
+        return cast("State", update)
+    if not isinstance(answer, dict) or not answer:
+        msg = f"expected true, or {{'plan': [...]}} and {{'budget': ...}}, not {answer!r:.100}"
+        raise ValueError(msg)
+    edit = Review.model_validate(answer)
+    plan = state["plan"] if edit.plan is None else _sub_questions(edit.plan, run.settings.max_steps)
+    run.emit({"event": "plan", "steps": plan})
+    update |= {"plan": plan, "total": None, "shares": []}
+    if edit.budget is not None:  # the reviewer, and nobody else, may raise the ceiling
+        settings["budget"], update["ceiling"] = edit.budget, None
     return cast("State", update)
 
 
-def _sub_questions(steps: list[ReviewedStep]) -> list[SubQuestion]:
+def _sub_questions(steps: list[ReviewedStep], max_steps: int) -> list[SubQuestion]:
+    if len(steps) > max_steps:
+        msg = f"the plan has {len(steps)} sub-questions; Settings.max_steps allows {max_steps}"
+        raise ValueError(msg)
     plan = []
     for place, step in enumerate(steps):
         needed = list(range(place)[-1:]) if step.depends_on is None else sorted({*step.depends_on})
@@ -101,16 +103,3 @@ def _sub_questions(steps: list[ReviewedStep]) -> list[SubQuestion]:
         edited = step.model_dump() | {"index": place, "depends_on": needed}
         plan.append(cast("SubQuestion", edited))
     return plan
-
-
-def _check_size(steps: int, wanted: int | None, before: int | None, settings: Settings) -> None:
-    if steps > settings.max_steps:
-        msg = f"the plan has {steps} sub-questions; Settings.max_steps allows {settings.max_steps}"
-        raise ValueError(msg)
-    if wanted is not None and not settings.has_budget:
-        msg = f"the method {settings.method} has no budget to change"
-        raise ValueError(msg)
-    total = wanted or before
-    if settings.splits_budget and total is not None and total < steps:
-        msg = f"{total} tokens cannot pay {steps} sub-questions: drop some, or raise the budget"
-        raise ValueError(msg)

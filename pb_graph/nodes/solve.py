@@ -1,4 +1,4 @@
-"""Solves: one sub-question at a time and what they come to, or the whole question in one call."""
+"""Solve: one sub-question at a time and what they come to, or the whole question in one call."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from pb_graph.errors import ModelCallError
 from pb_graph.methods import METHODS, MethodInput
-from pb_graph.nodes.allocate import lower_ceiling, solving_bound, synthesis_cap
+from pb_graph.nodes.allocate import is_final
+from pb_graph.nodes.intake import lower_ceiling, solving_bound, synthesis_cap
 from pb_graph.prompts import single_call_prompt, step_prompt, synthesis_prompt
 from pb_graph.run.run import BudgetedReply
-from pb_graph.types import Purpose, ReportWarning, StepResult
+from pb_graph.types import Purpose, StepResult
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,23 +23,21 @@ if TYPE_CHECKING:
 
 async def solve(task: SolveTask, run: Run) -> State:
     """Add one result to ``results``; a failed call is a result, too, and the others go on."""
-    index, budget = task["index"], task["budget"]
-    is_final = task.get("closing", False)
+    plan, index, budget, query = task["plan"], task["index"], task["budget"], task["query"]
+    closes = is_final(plan, index, run.settings)
     run.emit({"event": "step_started", "index": index, "budget": budget})
-    name = f"sub-question {index + 1}"
-    warnings: list[ReportWarning] = []
     try:
         reply = await run.call_within_budget(
-            await _prompt(task, run, is_final=is_final),
+            await _step_prompt(task, run, closes=closes),
             budget,
-            task["query"],
-            Purpose("solve", index, task["plan"][index]["level"] or task["query"]["level"]),
-            closing=is_final,
-            stream=is_final,
+            query,
+            Purpose("solve", index, plan[index]["level"] or query["level"]),
+            closing=closes,
+            stream=closes,
         )
     except ModelCallError as failure:
         reply = BudgetedReply("", failure.tokens, "error")
-        warnings.append(ReportWarning(code="call_failed", message=f"{name}: {failure}"))
+        run.warn("call_failed", f"sub-question {index + 1}: {failure}")
     result = StepResult(
         index=index,
         budget=budget,
@@ -48,7 +47,17 @@ async def solve(task: SolveTask, run: Run) -> State:
         answer=reply.text,
     )
     run.emit({"event": "step_done", **result})
-    return {"results": [result], "warnings": warnings + reply.warnings(name)}
+    return {"results": [result]}
+
+
+async def _step_prompt(task: SolveTask, run: Run, *, closes: bool) -> list[PromptMessage]:
+    query, settings, plan, budget = task["query"], run.settings, task["plan"], task["budget"]
+    style = await run.style(query)
+    if _is_single_step(plan, query):
+        said = budget if settings.enforcement == "prompt" else None
+        return single_call_prompt(query, settings, style, budget=said)
+    index, found = task["index"], task["results"]
+    return step_prompt(query, settings, style, plan, index, found, budget=budget, is_final=closes)
 
 
 async def synthesize(state: State, run: Run) -> State:
@@ -57,100 +66,72 @@ async def synthesize(state: State, run: Run) -> State:
     When the last step was to give the answer but came to nothing, what is left below the ceiling
     pays for one call that makes the best of the other steps.
     """
-    plan = state["plan"]
+    plan, query = state["plan"], state["query"]
     results = sorted(state["results"], key=lambda result: result["index"])
     found = [result for result in results if result["answer"]]
+    if not found:
+        return {"answer": ""}
     by_call = run.settings.synthesis == "call" and len(plan) > 1
-    missing = len(plan) - len(results)
-    if not found or (found[-1] is results[-1] and not by_call and not missing):
-        return _answer_of(found[-1]) if found else {"answer": ""}
-    if missing:
-        note = f"synthesize: the ceiling was reached before the last {missing} step(s) were asked"
-        return _fallback(found, ReportWarning(code="ceiling_reached", message=note))
-    warnings: list[ReportWarning] = []
+    if missing := len(plan) - len(results):
+        note = f"the ceiling was reached before the last {missing} step(s) were asked"
+        run.warn("ceiling_reached", note)
+        return _fallback(found, run)
     if not by_call:
-        note = "synthesize: the last step gave no answer; asked once more"
-        warnings.append(ReportWarning(code="empty_reply", message=note))
-    budget = min(
-        synthesis_cap(state["total"] or 0, len(plan), run.settings),
-        int(run.budget.left),
-    )
+        if found[-1] is results[-1]:
+            return {"answer": found[-1]["answer"], "finish": found[-1]["finish"]}
+        run.warn("empty_reply", "the last step gave no answer; asked once more")
+    budget = min(synthesis_cap(state["total"] or 0, len(plan), run.settings), int(run.budget.left))
     if budget < 1:
-        note = "synthesize: no budget left for a final call"
-        return _fallback(found, ReportWarning(code="no_budget_left", message=note))
-    messages = synthesis_prompt(state["query"], run.settings, plan, found, budget=budget)
+        run.warn("no_budget_left", "no budget left for a final call")
+        return _fallback(found, run)
+    prompt = synthesis_prompt(query, run.settings, plan, found, budget=budget)
     try:
-        reply = await run.call_within_budget(
-            messages, budget, state["query"], Purpose("synthesize", level=state["query"]["level"])
-        )
+        purpose = Purpose("synthesize", level=query["level"])
+        reply = await run.call_within_budget(prompt, budget, query, purpose)
     except ModelCallError as failure:
-        failed = ReportWarning(code="call_failed", message=f"synthesize: {failure}")
-        return _fallback(found, *warnings, failed)
+        run.warn("call_failed", str(failure))
+        return _fallback(found, run)
     if not reply.text:
-        empty = ReportWarning(code="empty_reply", message="synthesize: the reply was empty")
-        return _fallback(found, *warnings, empty)
-    return reply.update("synthesize") | {"warnings": warnings + reply.warnings("synthesize")}
+        run.warn("empty_reply", "the reply was empty")
+    return reply.update() if reply.text else _fallback(found, run)
+
+
+def _fallback(found: Sequence[StepResult], run: Run) -> State:
+    last = found[-1]
+    note = f"the answer of sub-question {last['index'] + 1} stands for the whole"
+    run.warn("answer_from_step", note)
+    return {"answer": last["answer"], "finish": last["finish"]}
 
 
 async def answer(state: State, run: Run) -> State:
     """Write ``answer`` by the run's method; one that failed is empty, and the warnings say why."""
-    method, query = METHODS[run.settings.method], state["query"]
+    settings, query = run.settings, state["query"]
+    method = METHODS[settings.method]
     given = MethodInput(
         query=query,
-        settings=run.settings,
+        settings=settings,
         style=await run.style(query),
         budget=state["total"],
         plan=() if _is_single_step(state["plan"], query) else state["plan"],
-        shares={int(index): share for index, share in state["shares"].items()} or None,
+        shares=dict(enumerate(state["shares"])) or None,
     )
     update: State = {"answer": ""}
-    if state["total"] is None and state["charges"]:  # planning may have cost less than its bound
-        update["ceiling"] = lower_ceiling(state, solving_bound(run.settings, query, None, 1))
+    if given.budget is None and state["charges"]:  # planning may have cost less than its bound
+        update["ceiling"] = lower_ceiling(state, solving_bound(settings, query, None, 1))
     try:
         if not method.is_prompt:
             made: State = await method.function(given, run)
             return update | made
+        purpose = Purpose("answer", level=query["level"])
         reply = await run.call_within_budget(
-            method.function(given),
-            given.budget,
-            query,
-            Purpose("answer", level=query["level"]),
-            thinking=method.thinking,
+            method.function(given), given.budget, query, purpose, thinking=method.thinking
         )
         return update | reply.update()
     except ModelCallError as failure:
-        failed = ReportWarning(code="call_failed", message=f"answer: {failure}")
-        return update | {"warnings": [failed]}
+        run.warn("call_failed", str(failure))
+        return update
 
 
 def _is_single_step(plan: Sequence[SubQuestion], query: Query) -> bool:
     """Return whether a plan is the question itself, which needs no outline."""
     return [step["question"] for step in plan] == [query["question"]]
-
-
-async def _prompt(task: SolveTask, run: Run, *, is_final: bool) -> list[PromptMessage]:
-    query, settings, budget = task["query"], run.settings, task["budget"]
-    style = await run.style(query)
-    if _is_single_step(task["plan"], query):
-        said = budget if settings.enforcement == "prompt" else None
-        return single_call_prompt(query, settings, style, budget=said)
-    return step_prompt(
-        query,
-        settings,
-        style,
-        task["plan"],
-        task["index"],
-        task["results"],
-        budget=budget,
-        is_final=is_final,
-    )
-
-
-def _fallback(found: Sequence[StepResult], *warnings: ReportWarning) -> State:
-    note = f"synthesize: the answer of sub-question {found[-1]['index'] + 1} stands for the whole"
-    taken = ReportWarning(code="answer_from_step", message=note)
-    return _answer_of(found[-1]) | {"warnings": [*warnings, taken]}
-
-
-def _answer_of(step: StepResult) -> State:
-    return {"answer": step["answer"], "finish": step["finish"]}

@@ -54,7 +54,7 @@ def plan_question(
     return {
         "level": found["query"]["level"],
         "steps": found["plan"],
-        "shares": list(found["shares"].values()),
+        "shares": found["shares"],
         "tokens": sum(charge["output_tokens"] for charge in found["charges"]),
         "warnings": found["warnings"],
     }

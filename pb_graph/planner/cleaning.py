@@ -99,7 +99,7 @@ def grade_steps(
 
 
 def _corrections(notes: Sequence[str]) -> list[ReportWarning]:
-    return [ReportWarning(code="grades_corrected", message=f"estimate: {note}") for note in notes]
+    return [ReportWarning(code="grades_corrected", message=note) for note in notes]
 
 
 def ask_for_result(question: str, known: str) -> str:
@@ -180,7 +180,7 @@ def _keep_steps(
         kept.append((step, asked))
     counts[f"sub-question(s) beyond the first {max_steps}: dropped"] = len(kept) - max_steps
     warnings = [
-        ReportWarning(code="plan_corrected", message=f"plan: {count} {what}")
+        ReportWarning(code="plan_corrected", message=f"{count} {what}")
         for what, count in counts.items()
         if count > 0
     ]

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from langchain_core.runnables import Runnable
 from langgraph.runtime import get_runtime
+from langgraph.types import Overwrite
 
 from pb_graph.budget.account import Budget
 from pb_graph.budget.context import use_budget
@@ -106,4 +107,6 @@ class Node(Runnable[Any, State]):
             given = self._function(state, run)
             update = await given if inspect.isawaitable(given) else given
         calls = run.state_update(self.name, update.get("warnings", []))
+        if self._is_entry:  # the warnings in the state are an earlier question's, too
+            opening["warnings"] = cast("Any", Overwrite(calls.get("warnings", [])))
         return cast("State", {**update, **calls, **opening})

@@ -52,22 +52,15 @@ class BudgetedReply(NamedTuple):
         text: The answer.
         tokens: Completion tokens of all calls.
         finish: How the answer ended.
-        failure: Why the forced ending failed, if it did.
     """
 
     text: str
     tokens: int
     finish: Finish
-    failure: str = ""
 
-    def update(self, node: str = "answer") -> State:
+    def update(self) -> State:
         """Return what the node that asked adds to the state, if this is the answer."""
-        return {"answer": self.text, "finish": self.finish, "warnings": self.warnings(node)}
-
-    def warnings(self, what: str) -> list[ReportWarning]:
-        """Return the warning that the forced ending of a node or a step failed, if it did."""
-        note = f"{what}: its forced ending failed. {self.failure}"
-        return [ReportWarning(code="forced_ending_failed", message=note)] if self.failure else []
+        return {"answer": self.text, "finish": self.finish}
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +163,7 @@ class Run:
             thinking: How much the model may think, where that is not for the budget to say.
 
         Raises:
-            ModelCallError: The request failed for good; a forced ending that fails is in the reply.
+            ModelCallError: The request failed for good; a forced ending that fails is a warning.
         """
         answer_type = self.options.answer_type if closing else None
         cap = self.cap_for(budget)
@@ -222,7 +215,9 @@ class Run:
                     lost.lost += failure.lost
                     raise lost from failure
                 finish = finish if reply.text else "error"  # what was paid for already is kept
-                return BudgetedReply(reply.text, int(account.spent), finish, str(failure))
+                step = "" if purpose.step is None else f"sub-question {purpose.step + 1}: "
+                self.warn("forced_ending_failed", f"{step}its forced ending failed. {failure}")
+                return BudgetedReply(reply.text, int(account.spent), finish)
         text = stated.text or reply.text
         if closing and stated.text:  # a final answer keeps the working that led to it
             text = f"{reply.text}\n\n{stated.text}".strip()
@@ -256,19 +251,17 @@ class Run:
             self._note_failure(role, failure)
             raise
 
-    async def ask_planner_with_repair(
-        self, request: PlannerRequest[T]
-    ) -> tuple[T | None, list[ReportWarning]]:
+    async def ask_planner_with_repair(self, request: PlannerRequest[T]) -> T | None:
         """Ask the planner; when the reply cannot be read, say why and ask once more.
 
         Returns:
-            The value, or None when there is none to be had, and what to put into the warnings.
+            The value, or None, after a warning, when there is none to be had.
         """
         value: T | None = None
         code: WarningCode = "unreadable_reply"
         try:
             try:
-                return await self.ask_planner(request), []
+                return await self.ask_planner(request)
             except UnreadableReplyError as unreadable:
                 complaint = str(unreadable)
             value = await self.ask_planner(request.corrected(complaint))
@@ -277,7 +270,8 @@ class Run:
             note = f"two replies could not be read ({unreadable}); going on without"
         except ModelCallError as failure:
             code, note = "call_failed", f"{failure} Going on without."
-        return value, [ReportWarning(code=code, message=f"{request.node}: {note}")]
+        self.warn(code, note)
+        return value
 
     async def use_tools(self, asked: Mapping[str, Any]) -> list[BaseMessage]:
         """Call the tools that a reply asks for, one after another; none twice after a restart.
@@ -324,6 +318,15 @@ class Run:
             if wanted and profile.get(f"{kind}_inputs") is False:
                 msg = f"{client.name} takes no {kind}: give one that does as the model."
                 raise InputError(msg)
+
+    def warn(self, code: WarningCode, message: str) -> None:
+        """Add a warning to the report; the name of the node is put in front.
+
+        Args:
+            code: The kind of the warning.
+            message: What did not go as planned, and what is done instead.
+        """
+        self._warnings.append(ReportWarning(code=code, message=message))
 
     def emit(self, event: Event) -> None:
         """Send a progress event to hosts that stream in ``custom`` mode."""

@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langgraph.checkpoint.memory import InMemorySaver
 
 from pb_graph import InputError
-from pb_graph.nodes.conversation import MAX_CONVERSATION, MAX_MEDIA, read_conversation
+from pb_graph.nodes.intake import MAX_CONVERSATION, MAX_FILES, read_conversation
 from pb_graph.prompts import DEFAULT_INSTRUCTION
 from tests.support.chat_model import ScriptedChat
 from tests.support.graphs import Way, graph_of, report_of, run
@@ -120,26 +120,18 @@ def test_what_was_said_cannot_leave_its_turn() -> None:
     assert "<question>" not in str(found.turns)
 
 
-def test_a_long_conversation_loses_its_oldest_turns_and_says_so() -> None:
+def test_a_long_conversation_loses_its_oldest_turns_and_keeps_their_ends() -> None:
     turns = [HumanMessage(f"{number:05} " + "x" * 1994) for number in range(100)]
     found = read_conversation([*turns, HumanMessage("And?")])
-    assert len(str(found.turns)) < MAX_CONVERSATION + 100
+    assert MAX_CONVERSATION < len(str(found.turns)) < 1.1 * MAX_CONVERSATION
     assert "00099" in str(found.turns)
     assert "00050" not in str(found.turns)
-    assert str(found.turns).count("[…]") == 1
-    missing = 100 - str(found.turns).count("<turn") + 1
-    (warning,) = found.warnings
-    assert warning["code"] == "conversation_cut"
-    assert f" {missing} earlier" in warning["message"]
-
-
-def test_a_turn_that_is_too_long_keeps_its_end() -> None:
-    long = HumanMessage(f"It begins. {'x ' * MAX_CONVERSATION}So it ends.")
-    turns = str(read_conversation([long, HumanMessage("And?")]).turns)
-    assert turns.startswith('<conversation>\n<turn role="user">\n[…] ')
-    assert "It begins." not in turns
-    assert turns.endswith("So it ends.\n</turn>\n</conversation>")
-    assert len(turns) < MAX_CONVERSATION + 100
+    assert found.turns_left_out == 100 - str(found.turns).count("<turn")
+    long = HumanMessage("It begins. " + "x " * MAX_CONVERSATION + "So it ends.")
+    cut = read_conversation([long, HumanMessage("And?")])
+    assert str(cut.turns).startswith('<conversation>\n<turn role="user">\n[…] ')
+    assert str(cut.turns).endswith("So it ends.\n</turn>\n</conversation>")
+    assert cut.turns_left_out == 1
 
 
 @pytest.mark.parametrize("way", get_args(Way))
@@ -161,33 +153,28 @@ def test_images_go_through_to_the_solver(way: Way, settings: dict[str, Any]) -> 
 
 def test_an_image_of_an_earlier_turn_comes_along() -> None:
     found = read_conversation([HumanMessage(["A dog?", IMAGE]), HumanMessage("Which colour?")])
-    assert found.media == [IMAGE]
+    assert found.files == [IMAGE]
     assert "[1 image(s) or file(s)]" in str(found.turns)
 
 
 def test_an_image_that_a_tool_made_is_not_passed_on_and_that_is_said() -> None:
     shot = ToolMessage([{"type": "text", "text": "Done."}, IMAGE], tool_call_id="1")
     found = read_conversation([HumanMessage("Look."), shot])
-    assert found.media == []
-    assert [warning["code"] for warning in found.warnings] == ["media_left_out"]
+    assert (found.files, found.files_left_out) == ([], 1)
 
 
-@pytest.mark.parametrize(
-    ("block", "complaint"),
-    [
-        ({"type": "tool_result", "content": "7"}, "content block of type 'tool_result'"),
-        ({"type": "image", "data": b"\x00"}, "must be plain JSON"),
-        ({"type": "file", "base64": "A" * MAX_MEDIA}, "Send smaller ones"),
-    ],
-    ids=["type", "bytes", "size"],
-)
-def test_what_cannot_be_passed_on_is_refused_before_anything_is_spent(
-    block: dict[str, Any], complaint: str
-) -> None:
-    model = ScriptedChat()
-    with pytest.raises(InputError, match=complaint):
+def test_files_that_are_too_large_are_refused_before_anything_is_spent() -> None:
+    model, block = ScriptedChat(), {"type": "file", "base64": "A" * MAX_FILES}
+    with pytest.raises(InputError, match="Send smaller ones"):
         run(graph_of(model), {"messages": [HumanMessage(["Look.", block])]})
     assert model.calls == []
+
+
+def test_the_report_says_what_of_a_conversation_was_left_out() -> None:
+    said = [HumanMessage("x" * 2 * MAX_CONVERSATION), AIMessage([IMAGE]), HumanMessage("And?")]
+    report = report_of(ScriptedChat(), {"messages": said}, method="vanilla")
+    codes = [warning["code"] for warning in report["warnings"]]
+    assert codes == ["conversation_cut", "media_left_out"]
 
 
 def test_a_model_that_is_known_to_take_no_images_is_not_sent_one() -> None:

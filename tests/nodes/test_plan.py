@@ -67,7 +67,7 @@ def test_when_the_planner_is_down_the_question_is_answered_without_a_plan(way: W
     model = ScriptedChat(planner=HTTPError(503))
     report = report_of(model, way=way, method="plan_and_budget")
     assert report["answer"] == "Final answer: 42"
-    assert codes(report)[-2:] == ["call_failed", "single_step"]
+    assert {"call_failed", "single_step"} <= set(codes(report))
 
 
 def test_a_planner_call_keeps_to_its_cap() -> None:

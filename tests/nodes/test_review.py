@@ -132,7 +132,6 @@ def test_steps_need_the_one_before_them_unless_they_name_others_by_their_place()
     [
         ("looks good", "expected true, or {'plan': [...]}"),
         (False, "expected true"),
-        ({"plan": None}, "expected true"),
         ({"plan": []}, "at least 1"),
         ({"plan": "First?"}, "plan: Input should be a valid list"),
         ({"plan": [0, 1]}, "plan.0: Input should be a valid dictionary"),
@@ -148,8 +147,6 @@ def test_steps_need_the_one_before_them_unless_they_name_others_by_their_place()
         ({"budget": 0}, "greater than or equal to 1"),
         ({"budget": "many"}, "budget: Input should be a valid integer"),
         ({"budget": True}, "budget: Input should be a valid integer"),
-        ({"budget": 3}, "3 tokens cannot pay 4 sub-questions"),
-        ({"budget": 1, "plan": STEPS}, "1 tokens cannot pay 2 sub-questions"),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -166,12 +163,8 @@ def test_methods_that_give_no_shares_are_reviewed_as_well(total: int | None) -> 
     review = Review(method="planned_vanilla", budget=total)
     assert (review.asked["budget"], review.asked["budgets"]) == (total, [])
     review.answer({"budget": 500, "plan": [{"question": "All of it?"}]})
-    if total is None:
-        assert "planned_vanilla has no budget to change" in review.asked["error"]
-        review.answer({"plan": [{"question": "All of it?"}]})
     report = checked(review.out["report"])
-    assert questions(report["steps"]) == ["All of it?"]
-    assert report["budget"] == (total and 500)
+    assert (questions(report["steps"]), report["budget"]) == (["All of it?"], 500)
     assert review.model.output_tokens <= report["ceiling"]
 
 

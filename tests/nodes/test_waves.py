@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pb_graph import Settings
-from pb_graph.nodes.allocate import is_final, next_wave, transitive_dependencies
+from pb_graph.nodes.allocate import is_final, needed_steps, next_wave
 from pb_graph.types import SubQuestion
 
 
@@ -52,12 +52,12 @@ def test_a_wave_is_all_that_waits_for_nothing(
 
 def test_a_step_builds_on_its_needs_and_on_theirs() -> None:
     steps = plan([], [0], [], [1], [3])
-    assert transitive_dependencies(steps, 3, LAST_STEP) == [0, 1]
-    assert transitive_dependencies(steps, 2, LAST_STEP) == []
+    assert needed_steps(steps, 3, LAST_STEP) == [0, 1]
+    assert needed_steps(steps, 2, LAST_STEP) == []
 
 
 def test_the_closing_step_builds_on_all_others() -> None:
-    assert transitive_dependencies(SCATTERED, 3, LAST_STEP) == [0, 1, 2]
-    assert transitive_dependencies(SCATTERED, 3, CALL) == []
+    assert needed_steps(SCATTERED, 3, LAST_STEP) == [0, 1, 2]
+    assert needed_steps(SCATTERED, 3, CALL) == []
     assert is_final(SCATTERED, 3, LAST_STEP)
     assert not is_final(SCATTERED, 3, CALL)
