@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+NOTEBOOKS = ROOT / "docs" / "notebooks"  # pages made of the notebooks, which run elsewhere
 PAGES = sorted(
-    [*ROOT.glob("docs/**/*.md"), ROOT / "skills" / "plan-and-budget" / "SKILL.md"],
+    page
+    for page in [*ROOT.glob("docs/**/*.md"), ROOT / "skills" / "plan-and-budget" / "SKILL.md"]
+    if page.parent != NOTEBOOKS
 )
 ENDPOINT = "http://127.0.0.1:8000"
 """Where documents expect ``pb-graph serve``."""
