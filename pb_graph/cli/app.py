@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 KEY_VARIABLE = "PB_API_KEY"
 _DRAIN = 10  # seconds that running questions get when the server is told to stop
 _METHODS = "vanilla, global_budget, planned_vanilla, planned_global_budget"
-_SCHEDULES = "weighted, uniform, linear, polynomial, exponential, cosine, bam"
+_SCHEDULES = "weighted (default), uniform, linear, polynomial, exponential, cosine, bam"
 _server_option = partial(typer.Option, rich_help_panel="Server")
 
 app = typer.Typer(name="pb-graph", no_args_is_help=True, pretty_exceptions_enable=False)
@@ -65,8 +65,12 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     level: Annotated[
         int | None, budget_option(help="Difficulty, 1 to 5; else it is estimated.")
     ] = None,
-    budget: Annotated[int | None, budget_option(help="Tokens to solve; else by level.")] = None,
-    schedule: Annotated[str | None, budget_option(help=f"Of the shares: {_SCHEDULES}.")] = None,
+    budget: Annotated[
+        int | None, budget_option(help="Completion tokens to solve it with; else by level.")
+    ] = None,
+    schedule: Annotated[
+        str | None, budget_option(help=f"How the budget is split: {_SCHEDULES}.")
+    ] = None,
     set_: Sets = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON only.")] = False,
 ) -> None:
@@ -181,7 +185,7 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         _server_option("--settings", help="A JSON file; its name becomes a model; repeatable."),
     ] = None,
     max_budget: Annotated[
-        int | None, budget_option(min=1, help="Completion tokens that a question can cost.")
+        int | None, budget_option(min=1, help="Most completion tokens a question may cost.")
     ] = None,
     budget_usd: Annotated[
         float | None, budget_option(min=1e-6, help="Dollars for all questions of a period.")

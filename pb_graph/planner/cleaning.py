@@ -98,10 +98,6 @@ def grade_steps(
     return level, graded, _corrections(notes)
 
 
-def _corrections(notes: Sequence[str]) -> list[ReportWarning]:
-    return [ReportWarning(code="grades_corrected", message=note) for note in notes]
-
-
 def ask_for_result(question: str, known: str) -> str:
     """Replace the result that a sub-question ends in by "?": "7 * 3 = 21" becomes "7 * 3 = ?".
 
@@ -155,20 +151,17 @@ def _keep_steps(
     counts = Counter[str]()
     for number, step in enumerate(plan.steps, 1):
         question = ask_for_result(step.question, known)
-        counts["result(s) stated in the plan: replaced by '?'"] += question != step.question
+        counts["stated results replaced by '?'"] += question != step.question
         key = _key(question)
-        if key in _EMPTY:
-            counts["empty sub-question(s): dropped"] += 1
-            continue
         place = places[number] = first.setdefault(key, len(kept))
-        if place < len(kept):
-            counts["repeated sub-question(s): dropped"] += 1
+        if key in _EMPTY or place < len(kept):
+            counts["empty or repeated sub-questions dropped"] += 1
             continue
         known += f"\n{question}"
         has_value = gives_value(step.hint, known)
-        counts["hint(s) with a value: dropped"] += has_value
+        counts["hints with a value dropped"] += has_value
         needs = _depends_on(step, places, place)
-        counts["sub-question(s) said to need others than earlier ones: corrected"] += place in needs
+        counts["needs of sub-questions that are not earlier dropped"] += place in needs
         asked = SubQuestion(
             index=place,
             question=question,
@@ -178,9 +171,9 @@ def _keep_steps(
             credit=None,
         )
         kept.append((step, asked))
-    counts[f"sub-question(s) beyond the first {max_steps}: dropped"] = len(kept) - max_steps
+    counts[f"sub-questions beyond the first {max_steps} dropped"] = len(kept) - max_steps
     warnings = [
-        ReportWarning(code="plan_corrected", message=f"{count} {what}")
+        ReportWarning(code="plan_corrected", message=f"{what}: {count}")
         for what, count in counts.items()
         if count > 0
     ]
@@ -215,6 +208,10 @@ def _has_letter(text: str) -> bool:
 
 def _squeeze(text: str) -> str:
     return _NOT_COMPARED.sub("", text.casefold())
+
+
+def _corrections(notes: Sequence[str]) -> list[ReportWarning]:
+    return [ReportWarning(code="grades_corrected", message=note) for note in notes]
 
 
 def _fit_level(value: float | None, default: int) -> int:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from itertools import islice
 from typing import Annotated, Any, Self
 
 from json_repair import repair_json
@@ -28,10 +27,9 @@ _JSON_START = re.compile(r"^[ \t]*(?=[\[{])|(?=\{\s*[\"'])", re.MULTILINE)
 _BARE_LATEX = re.compile(r"(?<!\\)\\(?=[A-Za-z]{2})(?!u[0-9a-fA-F]{4})")
 # "1. …", "(1) …", "**Step 1:** …"; but "Case 1: …" is part of a question.
 _NUMBERED = re.compile(
-    r"^[ \t#>*_`(-]*(?:(?:step|(?:sub-?)?question)[ \t]+)?(\d{1,2})[ \t*_`]*[.):](?!\d)(.*)$",
-    re.IGNORECASE,
+    r"^[ \t#>*_`(-]*(?:(?:step|(?:sub-?)?question)[ \t]+)?\d{1,2}[ \t*_`]*[.):](?!\d)(.*)$",
+    re.IGNORECASE | re.MULTILINE,
 )
-_HINT_LINE = re.compile(r"^\W*hint\b\W*(.*)$", re.IGNORECASE)
 _AFTER = re.compile(r"^\W*after\b(.*)$", re.IGNORECASE)
 _BAR = re.compile(r"(?:^|\s)\|(?=\s|$)")  # |x - 3| and P(A|B) are mathematics
 _NUMBER = re.compile(r"-?\d{1,9}(?:\.\d+)?")
@@ -95,7 +93,7 @@ class PlannedStep(BaseModel):
         text = fields.get("question") or fields.get("sub_question")
         question, *rest = map(_to_line, _BAR.split(text) if isinstance(text, str) else [""])
         if label := _NUMBERED.match(question):
-            question = _to_line(label[2])
+            question = _to_line(label[1])
         if not any(character.isalnum() for character in question):
             msg = "a sub-question is missing"
             raise ValueError(msg)
@@ -130,9 +128,10 @@ class Plan(BaseModel):
         Raises:
             ValueError: The reply holds no sub-question.
         """
-        for items in (_items(_find_json(text)), _numbered_items(text)):
+        numbered = _NUMBERED.findall(text[:MAX_TEXT])
+        for items in (_items(_find_json(text)), numbered):
             steps = []
-            for item in islice(items, MAX_ITEMS):
+            for item in items[:MAX_ITEMS]:
                 with suppress(ValidationError):  # no text, or nothing in it
                     steps.append(PlannedStep.model_validate(item))
             if steps:
@@ -222,22 +221,9 @@ class Level(BaseModel):
 def _items(found: object) -> list[Any]:
     """Return the items of a plan, by whatever name the model called their list."""
     if isinstance(found, Mapping):
-        numbered = [value for name, value in found.items() if name.isdigit()]
         lists = (found.get(name) for name in ("steps", "plan", "sub_questions"))
-        found = next((value for value in lists if isinstance(value, list)), numbered)
+        found = next((value for value in lists if isinstance(value, list)), None)
     return found if isinstance(found, list) else []
-
-
-def _numbered_items(text: str) -> Iterator[str]:
-    """Yield numbered lines; a line "Hint: …" below one becomes part of it."""
-    item = ""
-    for line in text[:MAX_TEXT].splitlines():
-        if numbered := _NUMBERED.match(line):
-            yield item
-            item = numbered[2]
-        elif item and (hint := _HINT_LINE.match(line)):
-            item += f" | {hint[1]}"
-    yield item
 
 
 def _find_json(text: str) -> object:

@@ -112,12 +112,6 @@ def test_the_last_line_sets_what_was_spent_against_the_ceiling(
     )
 
 
-def test_without_a_plan_there_is_no_table() -> None:
-    text, _ = shown(ScriptedChat(), method="vanilla")
-    assert "step" not in text
-    assert "Final answer: 42" in text
-
-
 def test_on_a_terminal_the_plan_forms_while_one_waits_and_in_a_pipe_no_code_is_printed() -> None:
     terminal, pipe = console(force_terminal=True), console()
     for on in (terminal, pipe):

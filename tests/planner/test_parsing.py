@@ -35,7 +35,6 @@ def read_step(item: object) -> PlannedStep:
         '{"steps": ["What is given?", "What follows?"]}',
         '["What is given?", "What follows?"]',
         '{"plan": [{"question": "What is given?"}, {"sub_question": "What follows?"}]}',
-        '{"1": "What is given?", "2": "What follows?"}',
         '```json\n{"steps": ["What is given?", "What follows?"]}\n```\nDone.',
         'Sure! Here it is: {"steps": ["What is given?", "What follows?"]} I hope it helps.',
         '{"steps": ["Step 1: What is given?", "Sub-question 2: What follows?"]}',
@@ -101,11 +100,6 @@ def test_a_step_says_its_hint_and_its_needs(text: object, step: PlannedStep) -> 
     assert read_step(text) == step
 
 
-def test_a_hint_on_a_line_of_its_own_belongs_to_the_step_above() -> None:
-    first, second = Plan.read("1. What is given?\n**Hint:** read it\n\n2. What follows?").steps
-    assert (first.hint, second.hint) == ("read it", "")
-
-
 def test_control_characters_never_get_through() -> None:
     assert questions(r'{"steps": ["a\u001b[2Jb \u0000c\ud800 \u009bd"]}') == ["a [2Jb c d"]
 
@@ -154,17 +148,13 @@ def test_other_text_is_no_level(text: str) -> None:
 
 HOSTILE = [
     "#* " * 5000,
-    "`" * 20_000,
     "-" * 20_000,
-    "a-" * 10_000,
     "1. a | " + "1 , and " * 2000,
     "Hint" + ": " * 9000,
     "[" * 20_000,
     '[{"a":' * 5000,
-    '{"steps":[' + "\n{]" * 5000,
     '{"steps":[' + '"1' * 5000,
     "\\" * 20_000,
-    "1. a\n" * 200_000,
     '{"steps": ["a"' + ', "a"' * 300_000 + "]}",
 ]
 
@@ -206,13 +196,10 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_a_written_plan_reads_back(steps: list[PlannedStep]) -> None:
+def test_what_a_planner_is_shown_reads_back(steps: list[PlannedStep]) -> None:
     assert Plan.read(Plan(steps=steps).to_text()).steps == steps
     graded = GradedPlan(steps=[step.model_copy(update={"level": 2, "credit": 9}) for step in steps])
     assert GradedPlan.read(graded.to_text()) == graded
-
-
-def test_written_estimates_read_back() -> None:
     found = Difficulty(level=2, levels=[1, None], credits=[30, 70])
     assert Difficulty.read(found.to_text()) == found
     assert Level.read(Level(level=4).to_text()) == Level(level=4)

@@ -32,11 +32,6 @@ def test_the_prompt_is_instructions_form_example_and_inputs() -> None:
     ]
 
 
-def test_tuned_instructions_replace_ours_but_not_the_form() -> None:
-    tuned = Decompose.with_instructions("Be brief.")
-    assert render(signature=tuned)[0] == ("system", f"Be brief.\n\n{FORM}")
-
-
 @pytest.mark.parametrize(
     ("field", "label"),
     [(dspy.InputField(), "Read by"), (dspy.InputField(desc="Audience"), "Audience")],
@@ -54,10 +49,6 @@ def test_demos_replace_the_example_and_are_shown_as_a_planner_writes(plan: objec
         ("user", "Problem:\nOld problem"),
         ("assistant", PLAN.to_text()),
     ]
-
-
-def test_the_output_type_reads_the_reply() -> None:
-    assert PlannerAdapter(FORM).parse(Decompose, PLAN.to_text()) == {"plan": PLAN}
 
 
 def test_a_reply_without_a_plan_is_a_parse_error_that_says_why() -> None:
