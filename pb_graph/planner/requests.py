@@ -90,16 +90,12 @@ def plan_request(query: Query, settings: Settings, *, graded: bool = False) -> P
     Args:
         query: The question; its level, if it has one, is told.
         settings: Settings of the run.
-        graded: Whether to ask for the level and the credit of each step, too. Problems of known
-            level are shown only where the question's own level is unknown.
+        graded: Whether to ask for the level and the credit of each step, too.
     """
-    most, inputs = settings.max_steps, _inputs(query)
+    most, inputs = settings.max_steps, _inputs(query, settings)
     steps: Sequence[object]
     if graded:
-        if query["level"] is None:
-            inputs["examples"] = _level_examples(settings)
-        written = '{"question": "sub-question | hint", "level": N, "credit": N}'
-        advice = ""
+        written, advice = '{"question": "sub-question | hint", "level": N, "credit": N}', ""
         item = _object(question=_STEP, level=_LEVEL, credit=_CREDIT)
         steps = [
             {"question": text, "level": 1, "credit": credit}
@@ -132,12 +128,11 @@ def estimate_request(
     words: list[str] = []
     parts: dict[str, dict[str, Any]] = {}
     reply: dict[str, object] = {}
-    inputs = _inputs(query)
+    inputs = _inputs(query, settings)
     shown = _example_inputs(inputs)
     if query["level"] is None:
         words.append('"level": <level of the whole problem>')
         parts["level"], reply["level"] = _LEVEL, 1
-        inputs["examples"] = _level_examples(settings)
     if count := len(plan):
         words += [f'"levels": <{count} levels, in order>', f'"credits": <{count} credits, sum 100>']
         parts["levels"], parts["credits"] = (_array(one, count, count) for one in (_LEVEL, _CREDIT))
@@ -158,7 +153,7 @@ def level_request(query: Query, settings: Settings) -> PlannerRequest[Level]:
         query: The question.
         settings: Settings of the run.
     """
-    inputs = _inputs(query) | {"examples": _level_examples(settings)}
+    inputs = _inputs(query, settings)
     before, *parts = _LEVEL_LINE.split(inputs["examples"])
     if before.strip() or not parts:  # in the user's own words
         examples = [Example({"problem": _PENS}, "L1")]
@@ -176,15 +171,20 @@ def level_request(query: Query, settings: Settings) -> PlannerRequest[Level]:
     )
 
 
-def _inputs(query: Query) -> dict[str, str]:
-    """Return the question as input fields; also those that only a user's own signature has."""
+def _inputs(query: Query, settings: Settings) -> dict[str, str]:
+    """Return the question as input fields; also those that only a user's own signature has.
+
+    Problems of known level are shown only where the level of the question is unknown.
+    """
     problem = query["question"]
     if before := query.get("conversation"):
         problem = f"{before}\n\nThe problem to look at now:\n{problem}"
     if media := query.get("media"):
         problem += f"\n({len(media)} image(s) or file(s), which only the solver gets to see.)"
     level = query["level"]
+    known = LEVEL_EXAMPLES if settings.level_examples is None else settings.level_examples
     return {
+        "examples": known if level is None else "",
         "domain": "" if query["domain"] == _ANY_DOMAIN else query["domain"],
         "problem": problem,
         "level": "" if level is None else f"level {level} of 5",
@@ -198,11 +198,6 @@ def _inputs(query: Query) -> dict[str, str]:
 def _example_inputs(inputs: Mapping[str, str]) -> dict[str, str]:
     """Return the inputs of the example; with a level if the real problem has one."""
     return {"problem": _PENS, "level": "level 1 of 5" if inputs["level"] else ""}
-
-
-def _level_examples(settings: Settings) -> str:
-    own = settings.level_examples
-    return LEVEL_EXAMPLES if own is None else own
 
 
 def _numbered(questions: Iterable[str]) -> str:
