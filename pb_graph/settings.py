@@ -19,8 +19,7 @@ from pydantic import (
     field_validator,
 )
 
-from pb_graph.budget.account import Budget
-from pb_graph.budget.context import require_budget
+from pb_graph.budget.account import Budget, require_budget
 from pb_graph.budget.rules import BudgetRule, Fixed, Level, LevelTable
 from pb_graph.budget.schedules import Bam, Shape
 from pb_graph.budget.schedules import Schedule as PositionalSchedule

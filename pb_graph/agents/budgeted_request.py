@@ -24,7 +24,8 @@ from langchain_core.messages.ai import add_usage
 from langchain_core.tracers.context import register_configure_hook
 
 from pb_graph.budget.account import Budget, Reservation, areserve_in, reserve_in
-from pb_graph.budget.rates import Bill, spending_of
+from pb_graph.budget.rates import Bill
+from pb_graph.budget.tree import spending_of
 from pb_graph.errors import BudgetUsedUpError, InputError
 from pb_graph.models.caps import (
     CAP_NAMES,
@@ -32,9 +33,9 @@ from pb_graph.models.caps import (
     constructor_overrides,
     policy_for,
 )
-from pb_graph.models.chat_models import without_sdk_retries
+from pb_graph.models.chat_models import key_of, without_sdk_retries
 from pb_graph.models.client import settle_failed
-from pb_graph.models.input_bound import bound_input, bound_messages, key_of
+from pb_graph.models.input_bound import bound_input, bound_messages
 from pb_graph.models.options import CallOptions, Thinking
 from pb_graph.models.reply import Tokens, finish_of, tokens_of
 

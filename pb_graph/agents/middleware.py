@@ -26,9 +26,8 @@ from typing_extensions import TypedDict
 
 from pb_graph.agents.budgeted_request import BudgetedRequest, worth_waiting
 from pb_graph.agents.model import BudgetedChatModel
-from pb_graph.budget.account import Budget
-from pb_graph.budget.context import accounts_in_scope, open_run, use_budget
-from pb_graph.budget.rates import Spending, Unit, add_spending
+from pb_graph.budget.account import Budget, accounts_in_scope, open_run, use_budget
+from pb_graph.budget.rates import Spending, Unit
 from pb_graph.budget.schedules import real_number
 from pb_graph.budget.tree import whole_number
 from pb_graph.errors import BudgetUsedUpError
@@ -80,6 +79,16 @@ class BudgetDecision(BaseModel):
             msg = "to raise the budget, say by how much: by"
             raise ValueError(msg)
         return self
+
+
+def add_spending(one: Spending | None, other: Spending | None) -> Spending:
+    """Return the sum of two records of tokens by model: the reducer of an agent's state."""
+    added = {model: [*counts] for model, counts in (one or {}).items()}
+    for model, counts in (other or {}).items():
+        before = added.get(model, [0] * len(counts))
+        sums = [a + b for a, b in zip(before[:-1], counts[:-1], strict=True)]
+        added[model] = [*sums, max(before[-1], counts[-1])]
+    return added
 
 
 class TokenBudgetState(AgentState[Any]):

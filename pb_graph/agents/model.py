@@ -16,8 +16,7 @@ from langchain_core.tools import StructuredTool
 from pydantic import Field, NonNegativeInt, PositiveInt, PrivateAttr, field_validator
 
 from pb_graph.agents.budgeted_request import BudgetedRequest, tracked_accounts, worth_waiting
-from pb_graph.budget.account import Budget
-from pb_graph.budget.context import accounts_in_scope
+from pb_graph.budget.account import Budget, accounts_in_scope
 from pb_graph.errors import InputError
 from pb_graph.models.chat_models import name_of
 from pb_graph.models.client import RetryPolicy

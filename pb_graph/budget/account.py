@@ -1,24 +1,41 @@
 """Token accounts: a call reserves its cap before it is made, and settles its cost after it.
 
 A reservation counts in the account that it is made in and in every account above, so that calls at
-the same time, in threads and in tasks, never spend more than the total of any of them.
+the same time, in threads and in tasks, never spend more than the total of any of them. Agents and
+graphs that run within a budget find it around them.
 """
 # ruff: noqa: SLF001 -- the accounts of a tree are one thing to the lock
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Literal, Self, TypedDict, Unpack
 
-from pb_graph.budget.rates import ALL_TOKENS, COMPLETION_TOKENS, MOST_TOKENS, Bill, Dollars, Prices
-from pb_graph.budget.tree import LOCK, WAITING, Account, notify_waiters, whole_number
+from pb_graph.budget.rates import (
+    ALL_TOKENS,
+    COMPLETION_TOKENS,
+    Bill,
+    Dollars,
+    Prices,
+    Spending,
+)
+from pb_graph.budget.tree import (
+    LOCK,
+    MOST_TOKENS,
+    WAITING,
+    Account,
+    notify_waiters,
+    whole_number,
+)
 from pb_graph.errors import BudgetUsedUpError, InputError
 
 _NO_CALL = Bill()
+# Accounts around the caller: at most one of each tree, the innermost first.
+_AROUND: ContextVar[tuple[Budget, ...]] = ContextVar("pb_graph_budget", default=())
 _OPEN: ContextVar[int] = ContextVar("pb_graph_open_reservations", default=0)
 
 
@@ -251,3 +268,111 @@ def _used_up(accounts: Sequence[Budget], call: Bill, kept: Sequence[int]) -> Bud
                     total, prompt=one._text(prompt) if prompt else "", left=left
                 )
     return BudgetUsedUpError(accounts[0]._text(accounts[0]._size()))
+
+
+def current_budget() -> Budget | None:
+    """Return the innermost account that calls in this thread or task draw on, if there is one."""
+    return _AROUND.get()[0] if _AROUND.get() else None
+
+
+@contextmanager
+def use_budget(budget: Budget | None) -> Iterator[None]:
+    """Let all calls in the block draw on an account, and on those of other trees around it.
+
+    Args:
+        budget: Takes the place of an account of the same tree around the block, unless that one
+            is within `budget` already. `None` changes nothing.
+
+    Raises:
+        InputError: `budget` is not a `Budget`.
+    """
+    token = _AROUND.set(accounts_in_scope(require_budget("budget", budget)))
+    try:
+        yield
+    finally:
+        _AROUND.reset(token)
+
+
+def accounts_in_scope(own: Budget | None = None) -> tuple[Budget, ...]:
+    """Return the accounts that a call reserves in, the innermost first, at most one of each tree.
+
+    Args:
+        own: The caller's own account. A caller that runs within its own account uses the part that
+            it was given there. One with another account of a tree around it, such as a grant,
+            spends that account alone.
+    """
+    around = _AROUND.get()
+    if own is None:
+        return around
+    part = next((one for one in around if one.is_within(own)), own)
+    return (part, *(one for one in around if one.root is not own.root))
+
+
+def available_tokens(tokens: int, *, include_pending: bool = False, model: str = "") -> int:
+    """Return how many of `tokens` a call in this context can reserve.
+
+    A budget that counts the input is not known to fit before the prompt is: it lowers the cap of
+    each call. Here it counts by what its completion tokens alone would cost.
+
+    Args:
+        tokens: Completion tokens.
+        include_pending: Count everything that calls and grants could still return, for the most
+            that the call could ever reserve; otherwise pending calls alone are taken to cost
+            nothing.
+        model: The model's key or name, for its price.
+    """
+    left = [one.tokens_left(model, with_grants=include_pending) for one in _AROUND.get()]
+    return min([tokens, *left])
+
+
+def require_budget(name: str, given: object) -> Budget | None:
+    """Return a `Budget` as it is, and `None`.
+
+    Args:
+        name: What the argument is called.
+        given: What the caller gave for it.
+
+    Raises:
+        InputError: `given` is neither.
+    """
+    if given is None or isinstance(given, Budget):
+        return given
+    msg = f"{name} must be a Budget, such as Budget(4000), not {given!r:.100}"
+    raise InputError(msg)
+
+
+def open_run(
+    own: int | Budget | None,
+    *,
+    limit: int | None = None,
+    run: str = "",
+    earlier: int | Spending = 0,
+) -> Budget | None:
+    """Open the account of one run below the accounts around it.
+
+    Args:
+        own: The run's own total in completion tokens, or an account that it draws on.
+        limit: The most that the run may spend, in completion tokens.
+        run: The run's identity.
+        earlier: What the run spent before it was paused, in completion tokens or by model.
+
+    Returns:
+        An account in completion tokens, as large as the smallest of `own`, `limit` and what the run
+        is within; without a number, an account in the unit of the budget around the run. `None`
+        where there is none of these.
+
+    Raises:
+        InputError: `own` is neither a number nor a `Budget`.
+        ValueError: A total is not a whole number of at least 0.
+    """
+    total, budget = (own, None) if isinstance(own, int) else (None, require_budget("budget", own))
+    totals = [whole_number("budget", n, least=0) for n in (total, limit) if n is not None]
+    around = accounts_in_scope(budget)
+    if not (around or totals):
+        return None
+    if not totals:
+        return around[0].open_run(run=run, earlier=earlier)
+    base = around[0] if around else Budget(max(1, min(totals)))
+    if base.unit == "completion tokens":
+        totals.append(int(base.total))
+    return base.open_run(tokens=min(totals), run=run, earlier=earlier)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 from numbers import Real
@@ -19,7 +19,6 @@ Spending = dict[str, list[int]]
 """Tokens by model, as plain JSON: output, input, and of the input what was cached and what was
 written to a cache; last the input of the largest call."""
 
-MOST_TOKENS = 10**9  # where a model costs nothing, and no cap was given
 _PER_DOLLAR = 10**12  # accounts count pico-dollars: of a price per million tokens, six decimals
 _PER_MILLION = 10**6
 
@@ -73,25 +72,6 @@ class Rate:
         scale: int = 1,
     ) -> None:
         self.unit, self.cost, self.needs_input, self.scale = unit, cost, needs_input, scale
-
-    def tokens_for(self, units: int, call: Bill, *, keep: int = 0, keep_tokens: int = 0) -> int:
-        """Return the completion tokens that a call can have for so many units.
-
-        Args:
-            units: The units that are free.
-            call: The model and the bound of the input.
-            keep: Units to leave for one more call, which has the same input and the completion.
-            keep_tokens: Completion tokens to leave for that call.
-        """
-        given = self.cost(call)
-        each = self.cost(call._replace(output=1)) - given
-        if keep or keep_tokens:
-            units -= keep + given + keep_tokens * each
-            longer = call._replace(input=call.input + 1, written=call.written + 1)
-            each += self.cost(longer) - given
-        if given > units:
-            return 0
-        return (units - given) // each if each else MOST_TOKENS
 
     def text(self, value: float) -> str:
         """Return a figure with its unit."""
@@ -148,24 +128,6 @@ class Dollars(Rate):
             msg += f'tokens of input and output: prices={{"{name}": (0.25, 2.0)}}.'
             raise InputError(msg)
         return found
-
-
-def add_spending(one: Spending | None, other: Spending | None) -> Spending:
-    """Return the sum of two records of tokens by model; the reducer of an agent's state."""
-    added = {model: [*counts] for model, counts in (one or {}).items()}
-    for model, counts in (other or {}).items():
-        before = added.get(model, [0] * len(counts))
-        sums = [a + b for a, b in zip(before[:-1], counts[:-1], strict=True)]
-        added[model] = [*sums, max(before[-1], counts[-1])]
-    return added
-
-
-def spending_of(bills: Iterable[Bill]) -> Spending:
-    """Return the tokens of bills by model."""
-    total: Spending = {}
-    for bill in bills:
-        total = add_spending(total, {bill.model: [*bill[1:5], max(bill.largest, bill.input)]})
-    return total
 
 
 def bills_of(spending: int | Spending) -> list[Bill]:

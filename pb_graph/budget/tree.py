@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Iterable
 from concurrent.futures import Future
 from numbers import Integral
 from typing import Self
 
 from pb_graph.budget.rates import (
     COMPLETION_TOKENS,
-    MOST_TOKENS,
     Bill,
     Rate,
     Spending,
@@ -29,6 +29,7 @@ from pb_graph.errors import InputError
 # One lock for all accounts, held for some microseconds: a reservation concerns several of them.
 LOCK = threading.Lock()
 WAITING: set[Future[None]] = set()  # callers that wait for tokens
+MOST_TOKENS = 10**9  # where a model costs nothing, and no cap was given
 
 
 class Account:
@@ -133,7 +134,7 @@ class Account:
                 if rate.unit != "dollars":
                     tokens = min(tokens, left)
                 elif model:
-                    tokens = min(tokens, rate.tokens_for(left, Bill(model)))
+                    tokens = min(tokens, _tokens_for(left, rate, Bill(model)))
         return max(0, tokens)
 
     def charge(self, tokens: int | Spending) -> None:
@@ -352,7 +353,7 @@ class Account:
         cap, aside = MOST_TOKENS, 0
         for chain in self._chains():
             first, rate = chain[0], chain[0].rate
-            cap = min(cap, rate.tokens_for(first._free(), call, keep=keep, keep_tokens=aside))
+            cap = min(cap, _tokens_for(first._free(), rate, call, keep, aside))
             aside = max(keep, *(one._aside for one in first._path() if one.rate is rate))
             keep = 0
         return cap
@@ -411,9 +412,38 @@ class Account:
     def _add(self, bill: Bill, units: int, *, is_unknown: bool) -> None:
         self._spent += 0 if is_unknown else units
         self._unknown += units if is_unknown else 0
-        counts = self._tokens.setdefault(bill.model, [0] * 5)
-        added = [a + b for a, b in zip(counts, bill[1:5], strict=False)]
-        counts[:] = [*added, max(counts[4], bill.input, bill.largest)]
+        _add_bill(self._tokens, bill)
+
+
+def _tokens_for(units: int, rate: Rate, call: Bill, keep: int = 0, keep_tokens: int = 0) -> int:
+    """Return the completion tokens that a call can have for so many units.
+
+    With `keep` units, or completion tokens, for one more call that has the same input and, besides,
+    the completion of this one.
+    """
+    given = rate.cost(call)
+    each = rate.cost(call._replace(output=1)) - given
+    if keep or keep_tokens:
+        units -= keep + given + keep_tokens * each
+        longer = call._replace(input=call.input + 1, written=call.written + 1)
+        each += rate.cost(longer) - given
+    if given > units:
+        return 0
+    return (units - given) // each if each else MOST_TOKENS
+
+
+def _add_bill(spending: Spending, bill: Bill) -> None:
+    counts = spending.setdefault(bill.model, [0] * 5)
+    added = [a + b for a, b in zip(counts, bill[1:5], strict=False)]
+    counts[:] = [*added, max(counts[4], bill.input, bill.largest)]
+
+
+def spending_of(bills: Iterable[Bill]) -> Spending:
+    """Return the tokens of bills by model."""
+    total: Spending = {}
+    for bill in bills:
+        _add_bill(total, bill)
+    return total
 
 
 def notify_waiters() -> None:

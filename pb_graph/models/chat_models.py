@@ -26,6 +26,15 @@ def name_of(model: BaseChatModel) -> str:
     return next((name for name in named if isinstance(name, str) and name), type(model).__name__)
 
 
+def key_of(model: BaseChatModel) -> str:
+    """Return a model's name with its provider, or with the address of another server."""
+    name = name_of(model)
+    if is_openai_like(model) and (address := address_of(model)):
+        return f"{name} at {address}"
+    provider = model._get_ls_params().get("ls_provider")  # noqa: SLF001 -- as LangChain's tracers
+    return f"{provider}:{name}" if provider else name
+
+
 def describe_model(model: BaseChatModel) -> str:
     """Return a model's name and the address of its server, without user, password and query."""
     named = [getattr(model, name, None) for name in _ADDRESSES]

@@ -9,8 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from pb_graph.budget.account import Budget, Reservation, areserve_in, reserve_in
-from pb_graph.budget.context import accounts_in_scope, use_budget
+from pb_graph.budget.account import (
+    Budget,
+    Reservation,
+    accounts_in_scope,
+    areserve_in,
+    reserve_in,
+    use_budget,
+)
 from pb_graph.budget.rates import Bill
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
 from pb_graph.models.caps import (

@@ -11,7 +11,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from pb_graph.budget.rates import Bill, plain_name
 from pb_graph.errors import InputError
-from pb_graph.models.chat_models import address_of, is_openai_like, name_of
+from pb_graph.models.chat_models import key_of
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -81,15 +81,6 @@ def bound_messages(key: str, messages: Sequence[BaseMessage], arguments: Mapping
             most = min(most, known + fixed + system + sum(sizes[number + 1 :]))
             break
     return Bill(key, 0, most, 0, most)
-
-
-def key_of(model: BaseChatModel) -> str:
-    """Return a model's name with its provider, or with the address of another server."""
-    name = name_of(model)
-    if is_openai_like(model) and (address := address_of(model)):
-        return f"{name} at {address}"
-    provider = model._get_ls_params().get("ls_provider")  # noqa: SLF001 -- as LangChain's tracers
-    return f"{provider}:{name}" if provider else name
 
 
 def _schema(tool: Any) -> Any:  # noqa: ANN401 -- whatever LangChain takes as a tool

@@ -18,7 +18,7 @@ from uuid import UUID, uuid5
 from langgraph.config import get_config
 from langgraph.runtime import get_runtime
 
-from pb_graph.budget.context import accounts_in_scope
+from pb_graph.budget.account import accounts_in_scope
 from pb_graph.budget.ledger import spending
 from pb_graph.errors import BudgetUsedUpError, ModelCallError
 from pb_graph.models.client import ModelClient, WrapperClient

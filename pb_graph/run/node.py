@@ -14,8 +14,7 @@ from langchain_core.runnables import Runnable
 from langgraph.runtime import get_runtime
 from langgraph.types import Overwrite
 
-from pb_graph.budget.account import Budget
-from pb_graph.budget.context import use_budget
+from pb_graph.budget.account import Budget, use_budget
 from pb_graph.budget.ledger import most_billed
 from pb_graph.models.io import IO, AsyncIO, BlockingIO, run_sync
 from pb_graph.run.models import Models

@@ -11,13 +11,12 @@ from langchain_core.messages import ToolMessage, convert_to_messages, messages_f
 from langgraph.config import get_stream_writer
 
 from pb_graph.answers import is_in_form
-from pb_graph.budget.account import Budget
-from pb_graph.budget.context import accounts_in_scope, open_run, use_budget
+from pb_graph.budget.account import Budget, accounts_in_scope, open_run, use_budget
 from pb_graph.budget.ledger import spending
 from pb_graph.errors import BudgetUsedUpError, InputError, ModelCallError
 from pb_graph.models.caps import describe_effort
+from pb_graph.models.chat_models import key_of
 from pb_graph.models.client import ModelClient
-from pb_graph.models.input_bound import key_of
 from pb_graph.models.io import IO
 from pb_graph.models.options import TIMEOUT, CallOptions, Thinking
 from pb_graph.models.reply import Reply

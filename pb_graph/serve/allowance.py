@@ -12,8 +12,7 @@ from typing import Literal
 
 from starlette.exceptions import HTTPException
 
-from pb_graph.budget.account import Budget
-from pb_graph.budget.context import use_budget
+from pb_graph.budget.account import Budget, use_budget
 from pb_graph.budget.rates import Prices
 from pb_graph.errors import NoAnswerError
 

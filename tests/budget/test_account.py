@@ -16,12 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pb_graph.budget import tree as trees
-from pb_graph.budget.account import Budget, Reservation, areserve_in, reserve_in
-from pb_graph.budget.context import (
+from pb_graph.budget.account import (
+    Budget,
+    Reservation,
     accounts_in_scope,
+    areserve_in,
     available_tokens,
     current_budget,
     open_run,
+    reserve_in,
     use_budget,
 )
 from pb_graph.errors import BudgetUsedUpError, InputError

@@ -15,9 +15,8 @@ from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from pb_graph.budget import tree
-from pb_graph.budget.account import Budget
-from pb_graph.budget.context import available_tokens, open_run, use_budget
-from pb_graph.budget.rates import Bill, Dollars, add_spending, spending_of
+from pb_graph.budget.account import Budget, available_tokens, open_run, use_budget
+from pb_graph.budget.rates import Bill, Dollars
 from pb_graph.errors import BudgetUsedUpError, InputError
 from pb_graph.models.input_bound import bound_input
 from tests.support.chat_model import ScriptedChat
@@ -236,7 +235,7 @@ def test_no_interleaving_of_calls_and_raises_spends_more_than_the_total(
         assert one.left >= 0
     used = (root.spent + root.unknown) * root.rate.scale
     assert used == pytest.approx(sum(map(root.rate.cost, bills)), abs=1)
-    assert root.spending == add_spending(None, spending_of(bills))
+    assert root.spending == tree.spending_of(bills)
 
 
 class TestBoundOfTheInput:
