@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from optim.methods import NAMES, Grid, method_from_file, methods
+from optim.methods import Grid, method_from_file, methods
 from optim.reporting.tables import paper_figures
 from pb_graph import InputError, Settings
 from pb_graph.budget import LevelTable
@@ -15,14 +15,6 @@ def test_paper_stands_for_the_rows_of_the_papers_tables() -> None:
     rows = methods("paper")
     assert {row.name for row in rows} == set(paper_figures().method)
     assert len(rows) == 10
-
-
-@pytest.mark.parametrize(
-    "name", ["vanilla", "global_budget", "planned_vanilla", "planned_global_budget"]
-)
-def test_a_baseline_is_the_method_of_its_name(name: str) -> None:
-    (row,) = methods(name)
-    assert row.settings.method == name
 
 
 @pytest.mark.parametrize(
@@ -67,10 +59,6 @@ def test_our_planning_comes_also_without_the_help_of_a_label() -> None:
     assert not any(row.estimate_level for row in methods("paper,default,stepwise"))
     (point, *_) = Grid([100], [50]).over([row])
     assert (point.name, point.estimate_level) == ("plan_and_budget_estimated[100+50L]", True)
-
-
-def test_overrides_apply_to_all() -> None:
-    assert {row.settings.cutoff for row in methods(NAMES, {"cutoff": 1500})} == {1500}
 
 
 def test_names_come_with_commas_or_as_a_list() -> None:
@@ -143,14 +131,6 @@ def test_a_grid_needs_a_method_with_a_budget() -> None:
         Grid([1], [1]).over(methods("vanilla"))
 
 
-@pytest.mark.parametrize(("initial", "per_level"), [([0, 10], [5]), ([10], [0, 5])])
-def test_nothing_on_one_side_alone_still_gives_tokens(
-    initial: list[int], per_level: list[int]
-) -> None:
-    grid = Grid(initial, per_level).over(methods("vanilla,global_budget"))
-    assert [method.settings.budget_rule.total(1) > 0 for method in grid[1:]] == [True] * 2
-
-
 def test_rivals_are_rows_of_their_own_as_they_were_published() -> None:
     rows = {row.name: row.settings for row in methods("rivals")}
     assert {"chain_of_draft", "concise"} <= set(rows)
@@ -163,17 +143,6 @@ def test_rivals_are_rows_of_their_own_as_they_were_published() -> None:
 def test_a_name_may_carry_the_cap_of_its_calls(name: str) -> None:
     (row,) = methods(name, {"cutoff": 1500})
     assert (row.name, row.settings.cutoff) == (name, 300)
-
-
-def test_a_cap_behind_a_word_is_that_of_all_it_stands_for() -> None:
-    assert [row.name for row in methods("rivals@150")] == [
-        f"{row.name}@150" for row in methods("rivals")
-    ]
-
-
-def test_one_method_may_be_there_with_several_caps() -> None:
-    rows = methods("concise,concise@300,concise@150")
-    assert [row.settings.cutoff for row in rows] == [Settings().cutoff, 300, 150]
 
 
 @pytest.mark.parametrize("name", ["concise@", "concise@0", "concise@many", "concise@-3"])

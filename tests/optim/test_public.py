@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -13,12 +12,10 @@ import pytest
 import optim
 from optim.evaluation import Evaluation
 from optim.records import Records, planning_tokens, read_records
-from pb_graph import InputError
 from tests.optim.reporting.samples import record, records
 from tests.support.chat_model import ScriptedChat
 from tests.support.evaluations import (
     evaluated,
-    experiment,
     leaks_collected,
     solves,
     tolerates_inspect,
@@ -73,12 +70,6 @@ def test_it_has_its_names_and_no_others() -> None:
         _ = optim.optimize
 
 
-def test_an_evaluation_from_the_public_names(tmp_path: Path) -> None:
-    found = optim.evaluate(experiment(ScriptedChat(solve=solves), tmp_path / "logs"))
-    assert isinstance(found, Evaluation)
-    assert optim.read_records(tmp_path / "logs") == found.records
-
-
 def test_records_are_a_data_frame_in_one_call(tmp_path: Path) -> None:
     evaluated(ScriptedChat(solve=solves), tmp_path, methods=["vanilla", "stepwise"])
     found = read_records(tmp_path)
@@ -97,12 +88,6 @@ def test_a_frame_keeps_what_is_missing_as_missing() -> None:
     frame = Records([record("vanilla", 0, level=None, score=None, error="gone")]).frame()
     assert frame[["level", "score"]].isna().all(axis=None)
     assert list(frame["error"]) == ["gone"]
-
-
-def test_no_records_are_a_frame_without_rows() -> None:
-    frame = Records().frame()
-    assert len(frame) == 0
-    assert {"method", "score", "tokens", "report"} <= set(frame.columns)
 
 
 def test_records_are_shown_in_short() -> None:
@@ -125,27 +110,3 @@ def test_a_table_in_a_notebook_escapes_what_it_shows() -> None:
     html = Evaluation(found, 12, 0, Path("logs"))._repr_html_()
     assert "<td>&lt;script&gt;</td>" in html
     assert "<script>" not in html
-
-
-def test_a_report_is_what_its_file_is_called(tmp_path: Path) -> None:
-    found = records(["vanilla", "cosine"])
-    assert optim.report(found, tmp_path / "all.html").read_text("utf-8").startswith("<!")
-    figures = json.loads(optim.report(found, tmp_path / "all.json").read_text("utf-8"))
-    assert [row["method"] for row in figures["studies"][0]["figures"]] == ["vanilla", "cosine"]
-    csv = optim.report(found, tmp_path / "all.csv", baseline="vanilla").read_text("utf-8")
-    assert ",vanilla," in csv.splitlines()[2]
-
-
-@pytest.mark.parametrize(
-    ("path", "found", "told"),
-    [
-        ("all.pdf", [], "ends with .html, .json or .csv, not 'all.pdf'"),
-        ("all.html", [], "no answer"),
-        ("missing/all.csv", records(["vanilla"]), "cannot write"),
-    ],
-)
-def test_a_report_that_cannot_be_says_why(
-    tmp_path: Path, path: str, found: list[object], told: str
-) -> None:
-    with pytest.raises(InputError, match=told):
-        optim.report(found, tmp_path / path)

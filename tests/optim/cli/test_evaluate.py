@@ -107,12 +107,6 @@ def test_options_say_what_is_evaluated(stub: Stub, tmp_path: Path) -> None:
     assert (asked.log_dir, asked.retry_errors, asked.model) == ("here", True, "test:scripted")
 
 
-def test_each_planner_is_compared_once(stub: Stub) -> None:
-    planners = ("test:small", "test:large", "test:small")
-    evaluation("--json", *(word for name in planners for word in ("--planner", name)))
-    assert stub.planners == ("test:small", "test:large")
-
-
 def test_before_it_begins_it_says_how_much_it_asks_for(tmp_path: Path) -> None:
     done = evaluation("--log-dir", tmp_path, "--limit", 30, "--max-tokens-total", 9000)
     told = " ".join(done.stderr.split())
@@ -178,11 +172,6 @@ def test_when_nothing_was_answered_it_fails_and_says_why(stub: Stub) -> None:
     assert f"nothing was answered: {stub.records[0].error}" in done.stderr
 
 
-def test_a_limit_says_what_was_left_out(stub: Stub) -> None:
-    stub.not_started = 3
-    assert "The limit is reached: 3 answers were not begun." in evaluation().stdout
-
-
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
@@ -209,12 +198,6 @@ def test_bad_input_is_refused_with_the_reason(
     assert done.exit_code == cli.USAGE
     assert complaint in done.stderr
     assert done.stdout == ""
-
-
-def test_a_model_of_an_unknown_provider_is_a_misuse(tmp_path: Path) -> None:
-    done = evaluation("--log-dir", tmp_path, "--methods", "vanilla")
-    assert done.exit_code == cli.USAGE
-    assert "no provider is called 'test'" in done.stderr
 
 
 def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,10 +42,6 @@ def test_math500_row(tmp_path: Path) -> None:
     assert question.reference is None
 
 
-def test_math500_reads_the_levels_of_math(tmp_path: Path) -> None:
-    assert read(tmp_path, "math500", {**MATH, "level": "Level 5"})[0].level == 5
-
-
 @pytest.mark.parametrize("field", ["problem", "answer", "level"])
 def test_math500_needs(tmp_path: Path, field: str) -> None:
     row = {name: value for name, value in MATH.items() if name != field}
@@ -113,11 +109,6 @@ def test_items_with_an_empty_reference_are_left_out_and_said(
     assert [question.question for question in questions] == ["a", "d"]
     assert "2 rows skipped, first line 2: its reference answer is empty" in caplog.text
     assert "no 'answer'" in refusal(tmp_path, "natural_instructions", {"query": "a"})
-
-
-def test_an_item_without_any_reference_is_a_bad_row(tmp_path: Path) -> None:
-    row = {"query": "a", "answers": []}
-    assert "'answers' is an empty list" in refusal(tmp_path, "natural_instructions", row)
 
 
 def test_an_official_task_becomes_its_instances(tmp_path: Path) -> None:

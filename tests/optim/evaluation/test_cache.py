@@ -156,12 +156,6 @@ def test_two_methods_at_once_wait_for_one_call(tmp_path: Path) -> None:
     assert len({reply.text for reply in replies}) == len(model.calls) == 1
 
 
-def test_another_process_need_not_pay_again(model: ScriptedChat, tmp_path: Path) -> None:
-    before = ask(asking(model, tmp_path))
-    assert ask(asking(model, tmp_path)) == before
-    assert len(model.calls) == 1
-
-
 def test_lost_attempts_are_charged_to_all_who_use_the_reply_and_count_after_a_restart(
     tmp_path: Path,
 ) -> None:

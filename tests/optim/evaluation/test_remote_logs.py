@@ -98,18 +98,3 @@ def test_a_store_that_cannot_be_reached_is_said_to_be(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cannot reach nosuch://bucket"):
         read_records("nosuch://bucket/run")
     assert not list(tmp_path.iterdir())
-
-
-def test_a_run_whose_store_cannot_be_reached_asks_no_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(*_: object, **__: object) -> None:
-        msg = "no answer"
-        raise ConnectionError(msg)
-
-    for name in ("exists", "isdir", "info", "ls", "walk", "find"):
-        monkeypatch.setattr(MemoryFileSystem, name, refused)
-    model = ScriptedChat(solve=solves)
-    with pytest.raises(InputError, match=r"cannot reach memory:.*no answer"):
-        run(model, "memory://nowhere", tmp_path, 1)
-    assert not model.calls

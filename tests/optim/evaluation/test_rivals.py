@@ -59,11 +59,3 @@ def test_the_cap_in_a_rows_name_bounds_each_of_its_calls(tmp_path: Path) -> None
         "chain_of_draft@30": 30,
         "vanilla@20": 20,
     }
-
-
-def test_what_is_set_for_all_rows_is_no_warning_of_those_that_have_no_use_for_it(
-    tmp_path: Path,
-) -> None:
-    chosen = {"power": 3, "rollover": False}
-    made = evaluated(ScriptedChat(solve=solves), tmp_path, methods="vanilla", settings=chosen)
-    assert not [record for record in made.records if record.report["warnings"]]

@@ -117,13 +117,6 @@ def test_the_tokens_that_inspect_counts_are_the_charged_ones(found: Evaluation) 
         assert usage.input_tokens == record.report["usage"]["input_tokens"]
 
 
-def test_the_log_says_under_which_conditions_it_was_made(found: Evaluation) -> None:
-    about: Any = log_of(found, "cosine").eval.metadata
-    assert (about["dataset"], about["method"]) == ("arithmetic", "cosine")
-    assert about["conditions"]["settings"]["schedule"] == "cosine"
-    assert about["conditions"]["seed"] == 0
-
-
 def test_a_failed_sample_is_an_error_that_still_shows_what_happened(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:

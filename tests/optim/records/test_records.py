@@ -7,13 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inspect_ai import Task
-from inspect_ai import eval as inspect_eval
-from inspect_ai.dataset import Sample
 from rich.console import Console
 
 from optim.evaluation import Evaluation, evaluate
-from optim.records import is_empty_paid_answer, planning_tokens, read_records
+from optim.records import is_empty_paid_answer, read_records
 from pb_graph import InputError
 from tests.optim.reporting.samples import _usage, report
 from tests.support.chat_model import ScriptedChat
@@ -26,7 +23,6 @@ from tests.support.evaluations import (
     solves,
     tolerates_inspect,
 )
-from tests.support.graphs import checked
 
 __all__ = ["leaks_collected"]  # applies to every test here
 
@@ -65,13 +61,6 @@ def test_a_record_says_all_about_its_answer(run: Evaluation) -> None:
     assert record.output == rf"It is \boxed{{{record.target}}}"
     assert (record.score, record.error, record.epoch) == (1.0, None, 1)
     assert record.explanation == f"{record.target} equals {record.target}"
-
-
-def test_a_report_is_the_graphs_own(run: Evaluation) -> None:
-    for record in run.records:
-        report = checked(record.report)
-        assert record.tokens == report["usage"]["output_tokens"]
-        assert record.solving_tokens == record.tokens - planning_tokens(record.report)
 
 
 def test_an_error_has_a_reason_a_cost_and_no_score(run: Evaluation) -> None:
@@ -170,13 +159,6 @@ def test_what_a_log_lacks_is_told(tmp_path: Path) -> None:
         assert {r.made_by["gaps"] for r in found} == {f"its log has {len(few)} of its 10 answers"}
     evaluated(model, tmp_path, epochs=2)
     assert not any("gaps" in record.made_by for record in read_records(tmp_path))
-
-
-def test_folders_below_are_read_too_and_other_logs_left_out(tmp_path: Path) -> None:
-    evaluated(ScriptedChat(solve=solves), tmp_path / "a" / "b")
-    other = Task(dataset=[Sample(input="Hi")], name="other")
-    inspect_eval(other, model="mockllm/model", log_dir=str(tmp_path), display="none")
-    assert {record.dataset for record in read_records(tmp_path)} == {"arithmetic"}
 
 
 def test_a_folder_without_logs_says_so(tmp_path: Path) -> None:

@@ -49,13 +49,6 @@ def test_an_enforced_estimate_is_a_hard_cap(enforcement: str, tokens: int) -> No
     assert model.output_tokens <= tokens <= report["ceiling"]
 
 
-def test_the_estimate_itself_is_capped() -> None:
-    model = estimated(runs_on(Call("solve", [], None, None, None, [], {})))
-    report = report_of(model, method="tale_ep", planner_cap=60, cutoff=500)
-    assert model.calls[0].cap == 60
-    assert model.output_tokens <= report["ceiling"] == 60 + 500
-
-
 @pytest.mark.parametrize(
     ("reply", "budget"),
     [
