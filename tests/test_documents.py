@@ -36,7 +36,7 @@ SOURCES = "\n".join(
     for folder in ("pb_graph", "optim", "plan_and_budget", "tests/benchmarks")
     for file in (ROOT / folder).rglob("*.py")
 )
-ELSEWHERE = {"azure_openai", "set_llm_cache"}  # names of LangChain
+ELSEWHERE = {"azure_openai", "google_genai", "set_llm_cache"}  # names of LangChain
 
 
 def lines(path: Path) -> Iterator[str]:
