@@ -1,79 +1,95 @@
-"""The tables of docs/measured.md from the answers themselves: `tests/benchmarks/measured.py`.
+"""Print the tables of docs/measured.md from the answers in `answers.csv`, beside this file.
 
-`answers.csv`, beside this file, holds what was counted and nothing of the questions: the data set,
-the place of a question in its draw (``--limit 200 --seed 0``), the row, the score, the completion
-tokens of all calls, and whether the answer ended by itself. A row is a method, or what was tried:
-"short" was told to begin with "Short solution:", or had its answer begun so. ``NAME@400`` is a
-row's answers cut off at 400 tokens, wrong where they had not ended: at temperature 0 that is what
-such a cap gives.
+    python tests/benchmarks/measured.py math500 --rows default,vanilla --against vanilla
 
-    python tests/benchmarks/measured.py math500 --places 40:140 --rows brief,short --against brief
+`answers.csv` holds what was counted and nothing of the questions: the day, the data set, the place
+of a question in its draw (``--limit 200 --seed 0``), the row, the score, completion and prompt
+tokens of all calls, and whether the answer ended by itself. ``NAME@400`` is a row's answers cut off
+at 400 tokens, wrong where they had not ended: at temperature 0 that is what such a cap gives.
 
-Pairs are compared on the questions that both rows have; p-values of E³ are Holm's, for all pairs of
-the table. A measurement gets here by a line for each answer. No model is asked.
+Rows are compared on the questions that both have; p-values of E³ are Holm's. Money is prompt tokens
+plus four times completion tokens, nothing cached, relative to the row that is compared with.
 """
 
 import argparse
 import csv
 import sys
 from pathlib import Path
+from statistics import mean
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from optim.e3 import Sample, compare, holm
 from optim.statistics.estimates import accuracy_interval, interval
 
 ANSWERS = Path(__file__).with_name("answers.csv")
-Answers = dict[int, Sample]
+OUTPUT_PRICE = 4  # prompt tokens that cost as much as one completion token
 
 
-def answers(dataset: str, places: range, row: str) -> Answers:
-    """A row's answers by the place of their question; ``NAME@CAP`` cuts them."""
-    name, _, cap = row.partition("@")
-    with ANSWERS.open(encoding="utf-8", newline="") as file:
-        lines = [line for line in csv.DictReader(file) if line["dataset"] == dataset]
-    found = {}
-    for line in lines:
-        place, tokens, ended = int(line["place"]), int(line["tokens"]), line["ended"] == "1"
-        if line["row"] != name or place not in places:
-            continue
-        fits = not cap or (ended and tokens <= int(cap))
-        score = float(line["score"]) if fits else 0.0
-        found[place] = Sample(str(place), score, min(tokens, int(cap or tokens)))
-    if not found:
-        rows = sorted({line["row"] for line in lines})
-        sys.exit(f"no answers of {row!r} to {dataset} at these places; rows: {', '.join(rows)}")
-    return found
+class Row:
+    """The answers of one row to one data set on one day, by the place of their question."""
+
+    def __init__(self, name: str, lines: list[dict[str, str]]) -> None:
+        self.name, _, cap = name.partition("@")
+        self.answers: dict[int, Sample] = {}
+        self.prompts: dict[int, int] = {}
+        for line in lines:
+            if line["row"] == self.name:
+                place, tokens = int(line["place"]), int(line["tokens"])
+                fits = not cap or (line["ended"] == "1" and tokens <= int(cap))
+                score = float(line["score"]) if fits else 0.0
+                self.answers[place] = Sample(str(place), score, min(tokens, int(cap or tokens)))
+                if line["prompt_tokens"]:
+                    self.prompts[place] = int(line["prompt_tokens"])
+        if not self.answers:
+            rows = sorted({line["row"] for line in lines})
+            sys.exit(f"no answers of {name!r} on that day at these places; rows: {rows}")
+
+    def money(self, places: set[int]) -> float | None:
+        """Return the mean price of an answer in prompt tokens; None where they are unknown."""
+        if not places <= self.prompts.keys():
+            return None
+        return mean(OUTPUT_PRICE * self.answers[p].tokens + self.prompts[p] for p in places)
+
+    def cells(self) -> list[str]:
+        """Return questions, accuracy, completion tokens, prompt tokens and E³."""
+        scores = [answer.score for answer in self.answers.values()]
+        tokens = [answer.tokens for answer in self.answers.values()]
+        (low, high), e3 = accuracy_interval(scores), interval(scores, tokens)
+        return [
+            str(len(scores)),
+            f"{100 * mean(scores):.1f} ({low:.0f} to {high:.0f})",
+            f"{mean(tokens):.0f}",
+            f"{mean(self.prompts.values()):.0f}" if self.prompts else "?",
+            f"{e3.e3:.2f} ({e3.lower:.2f} to {shown(e3.upper)})",
+        ]
 
 
-def alone(row: str, of: Answers) -> str:
-    """A line of Markdown: accuracy, tokens and E³, with their intervals."""
-    scores, tokens = [one.score for one in of.values()], [one.tokens for one in of.values()]
-    (low, high), e3 = accuracy_interval(scores), interval(scores, tokens)
-    return (
-        f"| `{row}` | {len(of)} | {100 * sum(scores) / len(of):.1f} ({low:.0f} to {high:.0f}) "
-        f"| {sum(tokens) / len(of):.0f} | {e3.e3:.2f} ({e3.lower:.2f} to {shown(e3.upper)}) |"
-    )
-
-
-def beside(rows: dict[str, Answers], reference: str) -> dict[str, str]:
-    """What a line says of its row against the reference, on the questions that both have."""
+def beside(rows: dict[str, Row], reference: Row) -> dict[str, list[str]]:
+    """Return the cells that compare each row with the reference, on the questions of both."""
+    others = {name: row for name, row in rows.items() if row is not reference}
     pairs = {
-        row: compare(of.values(), rows[reference].values(), missing="drop")
-        for row, of in rows.items()
-        if row != reference
+        name: compare(row.answers.values(), reference.answers.values(), missing="drop")
+        for name, row in others.items()
     }
-    adjusted = holm({row: pair.p_value for row, pair in pairs.items() if pair.p_value is not None})
-    return {
-        row: f" {shown(pair.ratio)} times ({shown(pair.lower)} to {shown(pair.upper)}; "
-        f"p {shown(adjusted.get(row))}), {pair.accuracy_difference:+.0f} points "
-        f"({pair.discordant} of {pair.questions} differ), tokens {shown(pair.tokens_ratio)} "
-        f"({shown(pair.tokens_lower)} to {shown(pair.tokens_upper)}) |"
-        for row, pair in pairs.items()
-    }
+    adjusted = holm(
+        {name: pair.p_value for name, pair in pairs.items() if pair.p_value is not None}
+    )
+    cells = {}
+    for name, pair in pairs.items():
+        both = rows[name].answers.keys() & reference.answers.keys()
+        price, usual = rows[name].money(both), reference.money(both)
+        ends = f"{shown(pair.lower)} to {shown(pair.upper)}; p {shown(adjusted.get(name))}"
+        cells[name] = [
+            f"{shown(pair.ratio)} ({ends})",
+            f"{pair.accuracy_difference:+.1f} ({pair.discordant} of {pair.questions} differ)",
+            shown(pair.tokens_ratio),
+            shown(price / usual if price and usual else None),
+        ]
+    return cells
 
 
 def shown(value: float | None) -> str:
-    """A figure, or a question mark for an end that there is not."""
+    """Return a figure, or a question mark where there is none."""
     return "?" if value is None else f"{value:.2f}"
 
 
@@ -84,15 +100,25 @@ def main() -> None:
     parser.add_argument("--places", default="0:200", help="of the draw, FIRST:END")
     parser.add_argument("--rows", required=True, help="NAME or NAME@CAP, with commas between")
     parser.add_argument("--against", required=True, help="the row that they are compared with")
+    parser.add_argument("--day", default="2026-11-25", help="of the answers")
     given = parser.parse_args()
     places = range(*map(int, given.places.split(":")))
-    named = dict.fromkeys([*given.rows.split(","), given.against])
-    rows = {row: answers(given.dataset, places, row) for row in named}
-    against = beside(rows, given.against)
-    print(f"| row | questions | accuracy, % (95 %) | T | E³ (95 %) | against `{given.against}` |")
-    print("|---|---|---|---|---|---|")
-    for row, of in rows.items():
-        print(alone(row, of) + against.get(row, " |"))
+    with ANSWERS.open(encoding="utf-8", newline="") as file:
+        lines = [
+            line
+            for line in csv.DictReader(file)
+            if (line["dataset"], line["day"]) == (given.dataset, given.day)
+            and int(line["place"]) in places
+        ]
+    rows = {name: Row(name, lines) for name in [*given.rows.split(","), given.against]}
+    compared = beside(rows, rows[given.against])
+    titles = ["row", "questions", "accuracy, % (95 %)", "completion tokens", "prompt tokens"]
+    titles += ["E³ (95 %)", "E³, paired", "accuracy, points", "tokens", "money"]
+    print(f"| {' | '.join(titles)} |")
+    print("|---" * len(titles) + "|")
+    for name, row in rows.items():
+        cells = [f"`{name}`", *row.cells(), *compared.get(name, ["", "", "", ""])]
+        print(f"| {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":
