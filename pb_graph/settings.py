@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from pb_graph.budget.account import Budget, require_budget
-from pb_graph.budget.rules import BudgetRule, Fixed, Level, LevelTable
+from pb_graph.budget.rules import BudgetRule, Fixed, Level, LevelTable, QuestionLimit
 from pb_graph.budget.schedules import Bam, Shape
 from pb_graph.budget.schedules import Schedule as PositionalSchedule
 from pb_graph.errors import InputError, describe_errors, did_you_mean
@@ -50,7 +50,8 @@ PLANNED = "plan_and_budget"
 
 _BUDGETS = (
     "a budget is a whole number of tokens, at least 1, such as 400, or a rule by level, such as "
-    '{"rule": "level_table", "tokens": {"1": 200, "2": 250, "3": 350, "4": 450, "5": 600}}'
+    '{"rule": "level_table", "tokens": {"1": 200, "2": 250, "3": 350, "4": 450, "5": 600}}, or '
+    'the most that a question may cost: {"usd": 0.02} or {"total_tokens": 6000}'
 )
 
 
@@ -91,11 +92,12 @@ class Settings(BaseModel):
         default="largest",
         description="Tokens that flooring leaves: to the largest remainders, or dropped (paper).",
     )
-    budget: BudgetRule | Annotated[int, Field(strict=True, ge=1)] | None = Field(
+    budget: BudgetRule | QuestionLimit | Annotated[int, Field(strict=True, ge=1)] | None = Field(
         default=None,
         description="Total solving tokens of a question: a number, or a rule by its level. None: "
         "twice the paper's totals by level for methods that have a budget, else no budget. One "
-        "that you set is enforced with every method that asks once.",
+        "that you set is enforced with every method that asks once. Or the most that a question "
+        'may cost, input and planning included: {"usd": 0.02} or {"total_tokens": 6000}.',
     )
     min_step: int = Field(
         default=24,
@@ -234,7 +236,7 @@ class Settings(BaseModel):
     @property
     def budget_rule(self) -> BudgetRule:
         """The rule that turns a level into the total; a plain number is a fixed total."""
-        if self.budget is None:
+        if self.budget is None or isinstance(self.budget, QuestionLimit):
             return default_budget()
         return Fixed(tokens=self.budget) if isinstance(self.budget, int) else self.budget
 
@@ -263,7 +265,8 @@ class Settings(BaseModel):
     def has_budget(self) -> bool:
         """Return whether there is a total: the method's own, or a set one that is enforced."""
         chosen = methods()[self.method]
-        is_enforced = self.budget is not None and self.enforcement != "prompt"
+        is_total = self.budget is not None and not isinstance(self.budget, QuestionLimit)
+        is_enforced = is_total and self.enforcement != "prompt"
         return chosen.budgets or (is_enforced and chosen.is_prompt)
 
     @property

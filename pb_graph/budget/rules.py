@@ -82,6 +82,28 @@ BudgetRule = Annotated[LevelTable | PerLevel | Fixed, Field(discriminator="rule"
 """Any of the three rules; the field `rule` says which."""
 
 
+class QuestionLimit(_Rule):
+    """The most that a question may cost, input and planning included.
+
+    Its shares are those of the default rule, lowered to what fits.
+    """
+
+    usd: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="Dollars, by the prices of the graph, else those of genai-prices.",
+    )
+    total_tokens: _Tokens | None = Field(default=None, description="Input and completion tokens.")
+
+    @model_validator(mode="after")
+    def _has_one_total(self) -> Self:
+        if (self.usd is None) == (self.total_tokens is None):
+            msg = "give either usd or total_tokens"
+            raise ValueError(msg)
+        return self
+
+
 def _known(level: int | None) -> int:
     if isinstance(level, bool) or not isinstance(level, int) or level not in LEVELS:
         msg = f"level must be a whole number from 1 to 5, not {level!r}"

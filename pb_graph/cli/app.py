@@ -68,6 +68,9 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     budget: Annotated[
         int | None, budget_option(help="Completion tokens to solve it with; else by level.")
     ] = None,
+    budget_usd: Annotated[
+        float | None, budget_option(min=1e-6, help="Dollars for all of it, instead.")
+    ] = None,
     schedule: Annotated[
         str | None, budget_option(help=f"How the budget is split: {_SCHEDULES}.")
     ] = None,
@@ -85,8 +88,9 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     display = Display(Console(quiet=as_json), level)
     with exits.handle_errors():
         try:
+            total = {"usd": budget_usd} if budget_usd else budget
             graph = _graph(
-                model, planner, program, caps, set_, method=method, budget=budget, schedule=schedule
+                model, planner, program, caps, set_, method=method, budget=total, schedule=schedule
             )
             # In an event loop Ctrl-C ends a call at once.
             report = asyncio.run(_follow(graph, given, display))

@@ -25,7 +25,7 @@ _NOT_ON_MESSAGE = {"answer", "steps", "usage"}
 
 def finish(state: State, run: Run) -> State:
     """Write ``report`` and, when there is an answer, the final message with the account on it."""
-    report = build_report(state, run.settings, run.options.prices)
+    report = build_report(state, run.settings, run.prices)
     answer, update = report["answer"], cast("State", {"report": report})
     answer_type = run.options.answer_type
     if answer and answer_type:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable
 
+from pb_graph.budget.account import Budget
+from pb_graph.budget.rules import QuestionLimit
 from pb_graph.models.caps import CapPolicy
 from pb_graph.models.client import ChatClient, ModelClient, RetryPolicy
 from pb_graph.models.resolve import (
@@ -24,7 +26,7 @@ from pb_graph.program import HasPlanner, PlannerProgram
 from pb_graph.settings import Context, Settings
 
 if TYPE_CHECKING:
-    from pb_graph.budget.account import Budget
+    from pb_graph.budget.rates import Dollars, Spending
     from pb_graph.planner.planner import Planner
     from pb_graph.planner.planner import Program as Program  # noqa: PLC0414 -- for others, too
 else:  # whoever reads annotations at run time is not to load DSPy for it
@@ -33,6 +35,8 @@ else:  # whoever reads annotations at run time is not to load DSPy for it
 Model = BaseChatModel | Runnable[Any, Any] | ModelClient | str | None
 Role = Literal["solver", "easy", "planner", "estimator"]
 """The task that a model is asked to do."""
+
+_MOST_RUNS = 1000
 
 
 class Models:
@@ -75,6 +79,7 @@ class Models:
         self._given = {"solver": solver, "planner": planner, "estimator": estimator, "easy": easy}
         # What was made of what was given, which is kept with it: an `id` is a key only so long.
         self._made: dict[Hashable, tuple[object, Any]] = {}
+        self._limits: dict[str, Budget] = {}  # by run
         self._lock = threading.Lock()
         for given in self._given.values():
             if isinstance(given, str) and given.startswith(LOCAL_PREFIX):
@@ -101,6 +106,31 @@ class Models:
         if role == "estimator" and self._given["estimator"] is not None and not context.planner:
             return self._given["estimator"]
         return context.planner or self._given["planner"] or solver
+
+    def open_limit(
+        self, run: str, settings: Settings, prices: Dollars | None, earlier: Spending
+    ) -> Budget | None:
+        """Return the account of a run whose settings limit its cost; all of its nodes share it.
+
+        Args:
+            run: The run's identity.
+            settings: The settings of the run.
+            prices: The prices of the graph.
+            earlier: What the run has spent, for one that goes on in another process.
+        """
+        limit = settings.budget
+        if not isinstance(limit, QuestionLimit):
+            return None
+        with self._lock:
+            if run not in self._limits:
+                account = Budget(usd=limit.usd, total_tokens=limit.total_tokens)
+                if limit.usd is not None and prices:
+                    account.rate = prices
+                account.charge(earlier)
+                self._limits[run] = account
+                if len(self._limits) > _MOST_RUNS:  # those that never ended, too
+                    del self._limits[next(iter(self._limits))]
+            return self._limits[run]
 
     def client(self, model: Model, settings: Settings) -> ModelClient:
         """Return the client for a model, with the time-out and the retries of these settings.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
@@ -15,7 +14,7 @@ from langgraph.runtime import get_runtime
 from langgraph.types import Overwrite
 
 from pb_graph.budget.account import Budget, use_budget
-from pb_graph.budget.ledger import most_billed
+from pb_graph.budget.ledger import most_billed, spending
 from pb_graph.models.io import IO, AsyncIO, BlockingIO, run_sync
 from pb_graph.run.models import Models
 from pb_graph.run.run import GraphOptions, Run
@@ -95,6 +94,7 @@ class Node(Runnable[Any, State]):
             # Those in the state are an earlier question's.
             state = {**state, "disabled_models": {}, "charges": [], "ceiling": None}
             opening = {"run_id": uuid4().hex}
+            state |= opening
         else:
             settings = read_settings(state)
         shared = self._models.budget if context.budget is None else context.budget
@@ -102,7 +102,11 @@ class Node(Runnable[Any, State]):
             shared = Budget(shared)
             shared.charge(state.get("spent", most_billed(state.get("charges") or [])))
         run = Run(self._models, settings, context, options=self._options, io=io, state=state)
-        with use_budget(shared) if shared else nullcontext():
+        earlier = state.get("spent") or spending(state.get("charges") or [])
+        limit = self._models.open_limit(
+            state.get("run_id", ""), settings, self._options.prices, earlier
+        )
+        with use_budget(shared or None), use_budget(limit):
             given = self._function(state, run)
             update = await given if inspect.isawaitable(given) else given
         calls = run.state_update(self.name, update.get("warnings", []))

@@ -13,6 +13,7 @@ from langgraph.config import get_stream_writer
 from pb_graph.answers import is_in_form
 from pb_graph.budget.account import Budget, accounts_in_scope, open_run, use_budget
 from pb_graph.budget.ledger import spending
+from pb_graph.budget.rates import Dollars
 from pb_graph.errors import BudgetUsedUpError, InputError, ModelCallError
 from pb_graph.models.caps import describe_effort
 from pb_graph.models.chat_models import key_of
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from langchain_core.messages import AIMessage, BaseMessage, MessageLikeRepresentation
     from langchain_core.tools import BaseTool
 
-    from pb_graph.budget.rates import Dollars
     from pb_graph.prompts import PromptMessage
     from pb_graph.types import Event
 
@@ -112,6 +112,13 @@ class Run:
         for around in accounts_in_scope():  # a run that goes on may be in a process of its own
             around.count_earlier(run, earlier)
         return open_run(None, limit=limit, run=run, earlier=earlier) or Budget(limit)
+
+    @property
+    def prices(self) -> Dollars | None:
+        """The prices of the graph, else those of a budget in dollars around the run."""
+        rates = (account.rate for account in accounts_in_scope())
+        around = next((rate for rate in rates if isinstance(rate, Dollars)), None)
+        return self.options.prices or around
 
     @property
     def price_key(self) -> str:

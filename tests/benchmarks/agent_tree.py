@@ -210,7 +210,7 @@ def main() -> int:
                 command = [str(python or sys.executable), __file__, *passed, "--guard", name]
                 command = [one for one in command if one not in ("--envs", str(chosen.envs))]
                 done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603
-                found += [json.loads(done.stdout)] if done.stdout else []
+                found += [json.loads(done.stdout.splitlines()[-1])] if done.stdout else []
         print_tables(found)
         return 0
     figures = enter(chosen.guard, chosen)

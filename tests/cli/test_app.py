@@ -88,6 +88,11 @@ class TestSolve:
         assert "Final answer: 42" in result.stdout
         assert result.stdout.splitlines()[-1].startswith(f"{model.output_tokens} of at most ")
 
+    def test_dollars_need_a_price_of_the_model(self) -> None:
+        result = solve("--budget-usd", "0.02")
+        assert result.exit_code == USAGE
+        assert "No price is known for the model 'scripted-1'" in result.stderr
+
     def test_json_prints_the_report_and_nothing_else(self, model: ScriptedChat) -> None:
         options = ("--method", "plan_and_budget", "--schedule", "linear", "--set", "domain=a=b")
         result = solve("--json", *options, "--budget", "321", "--level", "4")

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from pb_graph.budget.rules import Fixed, LevelTable, PerLevel
+from pb_graph.budget.rules import Fixed, LevelTable, PerLevel, QuestionLimit
 from pb_graph.budget.schedules import Bam
 from pb_graph.settings import Settings, choices
 
@@ -35,7 +35,8 @@ print(settings.model_dump_json(exclude_defaults=True))
 RULES = """
 ## Rules of the budget
 
-`budget` takes a whole number, or one of these; in JSON the field `rule` says which.
+`budget` takes a whole number, or one of these; in JSON the field `rule` says which. A
+`QuestionLimit` has no such field: `{"usd": 0.02}` is one.
 
 """
 _PARTS = {"bam": Bam}
@@ -49,7 +50,8 @@ def page() -> str:
     parts = [
         f"\n## `{name}`\n\n{_ABOUT.get(name, '')}{_table(part)}" for name, part in _PARTS.items()
     ]
-    rules = [f"### `{rule.__name__}`\n\n{_table(rule)}" for rule in (LevelTable, PerLevel, Fixed)]
+    kinds = (LevelTable, PerLevel, Fixed, QuestionLimit)
+    rules = [f"### `{rule.__name__}`\n\n{_table(rule)}" for rule in kinds]
     return f"{HEAD}\n{_table(Settings)}" + "".join(parts) + RULES + "\n".join(rules)
 
 

@@ -1,0 +1,70 @@
+"""A question's own limit in dollars or in all tokens, as a setting."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from pb_graph import Budget, build_graph
+from pb_graph.errors import InputError, NoAnswerError
+from tests.support.chat_model import ScriptedChat, runs_on
+from tests.support.graphs import CHAIN, QUESTION, Way, run
+
+PRICES = {"scripted-1": (1.0, 4.0)}
+PLANNED = {"execution": "stepwise", "plan_from": 1}
+
+
+def graph_of(model: ScriptedChat, budget: Any, **options: Any) -> Any:  # noqa: ANN401
+    settings = {"budget": budget, **PLANNED, **options.pop("settings", {})}
+    return build_graph(model, settings=settings, prices=PRICES, **options)
+
+
+def paid(model: ScriptedChat) -> float:
+    given = sum(len(str(m.content).split()) for call in model.calls for m in call.messages)
+    return (given * 1.0 + model.output_tokens * 4.0) / 1e6
+
+
+@pytest.mark.parametrize("way", get_args(Way))
+def test_a_question_costs_no_more_than_its_dollars_and_the_next_one_has_as_many(way: Way) -> None:
+    model = ScriptedChat(plan=CHAIN, solve=runs_on)
+    graph = graph_of(model, {"usd": 0.012})
+    first = run(graph, QUESTION, way)["report"]
+    assert first["usage"]["cost"] == pytest.approx(paid(model))
+    assert 0 < paid(model) <= 0.012
+    second = run(graph, QUESTION, way)["report"]
+    assert second["usage"]["cost"] == pytest.approx(first["usage"]["cost"])
+
+
+def test_what_does_not_fit_is_not_asked() -> None:
+    model = ScriptedChat(plan=CHAIN)
+    with pytest.raises(NoAnswerError, match="tokens, input included"):
+        graph_of(model, {"total_tokens": 10}).invoke(QUESTION)
+    assert not model.calls
+
+
+def test_it_goes_on_with_its_account_in_another_process() -> None:
+    model, saver, thread = (
+        ScriptedChat(plan=CHAIN, solve=runs_on),
+        InMemorySaver(),
+        {"thread_id": "1"},
+    )
+    config: Any = {"configurable": thread}
+    options: dict[str, Any] = {"checkpointer": saver, "settings": {"review_plan": True}}
+    graph_of(model, {"usd": 0.01}, **options).invoke(QUESTION, config)
+    graph_of(model, {"usd": 0.01}, **options).invoke(Command(resume=True), config)
+    assert paid(model) <= 0.01
+
+
+@pytest.mark.parametrize("wrong", [{"usd": 0}, {"usd": "much"}, {"usd": 1.0, "total_tokens": 9}])
+def test_other_limits_are_refused_with_an_example(wrong: Any) -> None:  # noqa: ANN401
+    with pytest.raises(InputError, match=r'"usd": 0\.02'):
+        graph_of(ScriptedChat(), wrong)
+
+
+def test_a_budget_in_dollars_alone_prices_the_report() -> None:
+    model = ScriptedChat(plan=CHAIN)
+    graph = build_graph(model, budget=Budget(usd=1.0, prices=PRICES))
+    assert graph.invoke(QUESTION)["report"]["usage"]["cost"] == pytest.approx(paid(model))
