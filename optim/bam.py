@@ -14,7 +14,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 
 import numpy as np
 
@@ -222,13 +223,8 @@ def level_shares(settings: Settings | None = None, total: float = 500) -> dict[s
 class Fit:
     """Parameters of Eq. 2 that fit best to measured error rates.
 
-    Attributes:
-        c: Uncertainty after one token.
-        beta: Exponent with which tokens reduce the uncertainty.
-        beta_lower: Lower end of the profile-likelihood interval of beta.
-        beta_upper: Upper end; both ends are limits of the search (0.05 and 8) where the answers
-            do not bound beta.
-        aleatoric: Error rate that remains with any number of tokens.
+    `beta_lower` and `beta_upper` are the ends of the profile-likelihood interval of beta; where the
+    answers do not bound beta they are the limits of the search, 0.05 and 8.
     """
 
     c: float
@@ -277,19 +273,18 @@ def fit(
         raise InputError(msg)
     middle = math.exp(float(np.log(b).mean()))  # at which log c and beta are least correlated
     starts = [(math.log(rest), floor) for rest in (0.02, 0.2, 0.8) for floor in (0.0, 0.2)]
-    bounds, exact = [(-12.0, 7.0), (0.0, 0.99)], {"xatol": 1e-6, "fatol": 1e-8}
 
     def loss(point: Floats, beta: float) -> float:
         floor = point[1] if aleatoric is None else aleatoric
         wrong = np.clip(floor + np.exp(point[0]) * (b / middle) ** -beta, _CLIP, 1 - _CLIP)
         return -float((hits * np.log1p(-wrong) + (n - hits) * np.log(wrong)).sum())
 
-    def best(beta: float) -> Any:  # noqa: ANN401 -- scipy has no types
-        how: dict[str, Any] = {"method": "Nelder-Mead", "bounds": bounds, "options": exact}
-        found = [minimize(loss, start, (beta,), **how) for start in starts]
-        return min(found, key=lambda one: one.fun)
-
-    profile = [best(beta) for beta in _GRID]
+    how = {"bounds": [(-12.0, 7.0), (0.0, 0.99)], "options": {"xatol": 1e-6, "fatol": 1e-8}}
+    search = partial(minimize, loss, method="Nelder-Mead", **how)
+    profile = [
+        min((search(start, args=(beta,)) for start in starts), key=lambda one: one.fun)
+        for beta in _GRID
+    ]
     losses = np.array([one.fun for one in profile])
     at = int(losses.argmin())
     inside = _GRID[losses <= losses[at] + chi2.ppf(confidence, 1) / 2]

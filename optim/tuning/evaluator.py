@@ -49,6 +49,10 @@ class OutageError(PlanAndBudgetError):
     """A question could not be answered, so a candidate cannot be measured on it."""
 
 
+class ReflectionError(PlanAndBudgetError):
+    """The reflection model returns nothing that could be an instruction."""
+
+
 @dataclass(frozen=True, slots=True)
 class Spending:
     """Answers and completion tokens of all starts of a run folder together."""
@@ -91,7 +95,8 @@ class Evaluator(SharedOnDeepcopy):
     Attributes:
         models: The models behind the cache.
         replies: The cache of replies, for a reflection model to share.
-        refusal: Why nothing more may be paid for: budget, outage or a full disk. None while it may.
+        refusal: Why nothing more may be paid for: the budget, an outage, a full disk or a silent
+            reflection model. None while it may.
         watcher: Called after every answer, cached ones too.
 
     Raises:
@@ -164,7 +169,7 @@ class Evaluator(SharedOnDeepcopy):
     def hold_back(self, answers: int) -> None:
         """Keep so many answers for the end of the run; 0 releases them."""
         self._held_back = answers
-        if isinstance(self.refusal, BudgetSpentError):
+        if isinstance(self.refusal, BudgetSpentError | ReflectionError):
             self.refusal = None
 
     def check(self) -> None:

@@ -10,7 +10,7 @@ import dspy
 from optim.e3 import e3
 from optim.tuning.optimizers import compile_with
 from optim.tuning.reflection import instruction_in
-from pb_graph.errors import ModelCallError, PlanAndBudgetError
+from pb_graph.errors import PlanAndBudgetError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,12 +65,11 @@ def gepa(task: OptimizerTask, *, minibatch: int = 8, objectives: int = 1) -> Seq
         minibatch: Answers that decide whether a new instruction gets the whole of dev.
         objectives: 1 to accept what raises E³; 2 for accuracy and tokens, to keep their front.
     """
-    reflection = task.reflection
     made = dspy.GEPA(
         metric=task.metric(objectives=True),
         max_metric_calls=task.answers,
         reflection_minibatch_size=min(minibatch, len(task.train)),
-        reflection_lm=reflection.language_model(),
+        reflection_lm=task.reflection.language_model(),
         instruction_proposer=lambda candidate, reflective_dataset, components_to_update: {
             name: _better(task, name, candidate[name], reflective_dataset.get(name, ()))
             for name in components_to_update
@@ -83,14 +82,10 @@ def gepa(task: OptimizerTask, *, minibatch: int = 8, objectives: int = 1) -> Seq
             "acceptance_criterion": Acceptance(objectives),
             "frontier_type": "hybrid" if objectives == 1 else "objective",
             "cache_evaluation": False,  # it mixes up train and dev
-            "stop_callbacks": [lambda _: reflection.failure is not None or task.is_refused],
+            "stop_callbacks": [lambda _: task.is_refused],
         },
     )
-    found = compile_with(task, made)
-    # GEPA swallows the errors of its proposers.
-    if isinstance(reflection.failure, ModelCallError) and not task.is_refused:
-        raise reflection.failure
-    return found
+    return compile_with(task, made)
 
 
 @dataclass(frozen=True)
@@ -133,7 +128,7 @@ def _better(task: OptimizerTask, name: str, text: str, cases: Sequence[Mapping[s
     )
     try:
         return instruction_in(task.reflection.ask(prompt)) or text
-    except PlanAndBudgetError:  # the reflector keeps it; GEPA would only ask again
+    except PlanAndBudgetError:  # the evaluator keeps it; GEPA would only ask again
         return text
 
 

@@ -21,7 +21,7 @@ from optim.records import PLANNING
 from optim.tangent import E3Metric, example_of
 from optim.tuning.evaluator import BudgetSpentError, OutageError
 from optim.tuning.program import SharedOnDeepcopy, TunableProgram, trace
-from optim.tuning.reflection import ReflectionAdapter, ReflectionError
+from optim.tuning.reflection import ReflectionAdapter
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -186,9 +186,6 @@ def compile_with(
 
     Returns:
         The candidates that met all of dev, and the one that DSPy returned.
-
-    Raises:
-        ModelCallError: The reflection model could not be called.
     """
     takes = inspect.signature(made.compile).parameters
     # An optimizer that evaluates on its training set, as COPRO does, gets dev for it.
@@ -196,37 +193,23 @@ def compile_with(
     given: dict[str, Any] = {n: list(map(example_of, sets[n])) for n in sets if n in takes}
     if "seed" in takes:
         given["seed"] = task.seed
-    reflector, context = task.reflector, dict[str, Any](adapter=ReflectionAdapter(), trace=None)
-    if reflector is not None:
-        reflector.failure = None
-        context["lm"] = reflector.language_model()
+    context: dict[str, Any] = {"adapter": ReflectionAdapter(), "trace": None}
+    context |= {"lm": task.reflector.language_model()} if task.reflector else {}
     compiled = None
     try:
         with silenced(), dspy.context(**context, disable_history=True):
             compiled = made.compile(EvaluatedProgram(task), **(given | arguments))
-    except Exception as error:  # noqa: BLE001 -- raised again unless the round was ended
-        _check_ended(task, error)
+    except Exception as error:
+        if isinstance(error, AdapterParseError) and task.reflector and not task.is_refused:
+            task.evaluator.refusal = task.reflector.error("nothing that could be used")
+        if not task.is_refused:  # else what was measured counts, however the optimizer failed
+            raise
     dev, known = len(task.dev), task.evaluator.known
     found = [one for one in task.seen.values() if len(known(one, task.dev)) == dev]
     if isinstance(compiled, EvaluatedProgram):
         with suppress(InputError):
             found.append(compiled.candidate)
     return found
-
-
-def _check_ended(task: OptimizerTask, error: Exception) -> None:
-    """Raise the error of an optimizer, unless it failed because nothing more could be had.
-
-    A spent budget, an outage or a silent reflection model make an optimizer fail in any way; what
-    was measured counts.
-    """
-    reflector = task.reflector
-    failure = reflector.failure if reflector else None
-    if reflector is not None and failure is None and isinstance(error, AdapterParseError):
-        failure = reflector.failure = reflector.error("nothing that could be used")
-    if task.is_refused or isinstance(failure, ReflectionError):
-        return
-    raise failure or error
 
 
 def shortest(

@@ -19,9 +19,6 @@ from rich.text import Text
 from optim.reporting.formatting import (
     COLUMNS,
     DASH,
-    factor,
-    format_confidence,
-    format_interval,
     number,
     setting,
     settings,
@@ -49,7 +46,6 @@ _VERDICTS = {
     "undecided": "The tuned program is used, but it is undecided whether it is better.",
     "kept": "The original is kept.",
 }
-_BEST = 12  # candidates at a terminal
 _FIGURES = ("n", "accuracy, %", "completion", "prompt", "E³")
 _ROLES = {"other": "candidate", "chosen": "best on dev", "original": "original"}  # drawn last
 
@@ -147,10 +143,7 @@ def shown(program: PlannerProgram) -> Iterator[RenderableType]:
         yield from (safe(f"- {line}", "red") for line in own_text.splitlines())
         yield from (safe(f"+ {line}", "green") for line in text.splitlines())
     if record is not None:
-        listed = _listed(record)
-        yield _grid(listed[:_BEST])
-        if len(listed) > _BEST:
-            yield Text(f"and {len(listed) - _BEST} more", "dim")
+        yield _grid(_listed(record))
 
 
 def html(record: Record) -> str:
@@ -202,30 +195,13 @@ def _figures(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _compared(record: Record) -> list[dict[str, str]]:
-    """Return the original and the winner of dev on each set of questions, as text.
-
-    The ratios and the one-sided confidence are of the held-out questions: dev chose the winner.
-    """
-    rows = [
-        {"program": f"{one['role']}, dev", **_figures(one)}
-        for one in record["candidates"]
-        if one["role"] != "other"
+    """Return the original and the winner of dev on each set of questions, as text."""
+    held_out = record["held_out"] or {}
+    sets = [
+        *((f"{one['role']}, dev", one) for one in record["candidates"] if one["role"] != "other"),
+        *((f"{role}, held out", held_out[role]) for role in ("original", "chosen") if held_out),
     ]
-    if (found := record["held_out"]) is None:
-        return rows
-    rows += [
-        {"program": f"{name}, held out", **_figures(found[name])} for name in ("original", "chosen")
-    ]
-    compared = found["comparison"]
-    interval = format_interval(compared["lower"], compared["upper"])
-    sure = compared["probability_higher"]
-    rows[-1] |= {
-        "E³ ratio": f"{factor(compared['ratio'])} ({interval})",
-        "T ratio": factor(compared["tokens_ratio"]),
-        "differ": number(compared["discordant"]),
-        "confidence": DASH if sure is None else format_confidence(sure),
-    }
-    return [{name: row.get(name, "") for name in rows[-1]} for row in rows]
+    return [{"program": name, **_figures(figures)} for name, figures in sets]
 
 
 def _listed(record: Record) -> list[dict[str, str]]:

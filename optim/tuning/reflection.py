@@ -12,6 +12,7 @@ from langchain_core.messages import HumanMessage
 
 from optim.evaluation.models import model_identity
 from optim.evaluation.store import CachedClient, Recording, recording
+from optim.tuning.evaluator import ReflectionError
 from pb_graph.errors import PlanAndBudgetError
 from pb_graph.models.client import ChatClient, WrapperClient
 from pb_graph.models.io import IO, AsyncIO, BlockingIO, run_sync
@@ -37,10 +38,6 @@ _MARKED = (  # a fence, or the marks of the old instruction in our prompt
 )
 
 
-class ReflectionError(PlanAndBudgetError):
-    """The reflection model returns nothing that could be an instruction."""
-
-
 class Reflector(WrapperClient):
     """Asks the reflection model through the evaluator's cache and budget, from any thread.
 
@@ -55,7 +52,6 @@ class Reflector(WrapperClient):
     Attributes:
         label: The model's name, for the record.
         identity: For the check that a folder holds one run.
-        failure: The error of the last call that failed.
     """
 
     def __init__(self, model: BaseChatModel | str, evaluator: Evaluator) -> None:
@@ -71,8 +67,7 @@ class Reflector(WrapperClient):
         cache, check = evaluator.replies, evaluator.check
         super().__init__(CachedClient(client, self.label, self.identity, cache, before=check))
         self._options = CallOptions(_CAP, settings.timeout or TIMEOUT, purpose=Purpose("reflect"))
-        self._run, self._recording, self._empty = evaluator.run, Recording(), 0
-        self.failure: PlanAndBudgetError | None = None
+        self._evaluator, self._recording, self._empty = evaluator, Recording(), 0
 
     def ask(self, prompt: str) -> str:
         """Return the reply to a prompt. Raises as `call`."""
@@ -85,6 +80,8 @@ class Reflector(WrapperClient):
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:  # noqa: ARG002 -- the evaluator's loop awaits
         """Make one call, or return the reply that an earlier start paid for.
 
+        An error ends the search: optimizers would go on, and ask again.
+
         Raises:
             BudgetSpentError: A limit is reached.
             ReflectionError: Several replies in a row were empty.
@@ -92,9 +89,9 @@ class Reflector(WrapperClient):
             StorageError: The disk is full.
         """
         try:
-            return self._run(self._asked, messages, options)
+            return self._evaluator.run(self._asked, messages, options)
         except PlanAndBudgetError as error:
-            self.failure = error
+            self._evaluator.refusal = error
             raise
 
     async def _asked(self, messages: Sequence[BaseMessage], options: CallOptions) -> Reply:

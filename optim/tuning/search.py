@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from optim.datasets.dataset import digest
 from optim.datasets.loading import normalized, sample
-from optim.evaluation.store import StorageError, check_run_conditions
+from optim.evaluation.store import check_run_conditions
 from optim.tangent import question_of
-from optim.tuning.evaluator import BudgetSpentError, OutageError
+from optim.tuning.evaluator import BudgetSpentError, OutageError, ReflectionError
 from optim.tuning.optimizers import OptimizerTask
-from optim.tuning.reflection import ReflectionError
 from optim.tuning.verdict import Trial, Verdict, judge, pareto_front, winner_of
 from pb_graph.errors import InputError
 
@@ -168,15 +167,11 @@ class Search:
                 if self.evaluator.refusal is None:
                     self._turn(optimizer, predictor)
             refusal = self.evaluator.refusal
-            if isinstance(refusal, OutageError | StorageError):
-                raise refusal
+            is_silent = isinstance(refusal, ReflectionError) and len(self.trials) > 1
+            if isinstance(refusal, BudgetSpentError) or is_silent:
+                return str(refusal)  # what was measured counts
             if refusal is not None:
-                return str(refusal)
-            silent = self.reflector.failure if self.reflector else None
-            if isinstance(silent, ReflectionError):
-                if len(self.trials) == 1:
-                    raise silent
-                return str(silent)  # what was measured counts
+                raise refusal
             if turns and self.incumbent.e3 / before - 1.0 < _MIN_GAIN:
                 return f"the last round gained less than {_MIN_GAIN:.1%}"
         return "every round was made"
@@ -199,7 +194,7 @@ class Search:
         with suppress(BudgetSpentError):  # of a user's optimizer that measures beyond the budget
             for candidate in optimizer.candidates(task):
                 if all(candidate.identity != one.candidate.identity for one in self.trials):
-                    with suppress(BudgetSpentError, OutageError):  # others may be cached
+                    with suppress(BudgetSpentError, OutageError, ReflectionError):  # or cached
                         self._measure(candidate, optimizer.name)
 
     def _measure(self, candidate: Candidate, origin: str) -> None:

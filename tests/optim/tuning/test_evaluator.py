@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
 from optim.evaluation.store import StorageError
 from optim.scorers import Score, ScorerError
 from optim.tuning.evaluator import BudgetSpentError, OutageError
 from optim.tuning.program import DEFAULT_INSTRUCTIONS, Candidate
-from pb_graph import InputError, Settings
+from pb_graph import Settings
 from tests.support.chat_model import HTTPError, ScriptedChat, in_turn, thinks_in_vain
-from tests.support.tuning_world import DEV, MINIMAL, TRAIN, bench_in, original, world
+from tests.support.tuning_world import DEV, MINIMAL, bench_in, original, world
 
 FEW = DEV[:6]
 
@@ -179,35 +177,6 @@ def test_answers_that_are_held_back_are_left_for_the_end(tmp_path: Path) -> None
 
 
 # The folder
-
-
-def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
-    lock = FileLock(tmp_path / ".pb-optim.lock")
-    with lock, pytest.raises(InputError, match="another process is using the folder"):
-        bench_in(tmp_path)
-
-
-def test_a_bench_that_could_not_be_set_up_unlocks_its_folder(tmp_path: Path) -> None:
-    (tmp_path / "replies.sqlite").write_text("nonsense " * 1000)
-    for _ in range(2):
-        with pytest.raises(StorageError, match=r"replies.sqlite: file is not a database"):
-            bench_in(tmp_path)
-
-
-def test_a_closed_bench_answers_no_more(tmp_path: Path) -> None:
-    with bench_in(tmp_path) as bench:
-        bench.one(original(), FEW[0])
-    with pytest.raises(RuntimeError, match="not running"):
-        bench.one(original(), FEW[1])
-    assert "pb-optim-tune" not in {thread.name for thread in threading.enumerate()}
-
-
-def test_a_watcher_hears_of_every_answer(tmp_path: Path) -> None:
-    heard = []
-    with bench_in(tmp_path) as bench:
-        bench.watcher = lambda: heard.append(bench.spent.answers)
-        bench.measure(original(), TRAIN[:2])
-    assert len(heard) == 2
 
 
 def test_a_full_disk_refuses_every_further_answer(

@@ -169,11 +169,6 @@ def test_rows_of_the_training_data_are_no_demos(method: str, tmp_path: Path) -> 
 # Questions and errors
 
 
-def test_a_level_is_read_as_that_of_a_question_is() -> None:
-    program = program_of(ScriptedChat(), settings=SOLVING)
-    assert program(question="What?", level="Level 4").report["level"] == 4
-
-
 @pytest.mark.parametrize("settings", [{"method": "vanilla"}, PLANNING])
 def test_a_mistyped_model_is_raised_and_no_empty_answer(settings: dict[str, Any]) -> None:
     with pytest.raises(ModelSetupError, match="nosuch"):

@@ -54,7 +54,7 @@ def test_it_says_what_came_of_the_tuning_and_what_it_cost(record: Record) -> Non
     assert " ".join(record["reason"].split()) in " ".join(shown.stdout.split())
     for name in ("optimizer: candidates", "seed: 0", "answers: 380", "date: 20"):
         assert lines_with(shown, name)
-    assert lines_with(shown, "chosen, held out", " %")
+    assert lines_with(shown, "chosen, held out", "67.0 (")
     assert lines_with(shown, "Dev questions flatter the winner")
 
 

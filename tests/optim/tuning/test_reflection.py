@@ -10,8 +10,8 @@ import dspy
 import pytest
 from dspy.utils.exceptions import AdapterParseError
 
-from optim.tuning.evaluator import BudgetSpentError
-from optim.tuning.reflection import ReflectionAdapter, ReflectionError, Reflector, instruction_in
+from optim.tuning.evaluator import BudgetSpentError, ReflectionError
+from optim.tuning.reflection import ReflectionAdapter, Reflector, instruction_in
 from tests.support.chat_model import ScriptedChat
 from tests.support.tuning_world import DEV, bench_in, original, says
 

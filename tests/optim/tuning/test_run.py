@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -14,11 +13,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from optim import cli
-from optim.extras import MissingPackageError
 from optim.scorers import Score
 from optim.tuning import GraphProgram, TuneResult, tune
 from optim.tuning.optimizers import OptimizerTask, read_instructions
-from optim.tuning.options import OPTIMIZERS, SETTINGS_SEARCH, Optimizer, TuneOptions
+from optim.tuning.options import OPTIMIZERS, Optimizer, TuneOptions
 from optim.tuning.program import DEFAULT_INSTRUCTIONS
 from optim.tuning.search import questions_of
 from pb_graph import InputError, build_graph
@@ -143,13 +141,6 @@ def test_without_a_reflection_model_the_planners_writes(tmp_path: Path) -> None:
     assert result.program.candidate.instructions == {"decompose": MINIMAL}
 
 
-def test_settings_are_tuned_by_the_same_call(tmp_path: Path) -> None:
-    optimizer = SETTINGS_SEARCH(most=8)
-    result = run(tmp_path, tuned="settings", optimizer=optimizer, candidates=None, budget=200)
-    assert result.record["facts"]["optimizer"] == "settings"
-    assert result.program.settings == result.artefact.settings
-
-
 def test_all_tunes_each_prompt_that_the_settings_use(tmp_path: Path) -> None:
     model = ScriptedChat(solve=lambda call: rf"\boxed{{{asked_in(call).targets[0]}}}")
     program = GraphProgram(model, cap_policy=with_schema)
@@ -256,19 +247,6 @@ def test_an_example_that_is_no_question_is_refused_by_its_place(
         questions_of(given)
 
 
-def test_a_missing_package_is_named_before_anything_is_paid(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    usual = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "optuna" else usual(name)
-    )
-    model = world()
-    with pytest.raises(MissingPackageError, match=r"this needs optuna: .*\[tune\]"):
-        run(tmp_path, model, optimizer="miprov2", reflection_model=says(PLAIN), candidates=None)
-    assert not model.calls
-
-
 # The command
 
 
@@ -356,17 +334,6 @@ def test_misuse_is_told_in_a_sentence(
     assert done.exit_code == 2
     assert complaint in done.stderr
     assert "Traceback" not in done.output
-
-
-@pytest.mark.usefixtures("model")
-def test_bad_rows_are_left_out_as_the_error_about_them_advises(tmp_path: Path) -> None:
-    rows = [{"question": f"What is {n} + 1?", "answer": str(n + 1)} for n in range(6)]
-    file = tmp_path / "rows.jsonl"
-    file.write_text("\n".join(map(json.dumps, [*rows, {"question": "Why?"}])))
-    words = ("--dataset", "jsonl", "--data", file, "--limit", 5)
-    assert "--skip-bad-rows" in tuning(tmp_path, *words).stderr
-    skipped = tuning(tmp_path, *words, "--skip-bad-rows")
-    assert "5 dev questions are too few" in " ".join(skipped.stderr.split())
 
 
 def test_an_interrupt_says_that_nothing_is_lost(

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from optim.tuning.evaluator import OutageError
+from optim.tuning.evaluator import OutageError, ReflectionError
 from optim.tuning.optimizers import OptimizerTask
 from optim.tuning.options import OPTIMIZERS, Optimizer
 from optim.tuning.program import Candidate
-from optim.tuning.reflection import ReflectionError
 from optim.tuning.search import split_of
 from pb_graph import InputError
 from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from optim.datasets import Question
-from optim.e3 import ReferencePoint, e3
+from optim.e3 import ReferencePoint
 from optim.tuning.evaluator import BudgetSpentError, OutageError, Result
 from optim.tuning.optimizers import OptimizerTask
 from optim.tuning.options import SETTINGS_SEARCH
@@ -28,6 +28,7 @@ from optim.tuning.settings import (
     search_settings,
     settings_at,
 )
+from optim.tuning.verdict import Trial
 from pb_graph.budget.rules import Fixed, LevelTable, PerLevel
 from pb_graph.settings import Settings
 from tests.support.chat_model import Call, Said, ScriptedChat
@@ -45,6 +46,7 @@ START = Settings(
     enforcement="force",
     budget=LevelTable(),
 )
+START_AS_IT_IS = Candidate(settings=START)
 OWN = {name: 0 if name == "budget" else getattr(START, name) for name in DIMENSIONS}
 FIRST_LEVEL = {round(200 * 2 ** (step / 2)): step for step in range(-4, 5)}
 
@@ -110,21 +112,6 @@ def task(bench: FakeBench, answers: int = 10**6, seed: int = 0) -> OptimizerTask
     )
 
 
-def e3_of(bench: FakeBench, candidate: Candidate) -> float:
-    results = bench.measure(candidate, DEV)
-    return e3([one.score for one in results], [one.tokens for one in results])
-
-
-def best_there_is(bench: FakeBench) -> float:
-    """By trying everything that matters in the hilly world."""
-    values = itertools.product(
-        ("stepwise", "single_pass"), ("two_call", "fused"), ("prompt", "cap", "force"), range(-4, 5)
-    )
-    names = ("execution", "planning", "enforcement", "budget")
-    points = (OWN | dict(zip(names, one, strict=True)) for one in values)
-    return max(e3_of(bench, Candidate(settings=settings_at(START, point))) for point in points)
-
-
 # What it begins with
 
 
@@ -136,11 +123,6 @@ def test_a_plan_stays_within_its_answers(questions: int, answers: int) -> None:
     paid = sum(kept * (count - past) for (kept, count), past in zip(rungs, asked, strict=False))
     assert rungs[0][0] == 1 or paid <= answers - questions
     assert rungs[0][0] == MOST - 1 or paid > 0.6 * (answers - questions)
-
-
-def test_questions_double_until_they_are_all_of_dev() -> None:
-    assert [count for _, count in rungs_of(67, 400)] == [5, 10, 20, 40, 67]
-    assert [count for _, count in rungs_of(4, 400)] == [4]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -186,12 +168,12 @@ def test_budgets_keep_their_proportions(rule: Any, half: Any) -> None:  # noqa: 
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_it_finds_settings_near_the_best(seed: int) -> None:
-    found = search_settings(task(FakeBench(hilly), answers=1000, seed=seed))
+def test_it_finds_better_settings_and_ranks_them(seed: int) -> None:
     bench = FakeBench(hilly)
-    values = [e3_of(bench, one) for one in found]
-    assert values == sorted(values, reverse=True)
-    assert values[0] > 0.8 * best_there_is(bench)
+    found = search_settings(task(bench, answers=1000, seed=seed))
+    start, *trials = (Trial(one, bench.measure(one, DEV)).e3 for one in (START_AS_IT_IS, *found))
+    assert trials == sorted(trials, reverse=True)
+    assert trials[0] > 2 * start
     assert found[0].settings.execution == "single_pass"
 
 
@@ -213,14 +195,6 @@ def test_prompts_and_examples_of_the_original_stay() -> None:
     assert tuned in found
     assert {one.text("decompose") for one in bench.met} == {"Be brief."}
     assert all(one.examples == tuned.examples for one in bench.met)
-
-
-def test_answers_that_all_fail_never_win() -> None:
-    def broken(settings: Settings) -> tuple[float, float]:
-        return (0.5, 400) if settings.execution == "stepwise" else (0.0, 0)
-
-    found = search_settings(task(FakeBench(broken), answers=400))
-    assert {one.settings.execution for one in found} == {"stepwise"}
 
 
 # Limits
