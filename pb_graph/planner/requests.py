@@ -135,7 +135,8 @@ def estimate_request(
         parts["level"], reply["level"] = _LEVEL, 1
     if count := len(plan):
         words += [f'"levels": <{count} levels, in order>', f'"credits": <{count} credits, sum 100>']
-        parts["levels"], parts["credits"] = (_array(one, count, count) for one in (_LEVEL, _CREDIT))
+        parts["levels"] = _array(_LEVEL, count, count)
+        parts["credits"] = _array(_CREDIT, count, count)
         reply |= {"levels": [1] * len(_PENS_STEPS), "credits": _PENS_CREDITS}
         inputs["sub_questions"] = _numbered(step["question"] for step in plan)
         shown["sub_questions"] = _numbered(text.partition(" | ")[0] for text in _PENS_STEPS)
