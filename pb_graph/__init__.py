@@ -13,7 +13,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pb_graph.agents import BudgetedChatModel, TokenBudgetMiddleware, plan_and_budget_tool
+    from pb_graph.agents import (
+        BudgetDecision,
+        BudgetedChatModel,
+        BudgetPause,
+        TokenBudgetMiddleware,
+        plan_and_budget_tool,
+    )
     from pb_graph.budget.account import Budget
     from pb_graph.errors import (
         BudgetUsedUpError,
@@ -34,6 +40,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Budget": "budget.account",
+    "BudgetDecision": "agents.middleware",
+    "BudgetPause": "agents.middleware",
     "BudgetUsedUpError": "errors",
     "BudgetedChatModel": "agents.model",
     "Context": "settings",
@@ -54,6 +62,8 @@ _HOMES = {
 
 __all__ = [
     "Budget",
+    "BudgetDecision",
+    "BudgetPause",
     "BudgetUsedUpError",
     "BudgetedChatModel",
     "Context",

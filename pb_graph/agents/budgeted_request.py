@@ -97,15 +97,17 @@ class BudgetedRequest:
         Raises:
             BudgetUsedUpError: Nothing is left, and the answer is to have a type, which no message
                 has: a LangChain agent would ask again without end.
-            InputError: The request asks for several answers in one call.
+            InputError: The request asks for several answers in one call, or its model is no chat
+                model.
         """
-        begun: ModelResponse[Any] | None = None
-        if reservation := await self._reserve_or_decide(io):
-            request = self._with_note(reservation)
-            with suppress(BudgetUsedUpError):
-                begun = await self._ask(ask, request, reservation, keep=self.keep)
-        elif reservation is not None:
+        _check(self.request)
+        made = await self._reserve_or_decide(io)
+        if made == "stop":
             return ModelResponse(result=[AIMessage(_STOPPED)])
+        begun: ModelResponse[Any] | None = None
+        if made != "finish":
+            with suppress(BudgetUsedUpError):
+                begun = await self._ask(ask, self._with_note(made), made, keep=self.keep)
         if begun and finish_of(_answer(begun)) != "length":
             return begun
         try:
@@ -123,8 +125,8 @@ class BudgetedRequest:
             return begun  # it is paid for
         return _join(begun, ended, typed=self._is_typed) if begun else ended
 
-    async def _reserve_or_decide(self, io: IO) -> Reservation | Literal[False] | None:
-        """Reserve the call; `None` for a last answer instead, `False` for no answer."""
+    async def _reserve_or_decide(self, io: IO) -> Reservation | Literal["finish", "stop"]:
+        """Reserve the call, or return the decision on how to end without it."""
         least = min(_LEAST, self.enough) if self.on_used_up else 1
         for decide in (self.on_used_up, None):
             try:
@@ -132,8 +134,8 @@ class BudgetedRequest:
             except BudgetUsedUpError as error:
                 decision = decide(error) if decide else "finish"
                 if decision != "raise":
-                    return False if decision == "stop" else None
-        return None
+                    return decision
+        return "finish"
 
     async def _reserve(
         self,
@@ -143,9 +145,6 @@ class BudgetedRequest:
         keep: float = 0,
         least: int = 1,
     ) -> Reservation:
-        if (several := max(_numbers(self.request, ("n", "candidate_count")), default=1)) > 1:
-            msg = f"{several} answers in one call may each cost its cap: ask {several} times"
-            raise InputError(msg)
         caps = _numbers(self.request, CAP_NAMES)
         profile: Any = getattr(request.model, "profile", None) or {}
         limits = [*caps, self.per_call, profile.get("max_output_tokens")]
@@ -359,12 +358,19 @@ def tracked_accounts() -> tuple[Budget, ...]:
     return tracker._reservation.accounts if tracker else ()  # noqa: SLF001 -- of this module
 
 
+def _check(request: ModelRequest[Any]) -> None:
+    """Raise InputError for a request whose calls have no cap."""
+    model: object = request.model  # a configurable one is no chat model, whatever its type
+    if not isinstance(model, BaseChatModel):
+        msg = f"{type(model).__name__} is no chat model. Give the agent a model by its name."
+        raise InputError(msg)
+    if (several := max(_numbers(request, ("n", "candidate_count")), default=1)) > 1:
+        msg = f"{several} answers in one call may each cost its cap: ask {several} times"
+        raise InputError(msg)
+
+
 def _with_cap(request: ModelRequest[Any], cap: int, thinking: Thinking) -> ModelRequest[Any]:
     """Return the request with its cap in the words of its model, whose SDK never repeats a call."""
-    given_model: object = request.model  # a configurable one is no chat model, whatever its type
-    if not isinstance(given_model, BaseChatModel):
-        msg = f"{type(given_model).__name__} is no chat model. Give the agent a model by its name."
-        raise InputError(msg)
     model = without_sdk_retries(request.model)
     given = request.model_settings
     settings = {name: given[name] for name in given.keys() - {*CAP_NAMES}}
@@ -385,9 +391,6 @@ def _with_cap(request: ModelRequest[Any], cap: int, thinking: Thinking) -> Model
 
 def _bound(request: ModelRequest[Any], *, needs_input: bool) -> Bill:
     """Return the model of a request and, where it counts, the bound of its input."""
-    model: object = request.model
-    if not isinstance(model, BaseChatModel):
-        return Bill("?")  # it is refused before it is asked
     if not needs_input:
         return Bill(key_of(request.model))
     said = [*filter(None, [request.system_message]), *request.messages]

@@ -262,7 +262,8 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
 
         state: Mapping[str, Any] = request.state
         account = self._account(state)
-        accounts, per_call, keep = accounts_in_scope(account), self.per_call, self._keep(account)
+        accounts, per_call = accounts_in_scope(account), self.per_call
+        keep = account.share(self.reserve)
         if isinstance(model := request.model, BudgetedChatModel):  # only one of the two may count
             own = model.account
             if own and all(own.root is not one.root for one in accounts):
@@ -317,11 +318,9 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
             account.raise_by(decision.by if is_money else int(decision.by))
         return decision.action
 
-    def _keep(self, account: Budget) -> float:
-        return account.share(self.reserve)
-
     def _left(self, account: Budget) -> float:
-        return max(0, account.left - self._keep(account))
+        """Return what is left beside the reserve."""
+        return max(0, account.left - account.share(self.reserve))
 
     @contextmanager
     def _part(self, state: Mapping[str, Any]) -> Iterator[Budget]:
