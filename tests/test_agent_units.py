@@ -20,7 +20,7 @@ from pb_graph import (
     TokenBudgetMiddleware,
     build_graph,
 )
-from pb_graph.budget.rates import Bill, Dollars
+from pb_graph.budget.rates import Bill
 from tests.support.chat_model import Call, Reply, Said, ScriptedChat, in_turn, runs_on
 from tests.support.graphs import QUESTION, Way, run
 
@@ -148,20 +148,6 @@ class TestDollars:
         assert 0 < worker.output_tokens <= 300
         assert out["tokens_spent"] == worker.output_tokens + lead.output_tokens
         assert spent(budget) == paid(budget.rate, worker, lead)
-
-    def test_a_resumed_question_is_charged_in_dollars(self) -> None:
-        model, budget = ScriptedChat(), Budget(usd=0.05, prices=PRICES)
-        graph = build_graph(
-            model,
-            settings={"method": "plan_and_budget", "review_plan": True},
-            checkpointer=InMemorySaver(),
-            budget=budget,
-        )
-        config: Any = {"configurable": {"thread_id": "1"}}
-        graph.invoke(QUESTION, config)
-        graph.invoke(Command(resume=True), config)
-        rate = Dollars(PRICES)
-        assert spent(budget) == paid(rate, model)
 
 
 def pausing(model: ScriptedChat, budget: Any, saver: Any, **options: Any) -> Any:

