@@ -31,7 +31,6 @@ class Method:
         style: The style it is written in where ``Settings.style`` names none. None for a method
             with a style of its own, which no setting changes.
         samples: Whether it needs a model that samples, at a temperature above 0.
-        continues: Whether it needs a server that continues an unfinished reply.
         tools: Whether the model may call the solver's tools.
         thinking: ``off`` keeps a model from thinking; None leaves that to the budget.
         is_prompt: Whether the function returns a prompt, rather than making calls of its own.
@@ -49,7 +48,6 @@ class Method:
     splits: bool = False
     style: str | None = None
     samples: bool = False
-    continues: bool = False
     tools: bool = True
     thinking: Literal["off"] | None = None
     is_prompt: bool = True
@@ -82,9 +80,7 @@ def method(name: str, description: str, **options: Any) -> Callable[[_Function],
     def register(function: _Function) -> _Function:
         known = METHODS.get(name)
         if known and _place(known.function) != _place(function):
-            msg = (
-                f"the method {name!r} is registered already, by {'.'.join(_place(known.function))}"
-            )
+            msg = f"the method {name!r} is registered already, by {_place(known.function)}"
             raise ValueError(msg)
         is_prompt = not inspect.iscoroutinefunction(function)
         METHODS[name] = Method(name, description, function=function, is_prompt=is_prompt, **options)
@@ -106,5 +102,5 @@ def known_method(name: str) -> str:
     return name
 
 
-def _place(function: Callable[..., Any]) -> tuple[str, str]:
-    return function.__module__, function.__qualname__
+def _place(function: Callable[..., Any]) -> str:
+    return f"{function.__module__}.{function.__qualname__}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast, get_args, get_origin
 
@@ -24,7 +24,7 @@ from pb_graph.budget.rules import BudgetRule, Fixed, Level, LevelTable, Question
 from pb_graph.budget.schedules import Bam, Shape
 from pb_graph.budget.schedules import Schedule as PositionalSchedule
 from pb_graph.errors import InputError, describe_errors, did_you_mean
-from pb_graph.method import known_method, methods
+from pb_graph.method import METHODS, known_method, methods
 
 Method = Annotated[
     str,
@@ -37,13 +37,11 @@ Schedule = Literal[PositionalSchedule, "bam"]
 """A rule that splits a total: by position, or by the Budget Allocation Model."""
 
 
-def default_budget() -> LevelTable:
-    """Twice the paper's totals: a model told a budget writes up to half as much again.
+DEFAULT_BUDGET = LevelTable(tokens={1: 400, 2: 500, 3: 700, 4: 900, 5: 1200})
+"""Twice the paper's totals: a model told a budget writes up to half as much again.
 
-    Said, that does no harm; enforced, it cuts right answers off (README, "What we measured").
-    """
-    return LevelTable(tokens={level: 2 * tokens for level, tokens in LevelTable().tokens.items()})
-
+Said, that does no harm; enforced, it cuts right answers off (README, "What we measured").
+"""
 
 PLANNED = "plan_and_budget"
 """The default method."""
@@ -60,7 +58,9 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    method: Method = Field(default=PLANNED, description="How a question is answered.")
+    method: Method = Field(
+        default=PLANNED, validate_default=True, description="How a question is answered."
+    )
     style: Literal["auto", "steps", "prose", "answer"] | None = Field(
         default=None,
         description="How the solver writes. steps: short numbered lines, as two examples show; "
@@ -237,13 +237,13 @@ class Settings(BaseModel):
     def budget_rule(self) -> BudgetRule:
         """The rule that turns a level into the total; a plain number is a fixed total."""
         if self.budget is None or isinstance(self.budget, QuestionLimit):
-            return default_budget()
+            return DEFAULT_BUDGET
         return Fixed(tokens=self.budget) if isinstance(self.budget, int) else self.budget
 
     @property
     def solver_style(self) -> str | None:
         """The style in which the solver writes; None for a method with a style of its own."""
-        own = methods()[self.method].style
+        own = METHODS[self.method].style
         return own and (self.style or own)
 
     @property
@@ -254,7 +254,7 @@ class Settings(BaseModel):
     @property
     def has_plan(self) -> bool:
         """Return whether the method decomposes the question."""
-        return methods()[self.method].plans
+        return METHODS[self.method].plans
 
     def is_planned(self, level: int | None) -> bool:
         """Return whether a question of a level is decomposed; None for any level."""
@@ -264,7 +264,7 @@ class Settings(BaseModel):
     @property
     def has_budget(self) -> bool:
         """Return whether there is a total: the method's own, or a set one that is enforced."""
-        chosen = methods()[self.method]
+        chosen = METHODS[self.method]
         is_total = self.budget is not None and not isinstance(self.budget, QuestionLimit)
         is_enforced = is_total and self.enforcement != "prompt"
         return chosen.budgets or (is_enforced and chosen.is_prompt)
@@ -278,7 +278,7 @@ class Settings(BaseModel):
     @property
     def splits_budget(self) -> bool:
         """Return whether the method splits its budget over the sub-questions."""
-        return methods()[self.method].splits
+        return METHODS[self.method].splits
 
     @property
     def needs_credits(self) -> bool:
@@ -299,11 +299,8 @@ def fields_of(file: Path) -> dict[str, Any]:
     """
     try:
         fields = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        msg = f"cannot read the settings file {file}: {error.strerror}"
-        raise InputError(msg) from error
-    except ValueError as error:
-        msg = f"{file} is not JSON: {error}"
+    except (OSError, ValueError) as error:
+        msg = f"cannot read the settings file {file}: {error}"
         raise InputError(msg) from error
     if not isinstance(fields, dict):
         msg = f"{file} is no settings file: it holds no JSON object"
@@ -345,9 +342,6 @@ class Context:
         planner_program: A `Planner`, a `GraphProgram`, or what was saved of one, to plan with. Its
             settings, if it has some, replace those of the graph.
         budget: The most that the run may cost, planning included: completion tokens, or a `Budget`.
-
-    Raises:
-        InputError: The settings or the budget are wrong.
     """
 
     settings: Settings | None = None
@@ -356,21 +350,16 @@ class Context:
     planner_program: Any = None
     budget: Any = None
 
-    def __post_init__(self) -> None:
-        """Read settings that a server passes on as JSON, and check the budget."""
-        if self.settings is not None:
-            self.settings = Settings.read(self.settings)
-        require_run_budget("a context's budget", self.budget)
-
     @classmethod
     def resolve(cls, found: object) -> Self:
-        """Return the context of a run, from what LangGraph holds as such.
+        """Return the context of a run, checked, from what LangGraph holds as such.
 
         Args:
-            found: None, a `Context`, or the context of a host graph: a mapping or an object.
+            found: A `Context`, or the context of a host graph: a mapping or an object.
 
         Raises:
-            InputError: Settings, or something else, stand in the place of our context.
+            InputError: The settings or the budget are wrong, or something else, such as settings,
+                stands in the place of our context.
         """
         if not isinstance(found, cls | Settings):
             if isinstance(found, Mapping):
@@ -378,12 +367,14 @@ class Context:
             else:
                 found = getattr(found, CONTEXT_KEY, None)
         if found is None or isinstance(found, Mapping):
-            return cls(**found or {})
-        if isinstance(found, cls):
-            return found
-        msg = f"The context of a run is a Context, not {found!r:.100}. "
-        msg += "Give settings as context=Context(settings=...)."
-        raise InputError(msg)
+            found = cls(**found or {})
+        if not isinstance(found, cls):
+            msg = f"The context of a run is a Context, not {found!r:.100}. "
+            msg += "Give settings as context=Context(settings=...)."
+            raise InputError(msg)
+        require_run_budget("a context's budget", found.budget)
+        # A server passes settings on as JSON.
+        return replace(found, settings=found.settings and Settings.read(found.settings))
 
 
 def require_run_budget(name: str, given: object) -> int | Budget | None:

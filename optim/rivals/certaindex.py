@@ -37,7 +37,6 @@ def _ceiling(settings: Settings, _: Query) -> int:
     "certaindex",
     "Probes for the result every few tokens and stops when several probes agree.",
     source="Dynasor, arXiv:2412.20993",
-    continues=True,
     tools=False,
     ceiling=_ceiling,
 )

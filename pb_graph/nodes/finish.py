@@ -66,8 +66,9 @@ def build_report(state: State, settings: Settings, prices: Dollars | None = None
         settings: The settings of the run.
         prices: The prices of models, for the cost in dollars.
     """
-    charges, warnings, ceiling = state["charges"], state["warnings"], state["ceiling"]
-    most, splits = most_billed(charges), settings.splits_budget
+    most, usage = most_billed(state["charges"]), by_node(state["charges"], prices)
+    splits, style = settings.splits_budget, settings.solver_style
+    warnings, ceiling = state["warnings"], state["ceiling"]
     if ceiling is not None and most > ceiling:
         note = f"up to {most} completion tokens may be billed, above the ceiling of {ceiling}"
         note += ": a server ignored its cap, as `pb-graph probe` shows"
@@ -77,7 +78,7 @@ def build_report(state: State, settings: Settings, prices: Dollars | None = None
         method=settings.method,
         execution=settings.execution if splits else None,
         schedule=settings.schedule if splits else None,
-        style=settings.solver_style,
+        style=style,
         effort=state["effort"],
         level=state["query"]["level"],
         level_source=state["level_source"],
@@ -89,7 +90,7 @@ def build_report(state: State, settings: Settings, prices: Dollars | None = None
         finish=ended,
         cut_off=ended in ("length", "forced"),
         steps=_steps(state, settings),
-        usage=by_node(charges, prices),
+        usage=usage,
         warnings=warnings,
     )
 

@@ -85,7 +85,8 @@ class Node(Runnable[Any, State]):
         return await self._run(input, AsyncIO())
 
     async def _run(self, state: Any, io: IO) -> State:  # noqa: ANN401
-        context = Context.resolve(get_runtime().context)
+        found = get_runtime().context
+        context = Context() if found is None else Context.resolve(found)
         opening: State = {}
         if self._is_entry:
             settings = self._models.settings.merged_with(context.settings)

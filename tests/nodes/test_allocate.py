@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from pb_graph import Settings
+from pb_graph.nodes.allocate import is_final, needed_steps, next_wave
+from pb_graph.types import SubQuestion
 from tests.support.chat_model import Reply, ScriptedChat, runs_on
-from tests.support.graphs import CHAIN, DIAMOND, codes, report_of
+from tests.support.graphs import CHAIN, codes, report_of
 from tests.support.worlds import Outcome, followed
 
 STEPWISE: dict[str, Any] = {
@@ -22,12 +25,6 @@ STEPWISE: dict[str, Any] = {
 def budgets(outcome: Outcome) -> list[list[int]]:
     """The shares at first, and after every wave that left some step to be solved."""
     return [event["shares"] for event in outcome.of("budgets")]
-
-
-def test_without_rollover_shares_stay() -> None:
-    outcome = followed(ScriptedChat(plan=CHAIN), **STEPWISE, budget=400, rollover=False)
-    assert budgets(outcome) == [[100] * 4]
-    assert [step["budget"] for step in outcome.report["steps"]] == [100] * 4
 
 
 def test_rollover_gives_what_a_step_left_to_those_to_come() -> None:
@@ -46,16 +43,6 @@ def test_rollover_keeps_the_ratio_that_the_schedule_meant() -> None:
     model = ScriptedChat(plan=CHAIN, solve="ok", credits=[10, 40, 20, 30])
     chosen = STEPWISE | {"schedule": "weighted", "budget": 1000, "rollover": True}
     assert budgets(followed(model, **chosen))[1] == [100, 444, 222, 333]
-
-
-def test_rollover_waits_for_the_whole_wave() -> None:
-    model = ScriptedChat(plan=DIAMOND, solve=Reply("ok", reasoning=9))
-    outcome = followed(model, **STEPWISE, budget=400, rollover=True, parallel=True)
-    assert budgets(outcome) == [
-        [100, 100, 100, 100],
-        [100, 130, 130, 130],
-        [100, 130, 130, 370],
-    ]
 
 
 def test_a_failed_steps_share_goes_to_the_others() -> None:
@@ -80,9 +67,7 @@ def test_fewer_tokens_than_steps_make_it_one_step(execution: str) -> None:
     assert "single_step" in codes(report)
 
 
-@pytest.mark.parametrize("rollover", [True, False])
-@pytest.mark.parametrize("remainder", ["largest", "floor"])
-def test_every_step_can_say_at_least_one_token(rollover: bool, remainder: str) -> None:
+def test_every_step_can_say_at_least_one_token() -> None:
     model = ScriptedChat(plan=CHAIN, credits=[97, 1, 1, 1], solve=runs_on)
     chosen: dict[str, Any] = {
         "execution": "stepwise",
@@ -91,7 +76,7 @@ def test_every_step_can_say_at_least_one_token(rollover: bool, remainder: str) -
         "budget": 30,
         "enforcement": "cap",
     }
-    report = report_of(model, remainder=remainder, rollover=rollover, **chosen)
+    report = report_of(model, remainder="floor", **chosen)
     assert min(step["tokens"] for step in report["steps"]) == 1
     assert sum(step["tokens"] for step in report["steps"]) <= 30
 
@@ -152,3 +137,57 @@ def test_the_ceiling_holds_the_cap_of_a_planning_attempt_whose_bill_is_unknown()
     report = report_of(ScriptedChat(planner=TimeoutError("late")), **chosen)
     assert report["ceiling"] == 70 + 100
     assert report["most_billed"] <= report["ceiling"]
+
+
+def plan(*needs: list[int]) -> list[SubQuestion]:
+    return [
+        SubQuestion(
+            index=index, question=f"Q{index}", hint="", depends_on=deps, level=None, credit=None
+        )
+        for index, deps in enumerate(needs)
+    ]
+
+
+BRANCHES = plan([], [0], [0], [1, 2])
+SCATTERED = plan([], [], [], [])
+LAST_STEP = Settings(synthesis="last_step", parallel=True)
+CALL = Settings(synthesis="call", parallel=True)
+
+
+def waves(steps: list[SubQuestion], settings: Settings) -> list[list[int]]:
+    done: set[int] = set()
+    found = []
+    while wave := [step["index"] for step in next_wave(steps, done, settings)]:
+        found.append(wave)
+        done |= set(wave)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("steps", "settings", "expected"),
+    [
+        (BRANCHES, LAST_STEP, [[0], [1, 2], [3]]),
+        (SCATTERED, LAST_STEP, [[0, 1, 2], [3]]),
+        (SCATTERED, CALL, [[0, 1, 2, 3]]),
+        (plan([], [0], [1]), CALL, [[0], [1], [2]]),
+        (plan([]), LAST_STEP, [[0]]),
+        (SCATTERED, Settings(parallel=False), [[0], [1], [2], [3]]),
+    ],
+)
+def test_a_wave_is_all_that_waits_for_nothing(
+    steps: list[SubQuestion], settings: Settings, expected: list[list[int]]
+) -> None:
+    assert waves(steps, settings) == expected
+
+
+def test_a_step_builds_on_its_needs_and_on_theirs() -> None:
+    steps = plan([], [0], [], [1], [3])
+    assert needed_steps(steps, 3, LAST_STEP) == [0, 1]
+    assert needed_steps(steps, 2, LAST_STEP) == []
+
+
+def test_the_closing_step_builds_on_all_others() -> None:
+    assert needed_steps(SCATTERED, 3, LAST_STEP) == [0, 1, 2]
+    assert needed_steps(SCATTERED, 3, CALL) == []
+    assert is_final(SCATTERED, 3, LAST_STEP)
+    assert not is_final(SCATTERED, 3, CALL)

@@ -76,18 +76,14 @@ def test_only_what_is_needed_and_not_known_is_estimated(
     assert planner_roles(given, **settings) == roles
 
 
+@pytest.mark.parametrize(("given", "level"), [(KNOWN, 4), (QUESTION, 2)])
 @pytest.mark.parametrize("planning", ["two_call", "fused"])
-def test_a_given_level_sets_the_total_whatever_the_planner_thinks(planning: str) -> None:
-    model = ScriptedChat(level=1)
-    report = report_of(model, KNOWN, **(STEPWISE | {"planning": planning, "budget": TABLE}))
-    assert (report["level"], report["budget"]) == (4, 400)
-
-
-@pytest.mark.parametrize("planning", ["two_call", "fused"])
-def test_an_estimated_level_sets_the_total(planning: str) -> None:
-    model = ScriptedChat(level=2)
-    report = report_of(model, **(STEPWISE | {"planning": planning, "budget": TABLE}))
-    assert (report["level"], report["budget"]) == (2, 200)
+def test_the_level_sets_the_total_a_given_one_whatever_the_planner_thinks(
+    planning: str, given: dict[str, Any], level: int
+) -> None:
+    settings = STEPWISE | {"planning": planning, "budget": TABLE}
+    report = report_of(ScriptedChat(level=2), given, **settings)
+    assert (report["level"], report["budget"]) == (level, 100 * level)
 
 
 @pytest.mark.parametrize("planning", ["two_call", "fused"])

@@ -104,16 +104,6 @@ def test_a_shared_budget_that_has_less_is_spoken_of_once() -> None:
     assert review.out["report"]["warnings"] == [note]
 
 
-def test_a_plan_sent_back_as_it_was_shown_is_the_same_plan() -> None:
-    review = Review(schedule="weighted")
-    shown = review.asked["plan"]
-    review.answer({"plan": shown})
-    assert [
-        {name: step[name] for name in before}
-        for before, step in zip(shown, review.out["report"]["steps"], strict=True)
-    ] == shown
-
-
 def test_steps_need_the_one_before_them_unless_they_name_others_by_their_place() -> None:
     review = Review()
     own = [
@@ -131,21 +121,16 @@ def test_steps_need_the_one_before_them_unless_they_name_others_by_their_place()
     ("edit", "complaint"),
     [
         ("looks good", "expected true, or {'plan': [...]}"),
-        (False, "expected true"),
         ({"plan": []}, "at least 1"),
-        ({"plan": "First?"}, "plan: Input should be a valid list"),
         ({"plan": [0, 1]}, "plan.0: Input should be a valid dictionary"),
         ({"plan": [{"question": " "}]}, "plan.0.question: String should have at least 1"),
-        ({"plan": [{"question": "a" * 2001}]}, "at most 2000 characters"),
         ({"plan": [{"hint": "mind"}]}, "question: Field required"),
         ({"plan": [{"question": "a", "credit": -1}]}, "greater than or equal to 0"),
-        ({"plan": [{"question": "a", "level": 6}]}, "less than or equal to 5"),
         ({"plan": [{"question": "a", "tokens": 6}]}, "tokens: Extra inputs"),
         ({"plan": STEPS * 3}, "6 sub-questions; Settings.max_steps allows 5"),
         ({"plan": [*STEPS, {"question": "c", "depends_on": [2]}]}, "only earlier steps"),
         ({"plan": STEPS, "bugdet": 10}, "bugdet: Extra inputs"),
         ({"budget": 0}, "greater than or equal to 1"),
-        ({"budget": "many"}, "budget: Input should be a valid integer"),
         ({"budget": True}, "budget: Input should be a valid integer"),
     ],
     ids=lambda value: str(value)[:40],
@@ -194,14 +179,6 @@ def test_a_model_that_was_out_of_reach_is_asked_again_after_a_review() -> None:
     assert "call_failed" in [warning["code"] for warning in warnings]
     review.answer({"plan": STEPS})
     assert review.out["answer"] == "Final answer: 42"
-
-
-def test_a_new_question_may_be_asked_instead_of_reviewing() -> None:
-    review = Review()
-    review.out = run(review.graph, {"question": "Another one?"}, config=THREAD)
-    assert review.asked["plan"]
-    review.answer(True)
-    assert review.out["report"]["usage"]["by_node"]["plan"]["calls"] == 1
 
 
 def test_a_run_without_a_plan_is_not_reviewed() -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any, get_args
 
 import pytest
+from langchain_core.language_models import BaseChatModel
 
+from pb_graph import Settings, build_graph
+from pb_graph.models.options import CallOptions
 from pb_graph.types import Finish
 from tests.support.chat_model import (
     Call,
@@ -16,9 +19,11 @@ from tests.support.chat_model import (
     ScriptedChat,
     in_turn,
     runs_on,
+    thinks_in_vain,
     until_forced,
+    with_schema,
 )
-from tests.support.graphs import CHAIN, Way, codes, report_of
+from tests.support.graphs import CHAIN, Way, codes, report_of, run
 
 # Four steps of 100 tokens each.
 ONE_AFTER_ANOTHER = ("First?", "Second? | of it | after 1", "Third? | of it | after 2", "Last?")
@@ -30,6 +35,7 @@ STEPWISE: dict[str, Any] = {
     "rollover": False,
     "synthesis": "last_step",
     "reserve": 30,
+    "plan_from": 1,
 }
 
 
@@ -62,12 +68,6 @@ def test_a_cap_is_sent_with_every_call() -> None:
     assert {call.cap for call in solved("ok", enforcement="force")[0].solving()} == {70}
     said = solved("ok", enforcement="prompt", cutoff=5000)[0]
     assert {call.cap for call in said.solving()} == {5000}
-
-
-def test_the_cutoff_bounds_every_call() -> None:
-    model, report = solved(runs_on, enforcement="prompt", cutoff=60)
-    assert {call.cap for call in model.solving()} == {60}
-    assert {step["tokens"] for step in report["steps"]} == {60}
 
 
 def test_a_forced_ending_may_use_all_that_is_left() -> None:
@@ -106,13 +106,6 @@ def test_a_forced_result_stands_alone_but_a_final_answer_keeps_its_working() -> 
     assert report["answer"].endswith("so 42")
 
 
-@pytest.mark.parametrize("method", ["global_budget", "planned_global_budget"])
-def test_a_single_call_is_forced_as_well(method: str) -> None:
-    _, report = solved(until_forced, enforcement="force", method=method)
-    assert report["answer"] == "Final answer: 42"
-    assert report["usage"]["output_tokens"] <= report["ceiling"]
-
-
 @pytest.mark.parametrize("budget", [2, 3, 10])
 def test_even_a_tiny_budget_is_not_paid_for_silence(budget: int) -> None:
     _, report = solved(until_forced, enforcement="force", method="global_budget", budget=budget)
@@ -134,9 +127,8 @@ def fails_when_forced(call: Call) -> Said:
     return HTTPError(500) if call.forced else runs_on(call)
 
 
-@pytest.mark.parametrize("rollover", [True, False])
-def test_what_was_paid_before_a_forced_ending_failed_is_kept_and_counted(rollover: bool) -> None:
-    model, report = solved(fails_when_forced, enforcement="force", rollover=rollover)
+def test_what_was_paid_before_a_forced_ending_failed_is_kept_and_counted() -> None:
+    model, report = solved(fails_when_forced, enforcement="force", rollover=True)
     assert [step["finish"] for step in report["steps"]] == ["length"] * 4
     assert all(step["tokens"] and step["answer"] for step in report["steps"])
     assert model.output_tokens == sum(step["tokens"] for step in report["steps"]) + sum(
@@ -154,10 +146,9 @@ def test_a_server_that_ignores_its_cap_is_noted() -> None:
     assert codes(report).count("cap_ignored") == 3
 
 
-@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
-def test_once_the_ceiling_is_passed_nothing_more_is_asked(way: Way) -> None:
+def test_once_the_ceiling_is_passed_nothing_more_is_asked() -> None:
     model = ScriptedChat(plan=ONE_AFTER_ANOTHER, solve="word " * 900, obeys_cap=False)
-    report = report_of(model, way=way, **(STEPWISE | {"rollover": True}))
+    report = report_of(model, **(STEPWISE | {"rollover": True}))
     assert len(model.solving()) == 1
     assert report["usage"]["output_tokens"] == model.output_tokens > report["ceiling"]
     assert report["answer"].startswith("word")
@@ -173,36 +164,18 @@ def test_what_a_step_wrote_beyond_its_cap_is_taken_from_those_to_come() -> None:
 
 
 @pytest.mark.parametrize("solve", ["An answer of several long-winded words.", runs_on])
-@pytest.mark.parametrize("enforcement", ["cap", "force"])
-def test_estimated_tokens_keep_to_the_ceiling_of_a_server_that_reports_none(
-    enforcement: str, solve: Script
-) -> None:
+def test_estimated_tokens_keep_to_the_ceiling_of_a_server_that_reports_none(solve: Script) -> None:
     model = ScriptedChat(plan=CHAIN, solve=solve, reports_usage=False)
-    report = report_of(model, enforcement=enforcement, **STEPWISE)
+    report = report_of(model, enforcement="force", **STEPWISE)
     assert not report["usage"]["measured"]
     assert 0 < report["usage"]["output_tokens"] <= report["ceiling"]
     assert report["warnings"] == []
-
-
-def test_hidden_thinking_that_ran_into_the_cap_is_estimated_as_the_cap() -> None:
-    model = ScriptedChat(solve=until_forced, reports_usage=False)
-    chosen = STEPWISE | {"method": "global_budget", "budget": 100, "enforcement": "force"}
-    report = report_of(model, **chosen)
-    assert report["usage"]["output_tokens"] >= 70
 
 
 @pytest.mark.parametrize("unit", ["tokens", "words"])
 def test_the_share_is_said_in_the_unit_of_the_settings(unit: str) -> None:
     model, _ = solved("ok", prompt_unit=unit)
     assert {"tokens": "100 tokens", "words": "75 words"}[unit] in model.solving()[0].ask
-
-
-def test_paid_silence_is_no_answer_of_a_step() -> None:
-    silence = Reply(reasoning=1000)
-    _, report = solved(in_turn("one", silence, "three", "four"), enforcement="cap")
-    assert report["steps"][1]["answer"] == ""
-    assert report["steps"][1]["tokens"] == 100
-    assert report["answer"] == "four"
 
 
 FORMULA = {"question": r"What is $6 \cdot 7$?"}  # asked at length in one call
@@ -249,3 +222,43 @@ def test_a_box_that_cannot_be_had_costs_no_answer() -> None:
     report = report_of(ScriptedChat(solve=solve), question, method="vanilla", budget=900)
     assert report["answer"] == "It is 42."
     assert codes(report) == ["forced_ending_failed"]
+
+
+def tells(model: BaseChatModel, limits: CallOptions) -> dict[str, Any]:
+    """Cap policy that shows the model how much it may think."""
+    return with_schema(model, limits) | {"thinking": limits.thinking}
+
+
+def modes(solve: Script, **settings: Any) -> tuple[list[str], dict[str, Any]]:  # noqa: ANN401
+    """How much each of the solver's calls may think, and the report."""
+    model = ScriptedChat(plan=CHAIN, solve=solve)
+    graph = build_graph(model, settings=Settings(**settings), cap_policy=tells)
+    report = run(graph)["report"]
+    asked = {call.arguments["thinking"] for call in model.calls if call.role != "solve"}
+    assert asked <= {"bounded", "off"}
+    return [call.arguments["thinking"] for call in model.solving()], report
+
+
+def until_switched_off(call: Call) -> Said:
+    """Thinks up to the cap, whatever it is told, unless its provider switches thinking off."""
+    return "Final answer: 42" if call.arguments["thinking"] == "off" else thinks_in_vain(call)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "thinking"),
+    [
+        ({**STEPWISE, "enforcement": "cap"}, "bounded"),
+        ({**STEPWISE, "enforcement": "prompt"}, "free"),
+        ({"method": "vanilla"}, "free"),
+    ],
+    ids=["enforced", "said", "none"],
+)
+def test_only_an_enforced_budget_bounds_thinking(chosen: dict[str, Any], thinking: str) -> None:
+    assert set(modes("ok", **chosen)[0]) == {thinking}
+
+
+def test_when_thinking_ate_it_all_a_forced_ending_goes_without() -> None:
+    thinking, report = modes(until_switched_off, **STEPWISE, enforcement="force")
+    assert thinking == ["bounded", "off"] * len(CHAIN)
+    assert {step["finish"] for step in report["steps"]} == {"forced"}
+    assert all("42" in step["answer"] for step in report["steps"])
