@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,15 +20,11 @@ from pb_graph.errors import NoAnswerError
 Period = Literal["hour", "day", "month"]
 
 
-class AllowanceUsedUpError(HTTPException):
-    """Nothing is left until the next period."""
-
-
 class Allowance:
     """Dollars that the questions of one process may cost in each period, by the clock of UTC.
 
     The cost of a question is written down when it ends, also when it fails or is cancelled. A
-    question that is under way when the process is killed is not.
+    question that is under way when the process is killed is missing.
 
     Args:
         usd: Dollars.
@@ -35,10 +32,6 @@ class Allowance:
         file: The SQLite database of the spending; it is made if there is none.
         prices: As in `Budget`.
         now: The clock.
-
-    Raises:
-        InputError: A price is no number.
-        ValueError: `usd` is not more than 0.
     """
 
     def __init__(
@@ -59,9 +52,9 @@ class Allowance:
         """Let the calls of one question draw on what is left of the period.
 
         Raises:
-            AllowanceUsedUpError: Too little is left, before the question or within it.
+            HTTPException: With status 429: too little is left, before the question or within it.
         """
-        budget, start = self._current()
+        budget, start = self._open_period(), self._start
         if not budget.left_after_pending:
             raise self._used_up()
         account = budget.open_run()
@@ -76,30 +69,28 @@ class Allowance:
             row = (start, json.dumps(account.spending))
             self._file.execute("INSERT INTO questions VALUES (?, ?)", row)
 
-    def _current(self) -> tuple[Budget, str]:
-        """Return the budget of the period that it is now, and the start of the period."""
-        start = self._bounds()[0].isoformat()
-        if start != self._start:
+    def _open_period(self) -> Budget:
+        """Return the budget of the period that it is now."""
+        if (start := self._bounds()[0].isoformat()) != self._start:
             self._start, self._budget = start, Budget(usd=self._usd, prices=self._prices)
             self._file.execute("DELETE FROM questions WHERE start <> ?", (start,))
             for (spending,) in self._file.execute("SELECT spending FROM questions").fetchall():
                 self._budget.charge(json.loads(spending))
-        return self._budget, start
+        return self._budget
 
     def _bounds(self) -> tuple[datetime, datetime]:
-        start = self._now().replace(minute=0, second=0, microsecond=0)
-        if self._period == "hour":
-            return start, start + timedelta(hours=1)
-        start = start.replace(hour=0)
-        if self._period == "day":
-            return start, start + timedelta(days=1)
-        start = start.replace(day=1)
-        return start, (start + timedelta(days=32)).replace(day=1)
+        """Return the start and the end of the period that it is now."""
+        hour = self._now().replace(minute=0, second=0, microsecond=0)
+        day, month = hour.replace(hour=0), hour.replace(day=1, hour=0)
+        return {
+            "hour": (hour, hour + timedelta(hours=1)),
+            "day": (day, day + timedelta(days=1)),
+            "month": (month, (month + timedelta(days=32)).replace(day=1)),
+        }[self._period]
 
-    def _used_up(self) -> AllowanceUsedUpError:
+    def _used_up(self) -> HTTPException:
         end = self._bounds()[1]
-        seconds = int((end - self._now()).total_seconds()) + 1
         said = f"The budget of ${self._usd:g} per {self._period} is used up. "
         said += f"Ask again after {end:%Y-%m-%d %H:%M} UTC."
-        headers = {"Retry-After": str(seconds), "x-should-retry": "false"}
-        return AllowanceUsedUpError(429, said, headers)
+        seconds = str(math.ceil((end - self._now()).total_seconds()))
+        return HTTPException(429, said, {"Retry-After": seconds, "x-should-retry": "false"})

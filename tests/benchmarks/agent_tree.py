@@ -2,13 +2,13 @@
 
     python tests/benchmarks/agent_tree.py                  # our own budgets, 1,000 runs a unit
     python tests/benchmarks/agent_tree.py --guard shekel   # another library, in its environment
-    python tests/benchmarks/agent_tree.py --envs /root/envs --runs 40   # all, as a table
+    python tests/benchmarks/agent_tree.py --envs /root/envs --runs 24   # all of them, as a table
 
 A run is a tree: a lead agent has eight sub-agents at once, which have one each; every tenth model
 call is refused, or lost after it was paid. The failures are single runs of two levels, one for each
-way in which budgets fail. What was paid is in the books of `scripted_provider`. Libraries are
-entered in `guards`. A run of ours ends with status 1 if it spent a unit too much, was lost, ended
-without an answer, or if its account is not the provider's bill, to the unit.
+way in which budgets fail. What was paid is in the books of `scripted_provider`; libraries are
+entered in `guards`. For ours it exits with 1 if a run spent a unit too much, was lost, or has an
+account that is not the provider's bill, to the unit.
 """
 
 import argparse
@@ -18,18 +18,17 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from guards import GUARDS, PLAIN, Guard, Settings
-from scripted_provider import ANSWER, Bill, Provider, script
+from guards import GUARDS, PLAIN, Ask, Guard, Settings
+from scripted_provider import ANSWER, Provider, script
 
-WIDE, UNITS = 8, ("completion", "total", "usd")
-# Totals that are about as scarce as 4,000 completion tokens, and prompts of deepagents.
+WIDE = 8
+# A total that is about as scarce as so many completion tokens; prompts of deepagents are long.
 PER_TOKEN = {"completion": 1, "total": 1.5, "usd": 1.7e-6}
 LONG_PROMPTS = {"completion": 1, "total": 11, "usd": 3}
 PER_UNIT = {"completion": 1, "total": 1, "usd": 10**12}
@@ -38,12 +37,12 @@ IN_TURN = script(*[("delegate", 1, {})] * 10)
 
 @dataclass
 class Tally:
-    """What came of the runs in one host; figures in percent of the budget."""
+    """What came of the runs; over and used in percent of the budget."""
 
     runs: int = 0
     calls: int = 0
     worst: float = 0
-    mean: float = 0
+    over: float = 0
     used: float = 0
     lost: int = 0
     unanswered: int = 0
@@ -55,43 +54,44 @@ class Tally:
 class Failure:
     """A way in which budgets fail: a run of two levels under a budget of so many tokens."""
 
-    tokens: int
     prompt: str = IN_TURN
-    provider: dict[str, Any] | None = None
+    provider: tuple[tuple[str, Any], ...] = ()
     leaf: Settings = PLAIN
+    tokens: int = 1500
 
 
 FAILURES = {
-    "nothing left": Failure(1),
-    "siblings at once": Failure(1500, script(("delegate", 20, {}))),
-    "cached input": Failure(1500, provider={"cached": 0.95}, leaf=Settings(padding=8000)),
-    "cancelled calls": Failure(1500, provider={"seconds": 0.1}, leaf=Settings(cancel_after=0.05)),
-    "retries in the SDK": Failure(1500, provider={"paid_failures": 2}),
-    "streams without usage": Failure(1500, IN_TURN, {"has_usage": False}, Settings(stream=True)),
-    "resumed": Failure(1500, script(*[("ask_human", 1, {}), ("delegate", 1, {})] * 6)),
-    "forked": Failure(1500, script(("ask_human", 1, {}), *[("delegate", 1, {})] * 6)),
-    "server keeps history": Failure(1500, leaf=Settings(conversation="resp_1")),
+    "nothing left": Failure(tokens=1),
+    "siblings at once": Failure(script(("delegate", 20, {}))),
+    "cached input": Failure(provider=(("cached", 0.95),), leaf=Settings(padding=8000)),
+    "cancelled calls": Failure(provider=(("seconds", 0.1),), leaf=Settings(cancel_after=0.05)),
+    "retries in the SDK": Failure(provider=(("paid_failures", 2),)),
+    "streams without usage": Failure(provider=(("has_usage", False),), leaf=Settings(stream=True)),
+    "resumed": Failure(script(*[("ask_human", 1, {}), ("delegate", 1, {})] * 6)),
+    "forked": Failure(script(("ask_human", 1, {}), *[("delegate", 1, {})] * 6)),
+    "server keeps history": Failure(leaf=Settings(conversation="resp_1")),
 }
 
 
-async def run_once(
-    guard: Guard, provider: Provider, ask: Callable[[], Any], tally: Tally, total: int
-) -> None:
-    """Run a tree once under its guard, and add what it cost to the tally."""
+async def add_run(tally: Tally, guard: Guard, provider: Provider, ask: Ask, total: float) -> None:
+    """Run once, and add what it cost to the tally."""
     provider.reset()
     text = ""
     try:
-        text = str(await ask())
+        text = await ask()
     except guard.stops:
         pass
     except Exception as error:  # noqa: BLE001 -- that is what is counted
         tally.lost += 1
-        print(f"{type(guard).__name__}: {type(error).__name__}: {error}"[:300], file=sys.stderr)
-    known, lost = (_units(bills, guard.unit) for bills in (provider.known, provider.lost))
-    over = 100 * max(0, known + lost - total) / total
-    tally.mean = (tally.mean * tally.runs + over) / (tally.runs + 1)
-    tally.used = (tally.used * tally.runs + 100 * (known + lost) / total) / (tally.runs + 1)
+        print(f"{guard.package}: {type(error).__name__}: {error}"[:300], file=sys.stderr)
+    known, lost = (
+        sum(bill.units(guard.unit) for bill in bills) for bills in (provider.known, provider.lost)
+    )
+    most = round(total * PER_UNIT[guard.unit])
+    over = 100 * max(0, known + lost - most) / most
     tally.worst = max(tally.worst, over)
+    tally.over += over
+    tally.used += 100 * (known + lost) / most
     tally.runs += 1
     tally.calls += provider.calls
     tally.unanswered += ANSWER not in text
@@ -99,38 +99,29 @@ async def run_once(
     tally.unequal += guard.is_unequal(known, lost)
 
 
-def _units(bills: list[Bill], unit: str) -> int:
-    return sum(bill.units(unit) for bill in bills)
-
-
-def _total(unit: str, tokens: int, host: str) -> float:
-    long = LONG_PROMPTS[unit] if host == "deepagents" else 1
-    return tokens * PER_TOKEN[unit] * long
-
-
 def run_trees(kind: type[Guard], host: str, unit: str, chosen: argparse.Namespace) -> Tally:
     """Run trees in one host, each under a budget of its own."""
     provider, tally = Provider(seed=chosen.seed, share=chosen.faults), Tally()
+    total = chosen.budget * PER_TOKEN[unit] * (LONG_PROMPTS[unit] if host == "deepagents" else 1)
     for _ in range(chosen.runs // len(kind.hosts)):
-        total = _total(unit, chosen.budget, host)
         guard = kind(unit, total)
-        ask = guard.tree(host, provider, WIDE)
-        asyncio.run(run_once(guard, provider, ask, tally, round(total * PER_UNIT[unit])))
+        asyncio.run(add_run(tally, guard, provider, guard.tree(host, provider, WIDE), total))
     return tally
 
 
-def run_failure(kind: type[Guard], failure: Failure, unit: str) -> tuple[str, Tally]:
+def run_failure(kind: type[Guard], failure: Failure, unit: str) -> str:
     """Return what came of one failure, as a cell of the table."""
-    total, tally = _total(unit, failure.tokens, ""), Tally()
-    guard = kind(unit, total)
-    provider = Provider(**failure.provider or {})
+    total, tally = failure.tokens * PER_TOKEN[unit], Tally()
+    guard, provider = kind(unit, total), Provider(**dict(failure.provider))
     try:
         ask = guard.failing(provider, failure.prompt, failure.leaf)
     except NotImplementedError:
-        return "-", tally
-    asyncio.run(run_once(guard, provider, ask, tally, round(total * PER_UNIT[unit])))
-    cell = "lost" if tally.lost else f"+{tally.worst:.0f} %" if tally.worst else "0"
-    return cell + (" (no answer)" if tally.unanswered and not tally.lost else ""), tally
+        return "-"
+    asyncio.run(add_run(tally, guard, provider, ask, total))
+    if tally.lost:
+        return "lost"
+    over = f"+{tally.worst:.0f} %" if tally.worst else "0"
+    return f"{over}, no answer" if tally.unanswered else over
 
 
 def measure_overhead(kind: type[Guard], unit: str, times: int = 15) -> float:
@@ -142,9 +133,9 @@ def measure_overhead(kind: type[Guard], unit: str, times: int = 15) -> float:
         await run()
         return (time.process_time() - began) * 1000 / provider.calls
 
-    provider, bare, guarded = Provider(), [], []
+    provider, bare, guarded = Provider(), list[float](), list[float]()
     for _ in range(times):  # turn by turn, so that both meet the same load
-        for some, one in ((bare, kind.bare()), (guarded, kind(unit, _total(unit, 10**6, "")))):
+        for some, one in ((bare, kind.bare()), (guarded, kind(unit, 10**6 * PER_TOKEN[unit]))):
             provider.reset()
             some.append(asyncio.run(ask(one, provider)))
     return sorted(guarded)[times // 2] - sorted(bare)[times // 2]
@@ -153,37 +144,35 @@ def measure_overhead(kind: type[Guard], unit: str, times: int = 15) -> float:
 def enter(name: str, chosen: argparse.Namespace) -> dict[str, Any]:
     """Run one library through everything, and return the figures."""
     kind = GUARDS[name]
-    versions = f"{kind.package} {version(kind.package)}"
-    figures: dict[str, Any] = {"name": name, "version": versions, "trees": {}, "failures": {}}
+    figures: dict[str, Any] = {"name": name, "trees": {}, "failures": {}}
+    figures["version"] = f"{kind.package} {version(kind.package)}"
     for unit in [one for one in kind.units if chosen.unit in (None, one)]:
         for host in kind.hosts:
-            began = time.process_time()
             tally = run_trees(kind, host, unit, chosen)
-            seconds = (time.process_time() - began) / max(1, tally.runs)
-            print(f"{name}, {host}, {unit}: {tally}, {seconds:.2f} s a run", file=sys.stderr)
+            print(f"{name}, {host}, {unit}: {tally}", file=sys.stderr)
             figures["trees"][f"{host}, {unit}"] = asdict(tally)
     if not chosen.trees_only:
-        for case, failure in FAILURES.items():
-            figures["failures"][case], _ = run_failure(kind, failure, kind.units[-1])
-        figures["overhead"] = measure_overhead(kind, kind.units[-1])
+        best = kind.units[-1]
+        figures["failures"] = {name: run_failure(kind, one, best) for name, one in FAILURES.items()}
+        figures["overhead"] = measure_overhead(kind, best)
     return figures
 
 
-def print_tables(all_figures: list[dict[str, Any]]) -> None:
+def print_tables(entrants: list[dict[str, Any]]) -> None:
     """Print the figures of all entrants as Markdown."""
-    heads = ("entrant", "host, unit", "over, worst", "mean", "lost", "no answer", "refused")
-    print(f"| {' | '.join((*heads, 'used', 'ledger differs'))} |\n|{'---|' * 9}")
-    for one in all_figures:
+    heads = "entrant | host, unit | runs | calls | over, worst | mean | lost | no answer | refused"
+    print(f"| {heads} | used | ledger wrong |\n|{'---|' * 11}")
+    for one in entrants:
         for where, tree in one["trees"].items():
-            cells = [one["version"], where, f"{tree['worst']:.1f} %", f"{tree['mean']:.1f} %"]
-            cells += [f"{tree[key]} of {tree['runs']}" for key in ("lost", "unanswered")]
-            cells += [str(tree["refused"]), f"{tree['used']:.0f} %", str(tree["unequal"])]
-            print(f"| {' | '.join(cells)} |")
-    print(f"\n| | {' | '.join(one['name'] for one in all_figures)} |")
-    print(f"|---|{'---|' * len(all_figures)}")
+            runs = tree["runs"]
+            cells = [one["version"], where, runs, tree["calls"], f"{tree['worst']:.1f} %"]
+            cells += [f"{tree['over'] / runs:.1f} %", tree["lost"], tree["unanswered"]]
+            cells += [tree["refused"], f"{tree['used'] / runs:.0f} %", tree["unequal"]]
+            print(f"| {' | '.join(map(str, cells))} |")
+    print(f"\n| | {' | '.join(one['name'] for one in entrants)} |\n|{'---|' * (len(entrants) + 1)}")
     for case in FAILURES:
-        print(f"| {case} | {' | '.join(one['failures'].get(case, '-') for one in all_figures)} |")
-    overheads = [f"{one.get('overhead', 0):.1f}" for one in all_figures]
+        print(f"| {case} | {' | '.join(one['failures'].get(case, '-') for one in entrants)} |")
+    overheads = [f"{one.get('overhead', 0):.1f}" for one in entrants]
     print(f"| overhead a call, ms | {' | '.join(overheads)} |")
 
 
@@ -195,29 +184,30 @@ def main() -> int:
     options.add_argument("--envs", type=Path, help="a folder with an environment for each entrant")
     options.add_argument("--runs", type=int, default=1000)
     options.add_argument("--budget", type=int, default=3000, help="in completion tokens")
-    options.add_argument("--unit", choices=UNITS)
+    options.add_argument("--unit", choices=PER_TOKEN)
     options.add_argument("--faults", type=float, default=0.1)
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--trees-only", action="store_true")
     options.add_argument("--json", action="store_true")
     chosen = options.parse_args()
-    if chosen.envs:
-        passed = [*sys.argv[1:], "--json"]
-        found = []
-        for name, kind in GUARDS.items():
-            python = chosen.envs / kind.environment / "bin/python" if kind.environment else ""
-            if not python or python.exists():
-                command = [str(python or sys.executable), __file__, *passed, "--guard", name]
-                command = [one for one in command if one not in ("--envs", str(chosen.envs))]
-                done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603
-                found += [json.loads(done.stdout.splitlines()[-1])] if done.stdout else []
-        print_tables(found)
-        return 0
-    figures = enter(chosen.guard, chosen)
-    print(json.dumps(figures)) if chosen.json else print_tables([figures])
-    bad = [tree[key] for tree in figures["trees"].values() for key in ("worst", "lost", "unequal")]
-    return int(chosen.guard == "ours" and any(bad))
+    if not chosen.envs:
+        figures = enter(chosen.guard, chosen)
+        print(json.dumps(figures)) if chosen.json else print_tables([figures])
+        bad = [tree[key] for tree in figures["trees"].values() for key in _MUST_BE_0]
+        return int(chosen.guard == "ours" and any(bad))
+    passed = [one for one in sys.argv[1:] if one not in ("--envs", str(chosen.envs))]
+    found = []
+    for name, kind in GUARDS.items():
+        own = chosen.envs / kind.environment / "bin/python"
+        python = own if kind.environment else sys.executable
+        command = [str(python), __file__, *passed, "--json", "--guard", name]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603
+        found += [json.loads(done.stdout.splitlines()[-1])] if done.stdout else []
+    print_tables(found)
+    return 0
 
+
+_MUST_BE_0 = ("worst", "lost", "unequal")
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -351,7 +351,8 @@ class PydanticAI(Guard):
         from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
         from pydantic_ai.providers.openai import OpenAIProvider
 
-        client = openai.AsyncOpenAI(api_key="none", http_client=http_clients(provider)[1])
+        http = http_clients(provider)[1]
+        client = openai.AsyncOpenAI(api_key="none", http_client=http, max_retries=8)
         kind: Any = OpenAIResponsesModel if own.conversation else OpenAIChatModel
         told: Any = {"max_tokens": PER_CALL, "openai_previous_response_id": own.conversation}
         model = kind(MODEL, provider=OpenAIProvider(openai_client=client))

@@ -52,7 +52,7 @@ def test_a_day_that_is_used_up_answers_429_with_its_end_until_the_next_one(
     before = model.served
     with serve(model, allow(file, 0.0008)) as url:  # the server was started again
         refused = ask(url, stream=stream)
-    assert (refused.status_code, refused.headers["retry-after"]) == (429, "3601")
+    assert (refused.status_code, refused.headers["retry-after"]) == (429, "3600")
     error = refused.json()["error"]
     assert "2026-11-26 00:00 UTC" in error["message"]
     assert error["code"] == "insufficient_quota"
