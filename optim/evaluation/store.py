@@ -39,8 +39,7 @@ from optim.datasets.dataset import digest
 from pb_graph.budget.account import accounts_in_scope
 from pb_graph.budget.ledger import spending
 from pb_graph.errors import InputError, ModelCallError, PlanAndBudgetError
-from pb_graph.models.client import ModelClient, WrapperClient
-from pb_graph.models.io import IO, BlockingIO
+from pb_graph.models.client import IO, BlockingIO, ModelClient, WrapperClient
 from pb_graph.models.reply import Reply
 from pb_graph.types import Charge, Purpose
 

@@ -14,8 +14,7 @@ from optim.evaluation.models import model_identity
 from optim.evaluation.store import CachedClient, Recording, recording
 from optim.tuning.evaluator import ReflectionError
 from pb_graph.errors import PlanAndBudgetError
-from pb_graph.models.client import ChatClient, WrapperClient
-from pb_graph.models.io import IO, AsyncIO, BlockingIO, run_sync
+from pb_graph.models.client import IO, AsyncIO, BlockingIO, ChatClient, WrapperClient, run_sync
 from pb_graph.models.options import TIMEOUT, CallOptions
 from pb_graph.models.resolve import model_name, resolve, retry_policy_for
 from pb_graph.planner.engine import LangChainEngine, language_model

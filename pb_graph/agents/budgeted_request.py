@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from langchain_core.outputs import LLMResult
 
-    from pb_graph.models.io import IO
+    from pb_graph.models.client import IO
 
 FINISH = "The token budget is nearly used up. Give your best final answer now, in brief."
 _STOPPED = "The token budget is used up, and the run was stopped."

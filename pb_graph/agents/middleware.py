@@ -31,7 +31,7 @@ from pb_graph.budget.rates import Spending, Unit
 from pb_graph.budget.schedules import real_number
 from pb_graph.budget.tree import whole_number
 from pb_graph.errors import BudgetUsedUpError
-from pb_graph.models.io import IO, AsyncIO, BlockingIO, run_sync
+from pb_graph.models.client import IO, AsyncIO, BlockingIO, run_sync
 
 if TYPE_CHECKING:
     from langgraph.prebuilt.tool_node import ToolCallRequest

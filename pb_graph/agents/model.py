@@ -19,8 +19,7 @@ from pb_graph.agents.budgeted_request import BudgetedRequest, tracked_accounts, 
 from pb_graph.budget.account import Budget, accounts_in_scope
 from pb_graph.errors import InputError
 from pb_graph.models.chat_models import name_of
-from pb_graph.models.client import RetryPolicy
-from pb_graph.models.io import IO, AsyncIO, BlockingIO, run_sync
+from pb_graph.models.client import IO, AsyncIO, BlockingIO, RetryPolicy, run_sync
 
 if TYPE_CHECKING:
     from langchain_core.language_models import ModelProfile

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from functools import partial
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from pb_graph.budget.account import (
     Budget,
@@ -15,16 +17,15 @@ from pb_graph.budget.account import (
     accounts_in_scope,
     areserve_in,
     reserve_in,
-    use_budget,
 )
 from pb_graph.budget.rates import Bill
-from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
+from pb_graph.errors import BudgetUsedUpError, ModelSetupError
 from pb_graph.models.caps import (
     CapPolicy,
-    Continuation,
     capped_arguments,
     constructor_overrides,
     continuation,
+    describe_effort,
     policy_for,
 )
 from pb_graph.models.chat_models import (
@@ -35,7 +36,6 @@ from pb_graph.models.chat_models import (
     without_sdk_retries,
 )
 from pb_graph.models.input_bound import bound_input
-from pb_graph.models.io import IO
 from pb_graph.models.options import CallOptions
 from pb_graph.models.provider_errors import (
     is_too_long,
@@ -46,14 +46,7 @@ from pb_graph.models.provider_errors import (
     status_of,
     to_model_call_error,
 )
-from pb_graph.models.reply import (
-    Reply,
-    Tokens,
-    charge_of,
-    read_reply,
-    tokens_of,
-    tokens_of_error,
-)
+from pb_graph.models.reply import Reply, Tokens, charge_of, read_reply, tokens_of_error
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -62,11 +55,15 @@ if TYPE_CHECKING:
 
     from pb_graph.types import Charge
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 # LangGraph keeps tokens of calls with this tag out of a host's message stream.
 _SILENT: RunnableConfig = {"tags": ["nostream"]}
 _GRACE = 1.0  # seconds for a client with a time limit of its own to close its connection
 _SAMPLING_TEMPERATURE = 0.7
 _UNSUPPORTED = frozenset({400, 422})
+_WITHOUT: dict[str, Any] = {"schema": None, "stream": False}  # wishes that a server may refuse
 _NO_CONTINUATION = (
     "This method continues unfinished replies, which this model's cap policy does not say its "
     "server can. Use a local model, or name the server's policy: build_graph(model, "
@@ -81,21 +78,15 @@ class ModelClient(Protocol):
     Attributes:
         name: The model's name, for charges and errors.
         model: The chat model behind the client.
-        ignores_thinking_off: Whether the model was found to think although it was asked not to.
-        prefill: What its server makes of a last message that the model began.
     """
 
     @property
     def name(self) -> str: ...  # noqa: D102
     @property
     def model(self) -> BaseChatModel: ...  # noqa: D102
-    @property
-    def ignores_thinking_off(self) -> bool: ...  # noqa: D102
-    @property
-    def prefill(self) -> Continuation | None: ...  # noqa: D102
 
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
-        """Make one call, in as many attempts as it takes.
+        """Make one call, in as many attempts as it takes; all attempts together have its cap.
 
         Args:
             messages: The prompt.
@@ -103,15 +94,14 @@ class ModelClient(Protocol):
             io: The way to wait.
 
         Raises:
-            ModelCallError: The call failed for good.
+            BudgetUsedUpError: Nothing is left of a budget that the call draws on.
+            ModelCallError: The call failed for good; it says what to do.
+            ModelSetupError: A reply is to be continued, which the server cannot.
         """
 
 
 class WrapperClient:
-    """A client that delegates everything to another; the base for clients that add something.
-
-    What a client learns about its model stays in one object, however it is wrapped.
-    """
+    """A client that delegates everything to another; the base for clients that add something."""
 
     def __init__(self, wrapped: ModelClient) -> None:
         self.wrapped = wrapped
@@ -126,48 +116,9 @@ class WrapperClient:
         """Return the chat model behind the client."""
         return self.wrapped.model
 
-    @property
-    def ignores_thinking_off(self) -> bool:
-        """Return whether the model was found to think although it was asked not to."""
-        return self.wrapped.ignores_thinking_off
-
-    @property
-    def prefill(self) -> Continuation | None:
-        """Return what its server makes of a last message that the model began."""
-        return self.wrapped.prefill
-
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
         """Make one call as the wrapped client does."""
         return await self.wrapped.call(messages, options, io)
-
-
-class FallbackClient(WrapperClient):
-    """A client with others to ask, in their order, when its model fails for good."""
-
-    def __init__(self, wrapped: ModelClient, fallbacks: Sequence[ModelClient]) -> None:
-        super().__init__(wrapped)
-        self._clients = (wrapped, *fallbacks)
-
-    async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
-        """Make one call; all clients together have its cap.
-
-        Raises:
-            ModelCallError: All clients failed.
-        """
-        failures: list[ModelCallError] = []
-        lost: tuple[Charge, ...] = ()
-        accounts = _open_accounts(options)
-        with use_budget(accounts[0]):
-            for client in self._clients:
-                try:
-                    reply = await client.call(messages, options, io)
-                    return replace(reply, lost=(*lost, *reply.lost))
-                except ModelCallError as failure:
-                    failures.append(failure)
-                    lost = (*lost, *failure.lost)
-                    if _max_left(accounts) < 1:
-                        break
-        raise _combined(failures, lost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,16 +157,10 @@ class RetryPolicy:
 
 
 class ChatClient:
-    """A LangChain chat model with its cap policy and its retry policy.
+    """A LangChain chat model with its cap policy and its retry policy: a `ModelClient`.
 
     The caller's object is left as it is: calls go through copies. All but the final answer go
     through one that never streams, because a streamed response often loses its usage.
-
-    Attributes:
-        name: The model's name, for charges and errors.
-        model: The copy that does not stream.
-        ignores_thinking_off: Whether the model was found to think although it was asked not to.
-        prefill: What its server makes of a last message that the model began.
 
     Args:
         model: Any LangChain chat model.
@@ -240,11 +185,9 @@ class ChatClient:
         if "streaming" in fields:
             plain["streaming"] = False  # else the request asks for the stream that nobody reads
         streaming: dict[str, Any] = {"stream_usage": True} if "stream_usage" in fields else {}
-        if (
-            "stream_chunk_timeout" in fields
-            and "stream_chunk_timeout" not in model.model_fields_set
-        ):
+        if "stream_chunk_timeout" in fields.keys() - model.model_fields_set:
             streaming["stream_chunk_timeout"] = None  # a model may think unseen for long
+        self.name = name_of(model)
         self.model = model.model_copy(update=change | plain)
         self._streaming = model.model_copy(update=change | streaming)
         self._connections = (
@@ -252,72 +195,50 @@ class ChatClient:
             if LoopConnections.are_shared(model)
             else None
         )
-        self.name = name_of(model)
-        self._secrets = secrets_of(model)
-        self.prefill = continuation(self._policy)
-        self.ignores_thinking_off = False
-        # What the policy keeps to itself is not what a server refuses.
-        free = CallOptions(cap=1024)
-        with_schema = replace(free, schema={"type": "object"})
-        keeps = self._policy(self.model, free) == self._policy(self.model, with_schema)
-        self._unsupported = {"schema"} if keeps else set[str]()
+        self._policy(self.model, CallOptions(cap=1024))  # one for other models says so at once
+        self._continuation = continuation(self._policy)
         self._own_timeout = own_timeout(model)
+        self._secrets = secrets_of(model)
+        self._refused = set[str]()  # wishes that the server was found to refuse
 
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
-        """Make one call, in as many attempts as it takes; all attempts together have its cap.
-
-        Args:
-            messages: The prompt.
-            options: The wishes of this call.
-            io: The way to wait.
-
-        Raises:
-            BudgetUsedUpError: Nothing is left of a budget that the call draws on.
-            ModelCallError: The call failed for good; it says what to do.
-            ModelSetupError: A reply is to be continued, which the server cannot.
-        """
-        if options.continue_last and not self.prefill:
+        """Make one call, as `ModelClient.call` describes it."""
+        if options.continue_last and not self._continuation:
             raise ModelSetupError(_NO_CONTINUATION)
         accounts = _open_accounts(options)
-        counts_input = any(account.needs_input for account in accounts)
         lost: list[Charge] = []
         failed, refused = 0, set[str]()
         while True:
-            options = self._supported(options, refused)
-            call = Bill()
-            if counts_input:
-                call = bound_input(self.model, messages, self._arguments(messages, options))
-            with await _reserve(accounts, call, lost, io) as reservation:
+            options = replace(options, **{wish: _WITHOUT[wish] for wish in self._refused | refused})
+            with await self._reserve(accounts, messages, options, lost, io) as reservation:
                 attempt = replace(options, cap=reservation.tokens)
                 started = time.perf_counter()
                 try:
-                    message = await self._ask(messages, attempt, io)
+                    arguments = self._arguments(messages, attempt)
+                    effort = describe_effort(arguments, attempt)
+                    message = await self._send(messages, attempt, arguments, io)
                 except ModelSetupError:
                     reservation.settle(0)
                     raise
                 except Exception as error:  # noqa: BLE001 -- told as one of ours, or tried again
-                    failure = error
+                    failure, seconds = error, time.perf_counter() - started
                 else:
-                    seconds = time.perf_counter() - started
-                    echoes = self.prefill == "whole"
-                    reply = read_reply(
-                        message, messages, attempt, seconds=seconds, model=self.name, echoes=echoes
+                    self._refused |= refused
+                    reply, tokens = read_reply(
+                        message,
+                        messages,
+                        attempt,
+                        seconds=time.perf_counter() - started,
+                        model=self.name,
+                        echoes=self._continuation == "whole",
                     )
-                    self._learn(reply, attempt, refused)
-                    charge = reply.charge
-                    reservation.settle(
-                        charge["output_tokens"],
-                        input_tokens=charge["input_tokens"] if charge["measured"] else None,
-                        cached=charge["cached_tokens"],
-                        written=tokens_of(message, messages, attempt.cap).written,
-                    )
-                    charge = _with_bill(charge, reservation)
-                    return replace(reply, charge=charge, lost=tuple(lost))
-                if (tokens := settle_failed(reservation, failure)) is not None:
-                    seconds = time.perf_counter() - started
-                    charge = charge_of(tokens, attempt, seconds, "error", self.name)
-                    lost.append(_with_bill(charge, reservation))
-            if wish := _refused_wish(failure, options):
+                    _settle(reservation, tokens)
+                    _note_bill(reply.charge, reservation)
+                    return replace(reply, lost=tuple(lost), effort=effort)
+                if (known := settle_failed(reservation, failure)) is not None:
+                    lost.append(charge_of(known, attempt, seconds, "error", self.name))
+                    _note_bill(lost[-1], reservation)
+            if wish := self._refused_wish(failure, options):
                 refused.add(wish)
                 continue
             failed += 1
@@ -332,26 +253,26 @@ class ChatClient:
                 ) from safe_cause(failure, self._secrets)
             await io.sleep(wait)
 
-    async def _ask(
-        self, messages: Sequence[BaseMessage], options: CallOptions, io: IO
-    ) -> AIMessage:
-        models: tuple[BaseChatModel, ...] = (self.model, self._streaming)
-        if self._connections:
-            models = await io.call(lambda: models, self._connections.in_running_loop)
-        model = models[1] if options.stream else models[0]
-        if options.sampling:
-            model = model.model_copy(update={"cache": False})  # no two samples are one
-        arguments = self._arguments(messages, options)
-        seconds = self._own_timeout or options.timeout
-        if self._own_timeout is not None or "timeout" in arguments:
-            seconds += _GRACE
-
-        async def ainvoke(*args: Any, **kwargs: Any) -> AIMessage:  # noqa: ANN401
-            async with asyncio.timeout(seconds):
-                return await model.ainvoke(*args, **kwargs)
-
-        config = {} if options.stream else _SILENT
-        return await io.call(model.invoke, ainvoke, list(messages), config, **arguments)
+    async def _reserve(
+        self,
+        accounts: Sequence[Budget],
+        messages: Sequence[BaseMessage],
+        options: CallOptions,
+        lost: Sequence[Charge],
+        io: IO,
+    ) -> Reservation:
+        """Reserve what is left of the cap, after a wait for calls that may return some of it."""
+        call = Bill()
+        if any(account.needs_input for account in accounts):
+            call = bound_input(self.model, messages, self._arguments(messages, options))
+        tokens = max(1, _max_left(accounts))
+        try:
+            return await io.call(
+                reserve_in, areserve_in, accounts, tokens, at_least=tokens, call=call
+            )
+        except BudgetUsedUpError as error:
+            error.lost = tuple(lost)
+            raise
 
     def _arguments(self, messages: Sequence[BaseMessage], options: CallOptions) -> dict[str, Any]:
         """Return the tools and the policy's arguments; for samples some temperature."""
@@ -367,20 +288,39 @@ class ChatClient:
             return arguments | {"options": {**arguments["options"], **warm}}
         return arguments | warm
 
-    def _learn(self, reply: Reply, options: CallOptions, refused: set[str]) -> None:
-        """Remember what the server refused, and whether the model thinks whatever it is told."""
-        self._unsupported |= refused
-        is_full = reply.charge["output_tokens"] >= options.cap
-        if options.thinking == "off" and is_full and not reply.text.strip():
-            self.ignores_thinking_off = True
+    async def _send(
+        self,
+        messages: Sequence[BaseMessage],
+        options: CallOptions,
+        arguments: dict[str, Any],
+        io: IO,
+    ) -> AIMessage:
+        """Send one request, within the time limit of the model or of the options."""
+        models: tuple[BaseChatModel, ...] = (self.model, self._streaming)
+        if self._connections:
+            models = await io.call(lambda: models, self._connections.in_running_loop)
+        model = models[1] if options.stream else models[0]
+        if options.sampling:
+            model = model.model_copy(update={"cache": False})  # no two samples are one
+        seconds = self._own_timeout or options.timeout
+        if self._own_timeout is not None or "timeout" in arguments:
+            seconds += _GRACE
 
-    def _supported(self, options: CallOptions, refused: set[str]) -> CallOptions:
-        """Return the options without what the server refused, in this call or before."""
-        if "schema" in self._unsupported | refused:
-            options = replace(options, schema=None)
-        if "stream" in self._unsupported | refused:
-            options = replace(options, stream=False)
-        return options
+        async def ainvoke(*args: Any, **kwargs: Any) -> AIMessage:  # noqa: ANN401
+            async with asyncio.timeout(seconds):
+                return await model.ainvoke(*args, **kwargs)
+
+        config = {} if options.stream else _SILENT
+        return await io.call(model.invoke, ainvoke, list(messages), config, **arguments)
+
+    def _refused_wish(self, error: Exception, options: CallOptions) -> str:
+        """Return what the server may have refused, to be left out of the next attempt."""
+        if status_of(error) not in _UNSUPPORTED or is_too_long(error):
+            return ""
+        bare = replace(options, schema=None)
+        if self._policy(self.model, bare) != self._policy(self.model, options):
+            return "schema"
+        return "stream" if options.stream else ""
 
 
 def settle_failed(reservation: Reservation, error: Exception) -> Tokens | None:
@@ -396,15 +336,26 @@ def settle_failed(reservation: Reservation, error: Exception) -> Tokens | None:
     tokens = tokens_of_error(error)
     if tokens is None:
         reservation.settle(0)
-    elif tokens.measured:
-        reservation.settle(
-            tokens.output, input_tokens=tokens.input, cached=tokens.cached, written=tokens.written
-        )
-    elif tokens.output:
-        reservation.settle(tokens.output)
+    elif tokens.measured or tokens.output:
+        _settle(reservation, tokens)
     else:
         reservation.forfeit()
     return tokens
+
+
+def _settle(reservation: Reservation, tokens: Tokens) -> None:
+    reservation.settle(
+        tokens.output,
+        input_tokens=tokens.input if tokens.measured else None,
+        cached=tokens.cached,
+        written=tokens.written,
+    )
+
+
+def _note_bill(charge: Charge, reservation: Reservation) -> None:
+    """Note what was billed in the charge of a call whose input is counted."""
+    if reservation.call.model:
+        charge["bill"] = [*(reservation.bill or ())]
 
 
 def _open_accounts(options: CallOptions) -> tuple[Budget, ...]:
@@ -419,41 +370,94 @@ def _max_left(accounts: Sequence[Budget]) -> int:
     return min(account.tokens_left(with_grants=True) for account in accounts)
 
 
-def _with_bill(charge: Charge, reservation: Reservation) -> Charge:
-    """Return a charge with the bill of a call whose input is counted."""
-    if reservation.bill is None or not reservation.call.model:
-        return charge
-    return {**charge, "bill": [*reservation.bill]}
+class IO(ABC):
+    """The way in which a run waits for models, tools, checkpointers and budgets.
+
+    The code above its leaves is written once, as coroutines. With `BlockingIO` everything that a
+    coroutine awaits blocks, so that `run_sync` drives it to its end without an event loop; with
+    `AsyncIO` it awaits.
+    """
+
+    @abstractmethod
+    async def call(
+        self,
+        blocking: Callable[P, T],
+        awaitable: Callable[P, Awaitable[T]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Call the blocking or the awaitable one of two functions that do the same.
+
+        Args:
+            blocking: Called in a synchronous run, such as ``model.invoke``.
+            awaitable: Called and awaited in an event loop, such as ``model.ainvoke``.
+            *args: Arguments of either.
+            **kwargs: Keyword arguments of either.
+        """
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+        await self.call(time.sleep, pause, seconds)
+
+    async def load(self, function: Callable[..., T], *args: object) -> T:
+        """Call a slow function; in an event loop, in a thread.
+
+        Args:
+            function: The function.
+            *args: Its arguments.
+        """
+        return await self.call(function, partial(asyncio.to_thread, function), *args)
 
 
-async def _reserve(
-    accounts: Sequence[Budget], call: Bill, lost: Sequence[Charge], io: IO
-) -> Reservation:
-    """Reserve what is left of the cap, after a wait for calls that may return some of it."""
-    tokens = max(1, _max_left(accounts))
+class BlockingIO(IO):
+    """Blocks. A coroutine that awaits this alone is never suspended."""
+
+    async def call(
+        self,
+        blocking: Callable[P, T],
+        awaitable: Callable[P, Awaitable[T]],  # noqa: ARG002 -- the twin's
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Call the blocking function."""
+        return blocking(*args, **kwargs)
+
+
+class AsyncIO(IO):
+    """Awaits."""
+
+    async def call(
+        self,
+        blocking: Callable[P, T],  # noqa: ARG002 -- the twin's
+        awaitable: Callable[P, Awaitable[T]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Call and await the other function."""
+        return await awaitable(*args, **kwargs)
+
+
+_NEEDS_LOOP = (
+    "A node or method awaited something that needs an event loop (asyncio) in a synchronous run. "
+    "Await only the methods of `run`, or run the graph with ainvoke or astream."
+)
+
+
+def run_sync(work: Coroutine[Any, Any, T]) -> T:
+    """Drive a coroutine that waits by a `BlockingIO`, and return its result.
+
+    Raises:
+        RuntimeError: The coroutine awaited something that needs an event loop.
+    """
     try:
-        return await io.call(reserve_in, areserve_in, accounts, tokens, at_least=tokens, call=call)
-    except BudgetUsedUpError as error:
-        error.lost = tuple(lost)
+        work.send(None)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    except RuntimeError as error:
+        if "event loop" in str(error):
+            raise RuntimeError(_NEEDS_LOOP) from error
         raise
-
-
-def _refused_wish(error: Exception, options: CallOptions) -> str:
-    """Return what the server may have refused, to be left out of the next attempt."""
-    if status_of(error) not in _UNSUPPORTED or is_too_long(error):
-        return ""
-    if options.schema is not None:
-        return "schema"
-    return "stream" if options.stream else ""
-
-
-def _combined(failures: Sequence[ModelCallError], lost: tuple[Charge, ...]) -> ModelCallError:
-    """Return the failures of a model and of its fallbacks as one error."""
-    if len(failures) == 1:
-        return failures[0]
-    return ModelCallError(
-        " ".join(map(str, failures)),
-        status=failures[-1].status,
-        lost=lost,
-        fatal=all(failure.fatal for failure in failures),
-    )
+    work.close()
+    raise RuntimeError(_NEEDS_LOOP)

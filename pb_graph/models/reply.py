@@ -15,7 +15,7 @@ from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.utils import count_tokens_approximately
 
 from pb_graph.answers import without_thinking
-from pb_graph.budget.ledger import most_billed, spent
+from pb_graph.budget.ledger import spent
 from pb_graph.models.options import CallOptions
 from pb_graph.models.provider_errors import may_be_billed
 from pb_graph.types import Charge, ReportWarning
@@ -73,6 +73,7 @@ class Reply:
         tool_message: The whole message as JSON, if it calls tools: some providers want all of it
             back.
         message_id: The id under which the message was streamed to a host.
+        effort: The reasoning effort that was asked for, and why; None if none was.
     """
 
     text: str
@@ -82,6 +83,7 @@ class Reply:
     warnings: tuple[ReportWarning, ...] = ()
     tool_message: dict[str, Any] | None = None
     message_id: str | None = field(default=None, compare=False)
+    effort: str | None = None
 
     @property
     def charges(self) -> tuple[Charge, ...]:
@@ -92,11 +94,6 @@ class Reply:
     def tokens(self) -> int:
         """Return the completion tokens of all attempts."""
         return spent(self.charges)
-
-    @property
-    def most_billed(self) -> int:
-        """Return the same, with the whole caps of attempts whose bill is unknown."""
-        return most_billed(self.charges)
 
     def to_json(self) -> dict[str, Any]:
         """Return the reply as plain JSON."""
@@ -117,8 +114,8 @@ def read_reply(  # noqa: PLR0913 -- what a call is made of
     seconds: float,
     model: str,
     echoes: bool = False,
-) -> Reply:
-    """Read what a model wrote, and charge it; a text far beyond its cap is cut off.
+) -> tuple[Reply, Tokens]:
+    """Read what a model wrote, and what it cost; a text far beyond its cap is cut off.
 
     Args:
         message: The response.
@@ -146,7 +143,7 @@ def read_reply(  # noqa: PLR0913 -- what a call is made of
     longest = max(_LEAST_READ, cap * LONGEST_TOKEN)
     if len(text) > longest:
         text, finish = text[:longest], "length"
-    return Reply(
+    reply = Reply(
         text,
         finish,
         charge_of(tokens, options, seconds, finish, model),
@@ -154,6 +151,7 @@ def read_reply(  # noqa: PLR0913 -- what a call is made of
         tool_message=message_to_dict(message) if message.tool_calls else None,
         message_id=message.id,
     )
+    return reply, tokens
 
 
 def charge_of(

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableWithFallbacks
 
-from pb_graph.errors import ModelSetupError, UnknownModelError, did_you_mean
+from pb_graph.budget.account import available_tokens, open_run, use_budget
+from pb_graph.errors import ModelCallError, ModelSetupError, UnknownModelError, did_you_mean
 from pb_graph.local import catalog, server
-from pb_graph.models.client import ChatClient, FallbackClient, ModelClient, RetryPolicy
+from pb_graph.models.client import IO, ChatClient, ModelClient, RetryPolicy, WrapperClient
 from pb_graph.models.options import TIMEOUT
 from pb_graph.models.provider_errors import redact
 
 if TYPE_CHECKING:
+    from langchain_core.messages import BaseMessage
+
     from pb_graph.models.caps import CapPolicy
+    from pb_graph.models.options import CallOptions
+    from pb_graph.models.reply import Reply
     from pb_graph.settings import Settings
+    from pb_graph.types import Charge
 
 MODEL_VARIABLE = "PB_MODEL"
 LOCAL_PREFIX = "local:"
@@ -115,6 +123,41 @@ def client_of(model: object, policy: CapPolicy | None, retry_policy: RetryPolicy
         "alone or with_fallbacks; set arguments in its constructor, tools in build_graph(tools=…)."
     )
     raise ModelSetupError(msg)
+
+
+class FallbackClient(WrapperClient):
+    """A client with others to ask, in their order, when its model fails for good."""
+
+    def __init__(self, wrapped: ModelClient, fallbacks: Sequence[ModelClient]) -> None:
+        super().__init__(wrapped)
+        self._clients = (wrapped, *fallbacks)
+
+    async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
+        """Make one call; all clients together have its cap.
+
+        Raises:
+            ModelCallError: All clients failed.
+        """
+        failures: list[ModelCallError] = []
+        lost: tuple[Charge, ...] = ()
+        with use_budget(open_run(None, limit=options.cap)):
+            for client in self._clients:
+                try:
+                    reply = await client.call(messages, options, io)
+                    return replace(reply, lost=(*lost, *reply.lost))
+                except ModelCallError as failure:
+                    failures.append(failure)
+                    lost = (*lost, *failure.lost)
+                    if available_tokens(1, include_pending=True) < 1:
+                        break
+        if len(failures) == 1:
+            raise failures[0]
+        raise ModelCallError(
+            " ".join(map(str, failures)),
+            status=failures[-1].status,
+            lost=lost,
+            fatal=all(failure.fatal for failure in failures),
+        )
 
 
 def retry_policy_for(given: BaseChatModel | str | None, settings: Settings) -> RetryPolicy:

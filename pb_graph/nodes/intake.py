@@ -18,7 +18,6 @@ from pb_graph.errors import InputError, describe_errors
 from pb_graph.methods import METHODS
 from pb_graph.planner.requests import LEVEL_CAP
 from pb_graph.prompts import as_data, text_of
-from pb_graph.run.journal import checkpointer
 from pb_graph.state import State
 from pb_graph.types import Query
 
@@ -74,7 +73,7 @@ async def intake(state: State, run: Run) -> State:
         settings = settings.model_copy(update={"budget": given.budget})
     if said.files:
         await run.check_media(said.files)
-    if settings.review_plan and settings.has_plan and checkpointer() is None:
+    if settings.review_plan and settings.has_plan and run.checkpointer is None:
         msg = (
             "review_plan pauses for a person, and goes on from a checkpoint, which nothing keeps "
             "here: build_graph(…, checkpointer=InMemorySaver()), and a thread_id"

@@ -15,7 +15,7 @@ from dspy.lm15 import Message, Request, Response, TextPart, Usage
 from dspy.utils.exceptions import AdapterParseError
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
-from pb_graph.models.io import IO, AsyncIO, BlockingIO, run_sync
+from pb_graph.models.client import IO, AsyncIO, BlockingIO, run_sync
 from pb_graph.models.options import TIMEOUT, CallOptions
 from pb_graph.models.provider_errors import to_model_call_error
 from pb_graph.planner.requests import PlannerRequest, UnreadableReplyError

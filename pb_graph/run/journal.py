@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid5
 
@@ -21,30 +21,18 @@ from langgraph.runtime import get_runtime
 from pb_graph.budget.account import accounts_in_scope
 from pb_graph.budget.ledger import spending
 from pb_graph.errors import BudgetUsedUpError, ModelCallError
-from pb_graph.models.client import ModelClient, WrapperClient
-from pb_graph.models.io import IO
+from pb_graph.models.client import IO, ModelClient, WrapperClient
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply
-from pb_graph.types import Charge, ReportWarning
+from pb_graph.run.tools import call_tool
 
 if TYPE_CHECKING:
-    from langchain_core.messages import BaseMessage
+    from langchain_core.messages import BaseMessage, ToolCall
     from langchain_core.runnables import RunnableConfig
+    from langchain_core.tools import BaseTool
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
 _CHANNEL = "plan_and_budget:call"
-# Where LangGraph puts the checkpointer of the outermost graph for the graphs within: a private
-# name. Without it no call is kept for a restart.
-_CHECKPOINTER = "__pregel_checkpointer"
-
-Record = Callable[[Sequence[Charge], Sequence[ReportWarning]], None]
-"""Is told the charges of a call and its warnings, also of a call that was found."""
-
-
-def checkpointer() -> BaseCheckpointSaver[Any] | None:
-    """Return the checkpointer of the run that the caller is part of."""
-    found: BaseCheckpointSaver[Any] | None = get_config()["configurable"].get(_CHECKPOINTER)
-    return found
 
 
 class Journal:
@@ -52,23 +40,23 @@ class Journal:
 
     The entries are pending writes of LangGraph's, which belong to no task of its own and which it
     ignores. They are found by the node's task id, which is the same when the node starts over, and
-    by what was asked. They go when their checkpoint goes. Without a checkpointer nothing is kept.
+    by what was asked. They go when their checkpoint goes.
+
+    Args:
+        saver: The checkpointer of the run.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, saver: BaseCheckpointSaver[Any]) -> None:
         info = get_runtime().execution_info
-        self._saver = checkpointer() if info else None
+        assert info  # noqa: S101 -- of every run with a checkpointer
+        self._saver, self._task = saver, UUID(info.task_id)
         self._asked: Counter[str] = Counter()
         self._stored: dict[str, Any] | None = None
-        if info and self._saver:
-            self._task = UUID(info.task_id)
-            place = {
-                "checkpoint_ns": info.checkpoint_ns.rpartition("|")[0],
-                "checkpoint_id": info.checkpoint_id,
-            }
-            here = get_config()["configurable"]
-            public = {key: value for key, value in here.items() if not key.startswith("__")}
-            self._config: RunnableConfig = {"configurable": public | place}
+        here = get_config()["configurable"]
+        place = {name: value for name, value in here.items() if not name.startswith("__")}
+        place["checkpoint_ns"] = info.checkpoint_ns.rpartition("|")[0]
+        place["checkpoint_id"] = info.checkpoint_id
+        self._config: RunnableConfig = {"configurable": place}
 
     async def get(self, asked: object, io: IO) -> tuple[str, Any]:
         """Look up what came of a request.
@@ -78,16 +66,13 @@ class Journal:
             io: The way to wait.
 
         Returns:
-            The key of the entry, empty where nothing is kept; and the entry, or None.
+            The key of the entry; and the entry, or None.
         """
-        if self._saver is None:
-            return "", None
         digest = hashlib.sha256(json.dumps(asked, default=str).encode()).hexdigest()
         self._asked[digest] += 1
         key = str(uuid5(self._task, f"{digest} {self._asked[digest]}"))
         if self._stored is None:
-            saver = self._saver
-            found = await io.call(saver.get_tuple, saver.aget_tuple, self._config)
+            found = await io.call(self._saver.get_tuple, self._saver.aget_tuple, self._config)
             writes = (found.pending_writes if found else None) or []
             self._stored = {name: entry for name, channel, entry in writes if channel == _CHANNEL}
         return key, self._stored.get(key)
@@ -96,27 +81,39 @@ class Journal:
         """Write an entry down.
 
         Args:
-            key: As `get` gave it; empty where nothing is kept.
+            key: As `get` gave it.
             entry: Plain JSON.
             io: The way to wait.
         """
-        if self._saver is not None:
-            saver = self._saver
-            writes = [(_CHANNEL, entry)]
-            await io.call(saver.put_writes, saver.aput_writes, self._config, writes, key)
+        saver, writes = self._saver, [(_CHANNEL, entry)]
+        await io.call(saver.put_writes, saver.aput_writes, self._config, writes, key)
+
+    async def call_tool(self, tools: Sequence[BaseTool], call: ToolCall, io: IO) -> str:
+        """Return the result of a tool as `call_tool` does, from before the node started over.
+
+        Args:
+            tools: The tools that there are.
+            call: The call that the model made.
+            io: The way to wait.
+        """
+        key, text = await self.get([call["name"], call["args"]], io)
+        if text is None:
+            text = await call_tool(tools, call, io)
+            await self.put(key, text, io)
+        return str(text)
 
 
 class JournaledClient(WrapperClient):
-    """A client that makes no call again whose reply is in the journal, and records what all cost.
+    """A client that makes no call again whose outcome is in the journal.
 
     Args:
         wrapped: Makes the calls.
-        journal: Keeps the replies.
-        record: Is told the charges and warnings of every call.
+        journal: Keeps their outcomes.
     """
 
-    def __init__(self, wrapped: ModelClient, journal: Journal, record: Record) -> None:
-        self.wrapped, self._journal, self._record = wrapped, journal, record
+    def __init__(self, wrapped: ModelClient, journal: Journal) -> None:
+        super().__init__(wrapped)
+        self._journal = journal
 
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
         """Return the reply that is in the journal, else make the call.
@@ -127,39 +124,33 @@ class JournaledClient(WrapperClient):
         purpose, tools = options.purpose, [tool.name for tool in options.tools]
         wishes = [options.thinking, options.schema, options.sampling, options.continue_last, tools]
         said = [(message.type, message.content) for message in messages]
-        key, kept = await self._journal.get([said, wishes, purpose.node, purpose.step], io)
-        if kept is not None:
-            return self._replay(key, kept)
+        key, stored = await self._journal.get([said, wishes, purpose.node, purpose.step], io)
+        if stored is not None:
+            return _replay(key, stored)
         try:
             reply = await self.wrapped.call(messages, options, io)
-        except ModelCallError as failure:
-            self._record(failure.lost, ())
-            if key and not isinstance(failure, BudgetUsedUpError):  # a pause may bring more tokens
-                await self._journal.put(key, _failure_to_json(failure), io)
+        except BudgetUsedUpError:  # a pause may bring more tokens
             raise
-        self._record(reply.charges, reply.warnings)
-        if key:
-            await self._journal.put(key, reply.to_json(), io)
-        return reply
-
-    def _replay(self, key: str, kept: Mapping[str, Any]) -> Reply:
-        failure = _failure_from_json(kept) if "error" in kept else None
-        reply = None if failure else Reply.from_json(kept)
-        charges = failure.lost if failure else reply.charges if reply else ()
-        for account in accounts_in_scope():  # another process may have made the call
-            account.count_earlier(key, spending(charges))
-        self._record(charges, reply.warnings if reply else ())
-        if reply is None:
-            assert failure  # noqa: S101 -- one of the two
-            raise failure
+        except ModelCallError as failure:
+            parts = {"error": str(failure), "status": failure.status, "fatal": failure.fatal}
+            lost = [dict(charge) for charge in failure.lost]
+            await self._journal.put(key, {**parts, "lost": lost}, io)
+            raise
+        await self._journal.put(key, reply.to_json(), io)
         return reply
 
 
-def _failure_to_json(failure: ModelCallError) -> dict[str, Any]:
-    known = {"status": failure.status, "fatal": failure.fatal}
-    return {"error": str(failure), "lost": [dict(charge) for charge in failure.lost], **known}
-
-
-def _failure_from_json(plain: Mapping[str, Any]) -> ModelCallError:
-    lost = tuple(plain["lost"])
-    return ModelCallError(plain["error"], plain["status"], lost, fatal=plain["fatal"])
+def _replay(key: str, stored: dict[str, Any]) -> Reply:
+    """Return a stored reply, or raise a stored failure, and count what it cost."""
+    outcome: Reply | ModelCallError
+    if "error" in stored:
+        charges = tuple(stored["lost"])
+        outcome = ModelCallError(stored["error"], stored["status"], charges, fatal=stored["fatal"])
+    else:
+        outcome = Reply.from_json(stored)
+        charges = outcome.charges
+    for account in accounts_in_scope():  # another process may have made the call
+        account.count_earlier(key, spending(charges))
+    if isinstance(outcome, ModelCallError):
+        raise outcome
+    return outcome

@@ -108,19 +108,16 @@ class Models:
         return context.planner or self._given["planner"] or solver
 
     def open_limit(
-        self, run: str, settings: Settings, prices: Dollars | None, earlier: Spending
-    ) -> Budget | None:
+        self, run: str, limit: QuestionLimit, prices: Dollars | None, earlier: Spending
+    ) -> Budget:
         """Return the account of a run whose settings limit its cost; all of its nodes share it.
 
         Args:
             run: The run's identity.
-            settings: The settings of the run.
+            limit: The most that the run may cost.
             prices: The prices of the graph.
             earlier: What the run has spent, for one that goes on in another process.
         """
-        limit = settings.budget
-        if not isinstance(limit, QuestionLimit):
-            return None
         with self._lock:
             if run not in self._limits:
                 account = Budget(usd=limit.usd, total_tokens=limit.total_tokens)

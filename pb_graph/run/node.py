@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
@@ -14,8 +15,8 @@ from langgraph.runtime import get_runtime
 from langgraph.types import Overwrite
 
 from pb_graph.budget.account import Budget, use_budget
-from pb_graph.budget.ledger import most_billed, spending
-from pb_graph.models.io import IO, AsyncIO, BlockingIO, run_sync
+from pb_graph.budget.rules import QuestionLimit
+from pb_graph.models.client import IO, AsyncIO, BlockingIO, run_sync
 from pb_graph.run.models import Models
 from pb_graph.run.run import GraphOptions, Run
 from pb_graph.settings import Context, Settings
@@ -98,19 +99,25 @@ class Node(Runnable[Any, State]):
             state |= opening
         else:
             settings = read_settings(state)
-        shared = self._models.budget if context.budget is None else context.budget
-        if isinstance(shared, int):  # of this run alone, which has spent some of it
-            shared = Budget(shared)
-            shared.charge(state.get("spent", most_billed(state.get("charges") or [])))
-        run = Run(self._models, settings, context, options=self._options, io=io, state=state)
-        earlier = state.get("spent") or spending(state.get("charges") or [])
-        limit = self._models.open_limit(
-            state.get("run_id", ""), settings, self._options.prices, earlier
-        )
-        with use_budget(shared or None), use_budget(limit):
+        run = Run(self._models, settings, context, self._options, io, state)
+        with ExitStack() as around:
+            for account in self._accounts(run):
+                around.enter_context(use_budget(account))
             given = self._function(state, run)
             update = await given if inspect.isawaitable(given) else given
-        calls = run.state_update(self.name, update.get("warnings", []))
+        calls = run.state_update(self.name)
         if self._is_entry:  # the warnings in the state are an earlier question's, too
             opening["warnings"] = cast("Any", Overwrite(calls.get("warnings", [])))
         return cast("State", {**update, **calls, **opening})
+
+    def _accounts(self, run: Run) -> Iterator[Budget]:
+        """Yield the accounts that a run draws on: a shared one, and the limit of its settings."""
+        shared = self._models.budget if run.context.budget is None else run.context.budget
+        if isinstance(shared, int):  # of this run alone, which has spent some of it
+            shared = Budget(shared)
+            shared.charge(run.earlier)
+        if shared is not None:
+            yield shared
+        if isinstance(run.settings.budget, QuestionLimit):
+            identity, prices = run.state["run_id"], run.options.prices
+            yield self._models.open_limit(identity, run.settings.budget, prices, run.earlier)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    ToolMessage,
+    messages_from_dict,
+)
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.errors import GraphBubbleUp
 
 from pb_graph.errors import InputError
-from pb_graph.models.io import IO
+from pb_graph.models.client import IO
 from pb_graph.models.provider_errors import redact
 from pb_graph.prompts import text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from langchain_core.messages import ToolCall
 
@@ -66,6 +72,34 @@ async def call_tool(tools: Sequence[BaseTool], call: ToolCall, io: IO) -> str:
         return redact(f"{type(error).__name__}: {error}"[:MAX_RESULT])
     text = text_of(found.content) if isinstance(found, BaseMessage) else str(found)
     return text if len(text) <= MAX_RESULT else f"{text[:MAX_RESULT]} […]"
+
+
+async def use_tools(
+    asked: Mapping[str, Any],
+    tools: Sequence[BaseTool],
+    call: Callable[[Sequence[BaseTool], ToolCall, IO], Awaitable[str]],
+    io: IO,
+) -> list[BaseMessage]:
+    """Call the tools that a reply asks for, one after another.
+
+    Args:
+        asked: The whole message of the model as JSON.
+        tools: The tools that there are.
+        call: Makes one call, as `call_tool` does.
+        io: The way to wait.
+
+    Returns:
+        That message and the results, for the next prompt.
+    """
+    (message,) = messages_from_dict([dict(asked)])
+    found: list[BaseMessage] = [message]
+    for wanted in cast("AIMessage", message).tool_calls:
+        text = await call(tools, wanted, io)
+        found.append(ToolMessage(text, tool_call_id=wanted["id"] or "", name=wanted["name"]))
+    for broken in cast("AIMessage", message).invalid_tool_calls:  # each wants an answer
+        said = f"{broken['name']} was not called: its arguments are no JSON"
+        found.append(ToolMessage(said, tool_call_id=broken["id"] or "", name=broken["name"]))
+    return found
 
 
 def without_tools(messages: Sequence[Any]) -> list[Any]:

@@ -23,8 +23,7 @@ import numpy as np
 
 from optim.datasets import Question, load
 from pb_graph.errors import ModelCallError
-from pb_graph.models.client import ChatClient, WrapperClient
-from pb_graph.models.io import AsyncIO
+from pb_graph.models.client import AsyncIO, ChatClient, WrapperClient
 from pb_graph.models.reply import Reply
 from pb_graph.models.resolve import resolve
 from pb_graph.planner.engine import ask_planner

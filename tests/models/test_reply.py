@@ -17,7 +17,7 @@ FORTY = "word " * 32
 def replied(cap: int, finish: str, text: str = FORTY) -> Reply:
     message = AIMessage(text, response_metadata={"finish_reason": finish})
     limits = CallOptions(cap=cap, timeout=1.0)
-    return read_reply(message, [HumanMessage("?")], limits, seconds=0.5, model="m")
+    return read_reply(message, [HumanMessage("?")], limits, seconds=0.5, model="m")[0]
 
 
 def test_the_text_is_what_the_estimate_takes_it_for() -> None:

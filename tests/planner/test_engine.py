@@ -14,8 +14,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from pb_graph.errors import ModelCallError
-from pb_graph.models.client import ChatClient
-from pb_graph.models.io import AsyncIO, BlockingIO, run_sync
+from pb_graph.models.client import AsyncIO, BlockingIO, ChatClient, run_sync
 from pb_graph.models.options import CallOptions
 from pb_graph.planner.engine import LangChainEngine, ask_planner, language_model
 from pb_graph.planner.parsing import Plan

@@ -14,8 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 
 from pb_graph import Budget, ModelCallError, Settings, build_graph
-from pb_graph.models.client import ChatClient
-from pb_graph.models.io import run_sync
+from pb_graph.models.client import ChatClient, run_sync
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply
 from pb_graph.planner.requests import plan_request

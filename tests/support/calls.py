@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from langchain_core.messages import BaseMessage
 
-from pb_graph.models.client import ModelClient
-from pb_graph.models.io import AsyncIO, BlockingIO, run_sync
+from pb_graph.models.client import AsyncIO, BlockingIO, ModelClient, run_sync
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply
 

@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pb_graph.local import server
-from pb_graph.models.caps.anthropic import anthropic
-from pb_graph.models.caps.google import gemini
-from pb_graph.models.caps.openai import deepseek, openai, openai_compatible
+from pb_graph.models.caps.native import anthropic, gemini, ollama
+from pb_graph.models.caps.openai import (
+    deepseek,
+    llama_cpp,
+    openai,
+    openai_compatible,
+    sglang,
+    vllm,
+)
 from pb_graph.models.caps.policy import (
     BY_CLASS,
     BY_DOMAIN,
@@ -26,7 +32,6 @@ from pb_graph.models.caps.policy import (
     Continuation,
     policy,
 )
-from pb_graph.models.caps.self_hosted import llama_cpp, ollama, sglang, vllm
 from pb_graph.models.chat_models import address_of, classes_of, is_openai_like
 
 if TYPE_CHECKING:
@@ -63,6 +68,7 @@ _EFFORTS = (
     *("reasoning_effort", "effort", "thinking_level", "thinking_budget", "thinking_token_budget"),
     *("reasoning_budget_tokens", "thinking", "reasoning", "enable_thinking"),
 )
+_SCHEMAS = ("response_format", "format", "text")
 
 
 @policy()
@@ -118,17 +124,13 @@ def capped_arguments(given: Mapping[str, Any], by_policy: Mapping[str, Any]) -> 
     return arguments
 
 
-def describe_effort(
-    model: BaseChatModel, options: CallOptions, policy: CapPolicy | None = None
-) -> str | None:
+def describe_effort(arguments: Mapping[str, Any], options: CallOptions) -> str | None:
     """Return the reasoning effort that a call asks for, and why; None if it asks for none.
 
     Args:
-        model: The chat model.
-        options: Of the call.
-        policy: The cap policy; None for the one that fits the model.
+        arguments: The arguments of the call.
+        options: The options that they were made from.
     """
-    arguments = (policy or policy_for(model))(model, options)
     asked = next((text for text in map(_find(arguments).get, _EFFORTS) if text), None)
     if asked is None:
         return None
@@ -139,7 +141,7 @@ def _find(arguments: Mapping[str, Any]) -> dict[str, str]:
     """Return what arguments say of thinking, by name, however deep they say it."""
     found: dict[str, str] = {}
     for name, value in arguments.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and name not in _SCHEMAS:
             found |= _find(value)
             value = value.get("type")  # noqa: PLW2901 -- as Anthropic and DeepSeek say it
         if name in _EFFORTS and value is not None:

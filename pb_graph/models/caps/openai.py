@@ -1,10 +1,16 @@
-"""Policies for OpenAI, Azure, DeepSeek, and unknown servers that speak OpenAI's protocol."""
+"""Policies for servers that speak OpenAI's protocol: OpenAI, Azure, DeepSeek, and one's own.
+
+vLLM, SGLang and llama.cpp look alike from here, so the caller has to choose:
+``build_graph(model, cap_policy=vllm)``. Only their requests were checked, except for llama.cpp's,
+which the local models run.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any
 
+from pb_graph.errors import ModelSetupError
 from pb_graph.models.caps.policy import MIN_THINKING, effort_level, known_levels, policy
 
 if TYPE_CHECKING:
@@ -25,14 +31,15 @@ _LEVELS = (
 _THINKS_LONG = re.compile(r"-pro(-\d|$)|deep-research")
 # The older 'deepseek-chat' and 'deepseek-reasoner' say by their names whether they think.
 _HYBRIDS = re.compile(r"^deepseek-(v[4-9]|flash|pro)")
+_CONTINUE = {"continue_final_message": True}
 
 
-def without_own_cap(model: BaseChatModel) -> dict[str, Any]:  # noqa: ARG001 -- as every override
+def _without_own_cap(model: BaseChatModel) -> dict[str, Any]:  # noqa: ARG001 -- as every override
     """Drop the caller's cap, which LangChain would send beside ours under the new name."""
     return {"max_tokens": None}
 
 
-@policy(domains=("api.openai.com", "openai.azure.com"), overrides=without_own_cap)
+@policy(domains=("api.openai.com", "openai.azure.com"), overrides=_without_own_cap)
 def openai(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     """Cap a call of OpenAI's models, by chat completions or the Responses API, also on Azure.
 
@@ -47,10 +54,10 @@ def openai(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     bound = {"max_tokens": options.cap, **_timeout(model, options), **_effort(model, options)}
     if settings.use_responses_api:
         return bound | _text_format(model, options)
-    return bound | _with_body(model, response_format(options))
+    return bound | _with_body(model, _response_format(options))
 
 
-@policy(overrides=without_own_cap)
+@policy(overrides=_without_own_cap)
 def openai_compatible(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     """Cap a call of a server that speaks OpenAI's protocol, and of which nothing else is known.
 
@@ -64,11 +71,11 @@ def openai_compatible(model: BaseChatModel, options: CallOptions) -> dict[str, A
     if settings.use_responses_api:
         return bound | _text_format(model, options)
     if _OPENAI_NAMES.match(settings.model_name or ""):
-        return bound | _with_body(model, response_format(options))
-    return capped_body(model, options, response_format(options))
+        return bound | _with_body(model, _response_format(options))
+    return _capped_body(model, options, _response_format(options))
 
 
-@policy(domains=("deepseek.com",), overrides=without_own_cap)
+@policy(domains=("deepseek.com",), overrides=_without_own_cap)
 def deepseek(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     """Cap a call of DeepSeek's models, which think unless told otherwise, with effort 'high'.
 
@@ -81,18 +88,57 @@ def deepseek(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     """
     settings: Any = model
     body = settings.extra_body or {}
-    bound = capped_body(model, options, {})
+    bound = _capped_body(model, options, {})
     if not _HYBRIDS.match(settings.model_name or "") or options.thinking == "free":
         return bound
     is_untouched = not settings.reasoning_effort and not {"thinking", "reasoning_effort"} & {*body}
     if options.thinking == "off" or (is_untouched and options.thinking_room < MIN_THINKING):
-        return capped_body(model, options, {"thinking": {"type": "disabled"}})
+        return _capped_body(model, options, {"thinking": {"type": "disabled"}})
     levels = ["low", "high", "max"] if is_untouched else []
     level = effort_level(levels, options, default="high")
     return bound | ({"reasoning_effort": level} if level else {})
 
 
-def capped_body(
+@policy(overrides=_without_own_cap, continues="rest")
+def vllm(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
+    """Cap a call of vLLM, started with ``--reasoning-parser``: without it, it refuses this.
+
+    ``thinking_token_budget`` goes into the body at its top level (as one of ``vllm_xargs`` or
+    ``extra_args`` it would be ignored). Source: vLLM's pages on reasoning outputs.
+    """
+    own = _body(model).get("thinking_token_budget")
+    # Whether it takes a budget of 0 is not documented.
+    budget = {"thinking_token_budget": max(1, _at_most(own, options.thinking_room))}
+    continued = _CONTINUE | {"add_generation_prompt": False} if options.continue_last else {}
+    return _bounded(model, options, budget, continued)
+
+
+@policy(overrides=_without_own_cap, continues="rest")
+def sglang(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
+    """Cap a call of SGLang, started with ``--reasoning-parser`` and ``--enable-strict-thinking``.
+
+    Without the latter, ``custom_params.thinking_budget`` is ignored. Source: SGLang's page on
+    thinking budgets. Known not to hold for Qwen3.6 in 0.5.12 (SGLang's issue 25536).
+    """
+    own = _body(model).get("custom_params") or {}
+    budget = _at_most(own.get("thinking_budget"), options.thinking_room)
+    custom = {"custom_params": {**own, "thinking_budget": budget}}
+    return _bounded(model, options, custom, _CONTINUE if options.continue_last else {})
+
+
+@policy(overrides=_without_own_cap, continues="whole")
+def llama_cpp(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
+    """Cap a call of llama.cpp's server, with ``reasoning_budget_tokens``.
+
+    Models that do not think ignore it. Builds before July 2026 (b9982) know it by its other name
+    only, and heed it only when started without ``--reasoning-budget``. Source: the server's code.
+    """
+    names = ("reasoning_budget_tokens", "thinking_budget_tokens")
+    own = next((found for name in names if (found := _body(model).get(name)) is not None), None)
+    return _bounded(model, options, dict.fromkeys(names, _at_most(own, options.thinking_room)), {})
+
+
+def _capped_body(
     model: BaseChatModel, options: CallOptions, extra: dict[str, Any]
 ) -> dict[str, Any]:
     """Return arguments that put ``max_tokens``, under this name, and ``extra`` into the body."""
@@ -104,7 +150,7 @@ def capped_body(
     return bound | _with_body(model, {"max_tokens": options.cap} | extra)
 
 
-def response_format(options: CallOptions) -> dict[str, Any]:
+def _response_format(options: CallOptions) -> dict[str, Any]:
     """Return the schema for the body; as an argument, LangChain raises on a truncated reply."""
     if options.schema is None:
         return {}
@@ -149,3 +195,30 @@ def _effort(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     if reasoning:  # beside one of the caller's, LangChain would send a second word for the same
         return {"reasoning": {**reasoning, "effort": level}}
     return {"reasoning_effort": level}
+
+
+def _bounded(
+    model: BaseChatModel, options: CallOptions, budget: dict[str, Any], extra: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the cap, the schema, the thinking budget unless thinking is free, and ``extra``."""
+    body = extra if options.thinking == "free" else budget | extra
+    if options.thinking == "off":  # the chat templates of hybrid models know this, others ignore it
+        own = _body(model).get("chat_template_kwargs") or {}
+        body = body | {"chat_template_kwargs": {**own, "enable_thinking": False}}
+    return _capped_body(model, options, body | _response_format(options))
+
+
+def _at_most(own: object, room: int) -> int:
+    """Return the caller's own budget if it fits; -1 stands for none."""
+    return min(own, room) if isinstance(own, int) and own >= 0 else room
+
+
+def _body(model: BaseChatModel) -> dict[str, Any]:
+    if not hasattr(model, "extra_body"):
+        msg = (
+            f"{type(model).__name__} does not speak OpenAI's protocol, which this cap policy needs."
+            " Use ChatOpenAI with the base_url of your server, or leave cap_policy out."
+        )
+        raise ModelSetupError(msg)
+    body: dict[str, Any] = model.extra_body or {}
+    return body

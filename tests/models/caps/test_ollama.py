@@ -8,7 +8,7 @@ import pytest
 from langchain_ollama import ChatOllama
 
 from pb_graph.models.caps import ollama
-from pb_graph.models.caps.self_hosted import OLLAMA_OPTIONS
+from pb_graph.models.caps.native import OLLAMA_OPTIONS
 from pb_graph.models.options import CallOptions, Thinking
 from tests.support.payloads import ollama_params
 

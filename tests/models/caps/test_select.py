@@ -168,8 +168,10 @@ def test_the_effort_that_a_call_asks_for_is_told_with_its_reason(
     model: BaseChatModel, effort: str
 ) -> None:
     why = "136 of 200 tokens are left for thinking"
-    assert describe_effort(model, CallOptions(200)) == f"{effort}: {why}"
-    assert describe_effort(model, CallOptions(200, thinking="free")) is None
+    bounded, free = CallOptions(200), CallOptions(200, thinking="free")
+    choose = policy_for(model)
+    assert describe_effort(choose(model, bounded), bounded) == f"{effort}: {why}"
+    assert describe_effort(choose(model, free), free) is None
 
 
 def test_no_provider_is_imported_to_choose() -> None:

@@ -9,18 +9,14 @@ import pytest
 
 from optim.evaluation.models import build_models
 from optim.evaluation.runner import Runner
-from optim.evaluation.store import REPLIES, CachedClient, ReplyCache
+from optim.evaluation.store import REPLIES, ReplyCache
 from optim.methods import methods
 from pb_graph import build_graph
-from pb_graph.models.client import ChatClient
-from pb_graph.models.options import CallOptions
-from tests.support.calls import call
 from tests.support.chat_model import (
     Call,
     HTTPError,
     Said,
     ScriptedChat,
-    thinks_in_vain,
     with_schema,
 )
 from tests.support.evaluations import QUESTIONS, solves
@@ -63,12 +59,3 @@ def test_the_requests_of_an_evaluation_are_those_of_production(method: str, tmp_
     asyncio.run(ask())
     assert requests(evaluated) == requests(production)
     assert any(schema for _, schema, _ in requests(evaluated))
-
-
-def test_a_wrapped_client_learns_for_the_client_behind_it(tmp_path: Path) -> None:
-    client = ChatClient(ScriptedChat(solve=thinks_in_vain))
-    cached = CachedClient(client, "name", "identity", ReplyCache(tmp_path / REPLIES))
-    call(cached, [], CallOptions(cap=20, thinking="off"))
-    assert client.ignores_thinking_off
-    assert cached.ignores_thinking_off
-    assert cached.prefill == client.prefill
