@@ -84,16 +84,6 @@ def test_a_step_is_shown_the_answers_it_builds_on_and_no_others() -> None:
     assert said[4].endswith("found0,found1,found2,found3")
 
 
-def test_the_messages_of_a_step_begin_with_those_of_the_step_before() -> None:
-    model = ScriptedChat(plan=CHAIN)
-    report_of(model, **STEPWISE)
-    calls = [call.messages for call in model.solving()]
-    assert len(calls) == 4
-    for before, after in pairwise(calls):
-        assert after[: len(before)] == before
-        assert len(after) == len(before) + 2
-
-
 INNER = {"__start__", "__end__", "no_answer"}
 
 

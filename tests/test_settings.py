@@ -63,11 +63,6 @@ def test_what_is_no_budget_is_refused_in_one_sentence(rule: object) -> None:
         Settings.read({"budget": rule})
 
 
-def test_settings_do_not_change() -> None:
-    with pytest.raises(ValidationError, match="frozen"):
-        Settings().method = "vanilla"
-
-
 def test_a_question_may_cost_twice_what_the_papers_code_grants_unless_asked_otherwise() -> None:
     rule = Settings().budget_rule
     assert [rule.total(level) for level in LEVELS] == [400, 500, 700, 900, 1200]

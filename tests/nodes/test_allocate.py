@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pb_graph import Settings
-from pb_graph.nodes.allocate import is_final, needed_steps, next_wave
+from pb_graph.nodes.allocate import needed_steps, next_wave
 from pb_graph.types import SubQuestion
 from tests.support.chat_model import Reply, ScriptedChat, runs_on
 from tests.support.graphs import CHAIN, codes, report_of
@@ -184,10 +184,3 @@ def test_a_step_builds_on_its_needs_and_on_theirs() -> None:
     steps = plan([], [0], [], [1], [3])
     assert needed_steps(steps, 3, LAST_STEP) == [0, 1]
     assert needed_steps(steps, 2, LAST_STEP) == []
-
-
-def test_the_closing_step_builds_on_all_others() -> None:
-    assert needed_steps(SCATTERED, 3, LAST_STEP) == [0, 1, 2]
-    assert needed_steps(SCATTERED, 3, CALL) == []
-    assert is_final(SCATTERED, 3, LAST_STEP)
-    assert not is_final(SCATTERED, 3, CALL)

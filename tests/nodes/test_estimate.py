@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.chat_model import HTTPError, Role, ScriptedChat, thinks_in_vain
-from tests.support.graphs import CHAIN, QUESTION, codes, report_of
+from tests.support.graphs import CHAIN, QUESTION, codes, graph_of, report_of
 
 KNOWN = QUESTION | {"level": 4}
 STEPWISE: dict[str, Any] = {
@@ -88,46 +88,20 @@ def test_the_level_sets_the_total_a_given_one_whatever_the_planner_thinks(
 
 @pytest.mark.parametrize("planning", ["two_call", "fused"])
 @pytest.mark.parametrize(
-    ("given", "used", "noted"),
+    ("given", "used", "is_corrected"),
     [
         ([10, 20, 30, 40], [10, 20, 30, 40], False),
         ([8, 16, 24, 32], [10, 20, 30, 40], True),
-        (["10", "20 points", "30", "40"], [10, 20, 30, 40], False),
         (["lots"] * 4, [25, 25, 25, 25], True),
-        ([-10, 20, 20, 20], [25, 25, 25, 25], True),
-        ([0, 0, 0, 0], [25, 25, 25, 25], True),
-        ([0, 50, 50, 0], [0, 50, 50, 0], False),
-        ([None, 30, 40, 50], [25, 25, 25, 25], True),
     ],
-    ids=str,
 )
 def test_credits_are_used_as_shares_of_100_and_corrections_are_noted(
-    given: list[Any], used: list[float], noted: bool, planning: str
+    given: list[Any], used: list[float], is_corrected: bool, planning: str
 ) -> None:
     model = ScriptedChat(plan=CHAIN, credits=given)
     report = report_of(model, **(STEPWISE | {"planning": planning}))
     assert [step["credit"] for step in report["steps"]] == used
-    assert codes(report) == ["grades_corrected"] * noted
-
-
-@pytest.mark.parametrize("credit", [[50, 50], [20] * 5, "100"])
-def test_credits_that_cannot_be_matched_up_are_not_used(credit: object) -> None:
-    report = report_of(ScriptedChat(plan=CHAIN, credits=credit), **STEPWISE)
-    assert [step["credit"] for step in report["steps"]] == [25] * 4
-    assert codes(report) == ["grades_corrected"]
-
-
-@pytest.mark.parametrize(
-    ("level", "used", "noted"),
-    [(9, 5, True), (-3, 1, True), ("4", 4, False), ("level 2", 2, False), ("hard", 3, True)],
-)
-def test_levels_outside_1_to_5_are_corrected_and_noted(
-    level: object, used: int, noted: bool
-) -> None:
-    model = ScriptedChat(level=level)
-    report = report_of(model, method="global_budget", budget=TABLE)
-    assert report["level"] == used
-    assert ("grades_corrected" in codes(report)) == noted
+    assert codes(report) == ["grades_corrected"] * is_corrected
 
 
 def test_when_the_estimator_is_down_a_middle_level_is_assumed() -> None:
@@ -175,14 +149,25 @@ def test_where_no_grades_are_needed_the_level_takes_two_tokens_at_most(
     assert (report["level"], report["budget"], report["warnings"]) == (4, 400, [])
 
 
-def test_the_planner_is_told_the_level_that_was_estimated_before() -> None:
+@pytest.mark.parametrize(
+    ("given", "source", "roles"),
+    [
+        (QUESTION, "estimated", ["estimate", "decompose", "estimate"]),
+        (QUESTION | {"level": 5}, "given", ["decompose", "estimate"]),
+    ],
+)
+def test_the_planner_is_told_the_level_and_the_stream_where_it_comes_from(
+    given: dict[str, Any], source: str, roles: list[Role]
+) -> None:
     model = ScriptedChat(plan=CHAIN, level=5)
-    report = report_of(model, QUESTION, **STEPWISE)
-    told = report_of(ScriptedChat(plan=CHAIN), QUESTION | {"level": 5}, **STEPWISE)
-    assert [call.role for call in model.calls[:2]] == ["estimate", "decompose"]
-    assert "level 5 of 5" in model.calls[1].ask
-    assert (report["level_source"], told["level_source"]) == ("estimated", "given")
-    assert report["level"] == told["level"] == 5
+    *events, (_, final) = graph_of(model, **STEPWISE).stream(
+        given, stream_mode=["custom", "values"]
+    )
+    told = [event for _, event in events if event.get("event") == "estimate"]
+    assert [call.role for call in model.calls if call.role != "solve"] == roles
+    assert all("level 5 of 5" in call.ask for call in model.calls if call.role == "decompose")
+    assert {(event["level"], event["level_source"]) for event in told} == {(5, source)}
+    assert final["report"]["level_source"] == source
 
 
 def test_a_model_that_thinks_first_is_asked_for_the_level_in_full() -> None:

@@ -151,12 +151,6 @@ def test_earlier_turns_reach_planner_and_solver_apart_from_the_question() -> Non
         assert "I eat 5" not in before
 
 
-def test_a_plan_may_use_the_figures_of_earlier_turns() -> None:
-    model = ScriptedChat(plan=["How many are left? | subtract from 12", "What does it mean?"])
-    report = report_of(model, {"messages": APPLES}, **STEPWISE)
-    assert (report["steps"][0]["hint"], report["warnings"]) == ("subtract from 12", [])
-
-
 def test_parts_of_a_text_stay_apart_but_for_a_models() -> None:
     parts: Any = [{"type": "text", "text": "I have 5"}, {"type": "text", "text": "7 are yours."}]
     said = [SystemMessage(parts), HumanMessage(parts), ToolMessage(parts, tool_call_id="1")]

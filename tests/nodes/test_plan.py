@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, in_turn, runs_on
+from tests.support.chat_model import HTTPError, ScriptedChat, in_turn, runs_on
 from tests.support.graphs import CHAIN, QUESTION, Way, codes, report_of
 from tests.support.worlds import followed
 
@@ -75,16 +75,6 @@ def test_a_planner_call_keeps_to_its_cap() -> None:
     report_of(model, planner_cap=5, cutoff=7, method="plan_and_budget")
     assert {call.cap for call in model.calls if call.role != "solve"} == {2, 5}
     assert all(call.output_tokens <= 7 for call in model.calls)
-
-
-def test_a_server_that_knows_no_schema_is_asked_without_it() -> None:
-    def plain_server(call: Call) -> Said:
-        return HTTPError(400) if call.schema else '{"steps": ["First?", "Second?"]}'
-
-    model = ScriptedChat(planner=plain_server)
-    report = report_of(model, **PLANNED)
-    assert len(report["steps"]) == 2
-    assert report["warnings"] == []
 
 
 @pytest.mark.parametrize(

@@ -38,12 +38,6 @@ def test_when_the_last_step_answers_no_further_call_is_made() -> None:
     assert len(model.solving()) == 4
 
 
-def test_only_the_last_step_is_asked_for_the_final_answer() -> None:
-    model = ScriptedChat(plan=CHAIN)
-    report_of(model, {"question": "How many?", "answer_format": "In Latin."}, **LAST_STEP)
-    assert ["In Latin." in call.ask for call in model.solving()] == [False, False, False, True]
-
-
 def test_a_call_puts_the_answer_together_below_the_ceiling() -> None:
     model = at_the_end("together")
     report = report_of(model, **CALL)
@@ -53,13 +47,6 @@ def test_a_call_puts_the_answer_together_below_the_ceiling() -> None:
     assert closing.cap == 100
     assert closing.ask.count("partial") == 4
     assert report["usage"]["by_node"]["synthesize"]["calls"] == 1
-
-
-def test_the_closing_call_is_told_its_budget_in_the_unit_of_the_settings() -> None:
-    model = at_the_end("together")
-    report_of(model, **CALL, prompt_unit="words")
-    assert all("75 words" in call.ask for call in model.solving())
-    assert "tokens" not in model.solving()[-1].ask
 
 
 @pytest.mark.parametrize("enforcement", ["prompt", "cap", "force"])
