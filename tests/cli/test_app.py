@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import uvicorn
+from starlette.testclient import TestClient
 from typer.testing import CliRunner, Result
 
 from pb_graph import Settings
@@ -268,7 +269,7 @@ class TestLocalModels:
 def started(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """How the server was started; a unit test opens no socket."""
     found: list[dict[str, Any]] = []
-    monkeypatch.setattr(uvicorn, "run", lambda _, **given: found.append(given))
+    monkeypatch.setattr(uvicorn, "run", lambda app, **given: found.append({"app": app, **given}))
     monkeypatch.delenv("PB_API_KEY", raising=False)
     return found
 
@@ -291,6 +292,18 @@ class TestServe:
         assert "PB_API_KEY" in refused.stderr
         monkeypatch.setenv("PB_API_KEY", "secret")
         assert run(*everyone).exit_code == 0
+
+    def test_a_month_that_is_used_up_is_refused(
+        self, started: list[dict[str, Any]], tmp_path: Path
+    ) -> None:
+        file = ("--spending", str(tmp_path / "spending.sqlite"))
+        limit = ("--budget-usd", "0.000002", "--per", "month", *file)
+        assert run("serve", *MODEL, *limit, "--prices", '{"scripted-1": [1, 4]}').exit_code == 0
+        client = TestClient(started[0]["app"], base_url="http://localhost")
+        asked = {"model": "vanilla", "messages": [{"role": "user", "content": "Why?"}]}
+        said = client.post("/v1/chat/completions", json=asked)
+        assert said.status_code == 429
+        assert "$2e-06 per month" in said.json()["error"]["message"]
 
     def test_without_its_extra_it_names_the_extra(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "uvicorn", None)
