@@ -86,8 +86,8 @@ def tangent_score(score: float, tokens: float, reference: ReferencePoint) -> flo
     """Return `surrogate` scaled into [0, 1), as optimizers expect scores.
 
     The scale is (1 + s·a/2) / 2 with a = A0/100. So no answer reaches the 1 at which GEPA skips an
-    example as perfect, and none is below the 0 that DSPy gives for a failure: answers of more than
-    2/a times the mean tokens (right ones 4/a) all count as these.
+    example as perfect, and none is below the 0 that DSPy gives for a failure. A wrong answer of
+    more than 2/a times the mean tokens gets 0, and so does a right one of more than 4/a times.
     """
     share = reference.accuracy / PERCENT
     return max(0.0, 0.5 + 0.25 * share * surrogate(score, tokens, reference))

@@ -159,7 +159,8 @@ class Evaluator(SharedOnDeepcopy):
 
     def one(self, candidate: Candidate, question: Question) -> Result:
         """Answer one question, from any thread. Raises as `measure`."""
-        return self.run(self._once, candidate, question)
+        known = self._known.get((candidate.identity, question.id))
+        return known or self.run(self._once, candidate, question)
 
     def known(self, candidate: Candidate, questions: Sequence[Question]) -> list[Result]:
         """Return the results that this start has of a candidate, in the order of the questions."""

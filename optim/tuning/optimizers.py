@@ -274,15 +274,10 @@ class EvaluatedProgram(TunableProgram):
         return super().candidate
 
     def forward(self, question: str, id: str) -> dspy.Prediction:  # noqa: A002, ARG002
-        """Answer one question. Never raises: an optimizer would score that with a constant.
+        """Answer one of the task's questions, which is known by its id.
 
-        Args:
-            question: Its text, for optimizers that read their examples.
-            id: Its id; it is one of the task's questions.
-
-        Returns:
-            ``answer``; ``score`` from 0 to 1; ``tokens``; ``report``; ``error``, None when there
-            is an answer; ``refused``, True where nothing was answered, which is no result.
+        Never raises, since an optimizer would score that with a constant: ``refused`` says that
+        nothing was answered, which is no result.
         """
         task = self._task
         try:

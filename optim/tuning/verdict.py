@@ -89,12 +89,12 @@ class Trial:
             InputError: Nothing is right.
         """
         if not any(self.scores):
-            reasons = [" ".join(one.error.split()) for one in self.results if one.error]
-            failed = f" {len(reasons)} of them failed, one with: {reasons[0]}" if reasons else ""
+            errors = [" ".join(one.error.split()) for one in self.results if one.error]
+            failed = f" {len(errors)} of them failed, one with: {errors[0]}" if errors else ""
             msg = (
-                f"none of the {len(self.results)} dev questions is answered right, so E³ is 0 and "
-                f"cannot be improved.{failed} Try easier questions (--levels), a stronger model, "
-                "more tokens (--set budget=...), or check that the scorer fits the answers."
+                f"none of the {len(self.results)} dev questions is answered right, so E³ is 0."
+                f"{failed} Try easier questions (--levels), a stronger model, more tokens (--set "
+                "budget=...), or check that the scorer fits the answers."
             )
             raise InputError(msg)
         return ReferencePoint.of(self.scores, self.costs)
@@ -150,8 +150,9 @@ class Verdict:
             no known improvement. ``kept``: the original stays.
         reason: One or two sentences with the held-out ratio.
         winner: The best of dev; None when nothing was above the original.
-        before: The original on the held-out questions; None when nothing was compared, as are
-            ``after``, the winner there, and ``comparison``, of both, paired by question.
+        before: The original on the held-out questions; None when nothing was compared.
+        after: The winner on the held-out questions.
+        comparison: Of both, paired by question.
     """
 
     verdict: VerdictName

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from optim.evaluation.store import StorageError
 from optim.scorers import Score, ScorerError
 from optim.tuning.evaluator import BudgetSpentError, OutageError
 from optim.tuning.program import DEFAULT_INSTRUCTIONS, Candidate
@@ -174,25 +173,3 @@ def test_answers_that_are_held_back_are_left_for_the_end(tmp_path: Path) -> None
         assert bench.spent.answers == 4
         bench.hold_back(0)
         assert len(bench.measure(original(), FEW)) == 6
-
-
-# The folder
-
-
-def test_a_full_disk_refuses_every_further_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An optimizer that only sees a refused prediction would go on asking."""
-    model = world()
-    with bench_in(tmp_path, model) as bench:
-        bench.one(original(), FEW[0])
-
-        def full(*_: object) -> None:
-            raise StorageError
-
-        monkeypatch.setattr(bench.replies, "put_result", full)
-        for question in FEW[1:3]:
-            with pytest.raises(StorageError):
-                bench.one(original(), question)
-        assert isinstance(bench.refusal, StorageError)
-        assert len(model.solving()) == 2

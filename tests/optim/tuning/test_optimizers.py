@@ -23,7 +23,6 @@ from tests.support.tuning_world import (
     DEV,
     HELD_OUT,
     MINIMAL,
-    NOTHING_BETTER,
     PLAIN,
     REST,
     THOROUGH,
@@ -89,16 +88,6 @@ def test_every_optimizer_finds_the_frugal_instruction(chosen: Optimizer, tmp_pat
     assert (verdict.comparison.questions, verdict.comparison.lower > 1.0) == (100, True)
 
 
-def test_where_nothing_is_better_the_original_is_kept_and_nothing_held_out_is_asked(
-    tmp_path: Path,
-) -> None:
-    model, tried = world(NOTHING_BETTER), candidates(texts=[PLAIN, THOROUGH, MINIMAL])
-    found = searched(tmp_path, tried, model=model)
-    assert (found.candidate, found.verdict.verdict) == (original(), "kept")
-    assert found.verdict.reason == "No candidate had a higher E³ on dev than the original."
-    assert found.spent.answers == 4 * 60
-
-
 def test_two_objectives_keep_the_front_of_accuracy_and_tokens(tmp_path: Path) -> None:
     found = searched(tmp_path, gepa(objectives=2), reflection=says(PLAIN, THOROUGH, MINIMAL))
     assert texts(found.front) == [MINIMAL, THOROUGH]
@@ -134,14 +123,6 @@ def test_a_spent_budget_ends_an_optimizer_silently_with_what_it_has(
         chosen.candidates(task(bench))
         assert bench.spent.answers == 30
     assert capsys.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize("chosen", [copro, gepa, miprov2], ids=lambda one: one.name)
-def test_an_optimizer_that_has_instructions_written_needs_a_writer(
-    chosen: Optimizer, tmp_path: Path
-) -> None:
-    with bench_in(tmp_path) as bench, pytest.raises(InputError, match="--reflection-model"):
-        chosen.candidates(task(bench, dev=DEV[:6], reflector=None))
 
 
 def test_gepa_skips_no_answer_as_perfect(tmp_path: Path) -> None:
@@ -206,17 +187,6 @@ def test_a_minibatch_is_judged_by_e3_or_by_both_objectives(
 
 
 # The program that they run
-
-
-def test_a_copy_is_told_apart_by_its_instruction(tmp_path: Path) -> None:
-    with bench_in(tmp_path) as bench:
-        work = task(bench)
-        program = EvaluatedProgram(work)
-        changed = program.deepcopy()
-        changed.decompose.signature = changed.decompose.signature.with_instructions(MINIMAL)
-        usual, frugal = (one(question=DEV[0].question, id=DEV[0].id) for one in (program, changed))
-        assert frugal.tokens < usual.tokens
-        assert texts(work.seen.values()) == texts([program, changed])
 
 
 def test_the_program_never_raises_and_refuses_what_is_no_result(tmp_path: Path) -> None:

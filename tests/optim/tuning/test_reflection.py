@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -129,12 +128,3 @@ def test_a_misformed_reply_is_not_asked_and_paid_for_again(tmp_path: Path) -> No
         ):
             dspy.Predict(Advising)(basic="?")
     assert len(model.calls) == 1
-
-
-def test_requests_of_several_threads_run_at_once(tmp_path: Path) -> None:
-    model = says("one")
-    model.seconds = 0.1
-    with bench_in(tmp_path) as bench, ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(Reflector(model, bench).ask, "abcd")) == ["one"] * 4
-        assert bench.spent.tokens == 4
-    assert model.record.most_at_once > 1

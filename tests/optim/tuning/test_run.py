@@ -197,7 +197,7 @@ def test_progress_goes_to_standard_error_unless_a_callback_listens(
         ({"program": program_of(settings={"review_plan": True})}, "review_plan pauses"),
         ({"optimizer": "adam"}, "no optimizer named 'adam'; there are: gepa, copro"),
         ({"optimizer": "geppa"}, "did you mean 'gepa'?"),
-        ({"tuned": "solver"}, "one of decompose, estimate, solve, all, settings, not 'solver'"),
+        ({"tuned": "solver"}, "candidates tunes decompose, estimate, solve, not solver"),
         ({"tuned": "estimate"}, "no 'estimate' prompt to tune"),
         (
             {"tuned": "estimate", "program": program_of(settings=SOLVES)},
@@ -334,19 +334,6 @@ def test_misuse_is_told_in_a_sentence(
     assert done.exit_code == 2
     assert complaint in done.stderr
     assert "Traceback" not in done.output
-
-
-def test_an_interrupt_says_that_nothing_is_lost(
-    tmp_path: Path, model: ScriptedChat, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def pressed(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("optim.tuning.run.tune", pressed)
-    done = tuning(tmp_path / "run")
-    assert done.exit_code == 130
-    assert "the same command goes on from here" in done.stderr
-    assert not model.calls
 
 
 def test_the_help_is_a_page_and_names_an_optimizer_of_ones_own() -> None:

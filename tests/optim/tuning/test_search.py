@@ -73,15 +73,6 @@ def test_a_third_of_dev_is_held_out_evenly_over_the_levels() -> None:
 # What ends it with an error
 
 
-def test_a_budget_that_measures_no_candidate_is_refused_before_anything_is_paid(
-    tmp_path: Path,
-) -> None:
-    model = world()
-    with pytest.raises(InputError, match=r"30 answers are too few: .* take 36"):
-        run(tmp_path, ALL, model, answers=30)
-    assert not model.calls
-
-
 def test_where_every_answer_is_wrong_it_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none of the 12 dev questions .*--levels.*stronger"):
         run(tmp_path, ALL, world({"usual": Style(0.0, 5)}))
