@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, get_args
 
 import pytest
@@ -74,6 +74,21 @@ def words(number: int) -> str:
     return "word " * number
 
 
+def agent_of(model: Any, total: int | Budget, tools: Sequence[BaseTool] = ()) -> Any:
+    return create_agent(model, [*tools], middleware=[TokenBudgetMiddleware(total)])
+
+
+def delegating(agent: Any) -> BaseTool:
+    def delegate(config: RunnableConfig) -> str:
+        """Let somebody else do it."""
+        return str(agent.invoke(ASK, config)["messages"][-1].text)
+
+    async def adelegate(config: RunnableConfig) -> str:
+        return str((await agent.ainvoke(ASK, config))["messages"][-1].text)
+
+    return StructuredTool.from_function(delegate, adelegate, name="delegate")
+
+
 class Tree:
     """Agents that delegate three deep, all with the middleware; and the provider's own count."""
 
@@ -81,28 +96,13 @@ class Tree:
         self.leaf = ScriptedChat(solve=runs_on)
         self.middle = ScriptedChat(solve=once(calls("delegate", wide), "middle done"))
         self.top = ScriptedChat(solve=once(calls("delegate", wide), "top done"))
-        leaf = self._agent(self.leaf, own, [])
-        middle = self._agent(self.middle, own, [self._delegating(leaf)])
-        self.agent = self._agent(self.top, total, [self._delegating(middle)])
+        leaf = agent_of(self.leaf, own)
+        middle = agent_of(self.middle, own, [delegating(leaf)])
+        self.agent = agent_of(self.top, total, [delegating(middle)])
 
     @property
     def paid(self) -> int:
         return self.leaf.output_tokens + self.middle.output_tokens + self.top.output_tokens
-
-    @staticmethod
-    def _agent(model: ScriptedChat, total: int | Budget, tools: list[BaseTool]) -> Any:
-        return create_agent(model, tools, middleware=[TokenBudgetMiddleware(total)])
-
-    @staticmethod
-    def _delegating(agent: Any) -> BaseTool:
-        def delegate(config: RunnableConfig) -> str:
-            """Let somebody else do it."""
-            return str(agent.invoke(ASK, config)["messages"][-1].text)
-
-        async def adelegate(config: RunnableConfig) -> str:
-            return str((await agent.ainvoke(ASK, config))["messages"][-1].text)
-
-        return StructuredTool.from_function(delegate, adelegate, name="delegate")
 
 
 class TestCreateAgent:
@@ -130,18 +130,16 @@ class TestCreateAgent:
         assert budget.left == 3000 - budget.spent
 
     def test_a_sub_agents_own_budget_does_not_lift_the_cap(self) -> None:
-        own = Budget(10**6)
-        model = ScriptedChat(solve=runs_on)
-        inner = create_agent(model, [], middleware=[TokenBudgetMiddleware(own)])
+        own, model = Budget(10**6), ScriptedChat(solve=runs_on)
         top = ScriptedChat(solve=once(calls("delegate", 1), "done"))
-        out = Tree._agent(top, 300, [Tree._delegating(inner)]).invoke(ASK)
+        out = agent_of(top, 300, [delegating(agent_of(model, own))]).invoke(ASK)
         assert out["tokens_spent"] == model.output_tokens + top.output_tokens <= 300
         assert own.spent == model.output_tokens
 
     def test_a_lost_call_keeps_its_cap_and_a_refused_one_gives_it_back(self) -> None:
         for error, left in [(TimeoutError("late"), 10), (ValueError("refused"), 100)]:
             budget = Budget(100)
-            agent = Tree._agent(ScriptedChat(solve=error), budget, [])
+            agent = agent_of(ScriptedChat(solve=error), budget)
             with pytest.raises(type(error)):
                 agent.invoke(ASK)
             assert (budget.spent, budget.left) == (0, left)
@@ -164,7 +162,7 @@ class TestCreateAgent:
                 pass
 
         budget = Budget(100)
-        agent = Tree._agent(Breaks(), budget, [])
+        agent = agent_of(Breaks(), budget)
         with pytest.raises(HTTPError):
             asyncio.run(streamed())
         assert (budget.spent, budget.left) == (0, left)
@@ -178,7 +176,7 @@ class TestCreateAgent:
 
         budget, model = Budget(300), ScriptedChat(solve=calls("fail", 1))
         with pytest.raises(OSError):  # noqa: PT011 -- says nothing
-            run(Tree._agent(model, budget, [fail]), ASK, way)
+            run(agent_of(model, budget, [fail]), ASK, way)
         assert budget.spent == model.output_tokens > 0
         assert budget.left == 300 - budget.spent
 
@@ -187,41 +185,18 @@ class TestCreateAgent:
         daily, model = Budget(500), ScriptedChat(solve=runs_on)
         both = BudgetedChatModel(model=model, budget=daily)
         for total, most in [(Budget(300), 300), (daily, 500)]:
-            agent = create_agent(both, [], middleware=[TokenBudgetMiddleware(total)])
             before = model.output_tokens
-            out = run(agent, ASK, way)
+            out = run(agent_of(both, total), ASK, way)
             assert out["tokens_spent"] == model.output_tokens - before <= most
             assert daily.spent == model.output_tokens <= 500
         assert [call.cap for call in model.calls] == [270, 30, 100, 50]
 
-    @pytest.mark.parametrize(("ours", "its"), [(None, 60), (60, None), (60, 80), (80, 60)])
-    def test_of_two_limits_of_a_call_the_smaller_holds(
-        self, ours: int | None, its: int | None
-    ) -> None:
+    @pytest.mark.parametrize(("ours", "its"), [(None, 60), (60, 80)])
+    def test_the_smaller_of_two_limits_of_a_call_holds(self, ours: int | None, its: int) -> None:
         model = ScriptedChat(solve=runs_on)
         made = BudgetedChatModel(model=model, budget=Budget(500), per_call=its)
         create_agent(made, [], middleware=[TokenBudgetMiddleware(300, per_call=ours)]).invoke(ASK)
         assert [call.cap for call in model.calls] == [60, 60]
-
-
-class Team:
-    """A lead that hands one job to each of its workers, who have grants of what it draws on."""
-
-    def __init__(self, lead: int | Budget, grants: list[Budget], *between: int | Budget) -> None:
-        self.top = ScriptedChat(solve=once(in_one_turn(len(grants)), "done"))
-        self.middle = ScriptedChat(solve=once(calls("delegate", 1), "done"))
-        self.worker = ScriptedChat(solve=runs_on)
-        tools: list[BaseTool] = []
-        for number, grant in enumerate(grants):
-            agent = Tree._agent(self.worker, grant, [])
-            for budget in between:
-                agent = Tree._agent(self.middle, budget, [Tree._delegating(agent)])
-            tools.append(Tree._delegating(agent).model_copy(update={"name": f"worker_{number}"}))
-        self.agent = Tree._agent(self.top, lead, tools)
-
-    @property
-    def paid(self) -> int:
-        return self.top.output_tokens + self.middle.output_tokens + self.worker.output_tokens
 
 
 def in_one_turn(times: int) -> Reply:
@@ -230,21 +205,34 @@ def in_one_turn(times: int) -> Reply:
     return Reply("off we go", tool_calls=[one | {"id": one["name"]} for one in each])  # type: ignore[misc]
 
 
+class Team:
+    """A lead that hands one job to each of its three workers, who have grants of its budget."""
+
+    def __init__(self, budget: Budget, each: int) -> None:
+        self.top, self.worker = ScriptedChat(solve=once(in_one_turn(3), "done")), ScriptedChat()
+        self.worker.solve = runs_on
+        self.grants = [budget.grant(each) for _ in range(3)]
+        workers = [delegating(agent_of(self.worker, grant)) for grant in self.grants]
+        named = [made.model_copy(update={"name": f"worker_{n}"}) for n, made in enumerate(workers)]
+        self.agent = agent_of(self.top, budget, named)
+
+    @property
+    def paid(self) -> int:
+        return self.top.output_tokens + self.worker.output_tokens
+
+
 class TestGrants:
-    """What was set aside for a sub-agent is its own, whoever calls it."""
+    """A grant of a sub-agent is its own, whoever calls it."""
 
     @pytest.mark.parametrize("way", WAYS)
-    @pytest.mark.parametrize("each", [1200, 1000])
-    def test_workers_of_a_lead_spend_all_of_theirs(self, way: Way, each: int) -> None:
+    def test_workers_of_a_lead_spend_all_of_theirs(self, way: Way) -> None:
         budget = Budget(4000)
-        grants = [budget.grant(each) for _ in range(3)]
-        team = Team(budget, grants)
+        team = Team(budget, 1200)
         out = run(team.agent, ASK, way)
         assert out["messages"][-1].text == "done"
-        assert [grant.spent for grant in grants] == [each] * 3
+        assert [grant.spent for grant in team.grants] == [1200] * 3
         assert budget.spent == team.paid <= 4000
-        for grant in grants:
-            grant.close()
+        budget.close()
         assert budget.left == 4000 - team.paid
 
     @pytest.mark.parametrize("way", WAYS)
@@ -259,14 +247,14 @@ class TestGrants:
         asks = in_one_turn(2)
         for call in asks.tool_calls:
             call["args"] = {"question": "6 * 7?"}
-        agent = Tree._agent(ScriptedChat(solve=once(asks, "done")), budget, named)
+        agent = agent_of(ScriptedChat(solve=once(asks, "done")), budget, named)
         run(agent, ASK, way)
         assert [call.cap for call in solver.calls] == [800, 800]
         assert budget.spent <= 2000
 
     def test_another_budget_around_the_lead_holds_all_the_same(self) -> None:
         budget, around = Budget(4000), Budget(500)
-        team = Team(budget, [budget.grant(1000) for _ in range(3)])
+        team = Team(budget, 1000)
         with use_budget(around):
             team.agent.invoke(ASK)
         assert around.spent == budget.spent == team.paid <= 500
@@ -281,10 +269,10 @@ class TestInterrupted:
             solve=once(Reply(words(80), tool_calls=calls("approve", 1).tool_calls), words(20))
         )
         top = ScriptedChat(solve=once(calls("delegate", 1), "top done"))
-        inner = create_agent(child, [approve], middleware=[TokenBudgetMiddleware(500)])
+        inner = agent_of(child, 500, [approve])
         outer = create_agent(
             top,
-            [Tree._delegating(inner)],
+            [delegating(inner)],
             middleware=[TokenBudgetMiddleware(200)],
             checkpointer=saver,
         )
@@ -316,10 +304,9 @@ class TestInterrupted:
             child = ScriptedChat(solve=once(asks, words(500)))
             top = ScriptedChat(solve=once(calls("delegate", 3), words(500)))
             models.extend([child, top])
-            inner = create_agent(child, [approve], middleware=[TokenBudgetMiddleware(600)])
             return create_agent(
                 top,
-                [Tree._delegating(inner)],
+                [delegating(agent_of(child, 600, [approve]))],
                 middleware=[TokenBudgetMiddleware(600)],
                 checkpointer=saver,
             )
@@ -528,15 +515,12 @@ def test_a_budget_of_another_type_is_refused() -> None:
         plan_and_budget_tool(ScriptedChat(), budget=given)
 
 
-@pytest.mark.parametrize("of", ["agent", "model"])
-def test_what_others_held_while_a_call_waited_is_not_gone(of: str) -> None:
+def test_tokens_that_others_held_during_a_wait_are_not_gone() -> None:
     budget, model = Budget(1000), ScriptedChat(solve=words(20), seconds=0.02)
-    agent = create_agent(model, [], middleware=[TokenBudgetMiddleware(budget)])
-    asked: Any = agent if of == "agent" else BudgetedChatModel(model=model, budget=budget)
+    agent = agent_of(model, budget)
 
     async def together() -> None:
-        given: Any = ASK if of == "agent" else "Go."
-        await asyncio.gather(*(asked.ainvoke(given) for _ in range(3)))
+        await asyncio.gather(*(agent.ainvoke(ASK) for _ in range(3)))
 
     asyncio.run(together())
     assert [call.cap for call in model.calls] == [900, 880, 860]

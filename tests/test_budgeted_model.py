@@ -100,15 +100,6 @@ def test_an_answer_that_is_a_call_of_a_tool_is_one_at_the_end_too(way: Way) -> N
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_was_cut_off_has_an_ending(way: Way) -> None:
-    model = ScriptedChat(solve=in_turn("and so on " * 100, "21 pens"))
-    said = run(budgeted(model), ASK, way)
-    assert [call.cap for call in model.calls] == [90, 10]
-    assert said.text.endswith("so on\n\n21 pens")
-    assert said.usage_metadata["output_tokens"] == 92
-
-
-@pytest.mark.parametrize("way", WAYS)
 def test_with_nothing_left_it_says_so_and_asks_nobody(way: Way) -> None:
     model = ScriptedChat(solve=runs_on)
     made = budgeted(model)
@@ -224,17 +215,7 @@ def test_fallbacks_go_behind_it_each_within_the_budget() -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_an_agent_finds_how_to_ask_it_for_a_type(way: Way) -> None:
-    """LangChain looks for the model's name: at ``model``, where the model itself is, too."""
-    call: Any = {"name": "Pens", "args": {"number": 21}, "id": "c"}
-    made: Any = budgeted(ScriptedChat(solve=Reply(tool_calls=[call])))
-    agent = create_agent(made, [], response_format=Pens)
-    assert made.model_name == "scripted-1"
-    assert run(agent, {"messages": ASK}, way)["structured_response"] == Pens(number=21)
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_and_gets_it_at_the_end_of_its_budget_too(way: Way) -> None:
+def test_an_agent_gets_a_typed_answer_at_the_end_of_its_budget(way: Way) -> None:
     """LangChain asks again, and again, whoever answers by another tool or none."""
     call: Any = {"name": "Pens", "args": {"number": 21}, "id": "c"}
 

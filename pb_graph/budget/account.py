@@ -232,11 +232,11 @@ def _try_reserve(  # noqa: PLR0913 -- as `reserve_in`
     call: Bill = _NO_CALL,
 ) -> Reservation | Future[None]:
     """Reserve now, or return a future that is done when a call has returned tokens."""
-    most = MOST_TOKENS if tokens is None else whole_number("tokens", tokens, least=1)
-    kept = [accounts[0]._units("keep", keep), *(0 for _ in accounts[1:])]
     if call.model == "" and any(one.needs_input for one in accounts):
         msg = "A budget that counts the input needs the model and the prompt of a call. "
         raise InputError(msg + "Give reserve(…, call=bound_input(model, messages)).")
+    most = MOST_TOKENS if tokens is None else whole_number("tokens", tokens, least=1)
+    kept = [accounts[0]._units("keep", keep)] + [0] * (len(accounts) - 1)
     waits = waits and not _OPEN.get()  # the call might wait for itself
     with LOCK:
         caps = [one._cap(call, units) for one, units in zip(accounts, kept, strict=True)]

@@ -81,11 +81,11 @@ def most_billed(charges: Iterable[Charge]) -> int:
 
 def spending(charges: Iterable[Charge]) -> Spending:
     """Return the most that calls were billed by model, as budgets of every unit count it."""
-    return spending_of(
-        Bill(*row["bill"])
-        if "bill" in row
-        else Bill(row.get("model") or "", most_billed([row]), row["input_tokens"])._replace(
-            cached=row["cached_tokens"]
-        )
-        for row in charges
-    )
+    return spending_of([_bill(row) for row in charges])
+
+
+def _bill(row: Charge) -> Bill:
+    if "bill" in row:
+        return Bill(*row["bill"])
+    model, cached = row.get("model") or "", row["cached_tokens"]
+    return Bill(model, most_billed([row]), row["input_tokens"], cached)
