@@ -194,82 +194,6 @@ class Reservation:
         self.forfeit()
 
 
-def reserve_in(
-    accounts: Sequence[Budget], tokens: int | None = None, **options: Unpack[ReserveOptions]
-) -> Reservation:
-    """Reserve the same tokens in several accounts of different trees, as `Budget.reserve` does.
-
-    Args:
-        accounts: The accounts, of which none is above another. `keep` concerns the first of them.
-        tokens: As in `Budget.reserve`.
-        **options: As in `Budget.reserve`.
-    """
-    waits = True
-    with suppress(RuntimeError):
-        asyncio.get_running_loop()
-        waits = False  # it would block all tasks
-    while isinstance(made := _try_reserve(accounts, tokens, waits=waits, **options), Future):
-        made.result()
-    return made
-
-
-async def areserve_in(
-    accounts: Sequence[Budget], tokens: int | None = None, **options: Unpack[ReserveOptions]
-) -> Reservation:
-    """Reserve as `reserve_in` does; other tasks of the event loop go on during the wait."""
-    while isinstance(made := _try_reserve(accounts, tokens, waits=True, **options), Future):
-        await asyncio.wrap_future(made)
-    return made
-
-
-def _try_reserve(  # noqa: PLR0913 -- as `reserve_in`
-    accounts: Sequence[Budget],
-    tokens: int | None,
-    *,
-    waits: bool,
-    keep: float = 0,
-    at_least: int = 0,
-    call: Bill = _NO_CALL,
-) -> Reservation | Future[None]:
-    """Reserve now, or return a future that is done when a call has returned tokens."""
-    if call.model == "" and any(one.needs_input for one in accounts):
-        msg = "A budget that counts the input needs the model and the prompt of a call. "
-        raise InputError(msg + "Give reserve(…, call=bound_input(model, messages)).")
-    most = MOST_TOKENS if tokens is None else whole_number("tokens", tokens, least=1)
-    kept = [accounts[0]._units("keep", keep)] + [0] * (len(accounts) - 1)
-    waits = waits and not _OPEN.get()  # the call might wait for itself
-    with LOCK:
-        caps = [one._cap(call, units) for one, units in zip(accounts, kept, strict=True)]
-        cap = min(most, *caps)
-        if waits and cap < min(most, at_least):
-            path = [one for account in accounts for one in account._path()]
-            if any(one._pending for one in path):
-                future: Future[None] = Future()
-                WAITING.add(future)
-                return future
-        if cap < 1:
-            raise _used_up(accounts, call, kept)
-        made = Reservation(cap, accounts, call)
-        for account in accounts:
-            account._book(reserved=made.most)
-        return made
-
-
-def _used_up(accounts: Sequence[Budget], call: Bill, kept: Sequence[int]) -> BudgetUsedUpError:
-    """Return an error that names the highest account that is used up; users know that one."""
-    least = call._replace(output=1)
-    for account, units in zip(accounts, kept, strict=True):
-        for one in reversed(account._path()):
-            keep = units if one.rate is account.rate else 0
-            if (free := one._free()) < one.rate.cost(least) + keep:
-                total, left = one._text(one._size()), one._text(max(0, free))
-                prompt = one.rate.cost(call)
-                return BudgetUsedUpError(
-                    total, prompt=one._text(prompt) if prompt else "", left=left
-                )
-    return BudgetUsedUpError(accounts[0]._text(accounts[0]._size()))
-
-
 def current_budget() -> Budget | None:
     """Return the innermost account that calls in this thread or task draw on, if there is one."""
     return _AROUND.get()[0] if _AROUND.get() else None
@@ -365,9 +289,9 @@ def open_run(
         InputError: `own` is neither a number nor a `Budget`.
         ValueError: A total is not a whole number of at least 0.
     """
-    total, budget = (own, None) if isinstance(own, int) else (None, require_budget("budget", own))
+    total = own if isinstance(own, int) else None
     totals = [whole_number("budget", n, least=0) for n in (total, limit) if n is not None]
-    around = accounts_in_scope(budget)
+    around = accounts_in_scope(None if isinstance(own, int) else require_budget("budget", own))
     if not (around or totals):
         return None
     if not totals:
@@ -376,3 +300,77 @@ def open_run(
     if base.unit == "completion tokens":
         totals.append(int(base.total))
     return base.open_run(tokens=min(totals), run=run, earlier=earlier)
+
+
+def reserve_in(
+    accounts: Sequence[Budget], tokens: int | None = None, **options: Unpack[ReserveOptions]
+) -> Reservation:
+    """Reserve the same tokens in several accounts of different trees, as `Budget.reserve` does.
+
+    Args:
+        accounts: The accounts, of which none is above another. `keep` concerns the first of them.
+        tokens: As in `Budget.reserve`.
+        **options: As in `Budget.reserve`.
+    """
+    waits = True
+    with suppress(RuntimeError):
+        asyncio.get_running_loop()
+        waits = False  # it would block all tasks
+    while isinstance(made := _try_reserve(accounts, tokens, waits=waits, **options), Future):
+        made.result()
+    return made
+
+
+async def areserve_in(
+    accounts: Sequence[Budget], tokens: int | None = None, **options: Unpack[ReserveOptions]
+) -> Reservation:
+    """Reserve as `reserve_in` does; other tasks of the event loop go on during the wait."""
+    while isinstance(made := _try_reserve(accounts, tokens, waits=True, **options), Future):
+        await asyncio.wrap_future(made)
+    return made
+
+
+def _try_reserve(  # noqa: PLR0913 -- as `reserve_in`
+    accounts: Sequence[Budget],
+    tokens: int | None,
+    *,
+    waits: bool,
+    keep: float = 0,
+    at_least: int = 0,
+    call: Bill = _NO_CALL,
+) -> Reservation | Future[None]:
+    """Reserve now, or return a future that is done when a call has returned tokens."""
+    if call.model == "" and any(one.needs_input for one in accounts):
+        msg = "A budget that counts the input needs the model and the prompt of a call. "
+        raise InputError(msg + "Give reserve(…, call=bound_input(model, messages)).")
+    most = MOST_TOKENS if tokens is None else whole_number("tokens", tokens, least=1)
+    kept = [accounts[0]._units("keep", keep)] + [0] * (len(accounts) - 1)
+    waits = waits and not _OPEN.get()  # the call might wait for itself
+    with LOCK:
+        caps = [one._cap(call, units) for one, units in zip(accounts, kept, strict=True)]
+        cap = min(most, *caps)
+        if waits and cap < min(most, at_least):
+            path = [one for account in accounts for one in account._path()]
+            if any(one._pending for one in path):
+                future: Future[None] = Future()
+                WAITING.add(future)
+                return future
+        if cap < 1:
+            raise _used_up(accounts, call, kept)
+        made = Reservation(cap, accounts, call)
+        for account in accounts:
+            account._book(reserved=made.most)
+        return made
+
+
+def _used_up(accounts: Sequence[Budget], call: Bill, kept: Sequence[int]) -> BudgetUsedUpError:
+    """Return an error that names the highest account that is used up; users know that one."""
+    least = call._replace(output=1)
+    for account, units in zip(accounts, kept, strict=True):
+        for one in reversed(account._path()):
+            free, given = one._free(), one.rate.cost(call)
+            keep = units if one.rate is account.rate else 0
+            if free < one.rate.cost(least) + keep:
+                prompt, left = one._text(given) if given else "", one._text(max(0, free))
+                return BudgetUsedUpError(one._text(one._size()), prompt=prompt, left=left)
+    return BudgetUsedUpError(accounts[0]._text(accounts[0]._size()))
