@@ -34,9 +34,9 @@ def finish(state: State, run: Run) -> State:
             note = "finish: the answer holds no JSON that fits response_format"
             unfit = ReportWarning(code="no_structured_response", message=note)
             report["warnings"] = [*report["warnings"], unfit]
-    run.emit({"event": "answer", "answer": answer, "usage": report["usage"]})
     if answer:
         update["messages"] = [_message(report, state)]
+    run.emit({"event": "answer", "answer": answer, "usage": report["usage"]})
     return update
 
 

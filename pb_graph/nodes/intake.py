@@ -100,15 +100,16 @@ async def intake(state: State, run: Run) -> State:
         note = f"the method {settings.method!r} calls no tools: those given were not used"
         run.warn("tools_unused", note)
     ceiling, planning = first_ceiling(settings, query)
-    run.emit({"event": "intake", "method": settings.method, "ceiling": ceiling})
-    return {
+    update: State = {
+        **_blank(),
         "settings": settings.model_dump(mode="json"),
         "query": query,
         "level_source": None if given.level is None else "given",
         "ceiling": ceiling,
         "planning_bound": planning,
-        **_blank(),
     }
+    run.emit({"event": "intake", "method": settings.method, "ceiling": ceiling})
+    return update
 
 
 def _check(said: Conversation, state: State) -> _Given:
@@ -157,28 +158,22 @@ def first_ceiling(settings: Settings, query: Query) -> tuple[int, int]:
     Returns:
         The ceiling, planning included, and the part of it that is for planning.
     """
-    level, total = query["level"], None
+    level, cap, total = query["level"], settings.planner_cap, None
     if settings.has_budget:
         rule = settings.budget_rule
         levels = LEVELS if level is None and rule.needs_level else [level]
-        total = max(rule.total(each) for each in levels)
-    planning = _planning_bound(settings, level)
+        total = max(map(rule.total, levels))
+    planning = 0  # each call may be repeated once for its form
+    if settings.is_planned(level):
+        is_estimated = settings.needs_credits and settings.planning == "two_call"
+        planning = 4 * cap if is_estimated else 2 * cap
+    if level is None and settings.needs_level:
+        planning += LEVEL_CAP + 2 * cap
     if total is not None and settings.enforcement != "prompt":  # as much again, and no more
         planning = min(planning, total)
     steps = settings.max_steps if settings.has_plan else 1
     solving = solving_bound(settings, query, total, steps)
     return available_tokens(planning + solving, include_pending=True), planning
-
-
-def _planning_bound(settings: Settings, level: int | None) -> int:
-    """Return the most tokens of the planner's calls: each may be repeated once for its form."""
-    calls = 2 if settings.is_planned(level) else 0
-    if calls and settings.needs_credits and settings.planning == "two_call":
-        calls += 2
-    bound = calls * settings.planner_cap
-    if settings.needs_level and level is None:
-        bound += LEVEL_CAP + 2 * settings.planner_cap
-    return bound
 
 
 def solving_bound(settings: Settings, query: Query, total: int | None, steps: int) -> int:

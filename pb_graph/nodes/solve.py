@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pb_graph.prompts import PromptMessage
     from pb_graph.run.run import Run
     from pb_graph.state import SolveTask, State
-    from pb_graph.types import Query, SubQuestion
+    from pb_graph.types import Query, SubQuestion, WarningCode
 
 
 async def solve(task: SolveTask, run: Run) -> State:
@@ -69,50 +69,52 @@ async def synthesize(state: State, run: Run) -> State:
     plan, query = state["plan"], state["query"]
     results = sorted(state["results"], key=lambda result: result["index"])
     found = [result for result in results if result["answer"]]
-    if not found:
-        return {"answer": ""}
     by_call = run.settings.synthesis == "call" and len(plan) > 1
-    if missing := len(plan) - len(results):
+    missing = len(plan) - len(results)
+    if not found or (found[-1] is results[-1] and not by_call and not missing):
+        return _answer_of(found[-1]) if found else {"answer": ""}
+    if missing:
         note = f"the ceiling was reached before the last {missing} step(s) were asked"
-        run.warn("ceiling_reached", note)
-        return _fallback(found, run)
+        return _fallback(found, run, "ceiling_reached", note)
     if not by_call:
-        if found[-1] is results[-1]:
-            return {"answer": found[-1]["answer"], "finish": found[-1]["finish"]}
         run.warn("empty_reply", "the last step gave no answer; asked once more")
     budget = min(synthesis_cap(state["total"] or 0, len(plan), run.settings), int(run.budget.left))
     if budget < 1:
-        run.warn("no_budget_left", "no budget left for a final call")
-        return _fallback(found, run)
+        return _fallback(found, run, "no_budget_left", "no budget left for a final call")
     prompt = synthesis_prompt(query, run.settings, plan, found, budget=budget)
     try:
         purpose = Purpose("synthesize", level=query["level"])
         reply = await run.call_within_budget(prompt, budget, query, purpose)
     except ModelCallError as failure:
-        run.warn("call_failed", str(failure))
-        return _fallback(found, run)
+        return _fallback(found, run, "call_failed", str(failure))
     if not reply.text:
-        run.warn("empty_reply", "the reply was empty")
-    return reply.update() if reply.text else _fallback(found, run)
+        return _fallback(found, run, "empty_reply", "the reply was empty")
+    return reply.update()
 
 
-def _fallback(found: Sequence[StepResult], run: Run) -> State:
-    last = found[-1]
-    note = f"the answer of sub-question {last['index'] + 1} stands for the whole"
+def _fallback(found: Sequence[StepResult], run: Run, code: WarningCode, reason: str) -> State:
+    """Return the last answer that was found, with a warning why."""
+    run.warn(code, reason)
+    note = f"the answer of sub-question {found[-1]['index'] + 1} stands for the whole"
     run.warn("answer_from_step", note)
-    return {"answer": last["answer"], "finish": last["finish"]}
+    return _answer_of(found[-1])
+
+
+def _answer_of(step: StepResult) -> State:
+    return {"answer": step["answer"], "finish": step["finish"]}
 
 
 async def answer(state: State, run: Run) -> State:
     """Write ``answer`` by the run's method; one that failed is empty, and the warnings say why."""
     settings, query = run.settings, state["query"]
     method = METHODS[settings.method]
+    plan = [] if _is_single_step(state["plan"], query) else state["plan"]
     given = MethodInput(
         query=query,
         settings=settings,
         style=await run.style(query),
         budget=state["total"],
-        plan=() if _is_single_step(state["plan"], query) else state["plan"],
+        plan=plan,
         shares=dict(enumerate(state["shares"])) or None,
     )
     update: State = {"answer": ""}
