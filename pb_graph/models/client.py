@@ -210,7 +210,10 @@ class ChatClient:
         failed, refused = 0, set[str]()
         while True:
             options = replace(options, **{wish: _WITHOUT[wish] for wish in self._refused | refused})
-            with await self._reserve(accounts, messages, options, lost, io) as reservation:
+            call = Bill()  # with the bound of its input, where a budget counts that
+            if any(account.needs_input for account in accounts):
+                call = bound_input(self.model, messages, self._arguments(messages, options))
+            with await _reserve(accounts, call, lost, io) as reservation:
                 attempt = replace(options, cap=reservation.tokens)
                 started = time.perf_counter()
                 try:
@@ -233,11 +236,10 @@ class ChatClient:
                         echoes=self._continuation == "whole",
                     )
                     _settle(reservation, tokens)
-                    _note_bill(reply.charge, reservation)
+                    if call.model:
+                        reply.charge["bill"] = [*(reservation.bill or call)]
                     return replace(reply, lost=tuple(lost), effort=effort)
-                if (known := settle_failed(reservation, failure)) is not None:
-                    lost.append(charge_of(known, attempt, seconds, "error", self.name))
-                    _note_bill(lost[-1], reservation)
+                lost += self._lost(reservation, failure, attempt, seconds)
             if wish := self._refused_wish(failure, options):
                 refused.add(wish)
                 continue
@@ -252,27 +254,6 @@ class ChatClient:
                     model=describe_model(self.model),
                 ) from safe_cause(failure, self._secrets)
             await io.sleep(wait)
-
-    async def _reserve(
-        self,
-        accounts: Sequence[Budget],
-        messages: Sequence[BaseMessage],
-        options: CallOptions,
-        lost: Sequence[Charge],
-        io: IO,
-    ) -> Reservation:
-        """Reserve what is left of the cap, after a wait for calls that may return some of it."""
-        call = Bill()
-        if any(account.needs_input for account in accounts):
-            call = bound_input(self.model, messages, self._arguments(messages, options))
-        tokens = max(1, _max_left(accounts))
-        try:
-            return await io.call(
-                reserve_in, areserve_in, accounts, tokens, at_least=tokens, call=call
-            )
-        except BudgetUsedUpError as error:
-            error.lost = tuple(lost)
-            raise
 
     def _arguments(self, messages: Sequence[BaseMessage], options: CallOptions) -> dict[str, Any]:
         """Return the tools and the policy's arguments; for samples some temperature."""
@@ -313,6 +294,18 @@ class ChatClient:
         config = {} if options.stream else _SILENT
         return await io.call(model.invoke, ainvoke, list(messages), config, **arguments)
 
+    def _lost(
+        self, reservation: Reservation, error: Exception, attempt: CallOptions, seconds: float
+    ) -> list[Charge]:
+        """Count what a failed attempt cost; return its charge if it may have been billed."""
+        tokens = settle_failed(reservation, error)
+        if tokens is None:
+            return []
+        charge = charge_of(tokens, attempt, seconds, "error", self.name)
+        if reservation.call.model:
+            charge["bill"] = [*(reservation.bill or reservation.call)]
+        return [charge]
+
     def _refused_wish(self, error: Exception, options: CallOptions) -> str:
         """Return what the server may have refused, to be left out of the next attempt."""
         if status_of(error) not in _UNSUPPORTED or is_too_long(error):
@@ -321,6 +314,18 @@ class ChatClient:
         if self._policy(self.model, bare) != self._policy(self.model, options):
             return "schema"
         return "stream" if options.stream else ""
+
+
+async def _reserve(
+    accounts: Sequence[Budget], call: Bill, lost: Sequence[Charge], io: IO
+) -> Reservation:
+    """Reserve what is left of the cap, after a wait for calls that may return some of it."""
+    tokens = max(1, _max_left(accounts))
+    try:
+        return await io.call(reserve_in, areserve_in, accounts, tokens, at_least=tokens, call=call)
+    except BudgetUsedUpError as error:
+        error.lost = tuple(lost)
+        raise
 
 
 def settle_failed(reservation: Reservation, error: Exception) -> Tokens | None:
@@ -350,12 +355,6 @@ def _settle(reservation: Reservation, tokens: Tokens) -> None:
         cached=tokens.cached,
         written=tokens.written,
     )
-
-
-def _note_bill(charge: Charge, reservation: Reservation) -> None:
-    """Note what was billed in the charge of a call whose input is counted."""
-    if reservation.call.model:
-        charge["bill"] = [*(reservation.bill or ())]
 
 
 def _open_accounts(options: CallOptions) -> tuple[Budget, ...]:

@@ -102,9 +102,10 @@ class Run:
     def budget(self) -> Budget:
         """The account of the question: its ceiling, charged with what was billed before."""
         run, limit = self.state.get("run_id", ""), self.state.get("ceiling") or _NO_CEILING
+        earlier = self.earlier
         for around in accounts_in_scope():  # a run that goes on may be in a process of its own
-            around.count_earlier(run, self.earlier)
-        return open_run(None, limit=limit, run=run, earlier=self.earlier) or Budget(limit)
+            around.count_earlier(run, earlier)
+        return open_run(None, limit=limit, run=run, earlier=earlier) or Budget(limit)
 
     @cached_property
     def earlier(self) -> Spending:
@@ -115,9 +116,12 @@ class Run:
     @property
     def prices(self) -> Dollars | None:
         """The prices of the graph, else those of a budget in dollars around the run."""
-        rates = [account.rate for account in accounts_in_scope()]
-        around = next((rate for rate in rates if isinstance(rate, Dollars)), None)
-        return self.options.prices or around
+        if self.options.prices:
+            return self.options.prices
+        for account in accounts_in_scope():
+            if isinstance(account.rate, Dollars):
+                return account.rate
+        return None
 
     @property
     def price_key(self) -> str:
@@ -190,8 +194,9 @@ class Run:
         )
         lost: ModelCallError | None = None
         account = self.budget.open_run(tokens=options.cap)
-        with account, use_budget(account):
+        with use_budget(account), account:
             reserve = account.grant(self._reserve(account, closing=closing) if forces else 0)
+            options = replace(options, cap=max(1, account.tokens_left()))
             try:
                 prompt, reply = await self._work(prompt, options, account)
             except ModelCallError as failure:
@@ -200,9 +205,10 @@ class Run:
                 lost, reply = failure, Reply("", "error", failure.lost[-1])
             finish: Finish = "length" if reply.finish == "length" else "stop"
             is_unfinished = self._is_unfinished(reply, query, forces=forces, closing=closing)
+            # Where others use up a shared budget meanwhile, the reserve is all that is left.
             if is_unfinished and account.left >= reserve.left:
                 reserve.close()
-                reserve = account  # else others of a shared budget ask meanwhile: they leave it
+                reserve = account
             if not is_unfinished or reserve.left < 1:
                 return BudgetedReply(reply.text, int(account.spent), finish)
             answer_type = self.options.answer_type if closing else None
@@ -394,7 +400,6 @@ class Run:
         """
         paid: list[Reply] = []
         for rounds_left in range(MAX_ROUNDS, -1, -1):
-            options = replace(options, cap=max(1, account.tokens_left()))
             try:
                 paid.append(await self._ask(prompt, options))
             except ModelCallError as failure:  # its step is told what all of the calls cost
@@ -405,6 +410,7 @@ class Run:
                 break
             call = self.journal.call_tool if self.journal else call_tool
             prompt = [*prompt, *await use_tools(asked, self.options.tools, call, self.io)]
+            options = replace(options, cap=max(1, account.tokens_left()))
         return prompt, paid[-1]
 
     def _reserve(self, account: Budget, *, closing: bool) -> int:
