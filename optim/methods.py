@@ -169,19 +169,16 @@ class Grid:
         per_level: Values of B_per_level, each at least 0.
 
     Raises:
-        InputError: An empty or repeated list, or a rule that would give no token.
+        InputError: An empty list, or a rule that would give no token.
     """
 
     initial: Sequence[int]
     per_level: Sequence[int]
 
     def __post_init__(self) -> None:
-        for values in (self.initial, self.per_level):
-            if not values or len(set(values)) < len(values) or min(values) < 0:
-                msg = "a grid needs values of at least 0, each once, for both initial and per level"
-                raise InputError(msg)
-        if 0 in self.initial and 0 in self.per_level:
-            msg = "a grid cannot have 0 in both: a question of level 1 would get no token"
+        both, values = (self.initial, self.per_level), (*self.initial, *self.per_level)
+        if not all(both) or min(values) < 0 or all(0 in side for side in both):
+            msg = "a grid needs values of at least 0 for B_init and B_per_level, and not 0 in both"
             raise InputError(msg)
 
     def over(self, methods: Sequence[Method]) -> tuple[Method, ...]:
@@ -193,20 +190,21 @@ class Grid:
         if not any(method.settings.has_budget for method in methods):
             msg = "a grid of budgets needs a method that has one, such as cosine or global_budget"
             raise InputError(msg)
-        return tuple(point for method in methods for point in self._points(method))
-
-    def _points(self, method: Method) -> list[Method]:
-        if not method.settings.has_budget:
-            return [method]
-        return [
-            replace(
-                method,
-                name=f"{method.name}[{rule.initial}+{rule.per_level}L]",
-                settings=method.settings.model_copy(update={"budget": rule}),
+        rules = [PerLevel(initial=a, per_level=b) for a in self.initial for b in self.per_level]
+        return tuple(
+            point
+            for method in methods
+            for point in (
+                [_with_budget(method, rule) for rule in rules]
+                if method.settings.has_budget
+                else [method]
             )
-            for initial in self.initial
-            for rule in (PerLevel(initial=initial, per_level=each) for each in self.per_level)
-        ]
+        )
+
+
+def _with_budget(method: Method, rule: PerLevel) -> Method:
+    name = f"{method.name}[{rule.initial}+{rule.per_level}L]"
+    return replace(method, name=name, settings=method.settings.model_copy(update={"budget": rule}))
 
 
 def _method(name: str, overrides: Mapping[str, Any]) -> Method:

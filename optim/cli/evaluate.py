@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from optim.cli.options import AsJson, PriceRatio, PricesOption, read_prices, with_options
-from optim.cli.terminal import echo, exits, numbers
+from optim.cli.options import (
+    AsJson,
+    PriceRatio,
+    PricesOption,
+    echo,
+    exits,
+    numbers,
+    read_prices,
+    with_options,
+)
 from optim.evaluation.experiment import Experiment
 from optim.methods import Grid, method_from_file
 from pb_graph.errors import InputError
@@ -72,7 +80,7 @@ def evaluate_methods(  # noqa: PLR0913 -- one parameter for each option
     rules = _grid(grid) if grid else None
     experiment = Experiment(**options | {"methods": [options["methods"], *mine]}, grid=rules)
     listed = read_prices(prices)
-    from optim.evaluation import evaluate  # noqa: PLC0415 -- Inspect takes seconds
+    from optim.evaluation import evaluate, on_ray  # noqa: PLC0415 -- Inspect takes seconds
     from optim.reporting.tables import answers  # noqa: PLC0415 -- pandas takes a second
 
     def confirm(size: str, count: int) -> None:
@@ -82,7 +90,8 @@ def evaluate_methods(  # noqa: PLR0913 -- one parameter for each option
             raise typer.Abort
 
     planners = tuple(dict.fromkeys(planner or ()))
-    evaluation = evaluate(experiment, planners=planners, confirm=confirm, ray_parts=ray)
+    run = on_ray(ray) if ray is not None else None
+    evaluation = evaluate(experiment, planners=planners, confirm=confirm, run=run)
     table = answers(evaluation.records, prices=listed, price_ratio=price_ratio)
     _show(evaluation, table, as_json=as_json, by_budget=rules is not None)
     _fail_if_nothing(evaluation)

@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optim.cli.options import AsJson, Logs, PriceRatio, PricesOption, read_prices
-from optim.cli.terminal import echo, plain_errors
+from optim.cli.options import (
+    AsJson,
+    Logs,
+    PriceRatio,
+    PricesOption,
+    echo,
+    plain_errors,
+    read_prices,
+)
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Command-line options made of the fields of a dataclass.
+"""What all commands share: options made of the fields of a dataclass, and errors of one line.
 
 The metadata of a field holds its help, its panel and its names (`Option`); defaults are the
 dataclass's. A field without metadata takes that of the field of the same name in `Experiment`.
@@ -7,24 +7,30 @@ dataclass's. A field without metadata takes that of the field of the same name i
 from __future__ import annotations
 
 import dataclasses
+import errno
 import inspect
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from optim.cli.terminal import numbers, plain_errors
 from optim.evaluation.experiment import Experiment
-from pb_graph.cli.options import read_assignments, read_set
+from optim.extras import missing_extra, require_modules
+from pb_graph.cli.options import INTERRUPTED, Exits, read_assignments, read_set
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from pb_graph.budget.rates import Prices
+
+exits = Exits("pb-optim")
+
+_STORAGE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON only.", rich_help_panel="Output")]
 Logs = Annotated[
@@ -182,3 +188,49 @@ def _default(field: dataclasses.Field[Any]) -> Any:  # noqa: ANN401 -- of any ty
 
 
 _EXPERIMENT = {field.name: field.metadata for field in dataclasses.fields(Experiment)}
+
+
+@contextmanager
+def plain_errors(*modules: str) -> Iterator[None]:
+    """End the process with one line and the exit code that fits, instead of a traceback.
+
+    Args:
+        modules: What the command cannot do without, looked for before it begins.
+    """
+    try:
+        with exits.handle_errors():
+            require_modules(*modules)
+            yield
+    except KeyboardInterrupt:
+        exits.fail("interrupted; the same command goes on from here.", INTERRUPTED)
+    except OSError as error:
+        if error.errno not in _STORAGE:
+            raise
+        place = f" {error.filename}" if error.filename else ""
+        exits.fail(
+            f"cannot write{place}: {error.strerror}. What was written before is kept; once that is "
+            "mended, the same command goes on."
+        )
+    except ModuleNotFoundError as error:
+        told = missing_extra(error)
+        if told is None:
+            raise
+        exits.fail(str(told))
+
+
+def echo(value: object) -> None:
+    """Print one JSON value."""
+    typer.echo(json.dumps(value, ensure_ascii=False))
+
+
+def numbers(option: str, text: str) -> list[int]:
+    """Read whole numbers with commas between.
+
+    Raises:
+        InputError: The text is something else.
+    """
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        msg = f"{option} wants whole numbers with commas between, not {text!r}"
+        raise InputError(msg) from None

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from optim.cli.options import AsJson, with_options
-from optim.cli.terminal import echo, plain_errors
+from optim.cli.options import AsJson, echo, plain_errors, with_options
 from optim.tuning.options import TuneOptions, option, resolve_optimizer
 
 if TYPE_CHECKING:
@@ -46,9 +45,9 @@ class TuneCommand(TuneOptions):
 def tune_program(options: dict[str, Any], *, as_json: AsJson = False) -> None:
     """Tune prompts, the solver's examples or settings for E³; write a program file.
 
-    The winner meets the original on a third of the questions. It is better
-    (with a confidence of 90 %), undecided (used, as it is not worse), or the
-    original is kept. The same command resumes, and pays for nothing twice.
+    The winner of dev meets the original on a third of the questions: it is better (with a
+    confidence of 90 %), undecided (used, as it is not worse there), or the original is kept. The
+    same command resumes, and pays for nothing twice.
     """
     from optim.datasets import data_set, load  # noqa: PLC0415 -- DSPy takes a second
     from optim.evaluation.experiment import provenance  # noqa: PLC0415

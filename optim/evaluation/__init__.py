@@ -1,6 +1,6 @@
 """Evaluates methods: `evaluate(Experiment(...))` answers, scores, logs, and sums up.
 
-The exported names load on first use: `optim.tuning` uses the store and the limits without Inspect.
+The exported names load on first use: `optim.tuning` uses the store and the models without Inspect.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from optim.extras import on_first_use
 
 if TYPE_CHECKING:
     from optim.evaluation.experiment import Experiment
-    from optim.evaluation.launch import evaluate
-    from optim.evaluation.run import Evaluation, EvaluationError
+    from optim.evaluation.ray_parts import on_ray
+    from optim.evaluation.run import Evaluation, EvaluationError, evaluate
 
-__all__ = ["Evaluation", "EvaluationError", "Experiment", "evaluate"]
+__all__ = ["Evaluation", "EvaluationError", "Experiment", "evaluate", "on_ray"]
 
 __getattr__ = on_first_use(
     __name__,
-    {"Experiment": "experiment", "evaluate": "launch"}
-    | dict.fromkeys(("Evaluation", "EvaluationError"), "run"),
+    {"Experiment": "experiment", "on_ray": "ray_parts"}
+    | dict.fromkeys(("Evaluation", "EvaluationError", "evaluate"), "run"),
 )

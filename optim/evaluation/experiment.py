@@ -16,7 +16,7 @@ from optim.datasets import DATASETS, data_set, level_examples
 from optim.datasets.dataset import digest
 from optim.datasets.loading import Source, select
 from optim.methods import ESTIMATED, NAMES, PAPER, RIVALS, Grid, Method, check_distinct, methods
-from optim.records import REMOTE
+from optim.records.logs import REMOTE
 from optim.records.shards import Shard
 from optim.scorers import NAMES as SCORERS
 from optim.scorers import as_scorer

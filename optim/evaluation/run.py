@@ -9,12 +9,13 @@ the steps of unfinished ones.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import pandas as pd
 import rich
@@ -22,12 +23,14 @@ from inspect_ai import eval as inspect_eval
 from inspect_ai.model import get_model
 from rich.console import Console
 
+from optim.evaluation.experiment import Experiment
 from optim.evaluation.inspect_models import PROVIDER
-from optim.evaluation.limits import Limits, Progress
 from optim.evaluation.models import build_models
 from optim.evaluation.store import REPLIES, ReplyCache, lock_run_dir, storage_error
-from optim.evaluation.task import MethodTask, OnEnd, make_method_task, make_task
-from optim.records import BY_RUN, Records, differences, log_headers, pool
+from optim.evaluation.task import Limits, MethodTask, OnEnd, make_method_task, make_task
+from optim.records import Records
+from optim.records.logs import BY_RUN, differences, log_headers, pool
+from optim.records.shards import Shard
 from optim.reporting.formatting import displayed, remarks, text_table
 from optim.reporting.tables import answers, figures
 from pb_graph.errors import InputError, PlanAndBudgetError
@@ -35,12 +38,16 @@ from pb_graph.models.options import TIMEOUT
 
 if TYPE_CHECKING:
     from optim.datasets import Question
-    from optim.evaluation.experiment import Experiment
-    from optim.evaluation.limits import TotalSpent
-    from optim.records import LogHeader
+    from optim.evaluation.models import ModelSpec
+    from optim.evaluation.task import TotalSpent
+    from optim.records.logs import LogHeader
     from optim.scorers import Scorer
     from pb_graph.settings import Settings
 
+    Engine = Callable[[Experiment, Console, Sequence[Question]], "Evaluation"]
+
+_EVERY = 30.0  # seconds between two lines of progress where nothing can be drawn over
+_FIRST = 5  # answers, from which the tokens of all are estimated
 _FLUSHES = 50  # times that Inspect writes a log while it grows; each time it writes all of it
 
 
@@ -78,6 +85,66 @@ class Evaluation:
         found = self.figures
         notes = "".join(f"<p>{escape(note)}</p>" for note in remarks(found))
         return f"{displayed(found).to_html(index=False)}{notes}"
+
+
+def evaluate(
+    experiment: Experiment,
+    *,
+    planners: Sequence[ModelSpec] = (),
+    confirm: Callable[[str, int], None] | None = None,
+    console: Console | None = None,
+    run: Engine | None = None,
+) -> Evaluation:
+    """Run an experiment, or the rest of it. In an event loop, call it in `asyncio.to_thread`.
+
+    Args:
+        experiment: The experiment.
+        planners: Run it with each of these planners, in one folder; rows and records name theirs.
+            Answers that need no planner are paid for once.
+        confirm: Called before the run begins, with its size in a sentence and its number of
+            answers. An error that it raises prevents the run.
+        console: Where progress is shown; standard error when not given.
+        run: Runs one experiment. None runs it in this process, `on_ray` in parts on Ray.
+
+    Returns:
+        The records and the table. An error in one answer is a record, and ends nothing.
+
+    Raises:
+        InputError: The experiment is wrong, another process uses the folder, or the folder holds
+            the same task under other conditions.
+        ModelSetupError: A model cannot be set up.
+        ScorerError: The scorer cannot be set up.
+        StorageError: The folder cannot be written.
+        EvaluationError: A task failed.
+    """
+    console = console or Console(stderr=True)
+    each = [replace(experiment, planner=planner) for planner in planners] or [experiment]
+    questions = experiment.source.read()
+    if confirm is not None:
+        confirm(*_size(experiment, questions, len(each)))
+    runs = [(run or run_here)(one, console, questions) for one in each]
+    # A run on Ray returns the records of other planners in the folder, too.
+    found = {(r.method, r.planner, r.question, r.epoch): r for run in runs for r in run.records}
+    not_started = sum(run.not_started for run in runs)
+    return replace(runs[-1], records=Records(found.values()), not_started=not_started)
+
+
+def _size(experiment: Experiment, questions: Sequence[Question], planners: int) -> tuple[str, int]:
+    """Return the size of a run in a sentence, and its number of answers."""
+    model, limit = experiment.model, experiment.max_tokens_total
+    part = Shard.parse(experiment.part) if experiment.part else None
+    asked = sum(part is None or part.has(one.id) for one in experiment.draw(questions))
+    names = [method.name for method in experiment.chosen_methods(questions)]
+    total = asked * len(names) * experiment.epochs * planners
+    epochs = f" x {experiment.epochs} epochs" if experiment.epochs > 1 else ""
+    epochs += f" x {planners} planners" if planners > 1 else ""
+    named = model if isinstance(model, str) else type(model).__name__ if model else "PB_MODEL"
+    most = f"at most {limit:,} tokens" if limit else "without a limit of tokens"
+    text = (
+        f"{len(names)} methods ({', '.join(names)}) x {asked} questions{epochs} = {total:,} "
+        f"answers by {named}, {most}."
+    )
+    return text, total
 
 
 def run_here(
@@ -123,6 +190,51 @@ def run_here(
     return Evaluation(records, limits.spent, limits.skipped, experiment.log_dir)
 
 
+class Progress:
+    """A context manager that shows how far a run is: a live line, or at no terminal some lines.
+
+    Args:
+        samples: Number of answers of the run.
+        spent: Completion tokens before the run.
+        limit: Completion tokens after which no answer begins, or None.
+        console: The console to draw on.
+    """
+
+    def __init__(self, samples: int, spent: int, limit: int | None, console: Console) -> None:
+        self._samples, self._before, self._console = samples, spent, console
+        self._of = "" if limit is None else f" of {limit}"
+        self._began = self._printed = time.monotonic()
+        self._status = console.status("")
+
+    def __enter__(self) -> Self:
+        self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._status.stop()
+
+    def show(self, spent: int, answers: int, errors: int) -> None:
+        """Show the counts of the whole run so far, and an estimate of all its tokens.
+
+        Args:
+            spent: Completion tokens.
+            answers: Answers, errors included.
+            errors: Answers without a score.
+        """
+        now = time.monotonic()
+        line = (
+            f"{answers} of {self._samples} answers, {errors} errors, {spent} completion tokens "
+            f"spent{self._of}, {now - self._began:.0f} s"
+        )
+        if _FIRST <= answers < self._samples:
+            total = self._before + (spent - self._before) * self._samples / answers
+            line += f"; about {total:.0f} tokens in all"
+        self._status.update(line)
+        if not self._console.is_terminal and now - self._printed >= _EVERY:
+            self._printed = now
+            self._console.print(line)
+
+
 def _run(  # noqa: PLR0913, PLR0917
     tasks: Sequence[MethodTask],
     judge: Scorer,
@@ -161,7 +273,7 @@ def _run(  # noqa: PLR0913, PLR0917
             ctl_server=False,
             log_header_only=True,
         )
-    if any(log.status == "cancelled" for log in logs):
+    if limits.interrupted or any(log.status == "cancelled" for log in logs):
         raise KeyboardInterrupt
     failed = next((log for log in logs if log.status != "success"), None)
     if failed or len(logs) < len(tasks):

@@ -10,9 +10,10 @@ of Inspect's command line apply. `pb-optim report` reads the log.
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -23,12 +24,12 @@ from inspect_ai.log import transcript
 from inspect_ai.model import ChatMessageAssistant, Model, ModelOutput, get_model
 from inspect_ai.scorer import Metric, MetricProtocol, SampleScore, Score, Value, metric, scorer
 from inspect_ai.solver import solver
+from inspect_ai.util import EarlyStop
 
 from optim.datasets.dataset import digest
 from optim.e3 import interval
 from optim.evaluation.experiment import Experiment, scorer_code
 from optim.evaluation.inspect_models import InspectChat, show_call, to_inspect
-from optim.evaluation.limits import EarlyStopping
 from optim.evaluation.models import Models, load_program
 from optim.evaluation.runner import RETRY_SETTINGS, Runner, score_answer
 from optim.records import PLANNING, planning_tokens
@@ -41,16 +42,20 @@ if TYPE_CHECKING:
     from inspect_ai.scorer import Scorer as InspectScorer
     from inspect_ai.scorer import Target
     from inspect_ai.solver import Generate, Solver, TaskState
+    from pydantic import JsonValue
 
     from optim.datasets import Question
-    from optim.evaluation.limits import Limits
     from optim.evaluation.runner import Outcome
+    from optim.evaluation.store import ReplyCache
     from optim.methods import Method
     from optim.scorers import Scorer
     from pb_graph.types import Report
 
 OnEnd = Callable[[bool], None]
 """Called when a sample ends, with whether it has a score."""
+
+TotalSpent = Callable[[int], Awaitable[int]]
+"""Takes the tokens of a part and returns those of all parts."""
 
 _PLANNER = "planner"  # the role of the model that plans: --model-role planner=openai/gpt-5-nano
 _OVERVIEW = ("level", "budget", "ceiling", "steps", "warnings")
@@ -170,7 +175,7 @@ def make_task(
         for question in task.questions.values()
     ]
     dataset, method, *_ = task.key
-    stopping = EarlyStopping(task.key, limits, is_free) if limits else None
+    stopping = EarlyStopping(limits, is_free) if limits else None
     return Task(
         name=f"{dataset}-{method}".replace(":", "-"),
         dataset=MemoryDataset(samples, name=dataset),
@@ -286,6 +291,102 @@ def _mean_of(name: str, scale: float = 1.0) -> MetricProtocol:
 
 def _values(score: SampleScore) -> Mapping[str, float]:
     return cast("Mapping[str, float]", score.score.value)
+
+
+class Limits:
+    """The places for answers at once, first come, first served, and the tokens of a run.
+
+    Args:
+        places: Number of questions that are answered at once.
+        tokens: Completion tokens after which no new answer begins. None for no limit.
+        cache: Counts the tokens, those of earlier runs included.
+        total_spent: Takes the tokens of this part and returns those of all parts.
+
+    Attributes:
+        skipped: Number of answers that were not begun.
+        interrupted: Whether an answer was cancelled, which Inspect does not always tell.
+    """
+
+    def __init__(
+        self,
+        places: int,
+        tokens: int | None,
+        cache: ReplyCache,
+        total_spent: TotalSpent | None = None,
+    ) -> None:
+        self.places, self.tokens = asyncio.Semaphore(places), tokens
+        self.skipped, self.interrupted = 0, False
+        self._cache, self._total_spent = cache, total_spent
+
+    @property
+    def spent(self) -> int:
+        """Completion tokens so far."""
+        return self._cache.spent
+
+    async def stop_reason(self) -> str | None:
+        """Return the reason why no new answer may begin, or None."""
+        if self._cache.failure is not None:
+            return str(self._cache.failure)
+        if self.tokens is None:
+            return None
+        spent = self.spent if self._total_spent is None else await self._total_spent(self.spent)
+        return f"{self.tokens} tokens are spent" if spent >= self.tokens else None
+
+
+class EarlyStopping:
+    """Inspect's early-stopping hook of one task, called before each sample starts.
+
+    Samples wait for their place here and not in the solver, because a sample that has started can
+    no longer be left out of the log. Once the limit is reached, only samples that cost nothing
+    start.
+
+    Args:
+        limits: Those of the run.
+        is_free: Returns whether the sample of a question and epoch would cost nothing.
+    """
+
+    def __init__(self, limits: Limits, is_free: Callable[[str, int], Awaitable[bool]]) -> None:
+        self._limits, self._is_free = limits, is_free
+        self._placed: set[tuple[str, int]] = set()
+
+    async def start_task(self, *_: object, **__: object) -> str:
+        """Return the name that logs show."""
+        return "max-tokens-total"
+
+    async def schedule_sample(self, id: str | int, epoch: int) -> EarlyStop | None:  # noqa: A002
+        """Let a sample start once it has a place, or leave it out."""
+        await self._limits.places.acquire()
+        self._placed.add((str(id), epoch))
+        reason = await self._limits.stop_reason()
+        if reason is None or await self._is_free(str(id), epoch):
+            return None
+        self._release(str(id), epoch)
+        self._limits.skipped += 1
+        return EarlyStop(id=id, epoch=epoch, reason=reason)
+
+    @contextmanager
+    def place(self, question: str, epoch: int) -> Iterator[None]:
+        """Keep the place of a sample until it is answered."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            self._limits.interrupted = True
+            raise
+        finally:
+            self._release(question, epoch)
+
+    async def complete_sample(self, id: str | int, epoch: int, scores: object) -> None:  # noqa: A002, ARG002
+        """Give back the place of a sample that never came to its solver."""
+        self._release(str(id), epoch)
+
+    async def complete_task(self) -> dict[str, JsonValue]:
+        """Return the tokens that had been spent when the task ended."""
+        return {"completion_tokens_spent": self._limits.spent, "limit": self._limits.tokens}
+
+    def _release(self, question: str, epoch: int) -> None:
+        if (question, epoch) in self._placed:
+            self._placed.remove((question, epoch))
+            self._limits.places.release()
 
 
 def task_for(

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from optim.records.logs import (
-    BY_RUN,
-    REMOTE,
-    LogHeader,
-    differences,
-    log_headers,
-    pool,
-    read_records,
-)
+from optim.records.logs import read_records
 from optim.records.record import (
     PLANNING,
-    LevelSource,
     Record,
     Records,
     is_empty_paid_answer,
@@ -22,18 +13,11 @@ from optim.records.record import (
 )
 
 __all__ = [
-    "BY_RUN",
     "PLANNING",
-    "REMOTE",
-    "LevelSource",
-    "LogHeader",
     "Record",
     "Records",
-    "differences",
     "is_empty_paid_answer",
-    "log_headers",
     "planning_tokens",
-    "pool",
     "read_records",
     "was_truncated",
 ]

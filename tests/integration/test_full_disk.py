@@ -17,7 +17,7 @@ BEGIN = """
 import json, resource, sys
 from pathlib import Path
 import typer
-from optim.cli.terminal import plain_errors
+from optim.cli.options import plain_errors
 from tests.support.chat_model import ScriptedChat, with_schema
 {imports}
 

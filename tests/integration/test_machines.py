@@ -29,6 +29,7 @@ from dataclasses import replace
 from pathlib import Path
 from rich.console import Console
 from optim import Experiment, evaluate
+from optim.evaluation import on_ray
 from tests.support.killed import paid_replies
 
 root = Path(sys.argv[1])
@@ -48,11 +49,11 @@ evaluate(alone, console=Console(quiet=True))
 ray.init(log_to_driver=False, configure_logging=False)
 os.environ.update(TTY_COMPATIBLE="1", COLUMNS="200")
 console = Console(stderr=True, width=200)
-found = evaluate(whole, console=console, ray_parts=2)
+found = evaluate(whole, console=console, run=on_ray(2))
 one = replace(whole, methods="cosine")  # other rows of the folder are not its own
-again = evaluate(one, console=Console(quiet=True), ray_parts=2)
+again = evaluate(one, console=Console(quiet=True), run=on_ray(2))
 limited = replace(whole, methods="vanilla", log_dir=root.with_name("limited"), concurrency=1)
-cut = evaluate(replace(limited, max_tokens_total=12), console=console, ray_parts=2)
+cut = evaluate(replace(limited, max_tokens_total=12), console=console, run=on_ray(2))
 ray.shutdown()
 print(json.dumps({
     "records": len(found.records), "left": found.not_started,

@@ -140,7 +140,7 @@ def _load() -> None:
     import langgraph.checkpoint.sqlite.aio  # noqa: F401, PLC0415
 
     import optim.cli  # noqa: PLC0415
-    import optim.evaluation.launch  # noqa: PLC0415
+    import optim.evaluation.run  # noqa: PLC0415
     import optim.tuning.gepa  # noqa: PLC0415
     import optim.tuning.run  # noqa: F401, PLC0415
     import pb_graph.cli.app  # noqa: PLC0415

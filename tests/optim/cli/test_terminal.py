@@ -10,16 +10,13 @@ import pytest
 from typer.testing import CliRunner
 
 from optim import cli
-from optim.cli.terminal import plain_errors
+from optim.cli.options import plain_errors
 
 ROOT = Path(__file__).parents[3]
 TUNE = ["tune", "--dataset", "arithmetic", "--model", "test:m"]
 COMMANDS = [
     (["eval", "--dataset", "arithmetic", "--model", "test:m"], "inspect_ai", "eval"),
-    (["certify", "logs"], "inspect_ai", "eval"),
-    (["report", "logs"], "inspect_ai", "eval"),
     ([*TUNE, "--optimizer", "miprov2"], "optuna", "tune"),
-    (TUNE, "filelock", "eval"),
 ]
 
 

@@ -87,19 +87,6 @@ def test_a_data_set_is_one_function_under_the_decorator(tmp_path: Path) -> None:
         dataset("svamp")(parse)
 
 
-@patch.dict(_DATASETS)
-def test_a_row_that_ones_own_reader_fails_on_is_a_bad_row(tmp_path: Path) -> None:
-    @dataset("capitals", domain="", instruction="", answer_format="", scorer="match", columns=())
-    def parse(row: Row) -> Question:
-        return Question(row["country"], "Capital?", targets=(row["capital"].strip(),))
-
-    rows = [{"country": "France", "capital": "Paris"}, {"country": "Spain"}]
-    path = written(tmp_path / "a.jsonl", *rows)
-    with pytest.raises(BadRowError, match=r"line 2 of .*: KeyError: 'capital'"):
-        load("capitals", path=path)
-    assert load("capitals", path=path, skip_bad_rows=True) == [parse(rows[0])]
-
-
 # --- files
 
 
@@ -125,13 +112,6 @@ def test_every_kind_of_file_reads_the_same(good: Path, tmp_path: Path) -> None:
         assert load("jsonl", path=str(tmp_path / f"a.{ending}")) == load("jsonl", path=good)
 
 
-def test_a_mark_blank_lines_and_line_separators_in_text_do_no_harm(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    row = {"question": "one\u2028two?", "answer": "x"}
-    path.write_bytes(b"\xef\xbb\xbf" + json.dumps(row, ensure_ascii=False).encode() + b"\r\n\n")
-    assert load("jsonl", path=path)[0].question == "one\u2028two?"
-
-
 def test_a_csv_cell_holds_a_list_as_json(tmp_path: Path) -> None:
     header = "question,answers,choices"
     path = written(tmp_path / "a.csv", header, 'Which?,B,"[""x"", ""y""]"')
@@ -144,13 +124,10 @@ def test_a_csv_cell_holds_a_list_as_json(tmp_path: Path) -> None:
     ("name", "content", "reason"),
     [
         ("a.txt", "x", "cannot read .txt; convert it to .jsonl"),
-        ("a", "x", "a file without ending"),
         ("a.json", "{", "no valid json file"),
         ("a.json", "{}", "holds dict, not a list"),
-        ("a.json", "[" * 100_000, "no valid json file"),
         ("a.parquet", "x", "no valid parquet file"),
         ("a.jsonl", "", "has no question"),
-        ("a.csv", "", "has no question"),
     ],
 )
 def test_a_file_that_cannot_be_read_says_why(
@@ -168,13 +145,10 @@ BAD: list[tuple[object, str]] = [
     ("[1, 2]", "holds list, not an object"),
     ({"answer": "1"}, "no 'question' (columns: answer)"),
     ({"question": "  ", "answer": "1"}, "'question' is empty"),
-    ({"question": "a?", "answer": None}, "'answer' is empty"),
     ({"question": "b?", "answers": []}, "'answers' is an empty list"),
     ({"question": "c?", "answer": "1", "level": 6}, "level '6' is outside 1 to 5"),
-    ({"question": "d?", "answer": "1", "level": 0}, "level '0' is outside 1 to 5"),
     ({"question": "e?", "answer": "1", "level": 2.5}, "level '2.5' is outside 1 to 5"),
     ({"question": "f?", "answer": "1", "level": True}, "'level' holds bool, not text"),
-    ({"question": ["g?"], "answer": "1"}, "'question' holds list, not text"),
     ({"question": "h?", "answer": "1", "id": "q1"}, "its id 'q1' is that of an earlier row"),
     ({"question": "i?", "answer": {"value": 1}}, "'answer' holds dict, not text"),
 ]

@@ -1,11 +1,9 @@
 from collections import Counter
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from optim.datasets import Question, level_examples, sample
-from pb_graph.errors import InputError
 
 
 def question(name: str, level: int | None, text: str | None = None) -> Question:
@@ -58,11 +56,6 @@ def test_another_seed_draws_other_questions_and_begins_with_other_levels() -> No
     firsts = [sample(there, 1, seed)[0] for seed in range(20)]
     assert {question.level for question in firsts} == {1, 2, 3, 4, 5}
     assert len({question.id for question in firsts}) > 10
-
-
-def test_fewer_than_one_is_refused() -> None:
-    with pytest.raises(InputError, match="at least 1, not 0"):
-        sample(pool([1]), 0, 0)
 
 
 @given(LEVELS, st.integers(0, 40), SEED)

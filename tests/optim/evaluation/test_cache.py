@@ -114,11 +114,6 @@ def test_another_request_is_made_anew(
     assert len(model.calls) == 2
 
 
-def test_a_longer_time_out_is_no_other_request(model: ScriptedChat, tmp_path: Path) -> None:
-    client = asking(model, tmp_path)
-    assert ask(client) == ask(client, limits=CallOptions(50, 600.0))
-
-
 def test_where_nothing_is_sampled_every_epoch_has_the_same_reply(
     model: ScriptedChat, tmp_path: Path
 ) -> None:
@@ -135,10 +130,6 @@ def test_who_asks_the_same_twice_wants_another_reply_and_later_gets_the_same_two
         texts.append([ask(client, record=record).text for _ in range(2)])
     assert texts == [["first words", "second thoughts of it"]] * 2
     assert len(model.calls) == 2
-
-
-def test_another_planner_is_asked_itself(model: ScriptedChat, tmp_path: Path) -> None:
-    assert ask(asking(model, tmp_path, "one")) != ask(asking(model, tmp_path, "two"))
 
 
 def test_two_methods_at_once_wait_for_one_call(tmp_path: Path) -> None:
@@ -245,10 +236,3 @@ def test_samples_are_kept_apart_by_their_index_and_found_again(tmp_path: Path) -
     known = asking(model, tmp_path, one_sample=True)
     assert [ask(known, limits=SAMPLED, record=again).text for _ in range(3)] == first
     assert len(model.calls) == 4
-
-
-def test_each_epoch_has_samples_of_its_own(tmp_path: Path) -> None:
-    model = ScriptedChat(solve=in_turn("one", "two"))
-    client = asking(model, tmp_path, one_sample=True)
-    epochs = [ask(client, limits=SAMPLED, record=Recording(epoch)).text for epoch in (1, 2)]
-    assert epochs == ["one", "two"]

@@ -409,7 +409,7 @@ def test_a_terminal_shows_live_totals(tmp_path: Path) -> None:
 def test_elsewhere_lines_say_how_far_it_is_and_what_all_will_take(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("optim.evaluation.limits._EVERY", 0.0)
+    monkeypatch.setattr("optim.evaluation.run._EVERY", 0.0)
     out = io.StringIO()
     asked = experiment(ScriptedChat(solve=solves), tmp_path, limit=10, concurrency=1)
     evaluate(asked, console=Console(file=out, width=100))

@@ -65,15 +65,6 @@ def test_the_metrics_are_those_of_the_table(found: Evaluation) -> None:
     )
 
 
-def test_each_samples_score_has_its_tokens_beside_it(found: Evaluation) -> None:
-    sample = sample_of(log_of(found, "cosine"), 2)
-    assert sample.scores
-    value: Any = sample.scores["math"].value
-    record = next(r for r in found.records if r.method == "cosine" and r.level == 2)
-    assert (value["score"], value["tokens"]) == (1.0, record.tokens)
-    assert value["planning"] == record.tokens - record.solving_tokens
-
-
 def test_the_plan_and_its_budgets_are_an_event_of_the_sample(found: Evaluation) -> None:
     (info,) = events(sample_of(log_of(found, "stepwise"), 3), InfoEvent)
     assert info.source == "plan and budgets"
