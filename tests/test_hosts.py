@@ -24,7 +24,6 @@ stepwise = partial(graph_of, execution="stepwise")
 
 ASK = {"messages": [HumanMessage("How many pens does $14 buy at 3 for $2?")]}
 TASK = "14 / 2 * 3?"
-IMAGE: dict[str, Any] = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
 BUDGET = 222
 THREAD = {"configurable": {"thread_id": "1"}}
 HOSTS = ["node", "deepagents", "supervisor"]
@@ -122,16 +121,6 @@ def test_a_host_whose_state_has_a_report_gets_ours_in_place_of_its_own(way: Way)
     assert checked(out["report"])["answer"] == "21 pens"
     assert out["mine"] == "stays"
     assert "answer" not in out
-
-
-@pytest.mark.parametrize("kind", ["node", "supervisor"])
-def test_an_image_in_the_hosts_conversation_reaches_the_solver(kind: str) -> None:
-    solver = ScriptedChat()
-    asked = HumanMessage([{"type": "text", "text": "What is in the picture?"}, IMAGE])
-    host_of(kind, stepwise(solver)).invoke({"messages": [asked]})
-    for call in solver.solving():
-        blocks = [said.content for said in call.messages if isinstance(said.content, list)]
-        assert any(IMAGE in said for said in blocks)
 
 
 def test_a_subagent_of_deepagents_sees_the_tasks_description_and_nothing_else() -> None:

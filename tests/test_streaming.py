@@ -169,15 +169,6 @@ def test_an_answer_that_breaks_off_begins_again_as_another_message(way: Way) -> 
 
 
 @both_ways
-def test_a_last_step_that_breaks_off_for_good_does_not_hide_the_answer(way: Way) -> None:
-    model = Faltering(plan=DIAMOND, solve=in_turn("a", "b", "c", ANSWER))
-    graph = stepwise(model, max_retries=0)
-    shown, message = answered(graph, way)
-    assert list(shown.values()) == ["Perhaps", ANSWER]
-    assert (message.id, message.text) == list(shown.items())[-1]
-
-
-@both_ways
 def test_a_server_that_cannot_stream_is_asked_without(way: Way) -> None:
     model = Unstreamed(plan=DIAMOND, solve=in_turn("a", "b", "c", ANSWER))
     shown, message = answered(stepwise(model), way)

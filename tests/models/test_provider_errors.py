@@ -131,7 +131,7 @@ def test_an_attempt_may_be_billed_once_the_request_is_on_its_way(
     ("cause", "remedy"),
     [
         (httpx.UnsupportedProtocol("Request URL is missing a protocol."), "http:// or https://"),
-        (httpx.LocalProtocolError("Illegal header value"), "line break in the API key"),
+        (httpx.LocalProtocolError("Illegal: b'Bearer canary-77\\n'"), "line break in the API key"),
     ],
 )
 def test_what_can_never_be_sent_is_not_tried_again_nor_paid_and_says_why(
@@ -145,32 +145,13 @@ def test_what_can_never_be_sent_is_not_tried_again_nor_paid_and_says_why(
     told = to_model_call_error(error)
     assert told.fatal
     assert remedy in str(told)
+    assert "canary" not in str(told)
 
 
 def test_what_kept_a_request_from_being_sent_is_told() -> None:
     dead = to_model_call_error(never_sent(told="certificate has expired"))
-    assert "Connection error. (certificate has expired) Check that the model's" in str(dead)
-    wrong = never_sent("UnsupportedProtocol", "Request URL is missing an 'http://' protocol.")
-    assert "missing an 'http://' protocol.) Write the base URL" in str(to_model_call_error(wrong))
-    key = never_sent("LocalProtocolError", "Illegal header value b'Bearer canary-77\\n'")
-    told = to_model_call_error(key)
-    assert "line break in the API key" in str(told)
-    assert "canary" not in str(told)
+    assert "(certificate has expired)" in str(dead)
     assert dead.fatal
-    assert told.fatal
-
-
-def test_so_is_what_broke_a_connection() -> None:
-    error = openai.APIConnectionError(request=httpx.Request("POST", "http://host/v1"))
-    error.__cause__ = httpx.RemoteProtocolError("peer closed connection")
-    assert "error. (peer closed connection) Check that" in str(to_model_call_error(error))
-    error.__cause__ = httpx.ReadError("")
-    assert "error. Check that" in str(to_model_call_error(error))
-
-
-def test_what_is_explained_already_stays_as_it_is() -> None:
-    error = ModelCallError("said", 500)
-    assert to_model_call_error(error) is error
 
 
 @pytest.mark.parametrize(

@@ -7,24 +7,14 @@ import json
 from typing import Any, get_args
 
 import pytest
-from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
 
 from tests.support.chat_model import Call, HTTPError, ScriptedChat
 from tests.support.graphs import CHAIN, DIAMOND, QUESTION, Way, checked, graph_of, run
 
 ASKED = {"messages": [HumanMessage("How many?")]}
 STEPWISE: dict[str, Any] = {"method": "plan_and_budget", "execution": "stepwise", "plan_from": 1}
-
-
-def host_of(graph: Any) -> Any:  # noqa: ANN401 -- compiled graphs, whose types say little
-    """A host graph with the graph as its only node."""
-    builder = StateGraph(MessagesState)
-    builder.add_node("solver", graph)
-    builder.add_edge(START, "solver")
-    return builder.compile()
 
 
 async def streamed(graph: Any, given: object, way: Way, **options: Any) -> list[Any]:  # noqa: ANN401
@@ -34,36 +24,6 @@ async def streamed(graph: Any, given: object, way: Way, **options: Any) -> list[
 
 
 both_ways = pytest.mark.parametrize("way", get_args(Way))
-
-
-@both_ways
-def test_the_hosts_callbacks_see_every_call(way: Way) -> None:
-    handler = UsageMetadataCallbackHandler()
-    model = ScriptedChat(plan=DIAMOND)
-    out = run(graph_of(model, **STEPWISE), QUESTION, way, config={"callbacks": [handler]})
-    seen, usage = handler.usage_metadata["scripted-1"], out["report"]["usage"]
-    assert seen["output_tokens"] == usage["output_tokens"] == model.output_tokens
-    assert seen["input_tokens"] == usage["input_tokens"]
-
-
-@both_ways
-async def test_no_inner_token_gets_into_a_hosts_message_stream(way: Way) -> None:
-    model = ScriptedChat(plan=DIAMOND, solve="Final answer: forty two")
-    host = host_of(graph_of(model, **STEPWISE))
-    for subgraphs in (False, True):
-        parts = await streamed(host, ASKED, way, stream_mode="messages", subgraphs=subgraphs)
-        said = [(part[1] if subgraphs else part)[0] for part in parts]
-        assert "".join(message.text for message in said) == "Final answer: forty two"
-        assert len({message.id for message in said}) == 1
-
-
-@both_ways
-async def test_a_streamed_run_is_measured_like_any_other(way: Way) -> None:
-    model = ScriptedChat(plan=CHAIN)
-    parts = await streamed(graph_of(model), QUESTION, way, stream_mode=["messages", "values"])
-    usage = parts[-1][1]["report"]["usage"]
-    assert usage["measured"]
-    assert usage["output_tokens"] == model.output_tokens
 
 
 @both_ways
@@ -83,14 +43,6 @@ async def test_progress_is_told_as_custom_events(way: Way) -> None:
         "answer",
     ]
     json.dumps(events)
-
-
-@both_ways
-def test_a_parent_of_messages_gets_one_message_more(way: Way) -> None:
-    out = run(host_of(graph_of(ScriptedChat(), **STEPWISE)), ASKED, way)
-    assert [message.type for message in out["messages"]] == ["human", "ai"]
-    assert out["messages"][-1].name == "plan_and_budget"
-    assert set(out) == {"messages"}
 
 
 @both_ways
